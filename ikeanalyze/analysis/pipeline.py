@@ -1,4 +1,4 @@
-"""The way from frames to the four tables, step by step: of one capture, or of small ones together."""
+"""Build the four tables from the frames of one capture, or of several small captures together."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.export import Cleartext
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
 
-#: A warning: number of the frame, None for the capture as a whole; text.
-Told = tuple[int | None, str]
+#: Number of the frame (None: the whole capture) and text.
+CaptureWarning = tuple[int | None, str]
 
 
 def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
-    """The tables of several captures as one."""
+    """Concatenate the tables of several captures."""
     if not tables:
         return EMPTY
     return AnalysisTables(
@@ -66,39 +66,39 @@ def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
 
 
 @dataclass(frozen=True, slots=True)
-class _PipelineInput:
-    """One run of the analysis."""
+class _PipelineRun:
+    """The input of one run of the pipeline."""
 
     numbering: RowNumbering
     traffic: CombinedFrames
-    keys: "Sequence[CaptureKeys | None]"  # of each capture
+    keys: "Sequence[CaptureKeys | None]"  # of each capture, or None
     options: ReadOptions
-    pool: ThreadPoolExecutor  # numpy and polars let two threads run side by side
+    pool: ThreadPoolExecutor  # numpy and polars release the GIL, so that two threads run in parallel
 
     def finish(self, name: str, table: pl.DataFrame) -> pl.DataFrame:
-        """Report a table that is complete."""
+        """Report a complete table to the caller, and return it."""
         if self.options.finished is not None:
             self.options.finished(name, table)
         return table
 
 
 @dataclass(frozen=True, slots=True)
-class _DatagramStep:
-    """The datagrams of a capture, without those that it has more than once."""
+class _CaptureDatagrams:
+    """The datagrams of the captures, without duplicates."""
 
     duplicates: DuplicateFrames
     translated: Mapping[int, int]  # endpoints that a NAT changed within the capture
-    ike: Datagrams  # of HIP too
+    ike: Datagrams  # IKE and HIP
     radius: RadiusMessages
 
 
 @dataclass(frozen=True, slots=True)
 class _PipelineResult:
-    """Everything that the tables are made of."""
+    """The sources of the tables other than frames, the table of frames, and the warnings."""
 
     sources: TableSources
     frames: "Future[pl.DataFrame]"
-    warnings: list[tuple[int, Told]]  # number of the capture, warning
+    warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
 
 def build_tables(
@@ -107,43 +107,47 @@ def build_tables(
     keys: "Sequence[CaptureKeys | None]",
     options: ReadOptions,
     cleartexts: "dict[int, Cleartext]",
-) -> tuple[AnalysisTables, list[list[Told]]]:
-    """The tables of captures, whose paths `numbering` has, and the warnings of each.
+) -> tuple[AnalysisTables, list[list[CaptureWarning]]]:
+    """Build the tables of captures, and the warnings of each capture.
 
-    `keys` are those of each capture or None. Decrypted messages are put into `cleartexts`, by their ids, if the options ask
-    for them.
+    Args:
+        numbering: paths of the captures and first ids.
+        traffic: their frames.
+        keys: keys for each capture, or None.
+        options: how to analyse them.
+        cleartexts: receives the decrypted messages by id, if the options ask for them.
     """
     with ThreadPoolExecutor(1) as pool:
-        job = _PipelineInput(numbering, traffic, keys, options, pool)
-        analysed = _analyse_frames(job)
-        release_free_memory()  # the tables take the most of it, and do not need what they were made of
-        sources = analysed.sources
-        messages = pool.submit(lambda: job.finish("messages", build_messages_table(sources)))
-        exchanges = job.finish("exchanges", build_exchanges_table(sources))
-        frames = analysed.frames.result()
+        run = _PipelineRun(numbering, traffic, keys, options, pool)
+        result = _analyse_frames(run)
+        release_free_memory()  # building the tables needs the most memory
+        sources = result.sources
+        messages = pool.submit(lambda: run.finish("messages", build_messages_table(sources)))
+        exchanges = run.finish("exchanges", build_exchanges_table(sources))
+        frames = result.frames.result()
         handshakes = build_handshakes_table(sources)
-        tables = AnalysisTables(frames, messages.result(), exchanges, job.finish("handshakes", handshakes))
+        tables = AnalysisTables(frames, messages.result(), exchanges, run.finish("handshakes", handshakes))
         if options.cleartext and sources.insides is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
             cleartexts.update(collect_cleartexts(sources.insides.contents, sources.ids.message.of_row))
-    warnings: list[list[Told]] = [[] for _ in traffic.last_ns]
-    for number, told in analysed.warnings:
-        warnings[number].append(told)
+    warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
+    for number, warning in result.warnings:
+        warnings[number].append(warning)
     return tables, warnings
 
 
-def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
-    numbering, traffic, options = job.numbering, job.traffic, job.options
+def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
+    numbering, traffic, options = run.numbering, run.traffic, run.options
     clear = traffic.clear
-    packets = _group_datagrams(traffic)
-    state = _build_state(job, packets)
+    grouped = _group_datagrams(traffic)
+    state = _build_state(run, grouped)
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
-    radius = packets.radius
+    radius = grouped.radius
     handshake_ids = numbering.get_ids(capture, numbering.first.handshake)
     message_ids = number_messages(numbering, capture, messages, radius.datagrams)
-    # where no RADIUS has to be assigned first, the frames can be written while the rest goes on
-    frames = None if radius.pairs else _write_frames(job, packets, state, handshake_ids, message_ids)
+    # without RADIUS to assign first, the table of frames is built while the analysis continues
+    frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
     side = infer_capture_sides(
         state.association.handshake,
         state.association.from_initiator,
@@ -154,25 +158,25 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
     path = NetworkPath(side, options.rtt_ns)
     endings = find_exchange_endings(state, path)
     warnings = _warn_of_missing_fragments(state)
-    insides = None
-    if options.payloads or any(job.keys):
-        insides, findings = _summarise_contents(job, state)
+    contents = None
+    if options.payloads or any(run.keys):
+        contents, findings = _summarise_contents(run, state)
         warnings += findings
         traffic.sealed.clear()
-    # of IKEv2, IKE_SA_INIT is all that is clear, and it has been read
+    # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
     datagrams = state.datagrams
     clear.keep(np.concatenate([datagrams.datagram[datagrams.protocol != Protocol.IKEV2], radius.datagrams.datagram]))
     if radius.pairs:
-        if insides is not None:
+        if contents is not None:
             from ikeanalyze.analysis.decryption.eap_matching import EapMatcher
 
-            insides = replace(insides, same_eap=EapMatcher(insides.contents, capture).match(radius.pairs))
+            contents = replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
         warnings += _assign_radius(state, endings, radius, handshake_ids)
-    answers = match_responses(state, path, endings, _aaa_asked(radius, len(exchanges)))
-    frames = frames or _write_frames(job, packets, state, handshake_ids, message_ids)
-    aaa_times = _aaa_times(radius, len(exchanges))
-    pairs = _pairs_of_handshakes(radius)
-    handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, insides))
+    answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
+    frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
+    aaa_times = _sum_aaa_times(radius, len(exchanges))
+    pairs = _group_radius_by_handshake(radius)
+    handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents))
     warnings += _warn_of_unused_rtt(state, path)
     clear.clear()
     exchange_ids = numbering.get_ids(capture[exchanges.handshake], numbering.first.exchange)
@@ -186,40 +190,40 @@ def _analyse_frames(job: _PipelineInput) -> _PipelineResult:
         radius=radius,
         handshakes=handshakes,
         capture_duplicates=frames.capture_duplicates,
-        insides=insides,
+        insides=contents,
     )
     return _PipelineResult(sources, frames.table, warnings)
 
 
-def _group_datagrams(traffic: CombinedFrames) -> _DatagramStep:
-    """The datagrams of IKE and HIP, and those of RADIUS in pairs."""
+def _group_datagrams(traffic: CombinedFrames) -> _CaptureDatagrams:
+    """Group frames into datagrams, and pair those of RADIUS."""
     duplicates = find_duplicates(traffic.columns)
     datagrams = group_datagrams(traffic.columns, duplicates.mask)
     is_radius = datagrams.protocol == Protocol.RADIUS
-    asking = datagrams.select(np.flatnonzero(is_radius))
-    return _DatagramStep(
+    radius = datagrams.select(np.flatnonzero(is_radius))
+    return _CaptureDatagrams(
         duplicates=duplicates,
         translated=find_translated_endpoints(traffic.columns, duplicates),
-        ike=datagrams.select(~is_radius) if len(asking) else datagrams,
-        radius=RadiusMessages(asking, pair_radius_messages(asking, traffic.clear)),
+        ike=datagrams.select(~is_radius) if len(radius) else datagrams,
+        radius=RadiusMessages(radius, pair_radius_messages(radius, traffic.clear)),
     )
 
 
-def _build_state(job: _PipelineInput, packets: _DatagramStep) -> AnalysisState:
-    """Datagrams to handshakes, messages and exchanges."""
-    traffic, datagrams = job.traffic, packets.ike
+def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState:
+    """Assign datagrams to handshakes, and group them into messages and exchanges."""
+    traffic, datagrams = run.traffic, grouped.ike
     clear = traffic.clear
-    clear.entries()  # so that both threads find them in order
+    clear.entries()  # sorts them before two threads read them
     hits: Mapping[int, tuple[bytes, bytes]] = {}
     if (datagrams.protocol == Protocol.HIP).any():
-        datagrams, association, hits = _associate_hip(datagrams, clear, packets.translated)
-        inits = job.pool.submit(parse_capture_init_messages, datagrams, clear, traffic.addresses)
+        datagrams, association, hits = _associate_hip(datagrams, clear, grouped.translated)
+        inits = run.pool.submit(parse_capture_init_messages, datagrams, clear, traffic.addresses)
     else:
-        # the one step that needs no other
-        inits = job.pool.submit(parse_capture_init_messages, datagrams, clear, traffic.addresses)
-        association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, packets.translated), clear)
+        # in parallel: this step does not depend on the association
+        inits = run.pool.submit(parse_capture_init_messages, datagrams, clear, traffic.addresses)
+        association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
     capture = np.zeros(association.count, np.int64)
-    if len(job.numbering.paths) > 1:
+    if len(run.numbering.paths) > 1:
         capture[association.handshake] = get_capture_numbers(datagrams.source)
     messages, message_of_datagram = group_messages(datagrams, association)
     exchanges, exchange_of_message = pair_exchanges(messages)
@@ -235,7 +239,7 @@ def _build_state(job: _PipelineInput, packets: _DatagramStep) -> AnalysisState:
         addresses=traffic.addresses,
         capture=capture,
         last_ns=traffic.last_ns,
-        translated=packets.translated,
+        translated=grouped.translated,
         hits=hits,
     )
 
@@ -243,8 +247,8 @@ def _build_state(job: _PipelineInput, packets: _DatagramStep) -> AnalysisState:
 def _associate_hip(
     datagrams: Datagrams, clear: MessageBytes, translated: Mapping[int, int]
 ) -> tuple[Datagrams, SaAssociation, Mapping[int, tuple[bytes, bytes]]]:
-    """The datagrams with the exchange types that HIP has here, the associations of IKE and HIP together, and the HITs."""
-    # HIP is rare
+    """Associate IKE and HIP; return the datagrams with exchange types for HIP, the associations and the HITs."""
+    # rarely needed
     from ikeanalyze.analysis.handshakes.hip.association import associate_hip, merge_associations
 
     is_hip = datagrams.protocol == Protocol.HIP
@@ -259,20 +263,22 @@ def _associate_hip(
 
 
 @dataclass(frozen=True, slots=True)
-class _FramesStep:
+class _StartedFramesTable:
+    """The table of frames in the making, and the duplicate frames of each handshake."""
+
     table: "Future[pl.DataFrame]"
-    capture_duplicates: Int64Array  # of each handshake
+    capture_duplicates: Int64Array  # (handshakes,)
 
 
-def _write_frames(
-    job: _PipelineInput,
-    packets: _DatagramStep,
+def _start_frames_table(
+    run: _PipelineRun,
+    grouped: _CaptureDatagrams,
     state: AnalysisState,
     handshake_ids: Int64Array,
     message_ids: MessageRowIds,
-) -> _FramesStep:
-    """Begin the table of frames; RADIUS must have been assigned."""
-    columns, duplicate = job.traffic.columns, packets.duplicates.mask
+) -> _StartedFramesTable:
+    """Start building the table of frames in the other thread. RADIUS must be assigned before."""
+    columns, duplicate = run.traffic.columns, grouped.duplicates.mask
     association = state.association
     labels = label_datagrams(
         columns,
@@ -280,60 +286,62 @@ def _write_frames(
         state.datagrams,
         association.handshake,
         state.message_of_datagram,
-        packets.radius,
+        grouped.radius,
         message_ids,
     )
 
     def write() -> pl.DataFrame:
-        table = build_frames_table(job.numbering, columns, job.traffic.addresses, duplicate, labels, handshake_ids)
-        return job.finish("frames", table)
+        table = build_frames_table(run.numbering, columns, run.traffic.addresses, duplicate, labels, handshake_ids)
+        return run.finish("frames", table)
 
-    return _FramesStep(job.pool.submit(write), labels.count(columns["unit"][duplicate], association.count))
+    return _StartedFramesTable(run.pool.submit(write), labels.count(columns["unit"][duplicate], association.count))
 
 
-def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, Told]]:
-    """A warning for each capture about messages that lack fragments."""
+def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureWarning]]:
+    """Return a warning for each capture with messages that lack fragments."""
     messages = state.messages
-    warnings: list[tuple[int, Told]] = []
-    lacking = find_incomplete_messages(messages)
-    captures = state.capture[messages.handshake[lacking]]
+    warnings: list[tuple[int, CaptureWarning]] = []
+    incomplete = find_incomplete_messages(messages)
+    captures = state.capture[messages.handshake[incomplete]]
     for number in np.unique(captures).tolist():
-        frames = messages.first_frame[lacking[captures == number]]
-        some = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
-        text = f"{some} fragments that are not in the capture: counted with those that are"
+        frames = messages.first_frame[incomplete[captures == number]]
+        subject = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
+        text = f"{subject} fragments that are not in the capture: counted with those that are"
         warnings.append((number, (int(frames.min()), text)))
     return warnings
 
 
-def _summarise_contents(job: _PipelineInput, state: AnalysisState) -> "tuple[CaptureContents, list[tuple[int, Told]]]":
-    """What is in the messages that the keys open, with `payloads` in the clear ones too; and the warnings about them."""
-    # what most captures are read without: it takes a tenth of a second to load
+def _summarise_contents(
+    run: _PipelineRun, state: AnalysisState
+) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
+    """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
+    # not needed for most captures, and takes a tenth of a second to load
     from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, decrypt_messages
     from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
 
-    given = [keys or NO_KEYS for keys in job.keys]
-    sealed = job.traffic.sealed
-    contents = decrypt_messages(state, sealed, given, every=job.options.payloads)
+    all_keys = [keys or NO_KEYS for keys in run.keys]
+    sealed = run.traffic.sealed
+    decoded = decrypt_messages(state, sealed, all_keys, every=run.options.payloads)
     parameters: dict[int, list[str]] = {}
-    if job.options.payloads and state.hits:
+    if run.options.payloads and state.hits:
         from ikeanalyze.analysis.handshakes.hip.parameters import describe_hip_messages
 
-        parameters = describe_hip_messages(state, contents.findings)
-    insides = summarise_contents(state, sealed, contents, parameters)
-    if job.options.looked is not None:
-        job.options.looked(state, sealed, contents)
+        parameters = describe_hip_messages(state, decoded.findings)
+    contents = summarise_contents(state, sealed, decoded, parameters)
+    if run.options.looked is not None:
+        run.options.looked(state, sealed, decoded)
     capture = state.capture[state.messages.handshake]
-    warnings: list[tuple[int, Told]] = []
-    for number, keys in enumerate(given):
-        warnings.extend((number, (frame or None, text)) for frame, text in insides.findings[number])
-        its = capture == number
-        if keys and not contents.decrypted[its].any() and contents.encrypted[its].any():
+    warnings: list[tuple[int, CaptureWarning]] = []
+    for number, keys in enumerate(all_keys):
+        warnings.extend((number, (frame or None, text)) for frame, text in contents.findings[number])
+        in_capture = capture == number
+        if keys and not decoded.opened[in_capture].any() and decoded.sealed[in_capture].any():
             warnings.append((number, (None, "none of the keys fits any of its encrypted messages")))
-    return insides, warnings
+    return contents, warnings
 
 
-def _warn_of_unused_rtt(state: AnalysisState, path: NetworkPath) -> list[tuple[int, Told]]:
-    """A warning for each capture with handshakes for which a given round-trip time is not used."""
+def _warn_of_unused_rtt(state: AnalysisState, path: NetworkPath) -> list[tuple[int, CaptureWarning]]:
+    """Return a warning for each capture with handshakes for which the given round-trip time is not used."""
     if path.rtt_ns is None:
         return []
     text = "the round-trip time given is not used where the side of the capture is unknown: give that too"
@@ -341,8 +349,8 @@ def _warn_of_unused_rtt(state: AnalysisState, path: NetworkPath) -> list[tuple[i
     return [(number, (None, text)) for number in captures.tolist()]
 
 
-def _pairs_of_handshakes(radius: RadiusMessages) -> dict[int, list[RadiusExchange]]:
-    """The RADIUS pairs of each handshake that has some, in order of time."""
+def _group_radius_by_handshake(radius: RadiusMessages) -> dict[int, list[RadiusExchange]]:
+    """The RADIUS exchanges of each handshake that has some, in order of time."""
     pairs: dict[int, list[RadiusExchange]] = {}
     for pair in radius.pairs:
         if pair.handshake is not None:
@@ -350,9 +358,9 @@ def _pairs_of_handshakes(radius: RadiusMessages) -> dict[int, list[RadiusExchang
     return pairs
 
 
-def _aaa_asked(radius: RadiusMessages, exchanges: int) -> Int64Array:
-    """When the responder first asked its AAA server in each of so many exchanges; UNKNOWN: it did not."""
-    asked = np.full(exchanges, UNKNOWN)
+def _find_first_aaa_requests(radius: RadiusMessages, count: int) -> Int64Array:
+    """The time of the first RADIUS request of each exchange, or UNKNOWN. (exchanges,)"""
+    asked = np.full(count, UNKNOWN)
     for pair in radius.pairs:
         if pair.exchange is not None and pair.requests:
             when = radius.datagrams.first_ns[pair.requests[0]]
@@ -361,9 +369,9 @@ def _aaa_asked(radius: RadiusMessages, exchanges: int) -> Int64Array:
     return asked
 
 
-def _aaa_times(radius: RadiusMessages, exchanges: int) -> AaaTimes:
-    """How long the responder waited for its AAA server in each of so many exchanges."""
-    times = AaaTimes(np.zeros(exchanges, np.int64), np.zeros(exchanges, np.int64))
+def _sum_aaa_times(radius: RadiusMessages, count: int) -> AaaTimes:
+    """How long the responder waited for its AAA server in each exchange."""
+    times = AaaTimes(np.zeros(count, np.int64), np.zeros(count, np.int64))
     for pair in radius.pairs:
         if pair.exchange is not None:
             answering, wait = pair.get_wait(radius.datagrams)
@@ -374,30 +382,32 @@ def _aaa_times(radius: RadiusMessages, exchanges: int) -> AaaTimes:
 
 def _assign_radius(
     state: AnalysisState, endings: ExchangeEndings, radius: RadiusMessages, ids: Int64Array
-) -> list[tuple[int, Told]]:
-    """Give the conversations of RADIUS to the handshakes of their captures; returns warnings, each with its capture.
+) -> list[tuple[int, CaptureWarning]]:
+    """Assign RADIUS conversations to the handshakes of their captures; return the warnings with their captures.
 
-    `ids` are those of the handshakes.
+    `ids` are the ids of the handshakes.
     """
     exchanges, datagrams, association = state.exchanges, state.datagrams, state.association
-    asking = exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0)
-    # HIP has no EAP that a gateway would ask an AAA server for
-    asked = np.flatnonzero(asking & (exchanges.protocol != Protocol.HIP))
-    own_port = np.where(association.from_initiator, datagrams.source_port, datagrams.destination_port)
+    requested = exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0)
+    # HIP does not use EAP
+    asked = np.flatnonzero(requested & (exchanges.protocol != Protocol.HIP))
+    initiator_port = np.where(association.from_initiator, datagrams.source_port, datagrams.destination_port)
     capture = state.capture[association.handshake]
-    warnings: list[tuple[int, Told]] = []
+    warnings: list[tuple[int, CaptureWarning]] = []
     for number, pairs in groupby(radius.pairs, key=lambda pair: pair.capture):
         rows = asked[state.capture[exchanges.handshake[asked]] == number]
         rows = rows[np.argsort(exchanges.request_ns[rows], kind="stable")]
         end = np.where(endings.end_ns[rows] == UNKNOWN, state.last_ns[number], endings.end_ns[rows])
-        turns = ResponderIntervals(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
-        its = np.flatnonzero(capture == number)
+        intervals = ResponderIntervals(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
+        members = np.flatnonzero(capture == number)
         ports: dict[int, set[int]] = {}
-        for handshake, port in set(zip(association.handshake[its].tolist(), own_port[its].tolist(), strict=True)):
+        for handshake, port in set(
+            zip(association.handshake[members].tolist(), initiator_port[members].tolist(), strict=True)
+        ):
             ports.setdefault(handshake, set()).add(port)
         peers: dict[int, PeerAddresses] = {}
-        _, heads = np.unique(association.handshake[its], return_index=True)
-        for head in its[heads].tolist():
+        _, heads = np.unique(association.handshake[members], return_index=True)
+        for head in members[heads].tolist():
             ends = [
                 format_address_code(int(column[head]), state.addresses)
                 for column in (datagrams.source, datagrams.destination)
@@ -406,6 +416,7 @@ def _assign_radius(
             handshake = int(association.handshake[head])
             peers[handshake] = PeerAddresses(initiator, responder, frozenset(ports[handshake]))
         warnings.extend(
-            (number, warning) for warning in assign_radius_exchanges(list(pairs), radius.datagrams, turns, peers, ids)
+            (number, warning)
+            for warning in assign_radius_exchanges(list(pairs), radius.datagrams, intervals, peers, ids)
         )
     return warnings

@@ -127,7 +127,8 @@ def match_responses(
 
 
 def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissions, last: BoolArray) -> BoolArray:
-    """Which of the exchanges `last` have no response that the initiator can have received (`outcome`, rule 3). (exchanges,)
+    """Which of the exchanges `last` have no response that the initiator can have received (`outcome`, rule 3).
+    (exchanges,)
 
     Each of them is the last exchange of its initiator.
     """

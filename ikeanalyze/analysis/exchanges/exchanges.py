@@ -1,8 +1,8 @@
-"""Messages to exchanges: each request with its responses, all transmissions together.
+"""Group messages into exchanges: each request with its responses, all transmissions together.
 
-An exchange is a message ID of one side of an IKE SA; where a request was repeated with another body (after COOKIE or
-INVALID_KE_PAYLOAD), each body is an attempt, and an exchange of its own. Which of the responses ended an exchange, and
-which transmission of the request it answers: `taken_responses`.
+An exchange has a message ID of one side of an IKE SA. If a request was repeated with another body (after COOKIE or
+INVALID_KE_PAYLOAD), each body is an attempt and an exchange of its own. `answers` finds the response that ended an
+exchange and the transmission of the request that it answers.
 """
 
 from dataclasses import dataclass, replace
@@ -73,7 +73,7 @@ class ExchangeColumns:
         return len(self.handshake)
 
     def select(self, chosen: npt.NDArray[np.generic]) -> "ExchangeColumns":
-        """Some of the exchanges, or all in another order."""
+        """Select exchanges by mask or row numbers, in that order."""
         return ExchangeColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
 
@@ -81,9 +81,9 @@ _COLUMNS: Final = tuple(ExchangeColumns.__dataclass_fields__)
 
 
 def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Array]:
-    """The exchanges of a capture's messages, and for each message the exchange that it belongs to."""
+    """Group messages into exchanges; returns them and the row of the exchange of each message."""
     count = len(messages)
-    attempt = _attempts(messages)
+    attempt = _number_attempts(messages)
     pair = messages.slot >> 1
     # requests before responses, each in order of body and transmission
     order = np.arange(count)
@@ -97,8 +97,8 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
     new = find_group_starts(pair, attempt)
     start = np.flatnonzero(new)
     exchange_of = np.cumsum(new) - 1
-    exchanges = _count(ordered, attempt, start)
-    sequence = _in_time(exchanges)
+    exchanges = _sum_messages(ordered, attempt, start)
+    sequence = _sort_by_time(exchanges)
     exchanges = exchanges.select(sequence)
     place = np.empty(len(start), np.int64)
     place[sequence] = np.arange(len(start))
@@ -107,8 +107,8 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
     return replace(exchanges, set_up=_sets_up(exchanges)), exchange_of_message
 
 
-def _in_time(exchanges: ExchangeColumns) -> Int64Array:
-    """The order of exchanges by handshake and time; they are in order of handshake and mostly of time already."""
+def _sort_by_time(exchanges: ExchangeColumns) -> Int64Array:
+    """The order by handshake and time of exchanges in order of handshake and mostly of time. (exchanges,)"""
     order = np.arange(len(exchanges))
     handshake, start = exchanges.handshake, exchanges.start_ns
     late = (handshake[1:] == handshake[:-1]) & (start[1:] < start[:-1])
@@ -118,10 +118,10 @@ def _in_time(exchanges: ExchangeColumns) -> Int64Array:
     return order
 
 
-def _attempts(messages: MessageColumns) -> Int64Array:
-    """Which attempt each message belongs to, where a request was repeated with another body.
+def _number_attempts(messages: MessageColumns) -> Int64Array:
+    """The attempt of each message, from 0, if a request was repeated with another body. (messages,)
 
-    A response belongs to the last request that was first sent before it. In IKEv1 the n-th message of one side is answered by
+    A response belongs to the last request that was first sent before it. In IKEv1 the n-th message of one side answers
     the n-th of the other.
     """
     attempt = np.zeros(len(messages), np.int64)
@@ -155,7 +155,7 @@ def _attempts(messages: MessageColumns) -> Int64Array:
                 attempt[row] = answered[body]
         if len(set(answered.values())) < len(answered):
             rows = np.arange(low, high)[messages.response[low:high]]
-            moved = _late_refusals(answered, refusals)
+            moved = _find_late_refusals(answered, refusals)
             attempt[rows] -= np.isin(messages.body[rows], moved)
             if early:
                 first = messages.response[low:high] & np.isin(messages.body[low:high], early)
@@ -163,11 +163,12 @@ def _attempts(messages: MessageColumns) -> Int64Array:
     return attempt
 
 
-def _late_refusals(answered: dict[int, int], refusals: set[int]) -> list[int]:
-    """Responses, by body, that came during the attempt that followed theirs; `answered` says during which attempt they came.
+def _find_late_refusals(answered: dict[int, int], refusals: set[int]) -> list[int]:
+    """The bodies of refusals that came during the attempt after their own; `answered` has the attempt by body.
 
-    A responder may refuse each transmission of a request in other words: a cookie has the time in it. An attempt has one
-    response: the one that is no refusal, or else the last; refusals beside it are those of the attempt before.
+    A responder may refuse each transmission of a request with different bytes, because a cookie contains the time. An
+    attempt has one response: the one that is not a refusal, or else the last. Other refusals belong to the attempt
+    before.
     """
     final: dict[int, int] = {}
     for body in sorted(answered, key=lambda body: (body not in refusals, body)):
@@ -175,7 +176,7 @@ def _late_refusals(answered: dict[int, int], refusals: set[int]) -> list[int]:
     return [body for body in refusals if answered[body] > 0 and final[answered[body]] != body]
 
 
-def _count(messages: MessageColumns, attempt: Int64Array, start: Int64Array) -> ExchangeColumns:
+def _sum_messages(messages: MessageColumns, attempt: Int64Array, start: Int64Array) -> ExchangeColumns:
     count = len(start)
     response = messages.response
 

@@ -1,19 +1,18 @@
-"""The link to the AAA server: RADIUS requests and responses paired, and each pair given to the handshake that
-waited for it.
+"""The link to the AAA server: RADIUS requests and responses paired, and each pair given to the handshake that waited
+for it.
 
-A response carries its request's identifier and goes back to where that came from (RFC 2865, 2.5 and 3). The
-same identifier with the same authenticator is a retransmission, with another authenticator a new request. The
-pairs of one EAP conversation are chained by the State attribute: the server sends it in Access-Challenge, and
-the next Access-Request returns it (RFC 2865, 5.24; RFC 3579, 2.1).
+A response carries its request's identifier and goes back to where that came from (RFC 2865, 2.5 and 3). The same
+identifier with the same authenticator is a retransmission, with another authenticator a new request. The pairs of one
+EAP conversation are chained by the State attribute: the server sends it in Access-Challenge, and the next
+Access-Request returns it (RFC 2865, 5.24; RFC 3579, 2.1).
 
-A conversation belongs to the handshake whose responder was holding a request unanswered whenever the server
-was asked: every pair lies within an exchange of that handshake. Where several fit, the peers' addresses in
-Calling-Station-Id and Called-Station-Id decide; if they do not, it is ambiguous, given to none, and a warning
-says so.
+A conversation belongs to the handshake whose responder was holding a request unanswered whenever the server was asked:
+every pair lies within an exchange of that handshake. Where several fit, the peers' addresses in Calling-Station-Id and
+Called-Station-Id decide; if they do not, it is ambiguous, given to none, and a warning says so.
 
-A proxy asks another server on behalf of the responder (RFC 2865, 2.3), with a packet of its own while that of the responder
-waits. Where the capture has both, the proxy's is no part of the link between responder and AAA server, and is given to no
-handshake.
+A proxy asks another server on behalf of the responder (RFC 2865, 2.3), with a packet of its own while that of the
+responder waits. Where the capture has both, the proxy's is no part of the link between responder and AAA server, and is
+given to no handshake.
 """
 
 from collections import deque
@@ -36,7 +35,8 @@ from ikeanalyze.wire.registries.radius import RadiusCode
 _REQUESTS: Final = frozenset({RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER})
 #: Requests sent by the server to the client (RFC 5176).
 _SERVER_REQUESTS: Final = frozenset({RadiusCode.DISCONNECT_REQUEST, RadiusCode.COA_REQUEST})
-#: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's handshakes.
+#: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's
+#: handshakes.
 _REMEMBERED: Final = 64
 
 
@@ -99,11 +99,12 @@ class PeerAddresses:
 
 
 def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
-    """From the transmission of a request that was answered to its response, and from the first transmission to that one.
+    """From the transmission of a request that was answered to its response, and from the first transmission to that
+    one.
 
-    As with IKE (see `exchanges`), the response that counts is the first one after the last transmission: a client that sends
-    again has not got what came before. It answers the latest transmission, unless there are as many responses as requests:
-    then they answer one another in order.
+    As with IKE (see `exchanges`), the response that counts is the first one after the last transmission: a client that
+    sends again has not got what came before. It answers the latest transmission, unless there are as many responses as
+    requests: then they answer one another in order.
 
     Args:
         sent_ns: when each transmission of the request was sent, in order, at least one.
@@ -170,10 +171,12 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
 
 
 def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: ExchangeColumns) -> list[int]:
-    """Handshakes whose responder gave the AAA server up: asked again and again it did not answer, and the last response came.
+    """Handshakes whose responder gave the AAA server up: asked again and again it did not answer, and the last response
+    came.
 
-    EAP that ends well is followed by an IKE_AUTH exchange (RFC 7296, 2.16), so a response that none follows refused. `pairs` are
-    those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by handshake and time.
+    EAP that ends well is followed by an IKE_AUTH exchange (RFC 7296, 2.16), so a response that none follows refused.
+    `pairs` are those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by handshake
+    and time.
     """
     ended = []
     for handshake, some in pairs.items():
@@ -191,8 +194,8 @@ def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: 
 def _is_forwarded(pair: RadiusExchange, alike: Iterable[RadiusExchange]) -> bool:
     """Whether a new request is a proxy's; `alike` are earlier ones with the same EAP message.
 
-    Proxies hand EAP messages on as they are (RFC 3579, 2.1). One that asks a second server has its first request among them.
-    A responder may have its proxy beside it, under one address: what goes from there to there is for the proxy.
+    Proxies hand EAP messages on as they are (RFC 3579, 2.1). One that asks a second server has its first request among
+    them. A responder may have its proxy beside it, under one address: what goes from there to there is for the proxy.
     """
     if pair.client == pair.server:
         return False

@@ -1,4 +1,4 @@
-"""Exchanges to handshakes: one row per IKE SA, with everything that its clear messages and their sizes and times tell."""
+"""Group exchanges into handshakes: one row per IKE SA, with its outcome, proposals, authentication, NAT and times."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,15 +46,15 @@ _MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
 _AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
 _QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
 _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL)
-#: Reason of a handshake that is none: the IKE SA replaced another one.
+#: Reason of a row that is not a handshake: the IKE SA replaced another one.
 REKEYED: Final = "REKEYED"
-#: Reason of a handshake whose AAA server did not answer, however often it was asked, until the responder ended it.
+#: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
 AAA_SILENT: Final = "AAA server silent"
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
-    """The hosts of each handshake: address codes and ports. (handshakes,)"""
+class HandshakeEndpoints:
+    """The hosts of each handshake: address codes and ports. (handshakes,) each"""
 
     initiator: UInt64Array
     initiator_port: npt.NDArray[np.uint16]
@@ -64,23 +64,22 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class HandshakeColumns:
-    """Columns of one length, one row per handshake, in order of their first datagrams."""
+    """Columns with one row per handshake, in order of their first datagrams; the mappings are by row."""
 
     start_ns: Int64Array  # of the first datagram
     protocol: UInt8Array
     spi_i: UInt64Array
     spi_r: UInt64Array
-    ends: Ends
+    ends: HandshakeEndpoints
     outcome: UInt8Array
     reason: Mapping[int, str]
     vantage: UInt8Array
     breakdown: TimeBreakdown
     rtt_given: bool
-    one_sided: npt.NDArray[np.int8]  # 0: initiator's messages alone, 1: responder's, -1: both
+    one_sided: npt.NDArray[np.int8]  # 0: only the initiator's messages, 1: only the responder's, -1: both
     nat: npt.NDArray[np.int8]  # index into nat.WORDS
-    #: Facts of the clear messages: an index into `facts` for the request and the response of IKE_SA_INIT, -1: not seen.
-    request_form: Int64Array
-    response_form: Int64Array
+    request_form: Int64Array  # index into `facts` of the last IKE_SA_INIT request, -1: not in the capture
+    response_form: Int64Array  # the same of the response
     facts: Sequence[InitFacts]
     phase1: Mapping[int, Phase1Facts]
     auths: Sequence[AuthMethods]
@@ -88,11 +87,9 @@ class HandshakeColumns:
     extra_round_trips: Mapping[int, list[str]]
     extra_round_trip_of_exchange: Mapping[int, str]
     pairs: Mapping[int, list[RadiusExchange]]
-    replaces: Mapping[int, int]  # rows of the IKE SAs that some replaced
-    hits: Mapping[int, tuple[bytes, bytes]]  # of HIP, see Conversation
-    inside: "Mapping[int, HandshakeContents] | None" = (
-        None  # contents of decrypted messages, by row; None: no keys were given
-    )
+    replaces: Mapping[int, int]  # row of the IKE SA that this one replaced
+    hits: Mapping[int, tuple[bytes, bytes]]  # HIP only, see `AnalysisState`
+    inside: "Mapping[int, HandshakeContents] | None" = None  # decrypted contents; None: no keys were given
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -100,57 +97,52 @@ class HandshakeColumns:
 
 @dataclass(frozen=True, slots=True)
 class HandshakeSources:
-    """What the handshakes are made of."""
+    """The results of the previous steps."""
 
     state: AnalysisState
     answers: AnsweredTransmissions
     path: NetworkPath
-    pairs: Mapping[int, list[RadiusExchange]]  # of each handshake
-    aaa_times: AaaTimes  # how long each exchange waited for the AAA server
-    insides: "CaptureContents | None"  # what decrypted messages contain; None: no keys were given
+    pairs: Mapping[int, list[RadiusExchange]]  # RADIUS exchanges of each handshake
+    aaa_times: AaaTimes
+    contents: "CaptureContents | None"  # contents of decrypted messages; None: no keys were given
 
     @property
-    def inside(self) -> "Mapping[int, HandshakeContents]":
-        """Contents of the messages of each handshake that was looked into."""
-        return {} if self.insides is None else self.insides.of
-
-    @property
-    def count(self) -> int:
-        """How many handshakes there are."""
-        return self.state.association.count
+    def contents_by_row(self) -> "Mapping[int, HandshakeContents]":
+        """Contents of the decoded messages of each handshake that has some."""
+        return {} if self.contents is None else self.contents.of
 
 
 def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
-    """The handshakes of a capture."""
-    state, count = sources.state, sources.count
+    """Build the handshakes from the results of the previous steps."""
+    state, count = sources.state, sources.state.association.count
     datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
-    head = np.zeros(count, np.int64)  # row of the first datagram of each
+    head = np.zeros(count, np.int64)  # row of the first datagram of each handshake
     head[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
-    request, response = _last_inits(datagrams, association, count)
-    ends = _ends(state, head, request)
-    phase1 = _phase1(state, datagrams.protocol[head])
-    hip = _hip(state)
+    request, response = _find_last_inits(datagrams, association, count)
+    endpoints = _get_endpoints(state, head, request)
+    phase1 = _collect_phase1_facts(state, datagrams.protocol[head])
+    hip = _collect_hip_facts(state)
     facts = [extract_init_facts(view) for view in state.inits.inits.views]
     request_form, response_form = state.inits.forms(request), state.inits.forms(response)
-    # an error that a further request followed was not the end; nor was one after IKEv1's quick mode was answered
-    final_form = np.where(_followed(state, request, response), -1, response_form)
-    reason = _reasons(facts, final_form, _not_agreed(phase1, exchanges), sources.pairs)
+    # an error before a further request did not end the handshake; nor did one after an answered quick mode of IKEv1
+    final_form = np.where(_is_followed(state, request, response), -1, response_form)
+    reason = _find_errors(facts, final_form, _drop_completed_phase1(phase1, exchanges), sources.pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
     reason.update(dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT))
-    evidence = _evidence(sources, head, reason)
-    proved_outcome = decide_outcome(evidence)
-    outcome = proved_outcome.copy()
-    auths, auth = _auth(sources, phase1, hip)
-    extra_of_exchange, extra = _extra_round_trips(state)
+    evidence = _collect_evidence(sources, head, reason)
+    observed_outcome = decide_outcome(evidence)
+    outcome = observed_outcome.copy()
+    auths, auth = _find_auth_methods(sources, phase1, hip)
+    extra_of_exchange, extra = _find_extra_round_trips(state)
     spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
-    spi_r = _responder_spis(datagrams, association, count)
+    spi_r = _get_responder_spis(datagrams, association, count)
     replaces: dict[int, int] = {}
-    for row, (before, successor) in _replaced(sources.insides, state.capture, spi_i, spi_r).items():
-        replaces[row] = before
-        # made and proved by its predecessor's messages
+    for row, (predecessor, rekeyed) in _match_rekeyed_sas(sources.contents, state.capture, spi_i, spi_r).items():
+        replaces[row] = predecessor
+        # the messages of its predecessor set it up and prove that it was established
         outcome[row] = Outcome.ESTABLISHED
         request_form[row] = response_form[row] = len(facts)
-        facts.append(extract_proposal_facts(successor.offered, successor.chosen))
+        facts.append(extract_proposal_facts(rekeyed.offered, rekeyed.chosen))
     for row, fact in hip.items():
         request_form[row], response_form[row] = len(facts), len(facts) + 1
         facts += [fact.request, fact.response]
@@ -159,14 +151,14 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         protocol=datagrams.protocol[head],
         spi_i=spi_i,
         spi_r=spi_r,
-        ends=ends,
+        ends=endpoints,
         outcome=outcome,
-        reason=_shown_reasons(sources, reason, outcome) | dict.fromkeys(replaces, REKEYED),
+        reason=_select_reasons(sources, reason, outcome) | dict.fromkeys(replaces, REKEYED),
         vantage=sources.path.vantage,
-        breakdown=_break_down(sources, ends, evidence, proved_outcome),
+        breakdown=_compute_breakdown(sources, endpoints, evidence, observed_outcome),
         rtt_given=sources.path.rtt_ns is not None,
-        one_sided=_one_sided(datagrams, association, count),
-        nat=_nat(state, request, response, ends),
+        one_sided=_find_one_sided(datagrams, association, count),
+        nat=_classify_nat(state, request, response, endpoints),
         request_form=request_form,
         response_form=response_form,
         facts=facts,
@@ -178,27 +170,30 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         pairs=sources.pairs,
         replaces=replaces,
         hits=state.hits,
-        inside=None if sources.insides is None else sources.insides.of,
+        inside=None if sources.contents is None else sources.contents.of,
     )
 
 
-def _break_down(sources: HandshakeSources, ends: Ends, evidence: Evidence, outcome: UInt8Array) -> TimeBreakdown:
-    """The set-up times of the handshakes that the capture has from their beginning to their end."""
-    whole = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
-    whole &= evidence.begun & ~evidence.hole  # what proves success may be all that the capture has
-    hosts = number_host_pairs(ends.initiator, ends.responder)
-    exchanges = sources.state.exchanges
-    return compute_time_breakdown(exchanges, sources.answers, whole, hosts, sources.aaa_times, sources.path)
+def _compute_breakdown(
+    sources: HandshakeSources, endpoints: HandshakeEndpoints, evidence: Evidence, outcome: UInt8Array
+) -> TimeBreakdown:
+    """The set-up times of the handshakes that the capture has from beginning to end."""
+    complete = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
+    complete &= evidence.begun & ~evidence.hole  # a capture may have only the message that proves success
+    hosts = number_host_pairs(endpoints.initiator, endpoints.responder)
+    return compute_time_breakdown(
+        sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path
+    )
 
 
-def _ends(state: AnalysisState, head: Int64Array, request: Int64Array) -> Ends:
-    """The ends of each handshake, by its first datagram and its last IKE_SA_INIT request, -1: none."""
+def _get_endpoints(state: AnalysisState, head: Int64Array, request: Int64Array) -> HandshakeEndpoints:
+    """The endpoints in the first datagram; the responder is the receiver of the last IKE_SA_INIT request (-1: none)."""
     datagrams = state.datagrams
     by_initiator = state.association.from_initiator[head]
     responder = np.where(by_initiator, datagrams.destination[head], datagrams.source[head])
     responder_port = np.where(by_initiator, datagrams.destination_port[head], datagrams.source_port[head])
     # a REDIRECT may have led from one gateway, and one initiator SPI, to another: the last one counts
-    return Ends(
+    return HandshakeEndpoints(
         initiator=np.where(by_initiator, datagrams.source[head], datagrams.destination[head]),
         initiator_port=np.where(by_initiator, datagrams.source_port[head], datagrams.destination_port[head]),
         responder=np.where(request >= 0, datagrams.destination[request], responder),
@@ -206,22 +201,19 @@ def _ends(state: AnalysisState, head: Int64Array, request: Int64Array) -> Ends:
     )
 
 
-def _replaced(
-    insides: "CaptureContents | None",
-    capture: Int64Array,
-    spi_i: UInt64Array,
-    spi_r: UInt64Array,
+def _match_rekeyed_sas(
+    contents: "CaptureContents | None", capture: Int64Array, spi_i: UInt64Array, spi_r: UInt64Array
 ) -> "dict[int, tuple[int, RekeyedSa]]":
-    """By row: the handshake whose IKE SA each one replaced, and what was agreed on."""
-    known = {} if insides is None else insides.index_rekeyed_sas(capture)
-    if not known:
+    """By row: the handshake whose IKE SA this one replaced, and the negotiation of the new one."""
+    rekeyed = {} if contents is None else contents.index_rekeyed_sas(capture)
+    if not rekeyed:
         return {}
-    rows = np.flatnonzero(np.isin(spi_i, np.fromiter((one for _, one, _ in known), np.uint64, len(known))))
+    rows = np.flatnonzero(np.isin(spi_i, np.fromiter((spi for _, spi, _ in rekeyed), np.uint64, len(rekeyed))))
     keys = zip(capture[rows].tolist(), spi_i[rows].tolist(), spi_r[rows].tolist(), strict=True)
-    return {row: known[key] for row, key in zip(rows.tolist(), keys, strict=True) if key in known}
+    return {row: rekeyed[key] for row, key in zip(rows.tolist(), keys, strict=True) if key in rekeyed}
 
 
-def _last_inits(datagrams: Datagrams, association: SaAssociation, count: int) -> tuple[Int64Array, Int64Array]:
+def _find_last_inits(datagrams: Datagrams, association: SaAssociation, count: int) -> tuple[Int64Array, Int64Array]:
     """Rows of each handshake's last IKE_SA_INIT request and response, -1: none."""
     init = is_ikev2_init(datagrams) & ~datagrams.is_ikev1
     request, response = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
@@ -229,22 +221,22 @@ def _last_inits(datagrams: Datagrams, association: SaAssociation, count: int) ->
     request[association.handshake[rows]] = rows
     rows = np.flatnonzero(init & datagrams.is_response)
     response[association.handshake[rows]] = rows
-    # a refusal that comes late does not undo the answer
+    # a late refusal does not undo an accepting response
     rows = rows[datagrams.next_payload[rows] != int(PayloadType.NOTIFY)]
     response[association.handshake[rows]] = rows
     return request, response
 
 
-def _followed(state: AnalysisState, request: Int64Array, response: Int64Array) -> BoolArray:
-    """Whether another request followed the last response, so that this was not the end."""
+def _is_followed(state: AnalysisState, request: Int64Array, response: Int64Array) -> BoolArray:
+    """Whether another request followed the last response. (handshakes,)"""
     exchange = state.exchange_of_message[state.message_of_datagram]
     if not len(exchange):
         return np.zeros(len(request), np.bool_)
     return (request >= 0) & (response >= 0) & (exchange[request] > exchange[response])
 
 
-def _responder_spis(datagrams: Datagrams, association: SaAssociation, count: int) -> UInt64Array:
-    """The responder's SPI: that of the protected messages, else the last one that it answered with."""
+def _get_responder_spis(datagrams: Datagrams, association: SaAssociation, count: int) -> UInt64Array:
+    """The responder's SPI: that of the encrypted messages, or else of its last response. (handshakes,)"""
     spi_r = np.zeros(count, np.uint64)
     known = datagrams.spi_r != 0
     init = is_ikev2_init(datagrams)
@@ -253,11 +245,11 @@ def _responder_spis(datagrams: Datagrams, association: SaAssociation, count: int
     return spi_r
 
 
-def _one_sided(datagrams: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
-    """Whose messages alone are in the capture, though the other side must have sent some."""
+def _find_one_sided(datagrams: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
+    """The side whose messages alone are in the capture although the other side sent some too (`one_sided`)."""
     initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
     responders = np.bincount(association.handshake[~association.from_initiator], minlength=count)
-    # whoever knows the responder's SPI, or is beyond I1, has got a message
+    # the responder's SPI, or a HIP packet after I1, shows that the other side has sent a message
     known = (datagrams.spi_r != 0) | ((datagrams.protocol == Protocol.HIP) & (datagrams.exchange_type != I1_R1))
     answered = np.bincount(association.handshake[known], minlength=count) > 0
     result = np.full(count, -1, np.int8)
@@ -266,33 +258,33 @@ def _one_sided(datagrams: Datagrams, association: SaAssociation, count: int) -> 
     return result
 
 
-def _hip(state: AnalysisState) -> "Mapping[int, HipFacts]":
-    """What the packets of HIP tell."""
+def _collect_hip_facts(state: AnalysisState) -> "Mapping[int, HipFacts]":
+    """The facts of HIP handshakes, by row."""
     if not state.hits:
         return {}
-    # what most captures do without
+    # most captures do not contain HIP
     from ikeanalyze.analysis.handshakes.hip.facts import collect_hip_facts
 
     return collect_hip_facts(state)
 
 
-def _phase1(state: AnalysisState, protocol: UInt8Array) -> dict[int, Phase1Facts]:
-    """What the clear messages of IKEv1 tell."""
-    wanted = set(np.flatnonzero(protocol == Protocol.IKEV1).tolist())
-    if not wanted:
+def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[int, Phase1Facts]:
+    """The facts of IKEv1 handshakes in their clear messages, by row."""
+    rows = np.flatnonzero(protocol == Protocol.IKEV1).tolist()
+    if not rows:
         return {}
     datagrams, clear = state.datagrams, state.clear
-    messages: dict[int, list[tuple[bool, bytes]]] = {one: [] for one in wanted}
+    messages: dict[int, list[tuple[bool, bytes]]] = {row: [] for row in rows}
     for row in np.flatnonzero(datagrams.is_ikev1).tolist():
         data = clear.get(int(datagrams.datagram[row]))
         if data is not None:
             handshake = int(state.association.handshake[row])
             messages[handshake].append((bool(state.association.from_initiator[row]), data))
-    return {handshake: extract_phase1_facts(some) for handshake, some in messages.items()}
+    return {handshake: extract_phase1_facts(sent) for handshake, sent in messages.items()}
 
 
-def _extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
-    """IKE_SA_INIT exchanges that the responder answered by asking for another request, by exchange and by handshake."""
+def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
+    """The notifies with which responders asked for another IKE_SA_INIT request, by exchange and by handshake."""
     exchanges = state.exchanges
     init = np.flatnonzero(np.isin(exchanges.exchange_type, _INITS))
     init = init[exchanges.protocol[init] == Protocol.IKEV2]
@@ -313,7 +305,7 @@ def _extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[int, 
     return by_exchange, by_handshake
 
 
-def _reasons(
+def _find_errors(
     facts: list[InitFacts],
     response_form: Int64Array,
     phase1: dict[int, Phase1Facts],
@@ -327,16 +319,17 @@ def _reasons(
     for row, fact in phase1.items():
         if fact.error is not None:
             reasons[row] = fact.error
-    for row, some in pairs.items():
-        if any(pair.response_view is not None and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in some):
+    for row, exchanged in pairs.items():
+        if any(pair.response_view and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in exchanged):
             reasons[row] = "Access-Reject"
     return reasons
 
 
-def _shown_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome: UInt8Array) -> dict[int, str]:
-    """Why handshakes failed, by their contents or else by `reason`; and which IKE SAs replaced another one."""
+def _select_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome: UInt8Array) -> dict[int, str]:
+    """The reasons of failed handshakes, from decrypted contents or else `reason`, and of rekeyed IKE SAs."""
     exchanges = sources.state.exchanges
-    proved = {row: content.proof.reason for row, content in sources.inside.items() if content.proof.reason is not None}
+    proofs = {row: content.proof for row, content in sources.contents_by_row.items()}
+    proved = {row: proof.reason for row, proof in proofs.items() if proof.reason is not None}
     failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
     # message ID 0 of an IKE SA that replaced another one is not IKE_SA_INIT (RFC 7296, 2.18)
     inits = np.isin(exchanges.exchange_type, _INITS)
@@ -345,16 +338,16 @@ def _shown_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome
     return failed | {row: REKEYED for row in rekeyed.tolist() if outcome[row] == Outcome.CUT}
 
 
-def _not_agreed(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
-    """The IKEv1 handshakes without an answered quick mode."""
+def _drop_completed_phase1(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
+    """Keep the IKEv1 handshakes without an answered quick mode."""
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
     agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
     return {row: fact for row, fact in phase1.items() if row not in agreed}
 
 
-def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, str]) -> Evidence:
-    """What the rules of `outcome` need; `head` are rows of the first datagrams, `reason` is why handshakes failed."""
-    state, count = sources.state, sources.count
+def _collect_evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, str]) -> Evidence:
+    """Collect the evidence for `decide_outcome`; `head` has the rows of the first datagrams, `reason` the errors."""
+    state, count = sources.state, sources.state.association.count
     datagrams, exchanges = state.datagrams, state.exchanges
 
     def any_of(rows: BoolArray) -> BoolArray:
@@ -368,14 +361,14 @@ def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, 
     ikev1 = exchanges.protocol == Protocol.IKEV1
     kind, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
     asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
-    is_last = _last_requests(exchanges)
+    is_last = _find_last_requests(exchanges)
     # the third message of IKEv1's aggressive and quick mode is not answered
     of_three = ikev1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE))
     unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
     open_last = unanswered & is_last
     open_last |= find_unreceived_responses(state, sources.answers, is_last & set_up & asked & answered)
-    # the initiator owes that third message
-    owing = of_three & (attempt == 0) & answered & set_up & is_last
+    # the initiator has yet to send that third message
+    pending = of_three & (attempt == 0) & answered & set_up & is_last
 
     begun = any_of(~ikev1 & np.isin(kind, (*_INITS, I1_R1)) & asked & set_up)
     auth_v2 = ~ikev1 & np.isin(kind, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
@@ -385,9 +378,9 @@ def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, 
     last_sent = np.full(count, UNKNOWN)
     last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + sources.answers.wait_ns)[open_last]
     views = {row: pairs[-1].response_view for row, pairs in sources.pairs.items()}
-    proofs = {row: content.proof for row, content in sources.inside.items()}
+    proofs = {row: content.proof for row, content in sources.contents_by_row.items()}
     repeated = open_last & (exchanges.request_messages > 1)
-    repeated |= owing & (exchanges.response_messages > 1)
+    repeated |= pending & (exchanges.response_messages > 1)
     return Evidence(
         proved_failed=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.FAILED),
         proved_established=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.ESTABLISHED),
@@ -398,15 +391,15 @@ def _evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, 
         aaa_open=marked(
             row for row, view in views.items() if view is not None and view.code == RadiusCode.ACCESS_CHALLENGE
         ),
-        last_unanswered=any_of(open_last | owing),
+        last_unanswered=any_of(open_last | pending),
         last_repeated=any_of(repeated),
         waited_ns=np.where(last_sent == UNKNOWN, 0, state.last_ns[state.capture] - last_sent),
         finished=any_of(auth_v2) | (any_of(done_v1) & ~half_agreed),
     )
 
 
-def _last_requests(exchanges: ExchangeColumns) -> BoolArray:
-    """The last exchange of each handshake that somebody waits for: the initiator's, or one of the set-up (XAuth)."""
+def _find_last_requests(exchanges: ExchangeColumns) -> BoolArray:
+    """The last exchange of each handshake that needs a response: the initiator's, or one of the set-up. (exchanges,)"""
     kind = exchanges.exchange_type
     # informational messages are never answered
     never = (exchanges.protocol == Protocol.IKEV1) & (kind == _IKEV1_INFORMATIONAL)
@@ -420,11 +413,13 @@ def _last_requests(exchanges: ExchangeColumns) -> BoolArray:
     return is_last
 
 
-def _nat(state: AnalysisState, request: Int64Array, response: Int64Array, ends: Ends) -> npt.NDArray[np.int8]:
-    """Who is behind a NAT, by the clear messages and translated endpoints: index into nat.WORDS for each handshake."""
+def _classify_nat(
+    state: AnalysisState, request: Int64Array, response: Int64Array, endpoints: HandshakeEndpoints
+) -> npt.NDArray[np.int8]:
+    """The sides behind a NAT, from clear messages and translated endpoints: index into `nat.WORDS`. (handshakes,)"""
     inits, association = state.inits, state.association
     known = {*state.translated, *state.translated.values()}
-    end = ends.initiator << np.uint64(16) | ends.initiator_port
+    end = endpoints.initiator << np.uint64(16) | endpoints.initiator_port
     translated = np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
     initiator = np.maximum(inits.sender_differs(request), inits.receiver_differs(response))
     initiator = np.maximum(initiator, translated)
@@ -433,15 +428,14 @@ def _nat(state: AnalysisState, request: Int64Array, response: Int64Array, ends: 
     return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
 
-def _auth(
+def _find_auth_methods(
     sources: HandshakeSources, phase1: Mapping[int, Phase1Facts], hip: "Mapping[int, HipFacts]"
 ) -> tuple[list[AuthMethods], Int64Array]:
-    """How the peers authenticated: read from decrypted payloads, RADIUS, HIP and IKEv1's proposal, else guessed from sizes
-    and counts.
+    """The authentication methods, and for each handshake an index into them or -1 (unknown).
 
-    Distinct methods, and for each handshake an index into them, -1: unknown.
+    They come from decrypted payloads, RADIUS, HIP and IKEv1's proposal, or else are guessed from the messages' sizes.
     """
-    count = sources.count
+    count = sources.state.association.count
     exchanges = sources.state.exchanges
     rows = (exchanges.exchange_type == int(ExchangeType.IKE_AUTH)) & (exchanges.protocol == Protocol.IKEV2)
     rounds = np.bincount(exchanges.handshake[rows], minlength=count)
@@ -461,7 +455,9 @@ def _auth(
             continue
         eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
         known[row] = AuthMethods("eap", None, get_eap_method([message for message in eap if message]), guessed=False)
-    known |= {row: content.proof.auth for row, content in sources.inside.items() if content.proof.auth is not None}
+    known |= {
+        row: content.proof.auth for row, content in sources.contents_by_row.items() if content.proof.auth is not None
+    }
     for row, method in known.items():
         auth[row] = len(methods)
         methods.append(method)

@@ -1,26 +1,22 @@
-"""Which IKE SA a message belongs to, and which of the two peers sent it.
+"""Associate datagrams with IKE SAs, and find the peer that sent each of them.
 
-An IKE SA is known by its two SPIs, wherever its packets come from: a NAT may change ports and MOBIKE
-addresses. Only IKE_SA_INIT needs more, because the responder's SPI is still 0 in the request:
+Its two SPIs identify an IKE SA, independent of addresses: a NAT may change ports and MOBIKE addresses (RFC 7296,
+section 2.11). Only IKE_SA_INIT needs more, because the responder's SPI is still 0 in the request (sections 1.2, 2.6):
 
-- one initiator SPI, one responder SPI, one request body, one initiator address and port: one IKE SA. That is
-  nearly every one, and is seen for all of them at once;
-- anything else is settled message by message, in order of time (`SpiDisambiguator`): a request with another body is
-  the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
-  nonce; it is another one if it comes from elsewhere (two initiators chose the same SPI) or after the IKE SA
-  had got its answer (an SPI used again).
+- One initiator SPI, one responder SPI, one request body, one initiator address and port: one IKE SA. This holds for
+  almost every IKE SA, and is decided for all of them at once.
+- Anything else is decided message by message, in order of time (`SpiDisambiguator`). A request with another body
+  belongs to the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
+  nonce. It belongs to another one if it comes from elsewhere (two initiators chose the same SPI) or if the IKE SA had
+  been answered (an SPI is used again).
 
-RFC 7296, 2.6 (SPIs and cookies), 1.2 (INVALID_KE_PAYLOAD), 2.11 (addresses may change); RFC 5685, 3 (REDIRECT).
-
-Handshakes that were sent on to another gateway (RFC 5685, 3).
-
-A gateway that answers IKE_SA_INIT with N(REDIRECT) makes the initiator begin again elsewhere, with
-N(REDIRECTED_FROM) in its new request and, in most stacks, with a new SPI. For whoever waits for the IKE SA
-that is one handshake with an extra round trip.
+A gateway that answers IKE_SA_INIT with N(REDIRECT) makes the initiator begin again at another gateway, with
+N(REDIRECTED_FROM) in the new request and, in most stacks, with a new SPI (RFC 5685, section 3). Both attempts are one
+handshake with an extra round trip (`follow_redirects`).
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -43,25 +39,26 @@ ASKS_AGAIN: Final = {
 }
 
 Endpoint = int
-"""An address and a port in one number."""
+"""Address code << 16 | port."""
 
 
 @dataclass(slots=True)
 class SaAssociation:
-    """For each datagram: which handshake, and which side sent it."""
+    """The handshake of each datagram, and the side that sent it. (datagrams,) each"""
 
-    handshake: Int64Array  # from 0, in order of the handshakes' first datagrams, so by capture first
+    handshake: Int64Array  # numbered from 0 in order of the first datagrams, so by capture first
     from_initiator: BoolArray
-    count: int  # handshakes
+    count: int  # number of handshakes
 
 
 def associate_datagrams(
     datagrams: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})
 ) -> SaAssociation:
-    """Tell the IKE SAs of IKE datagrams apart, those of one capture from those of another too.
+    """Associate IKE datagrams with IKE SAs, each capture by itself.
 
-    `datagrams` are in order of capture and time; `clear` has the bytes of those that can be read without keys, by `datagrams.datagram`;
-    `translated` the endpoints that a NAT changed within the capture, each with the one that stands for both.
+    `datagrams` are in order of capture and time; `clear` has the bytes of those that can be read without keys, by
+    `datagrams.datagram`; `translated` the endpoints that a NAT changed within the capture, each with the one that
+    stands for both.
     """
     total = len(datagrams)
     if not total:
@@ -73,30 +70,31 @@ def associate_datagrams(
     size = np.diff(np.append(start, total))
     group = np.cumsum(new, dtype=np.int32) - np.int32(1)
 
-    unclear = _unclear(datagrams, order, group)
+    ambiguous = _find_ambiguous(datagrams, order, group)
     label = group
-    fresh = len(start)
-    for index in np.flatnonzero(unclear).tolist():
+    next_label = len(start)
+    for index in np.flatnonzero(ambiguous).tolist():
         rows = order[start[index] : start[index] + size[index]]
         candidate = SpiDisambiguator(datagrams, clear, translated).assign(rows)
         place = slice(start[index], start[index] + size[index])
-        label[place] = np.where(candidate == 0, index, fresh + candidate - 1)
-        fresh += int(candidate.max())
-    # number the handshakes in order of their first datagrams: within a label the rows of `order` rise, so its first one is that
-    first = np.full(fresh, total, np.int64)
+        label[place] = np.where(candidate == 0, index, next_label + candidate - 1)
+        next_label += int(candidate.max())
+    # number the handshakes in order of their first datagrams: within a label the rows of `order` rise, so its first one
+    # is that
+    first = np.full(next_label, total, np.int64)
     first[label[::-1]] = order[::-1]
-    rank = np.empty(fresh, np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(fresh)
+    rank = np.empty(next_label, np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(next_label)
     handshake = np.empty(total, np.int64)
     handshake[order] = rank[label]
-    return SaAssociation(handshake, _senders(datagrams, handshake, fresh), fresh)
+    return SaAssociation(handshake, _find_senders(datagrams, handshake, next_label), next_label)
 
 
 _ALL: Final = slice(None)
 
 
 def _endpoints(datagrams: Datagrams, initiator: BoolArray, rows: Int64Array | slice = _ALL) -> UInt64Array:
-    """The initiator's address and port in some datagrams, where `initiator` says whether it is the sender."""
+    """The initiator's endpoint in each datagram; `initiator`: whether the initiator is the sender. (rows,)"""
     shift = np.uint64(16)
     sender = datagrams.source[rows] << shift | datagrams.source_port[rows]
     receiver = datagrams.destination[rows] << shift | datagrams.destination_port[rows]
@@ -104,9 +102,9 @@ def _endpoints(datagrams: Datagrams, initiator: BoolArray, rows: Int64Array | sl
 
 
 def is_init(datagrams: Datagrams) -> BoolArray:
-    """IKE_SA_INIT, IKE_SESSION_RESUME; of IKEv1 the first message, whose responder cookie is 0.
+    """Whether each datagram is IKE_SA_INIT, IKE_SESSION_RESUME, or IKEv1's first message, whose responder cookie is 0.
 
-    A responder that refuses the first message of IKEv1 in an informational message may not have made a cookie either.
+    An informational message of IKEv1 that refuses the first message may have a zero cookie too.
     """
     v1 = (datagrams.spi_r == 0) & (datagrams.exchange_type != int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL))
     result: BoolArray = np.where(datagrams.is_ikev1, v1, is_ikev2_init(datagrams))
@@ -114,36 +112,39 @@ def is_init(datagrams: Datagrams) -> BoolArray:
 
 
 def is_ikev2_init(datagrams: Datagrams) -> BoolArray:
-    """Datagrams whose exchange type is IKE_SA_INIT or IKE_SESSION_RESUME."""
+    """Whether the exchange type of each datagram is IKE_SA_INIT or IKE_SESSION_RESUME."""
     kind = datagrams.exchange_type
     result: BoolArray = kind == int(ExchangeType.IKE_SA_INIT)
     result |= kind == int(ExchangeType.IKE_SESSION_RESUME)
     return result
 
 
-def _unclear(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:
-    """Which groups of one SPIi need a closer look; `order` brings a group's datagrams together, `group` is theirs."""
-    unclear = np.zeros(int(group[-1]) + 1, np.bool_)
+def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[np.int32]) -> BoolArray:
+    """Which groups of one SPIi may contain several IKE SAs. (groups,)
 
-    def differs(values: npt.NDArray[np.generic], of: npt.NDArray[np.int32]) -> None:
-        """A group is unclear if not all of these values, which are of the groups `of`, are equal in it."""
-        unclear[of[1:][(of[1:] == of[:-1]) & (values[1:] != values[:-1])]] = True
+    `order` sorts the datagrams by group; `group` is the group of each datagram in that order.
+    """
+    ambiguous = np.zeros(int(group[-1]) + 1, np.bool_)
+
+    def require_equal(values: npt.NDArray[np.generic], of: npt.NDArray[np.int32]) -> None:
+        """Mark the groups in which these values, of the groups `of`, are not all equal."""
+        ambiguous[of[1:][(of[1:] == of[:-1]) & (values[1:] != values[:-1])]] = True
 
     spi_r = datagrams.spi_r[order]
     known = spi_r != 0
-    differs(spi_r[known], group[known])
-    differs(datagrams.protocol[order], group)
+    require_equal(spi_r[known], group[known])
+    require_equal(datagrams.protocol[order], group)
     inits = np.flatnonzero(is_init(datagrams)[order])
     rows = order[inits]
     request = (datagrams.is_ikev1 | ~datagrams.is_response)[rows]
-    differs(_endpoints(datagrams, request, rows), group[inits])
-    differs(datagrams.digest[rows[request]], group[inits[request]])
-    unclear[group[(datagrams.spi_i == 0)[order]]] = True
-    return unclear
+    require_equal(_endpoints(datagrams, request, rows), group[inits])
+    require_equal(datagrams.digest[rows[request]], group[inits[request]])
+    ambiguous[group[(datagrams.spi_i == 0)[order]]] = True
+    return ambiguous
 
 
-def _senders(datagrams: Datagrams, handshake: Int64Array, count: int) -> BoolArray:
-    """Who sent what: IKEv2 says it in a flag; in IKEv1 the initiator is who sent the first message."""
+def _find_senders(datagrams: Datagrams, handshake: Int64Array, count: int) -> BoolArray:
+    """Whether the initiator sent each datagram: a flag in IKEv2; in IKEv1 the initiator sends the first message."""
     result = datagrams.from_initiator.copy()
     old = np.flatnonzero(datagrams.is_ikev1)
     if len(old):
@@ -167,18 +168,18 @@ class _IkeSaCandidate:
     address: int | None  # of the initiator
     spis: set[int] = field(default_factory=set)  # responder SPIs
     nonces: set[bytes] = field(default_factory=set)
-    asked_again: bool = False  # the last IKE_SA_INIT response wanted another request
-    answered: bool = False  # an IKE_SA_INIT response took the request
-    closed: bool = False  # no more protected messages with an SPI of their own are to be expected
+    asked_again: bool = False  # the last IKE_SA_INIT response asked for another request
+    answered: bool = False  # an IKE_SA_INIT response accepted the request
+    closed: bool = False  # no encrypted messages with a new responder SPI can follow
 
 
 class SpiDisambiguator:
-    """Datagrams of one initiator SPI, taken in order of time."""
+    """Assigns the datagrams of one initiator SPI, in order of time, to IKE SAs."""
 
     def __init__(
         self, datagrams: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint]
     ) -> None:
-        self._units = datagrams
+        self._datagrams = datagrams
         self._clear = clear
         self._translated = translated
         self._candidates: list[_IkeSaCandidate] = []
@@ -186,43 +187,44 @@ class SpiDisambiguator:
         self._by_endpoint: dict[Endpoint, _IkeSaCandidate] = {}
         self._by_spi: dict[tuple[int, int], _IkeSaCandidate] = {}
         self._by_address: dict[int, _IkeSaCandidate] = {}
-        self._waiting: dict[int, deque[_IkeSaCandidate]] = {}  # by address, for the responder's SPI; in order of time
+        self._waiting: dict[
+            int, deque[_IkeSaCandidate]
+        ] = {}  # by address: without a responder SPI so far, in order of time
         self._by_nonce: dict[bytes, _IkeSaCandidate] = {}
 
     def assign(self, rows: Int64Array) -> Int64Array:
-        """Which of the IKE SAs, numbered from 0, each datagram belongs to."""
-        some = self._units.select(rows)
-        init = is_init(some)
-        request = np.where(some.is_ikev1, init, ~some.is_response)
-        endpoint = _endpoints(some, np.where(some.is_ikev1, request, some.from_initiator))
-        place: Callable[..., _IkeSaCandidate]
+        """The IKE SA of each datagram, numbered from 0. (rows,)"""
+        chosen = self._datagrams.select(rows)
+        init = is_init(chosen)
+        request = np.where(chosen.is_ikev1, init, ~chosen.is_response)
+        endpoint = _endpoints(chosen, np.where(chosen.is_ikev1, request, chosen.from_initiator))
         result: list[int] = []
-        columns = (init, request, endpoint, some.spi_r, some.protocol, some.digest, some.datagram)
+        columns = (init, request, endpoint, chosen.spi_r, chosen.protocol, chosen.digest, chosen.datagram)
         for is_first, asks, end, spi_r, protocol, digest, datagram in zip(
             *(column.tolist() for column in columns), strict=True
         ):
             here = self._translated.get(end, end)
             if is_first:
                 view = parse_init(self._clear.get(datagram, b""))
-                place = self._request if asks else self._response
-                candidate = place(view, here, protocol, digest, spi_r)
+                assign = self._assign_request if asks else self._assign_response
+                candidate = assign(view, here, protocol, digest, spi_r)
             else:
-                candidate = self._later(here, protocol, spi_r)
+                candidate = self._assign_later_message(here, protocol, spi_r)
             result.append(candidate.index)
         return np.array(result, np.int64)
 
-    def _new(self, endpoint: Endpoint, protocol: int) -> _IkeSaCandidate:
+    def _add_candidate(self, endpoint: Endpoint, protocol: int) -> _IkeSaCandidate:
         candidate = _IkeSaCandidate(len(self._candidates), protocol, endpoint >> 16)
         self._candidates.append(candidate)
-        before = self._by_endpoint.get(endpoint)
-        if before is not None:
-            before.closed = True  # the SPI is used again
+        previous = self._by_endpoint.get(endpoint)
+        if previous is not None:
+            previous.closed = True  # the SPI is used again
         self._by_endpoint[endpoint] = candidate
         self._waiting.setdefault(endpoint >> 16, deque()).append(candidate)
         self._by_address[endpoint >> 16] = candidate
         return candidate
 
-    def _request(
+    def _assign_request(
         self, view: InitMessage, endpoint: Endpoint, protocol: int, digest: int, spi_r: int
     ) -> _IkeSaCandidate:
         candidate = self._by_digest.get(digest)
@@ -233,19 +235,19 @@ class SpiDisambiguator:
             if candidate is not None and not self._continues(candidate, view, protocol):
                 candidate = None
         if candidate is None:
-            candidate = self._new(endpoint, protocol)
+            candidate = self._add_candidate(endpoint, protocol)
         self._by_digest[digest] = candidate
         self._by_endpoint[endpoint] = candidate
         if view.nonce is not None:
             candidate.nonces.add(view.nonce)
             self._by_nonce[view.nonce] = candidate
         if spi_r:
-            self._know_spi(candidate, protocol, spi_r)
+            self._add_spi(candidate, protocol, spi_r)
         candidate.asked_again = False
         return candidate
 
     def _continues(self, candidate: _IkeSaCandidate, view: InitMessage, protocol: int) -> bool:
-        """Whether a request with a new body and a new nonce may still be the same IKE SA's."""
+        """Whether a request with a new body and a new nonce may belong to the candidate."""
         if candidate.protocol != protocol:
             return False
         if candidate.asked_again or not candidate.nonces:
@@ -253,36 +255,36 @@ class SpiDisambiguator:
         has_cookie = any(kind == NotifyType.COOKIE for kind, _ in view.notifies)
         return has_cookie and not candidate.answered
 
-    def _response(
+    def _assign_response(
         self, view: InitMessage, endpoint: Endpoint, protocol: int, _digest: int, spi_r: int
     ) -> _IkeSaCandidate:
         candidate = self._by_spi.get((protocol, spi_r)) if spi_r else None
         if candidate is None:
             candidate = self._by_endpoint.get(endpoint) or self._by_address.get(endpoint >> 16)
         if candidate is None:
-            candidate = self._new(endpoint, protocol)
+            candidate = self._add_candidate(endpoint, protocol)
         if spi_r:
-            self._know_spi(candidate, protocol, spi_r)
+            self._add_spi(candidate, protocol, spi_r)
         candidate.asked_again = any(kind in ASKS_AGAIN for kind, _ in view.notifies)
         candidate.answered |= not candidate.asked_again
         return candidate
 
-    def _later(self, endpoint: Endpoint, protocol: int, spi_r: int) -> _IkeSaCandidate:
+    def _assign_later_message(self, endpoint: Endpoint, protocol: int, spi_r: int) -> _IkeSaCandidate:
         candidate = self._by_spi.get((protocol, spi_r))
         if candidate is None:
-            # the response that brought this SPI is not in the capture
-            candidate = self._without_spi(endpoint >> 16, protocol)
+            # the response with this SPI is not in the capture
+            candidate = self._find_without_spi(endpoint >> 16, protocol)
             if candidate is None:
-                candidate = self._new(endpoint, protocol)
+                candidate = self._add_candidate(endpoint, protocol)
             candidate.closed = protocol == Protocol.IKEV2
             if spi_r or protocol == Protocol.IKEV2:
-                self._know_spi(candidate, protocol, spi_r)
+                self._add_spi(candidate, protocol, spi_r)
         return candidate
 
-    def _without_spi(self, address: int, protocol: int) -> _IkeSaCandidate | None:
-        """The first IKE SA of this initiator whose responder's SPI is not known yet.
+    def _find_without_spi(self, address: int, protocol: int) -> _IkeSaCandidate | None:
+        """The first IKE SA of this initiator without a known responder SPI.
 
-        Refusals may have brought other SPIs. IKEv1's responder may have answered two transmissions with two cookies.
+        Refusals may have had other SPIs. An IKEv1 responder may have answered two transmissions with two cookies.
         """
         if protocol == Protocol.IKEV1:
             latest = self._by_address.get(address)
@@ -292,21 +294,21 @@ class SpiDisambiguator:
             waiting.popleft()
         return waiting[0] if waiting else None
 
-    def _know_spi(self, candidate: _IkeSaCandidate, protocol: int, spi_r: int) -> None:
+    def _add_spi(self, candidate: _IkeSaCandidate, protocol: int, spi_r: int) -> None:
         candidate.spis.add(spi_r)
         self._by_spi.setdefault((protocol, spi_r), candidate)
 
 
-#: An initiator goes to the new gateway at once; after this time it is another attempt.
-_WITHIN_NS: Final = 60_000_000_000
+#: An initiator contacts the new gateway at once; after this time it is a new attempt.
+_MAX_REDIRECT_NS: Final = 60_000_000_000
 
 
 def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Mapping[int, bytes]) -> SaAssociation:
-    """Join each handshake that a REDIRECT ended with the one that followed it."""
+    """Merge each handshake that a REDIRECT ended with the one at the new gateway."""
     init = (datagrams.exchange_type == int(ExchangeType.IKE_SA_INIT)) & ~datagrams.is_ikev1
     # the response that redirects has no SA payload: its first payload is the notify
     answers = np.flatnonzero(init & datagrams.is_response & (datagrams.next_payload == int(PayloadType.NOTIFY)))
-    redirects = [row for row in answers.tolist() if _has(clear, datagrams, row, NotifyType.REDIRECT)]
+    redirects = [row for row in answers.tolist() if _has_notify(clear, datagrams, row, NotifyType.REDIRECT)]
     if not redirects:
         return association
     label = np.arange(association.count)
@@ -317,16 +319,16 @@ def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Ma
         later = requests[(datagrams.source[requests] == initiator) & (datagrams.first_ns[requests] >= when)]
         for other in later.tolist():
             theirs = int(association.handshake[other])
-            if int(datagrams.first_ns[other]) - when > _WITHIN_NS:
+            if int(datagrams.first_ns[other]) - when > _MAX_REDIRECT_NS:
                 break
-            if theirs != ours and _has(clear, datagrams, other, NotifyType.REDIRECTED_FROM):
+            if theirs != ours and _has_notify(clear, datagrams, other, NotifyType.REDIRECTED_FROM):
                 label[label == label[theirs]] = label[ours]
                 break
-    # what is joined takes the number of its first part; the others move up
-    kept, renumbered = np.unique(label, return_inverse=True)
-    return SaAssociation(renumbered[association.handshake], association.from_initiator, len(kept))
+    # merged handshakes keep the number of the first; the others are renumbered
+    labels, renumbered = np.unique(label, return_inverse=True)
+    return SaAssociation(renumbered[association.handshake], association.from_initiator, len(labels))
 
 
-def _has(clear: Mapping[int, bytes], datagrams: Datagrams, row: int, kind: int) -> bool:
+def _has_notify(clear: Mapping[int, bytes], datagrams: Datagrams, row: int, kind: int) -> bool:
     view = parse_init(clear.get(int(datagrams.datagram[row]), b""))
     return any(notify == kind for notify, _ in view.notifies)

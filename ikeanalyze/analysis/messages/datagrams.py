@@ -1,4 +1,4 @@
-"""Datagrams: IKE (RADIUS, HIP) messages, or single RFC 7383 fragments of one, each time that they crossed the wire.
+"""Group frames into datagrams: one row per transmission of an IKE, RADIUS or HIP message, or of one of its fragments.
 
 A datagram is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. Frames are what
 was captured, datagrams are what the rules of retransmission speak of; almost always the two are one to one.
@@ -22,7 +22,7 @@ IKEV1_ENCRYPTED: Final = 0x01  # RFC 2408, 3.1
 
 @dataclass(frozen=True, slots=True)
 class Datagrams:
-    """Columns of one length, in order of capture and time."""
+    """Columns with one row per datagram, in order of capture and time."""
 
     datagram: npt.NDArray[np.uint32]  # as in the frames
     first_ns: Int64Array  # of its first frame
@@ -30,7 +30,7 @@ class Datagrams:
     number: npt.NDArray[np.uint32]  # of its first frame
     frames: Int64Array
     bytes: Int64Array  # of all its frames
-    resent_bytes: Int64Array  # of those frames that bring nothing new
+    resent_bytes: Int64Array  # of frames without new content
     ip_fragments: Int64Array  # frames that are IP fragments
     protocol: UInt8Array
     source: UInt64Array
@@ -52,7 +52,7 @@ class Datagrams:
         return len(self.datagram)
 
     def select(self, chosen: npt.NDArray[np.generic]) -> "Datagrams":
-        """Some of the datagrams."""
+        """Select datagrams by mask or row numbers."""
         return Datagrams(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
     @property
@@ -67,7 +67,7 @@ class Datagrams:
 
     @property
     def is_ikev1(self) -> BoolArray:
-        """Version 1 of IKE."""
+        """Whether the datagram is IKEv1."""
         return np.equal(self.protocol, Protocol.IKEV1)
 
 
@@ -76,7 +76,7 @@ _LONG_AGO: Final = np.iinfo(np.int64).min
 
 
 def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
-    """Datagrams of captures' frames, the capture's duplicates left out.
+    """Group the frames of captures into datagrams, without the frames in `duplicate`.
 
     Frames of one datagram become one row: its time is that of its first frame, its bytes are those of all of them.
     """
@@ -97,7 +97,7 @@ def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
         order = np.argsort(datagram, kind="stable")
         start = np.flatnonzero(np.concatenate([[True], datagram[order][1:] != datagram[order][:-1]]))
         first_ns = np.minimum.reduceat(time[order], start)
-        # who has all fragments does not wait for those that a link doubled
+        # fragments that a link duplicated do not extend the datagram
         doubled = columns["resent"] & columns["ip_fragment"]
         last_ns = np.maximum.reduceat(np.where(doubled, _LONG_AGO, time)[order], start)
         frames = np.diff(np.append(start, count))

@@ -1,4 +1,4 @@
-"""Frames that the capture holds twice because it was taken on several interfaces, and that crossed each link once.
+"""Find frames that were captured twice because the capture was taken on several interfaces.
 
 A router, a bridge or the "any" device shows the same packet on its way in and on its way out. What tells such
 a second sighting from a retransmission, which has the same content too:
@@ -27,15 +27,15 @@ from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
-#: A packet crosses a machine that does not hold it back within this time.
+#: The longest time in which a packet crosses a machine that does not queue it.
 WITHIN_NS: Final = 1_000_000
-#: The longest that a router is believed to have held a packet back.
+#: The longest time that a router is assumed to queue a packet.
 HELD_NS: Final = 10_000_000_000
 
 
 @dataclass(slots=True)
 class DuplicateFrames:
-    """Second sightings."""
+    """Frames that repeat an earlier frame of the capture."""
 
     mask: BoolArray  # of the frames
     #: Rows of second sightings, each with the row of the first: one of each datagram.
@@ -44,16 +44,16 @@ class DuplicateFrames:
 
 @dataclass(slots=True)
 class _FirstSighting:
-    """A first sighting, and which TTLs its echoes had."""
+    """A first sighting and the TTLs of its later ones."""
 
     row: int
     echoes: set[int] = field(default_factory=set)
 
 
 def find_duplicates(columns: Columns) -> DuplicateFrames:
-    """Which frames are later sightings of a frame that the capture holds already.
+    """Find the frames that are later sightings of another frame.
 
-    IP fragments of one datagram are judged as a whole, by their first frames.
+    The IP fragments of a datagram are judged together, by the first one.
     """
     known = columns["capture_duplicate"].astype(np.bool_)
     time, datagrams, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
@@ -66,7 +66,8 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
     same = same[(apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[later_rows] != ttl[earlier_rows]))]
     if not len(same):
         return DuplicateFrames(known)
-    # duplicates, fragments of one datagram, answers to queued requests: all frames of these contents are looked at, in order
+    # duplicates, fragments of one datagram, answers to queued requests: all frames of these contents are looked at, in
+    # order
     candidates = np.flatnonzero(np.isin(digest, np.unique(content[same])))
     judged: set[int] = set()
     seen: dict[tuple[int, int, int, int], list[_FirstSighting]] = {}
@@ -97,9 +98,10 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
 
 
 def find_translated_endpoints(columns: Columns, duplicates: DuplicateFrames) -> dict[int, int]:
-    """Endpoints of initiators that a NAT translated before the eyes of the capture: each with the one that stands for both.
+    """Endpoints of initiators that a NAT translated before the eyes of the capture: each with the one that stands for
+    both.
 
-    An endpoint is `address << 16 | port`. IKE_SA_INIT alone is looked at: later messages are known by their SPIs.
+    An endpoint is `address << 16 | port`. Only IKE_SA_INIT is used: SPIs identify later messages.
     """
     same: dict[int, int] = {}
 
@@ -126,7 +128,7 @@ def relabel_duplicates(
     message: npt.NDArray[np.int32],
     handshake: npt.NDArray[np.int32],
 ) -> None:
-    """Duplicates of the capture belong to the message and handshake of the frame that they repeat."""
+    """Assign duplicates to the message and handshake of the frame that they repeat, in place."""
     time, digest = columns["time_ns"], number_within_captures(columns["digest"], columns["source"])
     originals: dict[int, list[tuple[int, int]]] = {}
     rows = np.flatnonzero(np.isin(digest, digest[duplicate]) & ~duplicate)
@@ -134,7 +136,7 @@ def relabel_duplicates(
         originals.setdefault(int(digest[row]), []).append((int(time[row]), int(columns["unit"][row])))
     for row in np.flatnonzero(duplicate).tolist():
         datagram = int(columns["unit"][row])
-        # a duplicate of one IP fragment is of the datagram of all of them
+        # a duplicated IP fragment may belong to a datagram that is assigned already
         if message[datagram] < 0 and handshake[datagram] < 0:
             same = originals.get(int(digest[row]), [])
             when = int(time[row])

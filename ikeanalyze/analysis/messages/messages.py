@@ -1,4 +1,4 @@
-"""Datagrams to messages: one row per IKE message, each time that it was sent."""
+"""Group datagrams into messages: one row per transmission of an IKE message."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +21,7 @@ class MessageColumns:
     slot: Int64Array  # slots that differ in their last bit alone are the request and the response of one exchange
     handshake: Int64Array
     from_initiator: BoolArray
-    initiator_asked: BoolArray  # the exchange is the initiator's
+    initiator_asked: BoolArray  # the initiator sent the request of the exchange
     response: BoolArray
     protocol: UInt8Array
     exchange_type: UInt8Array
@@ -37,7 +37,7 @@ class MessageColumns:
     needed_bytes: Int64Array
     fragments: Int64Array  # 0: not fragmented
     fragments_seen: Int64Array  # 0: not fragmented
-    new_fragments: Int64Array  # of these, the ones that no earlier transmission had
+    new_fragments: Int64Array  # those of them that no earlier transmission had
     ip_fragments: Int64Array
     digest: UInt64Array
 
@@ -45,7 +45,7 @@ class MessageColumns:
         return len(self.slot)
 
     def select(self, chosen: npt.NDArray[np.generic]) -> "MessageColumns":
-        """Some of the messages, or all in another order."""
+        """Select messages by mask or row numbers, in that order."""
         return MessageColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
 
@@ -53,10 +53,10 @@ _COLUMNS: Final = tuple(MessageColumns.__dataclass_fields__)
 
 
 def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int64Array]:
-    """The messages of a capture's IKE datagrams, and for each datagram the message that it is (a part of)."""
-    asked, response = _roles(datagrams, association)
-    slot = _slots(datagrams, association, asked, response)
-    order, slot, turn, first_copy = _in_order(datagrams, slot)
+    """Group IKE datagrams into messages; returns them and the row of the message of each datagram."""
+    asked, response = _find_roles(datagrams, association)
+    slot = _number_slots(datagrams, association, asked, response)
+    order, slot, turn, first_copy = _sort_by_transmission(datagrams, slot)
     totals = datagrams.fragments[order].astype(np.int64)
     new = find_group_starts(slot, turn)
     runs = RowGroups(new)
@@ -66,16 +66,16 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
 
     size = datagrams.bytes[order]
     fragment = datagrams.fragment[order]
-    # the digest of a message in fragments is made of theirs, each with its number, in whatever order they came
+    # the digest of a fragmented message combines those of its fragments, in any order
     part = datagrams.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
     needed = np.where(first_copy, size, 0)
-    # nearly always, no datagram has several frames, and what that means need not be added up
+    # almost always each datagram is one frame, and sums over its frames are not needed
     several = bool((datagrams.frames > 1).any())
     if several:
         needed -= np.where(first_copy, datagrams.resent_bytes[order], 0)
     ip_fragments = datagrams.ip_fragments[order] if datagrams.ip_fragments.any() else None
     if ip_fragments is not None:
-        _complete(needed, size, slot, turn >> 20, fragment, ip_fragments)
+        _count_bytes_of_later_copies(needed, size, slot, turn >> 20, fragment, ip_fragments)
     head = order[start]
     fragmented = fragment[start] > 0
     messages = MessageColumns(
@@ -105,7 +105,9 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
     return messages, message_of_datagram
 
 
-def _in_order(datagrams: Datagrams, slot: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
+def _sort_by_transmission(
+    datagrams: Datagrams, slot: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
     """The order of the datagrams by slot, body and transmission; and in that order slot, turn and first copy of each.
 
     A turn is the body in the high bits and the transmission in the low 20. (n,) each
@@ -132,7 +134,7 @@ def _in_order(datagrams: Datagrams, slot: Int64Array) -> tuple[Int64Array, Int64
     return order, slot, turn, first_copy
 
 
-def _complete(
+def _count_bytes_of_later_copies(
     needed: Int64Array,
     size: Int64Array,
     slot: Int64Array,
@@ -140,24 +142,24 @@ def _complete(
     fragment: npt.NDArray[np.uint16],
     ip_fragments: Int64Array,
 ) -> None:
-    """Where IP fragments of a first copy are lost, what a later copy has more than it is needed too."""
+    """Count the bytes that a later copy has in addition to a first copy with lost IP fragments, in place."""
     rows = np.flatnonzero((ip_fragments > 0) & (needed == 0))
     if not len(rows):
         return
-    most: dict[tuple[int, int, int], int] = {}
+    largest: dict[tuple[int, int, int], int] = {}
     for row in np.flatnonzero(np.isin(slot, slot[rows])).tolist():
         place = int(slot[row]), int(body[row]), int(fragment[row])
-        before = most.get(place)
-        if before is not None and ip_fragments[row]:
-            needed[row] = max(int(size[row]) - before, 0)
-        most[place] = max(int(size[row]), before or 0)
+        previous = largest.get(place)
+        if previous is not None and ip_fragments[row]:
+            needed[row] = max(int(size[row]) - previous, 0)
+        largest[place] = max(int(size[row]), previous or 0)
 
 
-def _roles(datagrams: Datagrams, association: SaAssociation) -> tuple[BoolArray, BoolArray]:
+def _find_roles(datagrams: Datagrams, association: SaAssociation) -> tuple[BoolArray, BoolArray]:
     """Whose exchange each datagram belongs to (True: the initiator's), and whether it is the response in it.
 
-    IKEv2 has flags. IKEv1 has not: there, who speaks first in an exchange asks, and the other answers; informational messages are
-    never answered (RFC 2408, 4.8).
+    IKEv2 has flags. IKEv1 has not: there, who speaks first in an exchange asks, and the other answers; informational
+    messages are never answered (RFC 2408, 4.8).
     """
     response = datagrams.is_response.copy()
     asked = datagrams.from_initiator ^ response
@@ -175,11 +177,13 @@ def _roles(datagrams: Datagrams, association: SaAssociation) -> tuple[BoolArray,
     return asked, response
 
 
-def _slots(datagrams: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray) -> Int64Array:
-    """A number for each slot: handshake, message ID, exchange type, whose exchange, response; in this order of weight."""
+def _number_slots(
+    datagrams: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray
+) -> Int64Array:
+    """Number the slots: handshake, message ID, exchange type, requesting side, response; most significant first. (n,)"""
     message_id = datagrams.message_id.astype(np.int64)
     if len(message_id) and message_id.max() >= 1 << 16:
-        # IKEv1 draws them at random from 32 bits
+        # IKEv1 chooses random 32-bit numbers
         message_id = np.unique(message_id, return_inverse=True)[1].astype(np.int64)
     width = int(message_id.max()).bit_length() if len(message_id) else 0
     slot = association.handshake << width | message_id
@@ -189,10 +193,10 @@ def _slots(datagrams: Datagrams, association: SaAssociation, asked: BoolArray, r
 
 
 def find_incomplete_messages(messages: MessageColumns) -> Int64Array:
-    """Rows of the messages, in their first transmissions, of which all transmissions together lack fragments (RFC 7383)."""
+    """Rows of the first transmissions of messages whose transmissions together lack fragments (RFC 7383)."""
     if not len(messages) or not messages.fragments.any():
         return np.zeros(0, np.int64)
     start = np.flatnonzero(find_group_starts(messages.slot, messages.body))
     seen = np.add.reduceat(messages.new_fragments, start)
-    lacking: Int64Array = start[seen < messages.fragments[start]]
-    return lacking
+    incomplete: Int64Array = start[seen < messages.fragments[start]]
+    return incomplete

@@ -1,23 +1,23 @@
 """Classify datagrams as first transmissions and retransmissions of IKE messages.
 
 A *slot* is a position in the exchanges of one IKE SA: sender, request or response, exchange type, message ID. RFC 7296,
-sections 2.1 and 2.2, allows one message per slot, and a retransmission must have the same bytes. The datagrams of one slot
-are classified in order of time:
+sections 2.1 and 2.2, allows one message per slot, and a retransmission must have the same bytes. The datagrams of one
+slot are classified in order of time:
 
 1. Without IKE fragmentation, each distinct content is a message of its own, called a *body*: IKE_SA_INIT repeated after
-   COOKIE or INVALID_KE_PAYLOAD; in IKEv1, where all of main mode has message ID 0, its successive messages. The same content
-   again is the next *transmission* of that body, however late it comes.
+   COOKIE or INVALID_KE_PAYLOAD; in IKEv1, where all of main mode has message ID 0, its successive messages. The same
+   content again is the next *transmission* of that body, however late it comes.
 2. With IKE fragmentation (RFC 7383), all fragments of a message are one transmission, even if the capture lacks some.
    When a fragment number comes a second time, a second transmission has begun. Earlier fragments may belong to either
    transmission; the second begins after the longest pause between the two, because a sender sends all fragments at once
    and repeats them after a timer. A transmission that is complete and in order ends with its last fragment.
 3. A fragment number that comes again with other bytes begins another body, unless the total has changed. Then the
-   sender has fragmented the same message again, into smaller pieces (RFC 7383, section 2.5.1) or for the first time, and
-   this is a transmission of the same body. In IKEv1 it is another body, because a slot has several messages and only some of
-   them need fragments.
+   sender has fragmented the same message again, into smaller pieces (RFC 7383, section 2.5.1) or for the first time,
+   and this is a transmission of the same body. In IKEv1 it is another body, because a slot has several messages and
+   only some of them need fragments.
 
-A datagram is a *first copy* if no earlier datagram of its body had the same fragment number. One transmission of each message
-needs the bytes of the first copies; the bytes sent divided by these are the blow-up.
+A datagram is a *first copy* if no earlier datagram of its body had the same fragment number. One transmission of each
+message needs the bytes of the first copies; the bytes sent divided by these are the blow-up.
 """
 
 from dataclasses import dataclass
@@ -127,8 +127,8 @@ def classify_transmissions(
 ) -> tuple[Int64Array, Int64Array, BoolArray]:
     """`classify_slot` for all slots at once: body, transmission and first copy of each datagram. (n,) each
 
-    The datagrams are ordered by slot and time. Slots without repetition, slots without fragments, and slots in which all
-    fragments come again in order are classified in columns; only the others one by one.
+    The datagrams are ordered by slot and time. Slots without repetition, slots without fragments, and slots in which
+    all fragments come again in order are classified in columns; only the others one by one.
     """
     count = len(slot)
     body = np.zeros(count, np.int64)
@@ -187,7 +187,7 @@ def _find_fragment_cycles(
 
 
 def _classify_unfragmented_columns(slot: Int64Array, digest: UInt64Array) -> tuple[Int64Array, Int64Array]:
-    """Rule 1 for slots without fragments, ordered by slot and time: body and transmission of each datagram. (n,) each"""
+    """Rule 1 for slots without fragments, ordered by slot and time: body and transmission. (n,) each"""
     count = len(slot)
     order = np.lexsort((digest, slot))  # stable: equal contents stay in order of time
     new = find_group_starts(slot[order], digest[order])
