@@ -1,4 +1,4 @@
-"""How captures are to be read and analysed."""
+"""Options for reading and analysing captures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,22 +28,22 @@ class ReadOptions:
     """Options of `read.read`.
 
     Raises:
-        ValueError: `cleartext` and `own_ids`: decrypted messages need ids that are of one message each.
+        ValueError: both `cleartext` and `own_ids` are set: the ids of decrypted messages must be unique.
     """
 
     ports: Sequence[int] = ()  # UDP and TCP ports that carry IKE besides 500 and 4500
-    vantage: Vantage | None = None  # side that the captures were taken on; None: the TTLs decide
-    rtt_ms: float | None = None  # round-trip time of the path; None: the shortest one seen
-    keys: "KeyFiles" = ()  # key files of any kind that `keys.files` reads, or their contents
-    own_keys: "Mapping[str, KeyFiles] | None" = None  # by path, as given to `read`: more keys for that capture alone
-    own_ids: bool = False  # ids in the tables begin anew in each capture, and do not count through all of them
-    payloads: bool = False  # name the payloads of clear messages too, with or without keys
+    vantage: Vantage | None = None  # side on which the captures were taken; None: inferred from TTLs
+    rtt_ms: float | None = None  # round-trip time of the path; None: estimated
+    keys: "KeyFiles" = ()  # paths of key files, or parsed key files
+    own_keys: "Mapping[str, KeyFiles] | None" = None  # by path of a capture: additional keys for it alone
+    own_ids: bool = False  # number the rows of each capture from 1, instead of through all captures
+    payloads: bool = False  # list the payloads of clear messages too
     cleartext: bool = False  # keep decrypted messages: `Analysis.cleartexts` has them by the ids of the messages
     progress: Progress | None = None  # called with the bytes read of a file and its size (None: unknown)
     #: Called with the name of a table and the table when it is complete, from any thread and before the others are. Not
     #: called if there are several captures, because each has tables of its own.
     finished: "TableCallback | None" = None
-    looked: "ContentsCallback | None" = None  # called for each capture whose messages were looked into (see `steps`)
+    looked: "ContentsCallback | None" = None  # called with the decoded contents of each capture
 
     def __post_init__(self) -> None:
         if self.cleartext and self.own_ids:

@@ -1,4 +1,4 @@
-"""What an analysis gives: the four tables, a summary of each capture, and what the user should know about them."""
+"""The result of an analysis: the four tables, a summary of each capture, and warnings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,32 +26,32 @@ ACCOUNTING = (
 
 @dataclass(frozen=True, slots=True)
 class CaptureSummary:
-    """One capture that could be read, wholly or up to its damage."""
+    """A capture that was read, completely or up to its damage."""
 
-    path: str  # as it was given, bytes that are no UTF-8 written out; "-" is standard input
+    path: str  # as it was given, invalid UTF-8 escaped; "-" is standard input
     format: str  # "pcap" or "pcapng"
     packets: int
     bytes: int  # sum of the frame lengths on the wire
     first_ns: int | None  # time of the first packet, ns since 1970-01-01 UTC; None: no packets
     last_ns: int | None
-    snaplen_truncated: int  # packets of which the file has less than crossed the wire
-    damaged: bool  # the file is cut or broken behind the last packet that was read
+    snaplen_truncated: int  # packets that the file has only in part
+    damaged: bool  # the file is cut or damaged after the last packet that was read
     accounting: Mapping[str, int]  # packets by ACCOUNTING; they add up to `packets`
     accounting_bytes: Mapping[str, int]  # bytes by ACCOUNTING; they add up to `bytes`
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A capture, or a file with keys, of which nothing could be read."""
+    """A capture or key file that could not be read."""
 
     path: str
     reason: str  # one line: what is wrong, where, and what to do
-    keys: bool = False  # it was named as a file with keys; one path may be named as both
+    keys: bool = False  # a key file
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisWarning:
-    """Something that could be read and counted, but that the user should know of."""
+    """A problem in a capture that was read nevertheless."""
 
     capture: str
     frame: int | None  # number of the packet, None: the capture as a whole
@@ -73,10 +73,10 @@ class Analysis:
     cleartexts: "Mapping[int, Cleartext]" = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """How much there is of what, and what could not be read: a table is shown when one asks for it."""
+        """The numbers of captures and rows, and the skipped files."""
         tables = ("handshakes", "exchanges", "messages", "frames")
         parts = [f"captures: {len(self.captures):,}"]
         parts += [f"{name}: {getattr(self, name).height:,}" for name in tables]
         parts += [f"warnings: {len(self.warnings):,}"] if self.warnings else []
-        parts += [f"skipped: {one.path} ({one.reason})" for one in self.skipped]
+        parts += [f"skipped: {file.path} ({file.reason})" for file in self.skipped]
         return f"<Analysis, {', '.join(parts)}>"

@@ -1,4 +1,4 @@
-"""IKE and HIP traffic taken apart, for the steps that look at all of it."""
+"""The intermediate results of the analysis that several steps use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ikeanalyze.capture.buffers import MessageBytes
 
 @dataclass(frozen=True, slots=True)
 class AnalysisState:
-    """The IKE and HIP traffic of one capture or of several, taken apart: what the handshakes are made of."""
+    """The IKE and HIP traffic of one or several captures, grouped into datagrams, messages and exchanges."""
 
     datagrams: Datagrams
     association: SaAssociation

@@ -59,7 +59,7 @@ _MAX_ROUND_TRIP: Final = 1.25
 
 @dataclass(frozen=True, slots=True)
 class ExchangeEndings:
-    """The response that ended each exchange, in the order of `ExchangeColumns`; UNKNOWN without one. (exchanges,) each"""
+    """The response that ended each exchange of `ExchangeColumns`; UNKNOWN without one. (exchanges,) each"""
 
     answer_ns: Int64Array  # first frame of that response
     end_ns: Int64Array  # its last frame

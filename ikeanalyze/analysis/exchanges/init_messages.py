@@ -1,8 +1,7 @@
-"""The clear IKE_SA_INIT of a hundred thousand handshakes, each distinct form of it parsed once.
+"""Parse the clear IKE_SA_INIT messages of many handshakes, each distinct form once.
 
-A testbed's handshakes differ in SPIs, nonces, key exchange data, cookies and NAT detection hashes, and in nothing
-else that a report shows. So a message is parsed, these places in it are masked, and every message that is equal to it
-elsewhere has the same form.
+The handshakes of a testbed usually differ only in SPIs, nonces, key exchange data, cookies and NAT detection hashes. So
+a message is parsed, these fields are masked, and every message with the same other bytes has the same form.
 """
 
 from collections.abc import Sequence
@@ -24,15 +23,15 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 _Number = TypeVar("_Number", np.int64, np.int8)
 
-#: Notifies of which only the type counts.
-_PASSED_OVER: Final = frozenset(
+#: Notifies whose data are masked.
+_MASKED_NOTIFIES: Final = frozenset(
     {NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE}
 )
 _SPIS: Final = 16
-#: Messages of one length are compared with this many forms; those that fit none are parsed one by one.
-_MOST_FORMS: Final = 64
+#: Messages of one length are compared with this many forms; others are parsed one by one.
+_MAX_FORMS: Final = 64
 #: Messages compared at once: their bytes stay in the processor's cache.
-_AT_ONCE: Final = 2048
+_BATCH: Final = 2048
 
 
 @dataclass(slots=True)
@@ -50,12 +49,12 @@ class InitMessageForms:
 def parse_init_messages(
     messages: MessageBytes, datagrams: npt.NDArray[np.integer], sources: EndpointArray, destinations: EndpointArray
 ) -> InitMessageForms:
-    """Group the IKE_SA_INIT messages of some datagrams by form and parse one of each.
+    """Group the IKE_SA_INIT messages of datagrams by form and parse one of each.
 
     `sources` and `destinations` are the endpoints that each message was seen with.
     """
     begin, size = messages.places(datagrams)
-    reader = _Reader(messages.heap, begin, len(datagrams))
+    reader = _FormReader(messages.heap, begin, len(datagrams))
     order = argsort_stable(size)
     for rows in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
         if len(rows):
@@ -77,15 +76,15 @@ class InitMessages:
     inits: InitMessageForms
 
     def forms(self, rows: Int64Array) -> Int64Array:
-        """The form of some datagrams' messages, -1 for a row of -1: index into the views."""
+        """The form of datagrams' messages, -1 for a row of -1: index into the views."""
         return np.where(rows < 0, -1, self._pick(self.inits.form, rows))
 
     def sender_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
-        """`InitMessageForms.sender_differs` of some datagrams' messages, -1 for a row of -1."""
+        """`InitMessageForms.sender_differs` of datagrams' messages, -1 for a row of -1."""
         return np.where(rows < 0, np.int8(-1), self._pick(self.inits.sender_differs, rows))
 
     def receiver_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
-        """`InitMessageForms.receiver_differs` of some datagrams' messages, -1 for a row of -1."""
+        """`InitMessageForms.receiver_differs` of datagrams' messages, -1 for a row of -1."""
         return np.where(rows < 0, np.int8(-1), self._pick(self.inits.receiver_differs, rows))
 
     def _pick(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
@@ -128,8 +127,8 @@ class _Form:
         return ~different
 
 
-class _Reader:
-    """Takes messages of one length after the other."""
+class _FormReader:
+    """Finds the forms of messages, length by length."""
 
     def __init__(self, heap: UInt8Array, begin: Int64Array, count: int) -> None:
         self.form = np.zeros(count, np.int64)
@@ -142,30 +141,30 @@ class _Reader:
         """Find the forms of messages of `size` bytes."""
         layout = np.dtype([("bytes", "u1", size)])
         forms: list[_Form] = []
-        for low in range(0, len(rows), _AT_ONCE):
-            some = rows[low : low + _AT_ONCE]
+        for low in range(0, len(rows), _BATCH):
+            remaining = rows[low : low + _BATCH]
             if size:
-                matrix = read_struct_array(self._heap, self._begin[some], layout)["bytes"]
+                matrix = read_struct_array(self._heap, self._begin[remaining], layout)["bytes"]
             else:  # a message that was not kept
-                matrix = np.zeros((len(some), 0), np.uint8)
+                matrix = np.zeros((len(remaining), 0), np.uint8)
             for form in forms:
-                some, matrix = self._take(form, some, matrix)
-            while len(some):
+                remaining, matrix = self._match_form(form, remaining, matrix)
+            while len(remaining):
                 form = self._new(matrix[0].tobytes())
-                if len(forms) < _MOST_FORMS:
+                if len(forms) < _MAX_FORMS:
                     forms.append(form)
-                    some, matrix = self._take(form, some, matrix)
+                    remaining, matrix = self._match_form(form, remaining, matrix)
                 else:
-                    self._enter(form, some[:1], matrix[:1])
-                    some, matrix = some[1:], matrix[1:]
+                    self._enter(form, remaining[:1], matrix[:1])
+                    remaining, matrix = remaining[1:], matrix[1:]
 
     def _new(self, sample: bytes) -> _Form:
         view = parse_init(sample)
         self.views.append(view)
         return _Form(len(self.views) - 1, sample, view)
 
-    def _take(self, form: _Form, rows: Int64Array, matrix: UInt8Array) -> tuple[Int64Array, UInt8Array]:
-        """Enter those that are of this form; the others."""
+    def _match_form(self, form: _Form, rows: Int64Array, matrix: UInt8Array) -> tuple[Int64Array, UInt8Array]:
+        """Record the messages of this form; return the others."""
         fits = form.fits(matrix)
         if fits.all():
             self._enter(form, rows, matrix)
@@ -180,13 +179,13 @@ class _Reader:
 
 
 def _counts(sample: bytes) -> BoolArray:
-    """Which bytes of a message count for its form."""
+    """Which bytes of a message belong to its form."""
     counts = np.ones(len(sample), np.bool_)
     counts[:_SPIS] = False
     for payload in parse_payloads(sample).payloads:
         begin, end = payload.offset + 4, payload.offset + 4 + len(payload.body)
         if payload.type == PayloadType.NOTIFY:
-            passed = int.from_bytes(payload.body[2:4], "big") in _PASSED_OVER
+            passed = int.from_bytes(payload.body[2:4], "big") in _MASKED_NOTIFIES
             begin = begin + 4 if passed else end
         elif payload.type == PayloadType.KE:
             begin += 4  # the method counts

@@ -41,7 +41,7 @@ _IPV6_END: Final = 18
 class EndpointArray:
     """An address and a port for each of many messages, as they are hashed."""
 
-    data: UInt8Array  # address and port, zeros behind those of IPv4. (n, 18)
+    data: UInt8Array  # address and port, padded with zeros for IPv4. (n, 18)
     size: Int64Array  # bytes of them. (n,)
 
 
@@ -63,25 +63,24 @@ def encode_endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6
 
 
 def locate_nat_hashes(view: InitMessage, sample: bytes, kind: int) -> tuple[int, ...]:
-    """Where the hashes of one kind stand in messages of the sample's form."""
+    """Offsets of the hashes of one kind in messages of the sample's form."""
     hashes = [data for notify, data in view.notifies if notify == kind and len(data) == _SIZE]
     return tuple(sample.index(data) for data in hashes)
 
 
 class NatClaims:
-    """What many messages say about one of their ends."""
+    """The hashes of one end (sender or receiver) of many messages."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._claims: list[tuple[Int64Array, UInt8Array]] = []
 
     def add(self, rows: Int64Array, messages: UInt8Array, places: tuple[int, ...]) -> None:
-        """Take the hashes at these places of messages, which are those of `rows`."""
+        """Add the hashes at these offsets of the messages of `rows`."""
         self._claims.extend((rows, messages[:, place : place + _SIZE].copy()) for place in places)
 
     def compare(self, spis: UInt8Array, seen: EndpointArray) -> npt.NDArray[np.int8]:
-        """Whether the end of each message is not what the message says: 1, 0, or -1 where it says nothing.
-        (n,)
+        """Whether the end of each message differs from its hashes: 1, 0, or -1 without a hash. (n,)
 
         `spis` has both SPIs of each message, `seen` is where the end was seen.
         """
@@ -103,7 +102,7 @@ class NatClaims:
 def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
     """SHA-1 of the first bytes of each row. (n, 20)"""
     result = np.empty((len(messages), _SIZE), np.uint8)
-    sha1 = hashlib.sha1  # the protocol has it so; no security hangs on it here
+    sha1 = hashlib.sha1  # prescribed by the protocol; not used for security here
     for used in np.unique(size).tolist():
         rows = np.flatnonzero(size == used)
         # numpy cuts the rows into bytes objects three times as fast as slices would
@@ -116,9 +115,9 @@ def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
 def read_phase1_nat(
     datagrams: Datagrams, association: SaAssociation, clear: Mapping[int, bytes], ipv6: Sequence[bytes]
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-    """Whether the initiator, and the responder, of each handshake is not where IKEv1's clear messages say: 1, 0 or -1."""
+    """Whether the endpoints of initiator and responder differ from the hashes of IKEv1: 1, 0, or -1 (unknown)."""
     differs = np.full((2, association.count), -1, np.int8)
-    # most messages are encrypted, and have nothing to say
+    # encrypted messages have no hashes
     rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & IKEV1_ENCRYPTED == 0))
     sources = encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6)
     destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
@@ -147,7 +146,7 @@ def read_phase1_nat(
 
 
 def classify_nat(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Index into WORDS for each handshake, from what is known of both its sides: 1, 0 or -1 each."""
+    """Index into WORDS for each handshake; `initiator` and `responder`: behind a NAT (1), not (0), or unknown (-1)."""
     word = np.maximum(initiator, 0) + 2 * np.maximum(responder, 0)
     return np.where((initiator < 0) & (responder < 0), len(WORDS) - 1, word).astype(np.int8)
 

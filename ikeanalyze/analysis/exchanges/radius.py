@@ -1,18 +1,17 @@
-"""The link to the AAA server: RADIUS requests and responses paired, and each pair given to the handshake that waited
-for it.
+"""Pair RADIUS requests with responses, and assign each pair to the handshake that waited for it.
 
-A response carries its request's identifier and goes back to where that came from (RFC 2865, 2.5 and 3). The same
-identifier with the same authenticator is a retransmission, with another authenticator a new request. The pairs of one
-EAP conversation are chained by the State attribute: the server sends it in Access-Challenge, and the next
-Access-Request returns it (RFC 2865, 5.24; RFC 3579, 2.1).
+A response has its request's identifier and is sent to the sender of the request (RFC 2865, sections 2.5 and 3). The
+same identifier with the same authenticator is a retransmission; with another authenticator it is a new request. The
+State attribute connects the pairs of one EAP conversation: the server sends it in Access-Challenge, and the next
+Access-Request returns it (RFC 2865, section 5.24; RFC 3579, section 2.1).
 
-A conversation belongs to the handshake whose responder was holding a request unanswered whenever the server was asked:
-every pair lies within an exchange of that handshake. Where several fit, the peers' addresses in Calling-Station-Id and
-Called-Station-Id decide; if they do not, it is ambiguous, given to none, and a warning says so.
+A conversation belongs to the handshake whose responder had an unanswered request during every pair of the conversation.
+If several handshakes fit, the peers' addresses in Calling-Station-Id and Called-Station-Id decide; if they do not, the
+conversation is assigned to no handshake, with a warning.
 
-A proxy asks another server on behalf of the responder (RFC 2865, 2.3), with a packet of its own while that of the
-responder waits. Where the capture has both, the proxy's is no part of the link between responder and AAA server, and is
-given to no handshake.
+A proxy sends a request of its own to another server while the responder's request waits (RFC 2865, section 2.3). If the
+capture has both, the proxy's request is not part of the link between responder and AAA server, and is assigned to no
+handshake.
 """
 
 from collections import deque
@@ -37,7 +36,7 @@ _REQUESTS: Final = frozenset({RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_R
 _SERVER_REQUESTS: Final = frozenset({RadiusCode.DISCONNECT_REQUEST, RadiusCode.COA_REQUEST})
 #: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's
 #: handshakes.
-_REMEMBERED: Final = 64
+_MAX_SIMILAR: Final = 64
 
 
 @dataclass(slots=True)
@@ -56,16 +55,16 @@ class RadiusExchange:
     conversation: int = -1
     handshake: int | None = None
     exchange: int | None = None
-    forwarded: bool = False  # a proxy asks, for a client whose request is in the capture
-    matched_by: str | None = None  # "EAP": its EAP message is in the IKE message, byte by byte; "time"
+    forwarded: bool = False  # sent by a proxy for a client whose request is in the capture
+    matched_by: str | None = None  # "EAP": the IKE message has the same EAP message, byte by byte; or "time"
 
     @property
     def capture(self) -> int:
-        """The number of its capture."""
+        """The number of the capture."""
         return self.client >> CAPTURE_BIT
 
     def get_wait(self, datagrams: Datagrams) -> tuple[int, int]:
-        """How long its client waited for the server's answer, and before that to send the request again, in nanoseconds."""
+        """How long the client waited for the response, and before that until it repeated the request, in ns."""
         if not self.requests or not self.responses:
             return 0, 0
         return compute_aaa_wait(datagrams.first_ns[self.requests].tolist(), datagrams.last_ns[self.responses].tolist())
@@ -73,7 +72,7 @@ class RadiusExchange:
 
 @dataclass(slots=True)
 class RadiusMessages:
-    """RADIUS datagrams and what was made of them."""
+    """RADIUS datagrams and the exchanges that they form."""
 
     datagrams: Datagrams
     pairs: list[RadiusExchange]
@@ -81,7 +80,7 @@ class RadiusMessages:
 
 @dataclass(frozen=True, slots=True)
 class ResponderIntervals:
-    """The responders' turns: from a set-up request to its response, in order of start. Columns of one length."""
+    """The intervals from a set-up request to its response, in order of start. (intervals,) each"""
 
     start_ns: Int64Array
     end_ns: Int64Array
@@ -91,11 +90,11 @@ class ResponderIntervals:
 
 @dataclass(frozen=True, slots=True)
 class PeerAddresses:
-    """Who speaks in a handshake."""
+    """The addresses of the peers of a handshake."""
 
     initiator: str  # address as text
     responder: str
-    initiator_ports: frozenset[int] = frozenset()  # all that its messages were seen with
+    initiator_ports: frozenset[int] = frozenset()  # of all its messages
 
 
 def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
@@ -120,11 +119,11 @@ def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple
 
 
 def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
-    """Pairs of RADIUS datagrams, which are in order of capture and time."""
+    """Pair RADIUS datagrams, which are in order of capture and time."""
     pairs: list[RadiusExchange] = []
     waiting: dict[tuple[int, int, int, int, int], RadiusExchange] = {}
     states: dict[tuple[int, bytes], int] = {}
-    # the latest ones, by capture, code and EAP message
+    # the latest requests, by capture, code and EAP message
     asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
     conversations = 0
     columns: list[npt.NDArray[Any]] = [
@@ -146,7 +145,7 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
                 pair = RadiusExchange(code, identifier, client, server, from_client, view)
                 pairs.append(pair)
                 waiting[key] = pair
-                alike = asked.setdefault((pair.capture, code, view.eap_message), deque(maxlen=_REMEMBERED))
+                alike = asked.setdefault((pair.capture, code, view.eap_message), deque(maxlen=_MAX_SIMILAR))
                 pair.forwarded = _is_forwarded(pair, alike)
                 alike.append(pair)
                 earlier = states.get((server, view.state)) if view.state is not None else None
@@ -158,7 +157,7 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
             continue
         pair = waiting.get((destination, destination_port, source, source_port, identifier))
         if pair is None:
-            # its request is not in the capture
+            # the request is not in the capture
             pair = RadiusExchange(code, identifier, destination, source, True, view, conversation=conversations)
             conversations += 1
             pairs.append(pair)
@@ -174,13 +173,13 @@ def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: 
     """Handshakes whose responder gave the AAA server up: asked again and again it did not answer, and the last response
     came.
 
-    EAP that ends well is followed by an IKE_AUTH exchange (RFC 7296, 2.16), so a response that none follows refused.
-    `pairs` are those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by handshake
-    and time.
+    After successful EAP another IKE_AUTH exchange follows (RFC 7296, section 2.16), so a last response without one
+    refuses. `pairs` are those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by
+    handshake and time.
     """
     ended = []
-    for handshake, some in pairs.items():
-        last = some[-1]
+    for handshake, exchanged in pairs.items():
+        last = exchanged[-1]
         if last.exchange is None or last.responses or len(last.requests) < 2 or last.view.eap_message is None:
             continue
         until = int(np.searchsorted(exchanges.handshake, handshake, side="right"))
@@ -192,10 +191,10 @@ def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: 
 
 
 def _is_forwarded(pair: RadiusExchange, alike: Iterable[RadiusExchange]) -> bool:
-    """Whether a new request is a proxy's; `alike` are earlier ones with the same EAP message.
+    """Whether a proxy sent a new request; `alike` are earlier requests with the same EAP message.
 
     Proxies hand EAP messages on as they are (RFC 3579, 2.1). One that asks a second server has its first request among
-    them. A responder may have its proxy beside it, under one address: what goes from there to there is for the proxy.
+    them. A proxy may have the address of its responder: a request from this address to itself is for the proxy.
     """
     if pair.client == pair.server:
         return False
@@ -212,13 +211,13 @@ def _is_forwarded(pair: RadiusExchange, alike: Iterable[RadiusExchange]) -> bool
 def assign_radius_exchanges(
     pairs: list[RadiusExchange],
     datagrams: Datagrams,
-    turns: ResponderIntervals,
+    intervals: ResponderIntervals,
     peers: Mapping[int, PeerAddresses],
     ids: Int64Array,
 ) -> list[tuple[int, str]]:
-    """Give each conversation of one capture to the handshake that waited for it; returns the warnings (frame, what).
+    """Assign each conversation of one capture to the handshake that waited for it; returns warnings (frame, text).
 
-    Where a pair has been given to a handshake by its EAP messages, the others of its conversation follow.
+    If a pair was assigned by its EAP messages, the other pairs of its conversation follow.
     `peers` are those of each handshake of the capture; `ids` the ids of all handshakes.
     """
     warnings: list[tuple[int, str]] = []
@@ -226,9 +225,9 @@ def assign_radius_exchanges(
     for pair in pairs:
         if pair.code == RadiusCode.ACCESS_REQUEST and pair.requests and not pair.forwarded:
             conversations.setdefault(pair.conversation, []).append(pair)
-    longest = int((turns.end_ns - turns.start_ns).max()) if len(turns.start_ns) else 0
+    longest = int((intervals.end_ns - intervals.start_ns).max()) if len(intervals.start_ns) else 0
     for members in conversations.values():
-        places = [_holding(pair, datagrams, turns, longest) for pair in members]
+        places = [_find_waiting_handshakes(pair, datagrams, intervals, longest) for pair in members]
         fitting = set(places[0])
         for place in places[1:]:
             fitting &= set(place)
@@ -237,8 +236,10 @@ def assign_radius_exchanges(
             fitting &= known
         if len(fitting) > 1:
             view = members[0].view
-            named = {candidate for candidate in fitting if _named(view, peers.get(candidate))}
-            by_port = {candidate for candidate in named if _named(view, peers.get(candidate), by_port=True)}
+            named = {candidate for candidate in fitting if _matches_station_ids(view, peers.get(candidate))}
+            by_port = {
+                candidate for candidate in named if _matches_station_ids(view, peers.get(candidate), by_port=True)
+            }
             fitting = by_port or named or fitting
         if len(fitting) == 1:
             (handshake,) = fitting
@@ -253,21 +254,23 @@ def assign_radius_exchanges(
     return warnings
 
 
-def _holding(pair: RadiusExchange, datagrams: Datagrams, turns: ResponderIntervals, longest: int) -> dict[int, int]:
+def _find_waiting_handshakes(
+    pair: RadiusExchange, datagrams: Datagrams, intervals: ResponderIntervals, longest: int
+) -> dict[int, int]:
     """Handshakes, with the exchange, whose responder was waiting from the request to its first response.
 
-    Further responses answer retransmissions; the responder has gone on when they come.
+    Further responses answer retransmissions and may come after the responder has continued.
     """
     begin = int(datagrams.first_ns[pair.requests[0]])
     finish = int(datagrams.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
-    low = int(np.searchsorted(turns.start_ns, begin - longest))
-    high = int(np.searchsorted(turns.start_ns, begin, side="right"))
-    around = np.flatnonzero(turns.end_ns[low:high] >= finish) + low
-    return {int(turns.handshake[row]): int(turns.exchange[row]) for row in around.tolist()}
+    low = int(np.searchsorted(intervals.start_ns, begin - longest))
+    high = int(np.searchsorted(intervals.start_ns, begin, side="right"))
+    around = np.flatnonzero(intervals.end_ns[low:high] >= finish) + low
+    return {int(intervals.handshake[row]): int(intervals.exchange[row]) for row in around.tolist()}
 
 
-def _named(view: RadiusPacket, peers: PeerAddresses | None, *, by_port: bool = False) -> bool:
-    """The stations named in the request are these peers. strongSwan writes them as 192.0.2.1[4500]."""
+def _matches_station_ids(view: RadiusPacket, peers: PeerAddresses | None, *, by_port: bool = False) -> bool:
+    """Whether the station ids of the request are these peers; strongSwan writes them as 192.0.2.1[4500]."""
     if peers is None or view.calling_station_id is None:
         return False
     calling, _, port = view.calling_station_id.partition("[")

@@ -90,8 +90,8 @@ def get_exchange_name(version: int, kind: int) -> str:
 
 @cache
 def build_type_names() -> tuple[str, ...]:
-    """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet types and
-    behind these HIP exchanges (see `hip_types`).
+    """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet
+    types and behind these HIP exchanges (see `hip_types`).
     """
     names = [get_exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
     names += [get_name(RadiusCode, code) for code in range(256)]
@@ -195,7 +195,8 @@ def _phase1_auth(method: str | None) -> AuthMethods | None:
     return AuthMethods(word, word, None, guessed=False)
 
 
-#: Bytes per message up to which IKE_AUTH has no room for a certificate: the smallest ECDSA chain of one makes it 650 and more.
+#: Bytes per message up to which IKE_AUTH has no room for a certificate: the smallest ECDSA chain of one makes it 650
+#: and more.
 _LARGEST_PSK: Final = 500
 #: Bytes per message below which it has no room for an identity and an AUTH payload: it is a refusal.
 _SMALLEST_AUTH: Final = 150
@@ -204,8 +205,9 @@ _SMALLEST_AUTH: Final = 150
 def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> AuthMethods | None:
     """Guess the authentication from what can be seen without keys: how many IKE_AUTH exchanges, and how large.
 
-    More than one exchange is EAP (RFC 7296, 2.16) or multiple authentication (RFC 4739). With one, messages too small for a certificate
-    mean a pre-shared key (or, rarely, signatures with certificates that were not sent); large ones mean signatures, of unknown kind.
+    More than one exchange is EAP (RFC 7296, 2.16) or multiple authentication (RFC 4739). With one, messages too small
+    for a certificate mean a pre-shared key (or, rarely, signatures with certificates that were not sent); large ones
+    mean signatures, of unknown kind.
     """
     if rounds > 1:
         return AuthMethods("eap", None, None, guessed=True)

@@ -1,20 +1,20 @@
-"""How a handshake ended: the rules, in order, each with its reason.
+"""Decide how a handshake ended, by rules in order.
 
-What decrypted payloads prove (see `proofs`) comes first: failed, established. Then, from what is clear:
+Decrypted payloads that prove failure or success (see `authenticated_outcome`) come first. Then, from clear data:
 
-1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that
-   no further request followed; in IKEv1 an error notify in a clear message; or the AAA server's
-   Access-Reject, or its silence: it was asked again and again, and what the responder answered then was the end.
-2. cut: the capture does not have the handshake's first request; or responses that must have come, since the
-   next request was sent, are not in it; or the AAA server was still asking when it ended.
-3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more
-   than once, or the capture went on for longer than the field's slowest first retransmission timer
-   (strongSwan's 4 s). A response does not count if nobody can have taken it: the request was sent again more
-   than 4 s behind it, which no path takes; or all its transmissions together lack fragments, and the request
-   or the response was sent again.
-4. cut: the last request has no response, or no IKE_AUTH was sent.
-   Or what is decrypted shows that IKE_AUTH was to go on.
-5. completed: all requests are answered. Whether with success is not to be read without keys.
+1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that no further
+   request followed; in IKEv1 an error notify in a clear message; or the AAA server's Access-Reject, or an AAA server
+   that answered no request until the responder ended the handshake.
+2. cut: the capture does not have the handshake's first request; or responses that must have come, since the next
+   request was sent, are not in it; or the last RADIUS packet is an Access-Challenge.
+3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more than once,
+   or the capture went on for longer than the field's slowest first retransmission timer (strongSwan's 4 s). A response
+   does not count if the initiator cannot have received it: the request was sent again more than 4 s after it, longer
+   than any round trip; or all its transmissions together lack fragments, and the request or the response was sent
+   again.
+4. cut: the last request has no response, or no IKE_AUTH was sent. Or decrypted payloads show that another IKE_AUTH
+   exchange had to follow.
+5. completed: all requests are answered. Without keys, success cannot be read.
 """
 
 from dataclasses import dataclass
@@ -41,15 +41,15 @@ class Outcome(IntEnum):
 
 @dataclass(slots=True)
 class Evidence:
-    """What the rules look at, a row per handshake."""
+    """The facts that the rules use. (handshakes,) each"""
 
     proved_failed: BoolArray  # by decrypted payloads
     proved_established: BoolArray
-    undone: BoolArray  # decrypted payloads show that the last IKE_AUTH exchange was not to be the last
+    undone: BoolArray  # decrypted payloads show that another IKE_AUTH exchange had to follow
     refused: BoolArray  # an error notify, Access-Reject, or an AAA server that never answered
     begun: BoolArray  # the first request is in the capture
     hole: BoolArray  # a response is missing though the next request was sent
-    aaa_open: BoolArray  # the AAA server's last word was Access-Challenge
+    aaa_open: BoolArray  # the last packet of the AAA server is an Access-Challenge
     last_unanswered: BoolArray
     last_repeated: BoolArray  # the last request was sent more than once
     waited_ns: Int64Array  # from the last request to the end of the capture

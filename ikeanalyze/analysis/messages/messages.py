@@ -180,7 +180,7 @@ def _find_roles(datagrams: Datagrams, association: SaAssociation) -> tuple[BoolA
 def _number_slots(
     datagrams: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray
 ) -> Int64Array:
-    """Number the slots: handshake, message ID, exchange type, requesting side, response; most significant first. (n,)"""
+    """Number the slots by handshake, message ID, exchange type, requesting side and response. (n,)"""
     message_id = datagrams.message_id.astype(np.int64)
     if len(message_id) and message_id.max() >= 1 << 16:
         # IKEv1 chooses random 32-bit numbers
