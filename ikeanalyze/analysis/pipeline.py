@@ -335,7 +335,7 @@ def _summarise_contents(
     for number, keys in enumerate(all_keys):
         warnings.extend((number, (frame or None, text)) for frame, text in contents.findings[number])
         in_capture = capture == number
-        if keys and not decoded.opened[in_capture].any() and decoded.sealed[in_capture].any():
+        if keys and not decoded.decrypted[in_capture].any() and decoded.encrypted[in_capture].any():
             warnings.append((number, (None, "none of the keys fits any of its encrypted messages")))
     return contents, warnings
 

@@ -34,7 +34,7 @@ class DecodedMessage:
     clear: int  # number of clear payloads before the encrypted ones
     first: int  # type of the first decrypted payload
     plaintext: bytes = field(repr=False)  # the decrypted payload chain; empty in a clear message
-    units: tuple[int, ...] = ()  # rows of the datagrams that were used, each fragment once, by fragment number
+    datagrams: tuple[int, ...] = ()  # rows of the datagrams that were used, each fragment once, by fragment number
     keys: KeySet | None = field(default=None, repr=False)  # that decrypted it; None: clear message or IKEv1
 
     def get_bodies(self, payload_type: int) -> list[bytes]:
@@ -57,7 +57,7 @@ def make_decoded_message(state: AnalysisState, message: int, row: int, **content
         from_initiator=bool(messages.from_initiator[message]),
         response=bool(messages.response[message]),
         set_up=bool(state.exchanges.set_up[exchange]),
-        frame=int(state.units.number[row]),
+        frame=int(state.datagrams.number[row]),
         **contents,
     )
 

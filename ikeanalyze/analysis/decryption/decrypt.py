@@ -93,11 +93,11 @@ def decrypt_messages(
         every: also decode the clear messages of handshakes of which nothing could be decrypted.
     """
     decryption = _Decryption(state, encrypted)
-    units, handshake = state.units, state.association.handshake
+    datagrams, handshake = state.datagrams, state.association.handshake
     rows = np.zeros(0, np.int64)
     if any(capture_keys.sets for capture_keys in keys):
-        _, size = encrypted.places(units.unit)
-        rows = np.flatnonzero(((size > 0) | _find_sk_after_clear(state)) & ~units.is_ikev1)
+        _, size = encrypted.places(datagrams.datagram)
+        rows = np.flatnonzero(((size > 0) | _find_sk_after_clear(state)) & ~datagrams.is_ikev1)
         rows = rows[argsort_stable(handshake[rows])]
     # the handshakes of one capture are contiguous
     ends = np.searchsorted(state.capture[handshake[rows]], np.arange(1, len(keys)))
@@ -115,12 +115,12 @@ def decrypt_messages(
 
 def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
     """Datagrams whose SK payload follows clear payloads (RFC 7296, section 3.14)."""
-    units, clear = state.units, state.clear
-    _, size = clear.places(units.unit)
-    result = np.zeros(len(units), np.bool_)
-    candidates = (size > 0) & ~units.is_ikev1 & (units.next_payload != 0)
-    for row in np.flatnonzero(candidates & ~np.isin(units.exchange_type, list(_INIT_EXCHANGES))).tolist():
-        payload = find_encrypted_payload(clear[int(units.unit[row])])
+    datagrams, clear = state.datagrams, state.clear
+    _, size = clear.places(datagrams.datagram)
+    result = np.zeros(len(datagrams), np.bool_)
+    candidates = (size > 0) & ~datagrams.is_ikev1 & (datagrams.next_payload != 0)
+    for row in np.flatnonzero(candidates & ~np.isin(datagrams.exchange_type, list(_INIT_EXCHANGES))).tolist():
+        payload = find_encrypted_payload(clear[int(datagrams.datagram[row])])
         result[row] = payload is not None and payload.fragment is None
     return result
 
@@ -152,19 +152,19 @@ class _NegotiatedKeysLookup:
 
     def get(self, handshake: int, row: int) -> _NegotiatedKeys:
         """From the last IKE_SA_INIT request and response of the capture; `row`: of a datagram with both SPIs."""
-        units = self._state.units
+        datagrams = self._state.datagrams
         request, response = None, None
         for init_row in self._rows.get(handshake, ()):
-            data = self._state.clear.get(int(units.unit[init_row]))
+            data = self._state.clear.get(int(datagrams.datagram[init_row]))
             view = None if data is None else parse_init(data)
             if view is None or view.nonce is None:
                 continue
-            if units.is_response[init_row]:
+            if datagrams.is_response[init_row]:
                 response = view
             else:
                 request = view
         if response is None:
-            key = int(self._state.capture[handshake]), int(units.spi_i[row]), int(units.spi_r[row])
+            key = int(self._state.capture[handshake]), int(datagrams.spi_i[row]), int(datagrams.spi_r[row])
             return self._rekeyed.get(key) or _NegotiatedKeys(None, None, None)
         nonces = None
         if request and request.nonce and response.nonce:
@@ -191,17 +191,17 @@ class _Decryption:
 
     def get_result(self, with_keys: BoolArray, findings: list[list[tuple[int, str]]]) -> DecodedMessages:
         """The decoded messages; `with_keys`: captures whose encrypted messages are counted."""
-        state, units = self._state, self._state.units
+        state, datagrams = self._state, self._state.datagrams
         of_message = np.array([self._index.get(identity, -1) for identity in self._identity], np.int64)
         decrypted = np.array([*(content.encrypted for content in self._all), False], np.bool_)[of_message]
-        datagrams = np.where(
-            units.is_ikev1,
-            units.flags & IKEV1_ENCRYPTED != 0,
-            np.isin(units.next_payload, (PayloadType.SK, PayloadType.SKF)),
+        is_encrypted = np.where(
+            datagrams.is_ikev1,
+            datagrams.flags & IKEV1_ENCRYPTED != 0,
+            np.isin(datagrams.next_payload, (PayloadType.SK, PayloadType.SKF)),
         )
-        datagrams &= with_keys[state.capture[state.association.handshake]]
+        is_encrypted &= with_keys[state.capture[state.association.handshake]]
         encrypted = decrypted.copy()  # clear payloads may precede SK
-        encrypted[state.message_of_unit[datagrams]] = True
+        encrypted[state.message_of_datagram[is_encrypted]] = True
         return DecodedMessages(of_message, self._all, encrypted, decrypted, findings)
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> set[int]:
@@ -231,19 +231,19 @@ class _Decryption:
 
     def _decrypt_handshake(self, handshake: int, rows: list[int], ring: KeyRing) -> None:
         """Decrypt the messages of one handshake, in order of time."""
-        state, units = self._state, self._state.units
+        state, datagrams = self._state, self._state.datagrams
         negotiated = self._negotiated.get(handshake, rows[0])
         tasks: dict[tuple[int, int], _DecryptionTask] = {}
         chains: dict[tuple[int, int], SaKeyChain] = {}
         for row in rows:
-            message = int(state.message_of_unit[row])
+            message = int(state.message_of_datagram[row])
             task = tasks.setdefault(self._identity[message], _DecryptionTask(row))
-            number, total = int(units.fragment[row]), int(units.fragments[row])
+            number, total = int(datagrams.fragment[row]), int(datagrams.fragments[row])
             same_total = task.fragments is not None and task.fragments.total == total
             if task.done or (number and number in task.parts and same_total):
                 continue
             data = self._get_data(row)
-            spis = int(units.spi_i[row]), int(units.spi_r[row])
+            spis = int(datagrams.spi_i[row]), int(datagrams.spi_r[row])
             if spis not in chains:
                 chains[spis] = ring.get_sa_keys(data[:8], data[8:16], negotiated.suite, negotiated.nonces)
             decrypted = chains[spis].decrypt(data, bool(state.association.from_initiator[row]))
@@ -266,7 +266,7 @@ class _Decryption:
             self._add_decrypted(row, task, opened, negotiated, chains[spis])
         self._report_undecrypted(tasks)
         for chain in chains.values():
-            self.findings.extend((int(units.number[rows[0]]), text) for text in chain.unusable)
+            self.findings.extend((int(datagrams.number[rows[0]]), text) for text in chain.unusable)
 
     def _add_decrypted(
         self,
@@ -278,7 +278,7 @@ class _Decryption:
     ) -> None:
         """Add a decrypted message; `row` is that of the last datagram that was used."""
         state = self._state
-        message = int(state.message_of_unit[row])
+        message = int(state.message_of_datagram[row])
         data = self._get_data(task.parts[min(task.parts)])
         clear = tuple(payload for payload in parse_payloads(data).payloads if payload.type not in _ENCRYPTED_PAYLOADS)
         inner = parse_decrypted_payloads(opened.plaintext, opened.first)
@@ -296,14 +296,14 @@ class _Decryption:
             clear=len(clear),
             first=opened.first,
             plaintext=opened.plaintext,
-            units=tuple(task.parts[number] for number in sorted(task.parts)),
+            datagrams=tuple(task.parts[number] for number in sorted(task.parts)),
             keys=chain.key_sets[task.position],
         )
         self._add(message, content)
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; messages that begin with a clear payload are stored with the clear ones."""
-        unit = int(self._state.units.unit[row])
+        unit = int(self._state.datagrams.datagram[row])
         data = self._encrypted.get(unit)
         return self._state.clear[unit] if data is None else data
 
@@ -314,15 +314,15 @@ class _Decryption:
 
     def add_cleartext_messages(self, handshakes: set[int]) -> None:
         """Decode the clear IKE messages of these handshakes."""
-        state, units = self._state, self._state.units
-        _, size = state.clear.places(units.unit)
+        state, datagrams = self._state, self._state.datagrams
+        _, size = state.clear.places(datagrams.datagram)
         wanted = np.isin(state.association.handshake, np.fromiter(handshakes, np.int64, len(handshakes)))
-        wanted &= units.protocol != Protocol.HIP
+        wanted &= datagrams.protocol != Protocol.HIP
         for row in np.flatnonzero((size > 0) & wanted).tolist():
-            message = int(state.message_of_unit[row])
+            message = int(state.message_of_datagram[row])
             if self._identity[message] in self._index:
                 continue
-            data = state.clear[int(units.unit[row])]
+            data = state.clear[int(datagrams.datagram[row])]
             chain = parse_payloads(data)
             error, length = chain.error, get_message_length(data)
             if error and len(data) < length:
@@ -340,13 +340,13 @@ class _Decryption:
                 clear=len(chain.payloads),
                 first=0,
                 plaintext=b"",
-                units=(row,),
+                datagrams=(row,),
             )
             self._add(message, content)
 
     def _report_undecrypted(self, tasks: dict[tuple[int, int], _DecryptionTask]) -> None:
         """Findings about messages of one handshake that could not be decrypted, although a part of it was."""
-        numbers = self._state.units.number
+        numbers = self._state.datagrams.number
         frames = []
         for task in tasks.values():
             if task.done:

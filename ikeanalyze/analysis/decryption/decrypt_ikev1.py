@@ -57,9 +57,9 @@ def decrypt_phase1(
     by_cookie: dict[int, dict[bytes, Phase1Key]] = {}
     for key in keys:
         by_cookie.setdefault(int.from_bytes(key.cookie_i, "big"), {}).setdefault(key.key, key)
-    units, association = state.units, state.association
-    _, size = encrypted.places(units.unit)
-    wanted = units.is_ikev1 & np.isin(units.spi_i, np.fromiter(by_cookie, np.uint64, len(by_cookie)))
+    datagrams, association = state.datagrams, state.association
+    _, size = encrypted.places(datagrams.datagram)
+    wanted = datagrams.is_ikev1 & np.isin(datagrams.spi_i, np.fromiter(by_cookie, np.uint64, len(by_cookie)))
     wanted &= state.capture[association.handshake] == capture
     encrypted_rows: dict[int, list[int]] = {}
     clear_rows: dict[int, list[int]] = {}
@@ -69,14 +69,14 @@ def decrypt_phase1(
     for handshake, rows in encrypted_rows.items():
         messages, missing = _reassemble(state, encrypted, rows)
         done: set[tuple[int, int]] = set()
-        for key in by_cookie[int(units.spi_i[rows[0]])].values():
+        for key in by_cookie[int(datagrams.spi_i[rows[0]])].values():
             decryptor = _make_decryptor(state, clear_rows.get(handshake, []), key)
             if decryptor is not None:
                 _decrypt(state, messages, decryptor, add, done)
         undecrypted = {message.identity: message for message in reversed(messages) if message.identity not in done}
         frames: dict[bool, list[int]] = {True: [], False: []}  # by truncation
         for message in undecrypted.values():
-            frames[message.is_truncated].append(int(units.number[message.row]))
+            frames[message.is_truncated].append(int(datagrams.number[message.row]))
         result.truncated.extend(frames[True])
         if done:
             result.handshakes.add(handshake)
@@ -93,7 +93,7 @@ class _ReassembledMessage:
     identity: tuple[int, int]  # slot and body of Messages
     data: bytes = field(repr=False)
     row: int  # of the last datagram that was used
-    units: tuple[int, ...]  # rows of the datagrams, each fragment once
+    datagrams: tuple[int, ...]  # rows of the datagrams, each fragment once
 
     @property
     def is_truncated(self) -> bool:
@@ -105,14 +105,14 @@ def _reassemble(
     state: AnalysisState, encrypted: MessageBytes, rows: Sequence[int]
 ) -> tuple[list[_ReassembledMessage], list[tuple[int, str]]]:
     """The messages in these datagrams, and findings about missing fragments."""
-    units, messages = state.units, state.messages
+    datagrams, messages = state.datagrams, state.messages
     result: list[_ReassembledMessage] = []
     fragments: dict[tuple[int, int], dict[int, tuple[bytes, bool, int]]] = {}  # number: data, is last, row
     complete: set[tuple[int, int]] = set()
     for row in rows:
-        message = int(state.message_of_unit[row])
+        message = int(state.message_of_datagram[row])
         identity = int(messages.slot[message]), int(messages.body[message])
-        data = encrypted[int(units.unit[row])]
+        data = encrypted[int(datagrams.datagram[row])]
         fragment = parse_ikev1_fragment(data)
         if fragment is None:
             result.append(_ReassembledMessage(identity, data, row, (row,)))
@@ -124,7 +124,7 @@ def _reassemble(
                 result.append(_ReassembledMessage(identity, joined[0], row, joined[1]))
     text = "a message lacks fragments and cannot be reassembled"
     missing = [
-        (int(units.number[min(row for _, _, row in parts.values())]), text)
+        (int(datagrams.number[min(row for _, _, row in parts.values())]), text)
         for identity, parts in fragments.items()
         if identity not in complete
     ]
@@ -142,11 +142,11 @@ def _join_fragments(parts: dict[int, tuple[bytes, bool, int]]) -> tuple[bytes, t
 
 def _make_decryptor(state: AnalysisState, rows: list[int], key: Phase1Key) -> Phase1Decryptor | None:
     """A decryptor, if the clear messages in these datagrams have all that it needs and the key is usable."""
-    units, association = state.units, state.association
+    datagrams, association = state.datagrams, state.association
     public: dict[bool, bytes] = {}
     chosen: Phase1Transform | None = None
     for row in rows:
-        data = state.clear.get(int(units.unit[row]))
+        data = state.clear.get(int(datagrams.datagram[row]))
         if data is None:
             continue
         from_initiator = bool(association.from_initiator[row])
@@ -189,7 +189,7 @@ def _decrypt(
         if reassembled.identity in before:
             continue
         done.add(reassembled.identity)
-        message = int(state.message_of_unit[reassembled.row])
+        message = int(state.message_of_datagram[reassembled.row])
         chain = parse_decrypted_payloads(decrypted.plaintext, decrypted.first)
         content = make_decoded_message(
             state,
@@ -204,6 +204,6 @@ def _decrypt(
             clear=0,
             first=decrypted.first,
             plaintext=decrypted.plaintext,
-            units=reassembled.units,
+            datagrams=reassembled.datagrams,
         )
         add(message, content)

@@ -45,7 +45,7 @@ def collect_cleartexts(contents: DecodedMessages, ids: Int64Array) -> dict[int, 
             continue
         if index not in cleartexts:
             cleartexts[index] = Cleartext(
-                build_cleartext_message(content), content.epoch, bool(content.verified), max(len(content.units), 1)
+                build_cleartext_message(content), content.epoch, bool(content.verified), max(len(content.datagrams), 1)
             )
         by_id[int(ids[row])] = cleartexts[index]
     return by_id

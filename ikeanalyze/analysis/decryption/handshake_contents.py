@@ -117,13 +117,13 @@ class _SetupMessages:
 
     def count_bytes(self, handshake: int) -> dict[str, int]:
         """Bytes of the set-up of one handshake, by part."""
-        state, units, messages = self._state, self._state.units, self._state.messages
+        state, datagrams, messages = self._state, self._state.datagrams, self._state.messages
         sizes: dict[tuple[int, int], MessageSize] = {}
         seen: set[tuple[int, int, int]] = set()
         counted: set[int] = set()
         repeated = 0
         for row in self._units[handshake]:
-            message = int(state.message_of_unit[row])
+            message = int(state.message_of_datagram[row])
             if not state.exchanges.set_up[state.exchange_of_message[message]]:
                 continue
             identity = int(messages.slot[message]), int(messages.body[message])
@@ -137,10 +137,10 @@ class _SetupMessages:
                 size.frame_bytes += needed
                 repeated += int(messages.bytes[message]) - needed
             # like `needed_bytes`: a fragment of a new fragmentation counts as a retransmission
-            part = *identity, int(units.fragment[row])
+            part = *identity, int(datagrams.fragment[row])
             if part not in seen:
                 seen.add(part)
-                size.ike_bytes += self._get_length(int(units.unit[row]))
+                size.ike_bytes += self._get_length(int(datagrams.datagram[row]))
                 size.headers += 1
         return count_payload_bytes(sizes.values(), repeated)
 

@@ -246,7 +246,7 @@ def _aaa(
     sums = {name: np.zeros(count, np.int64) for name in names}
     nas: dict[int, str | None] = {}
     aaa: dict[int, str | None] = {}
-    units = radius.units
+    datagrams = radius.datagrams
     for handshake, pairs in handshakes.pairs.items():
         nas[handshake] = format_address_code(pairs[0].client, addresses)
         aaa[handshake] = format_address_code(pairs[0].server, addresses)
@@ -255,8 +255,8 @@ def _aaa(
             parts = (("request", pair.requests), ("response", pair.responses), ("retransmitted", retransmitted))
             for kind, rows in parts:
                 sums[f"aaa_{kind}_messages"][handshake] += len(rows)
-                sums[f"aaa_{kind}_frames"][handshake] += int(units.frames[rows].sum())
-                sums[f"aaa_{kind}_bytes"][handshake] += int(units.bytes[rows].sum())
+                sums[f"aaa_{kind}_frames"][handshake] += int(datagrams.frames[rows].sum())
+                sums[f"aaa_{kind}_bytes"][handshake] += int(datagrams.bytes[rows].sum())
     known = np.zeros(count, np.bool_)
     known[list(handshakes.pairs)] = True
     return {

@@ -94,7 +94,7 @@ class _RadiusColumns:
 
 
 def _build_radius_columns(radius: RadiusMessages) -> _RadiusColumns:
-    count = len(radius.units)
+    count = len(radius.datagrams)
     columns = _RadiusColumns(
         handshake=np.full(count, -1, np.int64),
         exchange=np.full(count, -1, np.int64),
@@ -124,8 +124,8 @@ def _build_match_column(count: int, extra: int, radius: RadiusMessages) -> pl.Se
 def build_messages_table(sources: TableSources) -> pl.DataFrame:
     """The messages of IKE, HIP and RADIUS in order of time."""
     ids, ike, exchange = sources.ids, sources.messages, sources.exchange_of_message
-    units, radius = sources.radius.units, _build_radius_columns(sources.radius)
-    extra = len(units)
+    datagrams, radius = sources.radius.datagrams, _build_radius_columns(sources.radius)
+    extra = len(datagrams)
     not_fragmented = np.zeros(extra, np.int64)
 
     def join(of_ike: Array, of_radius: Array) -> Array:
@@ -133,27 +133,27 @@ def build_messages_table(sources: TableSources) -> pl.DataFrame:
 
     handshakes, exchanges = join(ike.handshake, radius.handshake), join(exchange, radius.exchange)
     by_client = np.where(radius.from_client, _RESPONDER, _AAA)
-    protocol = join(ike.protocol, units.protocol)
+    protocol = join(ike.protocol, datagrams.protocol)
     columns: dict[str, Any] = {
         "handshake": (_get_ids(ids.handshake, handshakes), handshakes >= 0),
         "exchange": (_get_ids(ids.exchange, exchanges), exchanges >= 0),
         "protocol": protocol,
-        "type": _get_type_names(protocol, join(get_exchange_types(ike), units.exchange_type)),
-        "message_id": join(ike.message_id, units.message_id),
+        "type": _get_type_names(protocol, join(get_exchange_types(ike), datagrams.exchange_type)),
+        "message_id": join(ike.message_id, datagrams.message_id),
         "sender": join(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), by_client).astype(np.uint8),
         "kind": join(ike.response, radius.response).astype(np.uint8),
         "set_up": join(sources.exchanges.set_up[exchange], radius.handshake >= 0),
         "transmission": join(ike.transmission, radius.transmission),
-        "first_frame": join(ike.first_frame, units.number.astype(np.int64)),
-        "first_ns": join(ike.first_ns, units.first_ns),
-        "last_ns": join(ike.last_ns, units.last_ns),
-        "frames": join(ike.frames, units.frames),
-        "bytes": join(ike.bytes, units.bytes),
-        "needed_bytes": join(ike.needed_bytes, np.where(radius.transmission == 1, units.bytes, 0)),
+        "first_frame": join(ike.first_frame, datagrams.number.astype(np.int64)),
+        "first_ns": join(ike.first_ns, datagrams.first_ns),
+        "last_ns": join(ike.last_ns, datagrams.last_ns),
+        "frames": join(ike.frames, datagrams.frames),
+        "bytes": join(ike.bytes, datagrams.bytes),
+        "needed_bytes": join(ike.needed_bytes, np.where(radius.transmission == 1, datagrams.bytes, 0)),
         "fragments": null_zero(join(ike.fragments, not_fragmented)),
         "fragments_seen": null_zero(join(ike.fragments_seen, not_fragmented)),
-        "ip_fragments": join(ike.ip_fragments, units.ip_fragments),
-        "digest": join(ike.digest, units.digest),
+        "ip_fragments": join(ike.ip_fragments, datagrams.ip_fragments),
+        "digest": join(ike.digest, datagrams.digest),
     }
     if sources.radius.pairs:
         columns["matched_by"] = _build_match_column(len(ike), extra, sources.radius)
@@ -198,24 +198,24 @@ def label_datagrams(
     duplicate: BoolArray,
     ike: Datagrams,
     handshake_of_unit: Int64Array,
-    message_of_unit: Int64Array,
+    message_of_datagram: Int64Array,
     radius: RadiusMessages,
     ids: MessageRowIds,
 ) -> DatagramLabels:
     """Label the datagrams by their numbers, after RADIUS was assigned.
 
-    `handshake_of_unit` and `message_of_unit` are rows, of the datagrams of IKE and HIP.
+    `handshake_of_unit` and `message_of_datagram` are rows, of the datagrams of IKE and HIP.
     """
     unit = columns["unit"]
-    units = int(unit.max()) + 1 if len(unit) else 0
-    message = np.full(units, -1, np.int32)
-    handshake = np.full(units, -1, np.int32)
-    message[ike.unit] = ids.of_row[message_of_unit]
-    message[radius.units.unit] = ids.of_row[len(ids.of_row) - len(radius.units) :]
-    handshake[ike.unit] = handshake_of_unit
+    count = int(unit.max()) + 1 if len(unit) else 0
+    message = np.full(count, -1, np.int32)
+    handshake = np.full(count, -1, np.int32)
+    message[ike.datagram] = ids.of_row[message_of_datagram]
+    message[radius.datagrams.datagram] = ids.of_row[len(ids.of_row) - len(radius.datagrams) :]
+    handshake[ike.datagram] = handshake_of_unit
     for pair in radius.pairs:
         if pair.handshake is not None:
-            handshake[radius.units.unit[pair.requests + pair.responses]] = pair.handshake
+            handshake[radius.datagrams.datagram[pair.requests + pair.responses]] = pair.handshake
     if duplicate.any():
         relabel_duplicates(columns, duplicate, message, handshake)
     return DatagramLabels(message, handshake)

@@ -119,23 +119,27 @@ class _MessageLookup:
         self._state = state
         self._encrypted = encrypted
         self._contents = contents
-        units, association = state.units, state.association
+        datagrams, association = state.datagrams, state.association
         self._last = np.full(
             association.count, -1
         )  # row of the last datagram with both SPIs, or else of the last datagram
-        self._last[association.handshake] = np.arange(len(units))
-        both = np.flatnonzero(units.spi_r != 0)
+        self._last[association.handshake] = np.arange(len(datagrams))
+        both = np.flatnonzero(datagrams.spi_r != 0)
         self._last[association.handshake[both]] = both
 
     def get_spis(self, handshake: int) -> tuple[int, bytes, bytes]:
         """Version and SPIs."""
-        units, row = self._state.units, int(self._last[handshake])
-        return int(units.protocol[row]), int(units.spi_i[row]).to_bytes(8), int(units.spi_r[row]).to_bytes(8)
+        datagrams, row = self._state.datagrams, int(self._last[handshake])
+        return (
+            int(datagrams.protocol[row]),
+            int(datagrams.spi_i[row]).to_bytes(8),
+            int(datagrams.spi_r[row]).to_bytes(8),
+        )
 
     def get_bytes(self, content: DecodedMessage) -> bytes | None:
         """The message as sent, of a fragmented message the first fragment; None: it was not stored."""
         store = self._encrypted if content.encrypted else self._state.clear
-        data = store.get(int(self._state.units.unit[content.units[0]])) if content.units else None
+        data = store.get(int(self._state.datagrams.datagram[content.datagrams[0]])) if content.datagrams else None
         return None if data is None else data[: get_message_length(data)]
 
     def find_undecrypted(self) -> dict[int, list[UndecryptedMessage]]:
@@ -143,7 +147,7 @@ class _MessageLookup:
         messages, contents = self._state.messages, self._contents
         rows = np.flatnonzero(contents.encrypted & (contents.of_message < 0) & (messages.protocol == Protocol.IKEV2))
         rows_of: dict[int, list[int]] = {int(row): [] for row in rows}
-        of_unit = self._state.message_of_unit
+        of_unit = self._state.message_of_datagram
         for unit in np.flatnonzero(np.isin(of_unit, rows)).tolist():
             rows_of[int(of_unit[unit])].append(unit)
         by_identity: dict[tuple[int, int], list[int]] = {}
@@ -168,13 +172,13 @@ class _MessageLookup:
 
     def _find_missing(self, rows: Iterable[int]) -> str | None:
         """The missing parts of a message; `rows` are the datagrams of all its transmissions."""
-        units = self._state.units
+        datagrams = self._state.datagrams
         present, total = set(), 0
         for row in rows:
-            data = self._encrypted.get(int(units.unit[row]))
+            data = self._encrypted.get(int(datagrams.datagram[row]))
             if data is not None and find_encrypted_payload(data) is not None:
-                present.add(int(units.fragment[row]))
-                total = max(total, int(units.fragments[row]))
+                present.add(int(datagrams.fragment[row]))
+                total = max(total, int(datagrams.fragments[row]))
         if not present:
             return "the message is not whole in the capture"
         missing = [str(number) for number in range(1, total + 1) if number not in present]

@@ -175,7 +175,7 @@ def test_fragments_of_several_transmissions_make_one_message():
     assert found.analysis.messages["decrypted"].to_list() == [None, None, True, True, True]
     content = found.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
     units = found.conversation.datagrams
-    assert [int(units.fragment[row]) for row in content.units] == [1, 2, 3, 4]
+    assert [int(units.fragment[row]) for row in content.datagrams] == [1, 2, 3, 4]
     # the third fragment, which came last, is the seventh frame
     assert content.frame == 7
 
@@ -223,8 +223,8 @@ def test_a_message_that_is_cut_anew():
     is_what_was_sealed(found, [sa])
     content = found.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
     units = found.conversation.datagrams
-    assert [int(units.fragment[row]) for row in content.units] == [1, 2, 3, 4]
-    assert {int(units.fragments[row]) for row in content.units} == {4}
+    assert [int(units.fragment[row]) for row in content.datagrams] == [1, 2, 3, 4]
+    assert {int(units.fragments[row]) for row in content.datagrams} == {4}
 
 
 def test_clear_payloads_before_the_encrypted_one():

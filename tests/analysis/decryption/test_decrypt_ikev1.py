@@ -107,7 +107,7 @@ def test_fragments(seen):
     found, whole = fragmented(seen)
     assert types(found) == [(9, INSIDE), (10, IDENTITY)]
     content = found.contents.all[0]
-    assert len(content.units) == 5
+    assert len(content.datagrams) == 5
     assert content.header == whole[:28]
     assert not found.findings
 

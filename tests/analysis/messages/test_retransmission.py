@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.analysis.messages.retransmission import (
-    SlotDatagram,
     DatagramTransmission,
+    SlotDatagram,
     classify_slot,
     classify_transmissions,
 )
@@ -139,7 +139,8 @@ def test_columns_equal_the_rules(slots):
         slot_, time_, number_, total_, np.array(columns[4], np.uint64), np.array(columns[5], np.bool_)
     )
     found = [
-        DatagramTransmission(*one) for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
+        DatagramTransmission(*one)
+        for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
     ]
     assert found == expected
 

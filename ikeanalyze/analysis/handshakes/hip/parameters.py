@@ -10,7 +10,7 @@ import numpy as np
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.frames import format_address_code
-from ikeanalyze.wire.hip.packet import HipPacket, inspect_hip, is_checksum_valid, parse_hip
+from ikeanalyze.wire.hip.packet import HipPacket, check_hip_packet, is_checksum_valid, parse_hip
 
 
 def describe_hip_messages(state: AnalysisState, findings: list[list[tuple[int, str]]]) -> dict[int, list[str]]:
@@ -37,7 +37,7 @@ def describe_hip_messages(state: AnalysisState, findings: list[list[tuple[int, s
 
 
 def _wrong(state: AnalysisState, row: int, data: bytes, view: HipPacket) -> list[str]:
-    found = inspect_hip(view)
+    found = check_hip_packet(view)
     datagrams = state.datagrams
     # inside UDP there is none (RFC 5770, section 5.1)
     if view.error is None and not datagrams.source_port[row]:
