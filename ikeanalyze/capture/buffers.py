@@ -125,10 +125,7 @@ class MessageStore:
     """What is kept of a capture's messages: the bytes of those that are clear, and on demand of others."""
 
     def __init__(
-        self,
-        spis: Collection[int] | None = (),
-        clear: MessageBytes | None = None,
-        sealed: MessageBytes | None = None,
+        self, spis: Collection[int] | None = (), clear: MessageBytes | None = None, sealed: MessageBytes | None = None
     ) -> None:
         """`spis`: initiators' SPIs of the IKE SAs whose encrypted messages are kept too; None: of all."""
         self.clear = MessageBytes() if clear is None else clear
@@ -159,7 +156,6 @@ class MessageStore:
         self.sealed.add(units[wanted], buffer, begin[wanted], end[wanted])
 
 
-pass
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -220,8 +216,7 @@ class FrameRows:
     def shared(layout: Mapping[str, type[np.generic]], room: int) -> "FrameRows":
         """Up to `room` rows, in memory that a forked process has in common with this one."""
         return FrameRows(
-            layout,
-            {name: shared_bytes(room * np.dtype(dtype).itemsize).view(dtype) for name, dtype in layout.items()},
+            layout, {name: shared_bytes(room * np.dtype(dtype).itemsize).view(dtype) for name, dtype in layout.items()}
         )
 
     def columns(self, *, whole: bool = False) -> Columns:

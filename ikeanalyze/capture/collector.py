@@ -119,8 +119,6 @@ def _agree(one: bytes | None, other: bytes | None) -> bool:
     return one[:size] == other[:size]
 
 
-pass
-pass
 
 #: More warnings about single packets than this are only counted.
 MOST_PACKET_WARNINGS: Final = 1000
@@ -254,10 +252,7 @@ class FrameCollector:
     def warnings(self) -> list[tuple[int | None, str]]:
         """What was strange about single packets and links."""
         warnings: list[tuple[int | None, str]] = [
-            (
-                None,
-                f"link type {get_link_type_name(kind)} is not decoded: its {count} packets are counted as other",
-            )
+            (None, f"link type {get_link_type_name(kind)} is not decoded: its {count} packets are counted as other")
             for kind, count in sorted(self._ip.foreign_links.items())
         ]
         if self.last_ns == _LATEST_NS or self.first_ns == _EARLIEST_NS:

@@ -101,8 +101,6 @@ def _work_and_exit(work: Callable[[Int64Array], Any], progress: Int64Array, send
         os._exit(status)
 
 
-pass
-pass
 
 #: This process begins with so much of a large capture: what it has to do besides takes the time that the
 #: other needs for the rest.

@@ -265,7 +265,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pipe_of_another_process() -> None:
     path = CAPTURES / "loss20-classic.pcap"
-    program = "from ikeanalyze.capture.reader import open_capture as o; print(sum(map(len, o('-').batches())))"
+    program = "from ikeanalyze.capture.reader import open_capture as o; print(sum(map(len, o('-').iterate_batches())))"
     with path.open("rb") as file, subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE) as cat:
         done = subprocess.run([sys.executable, "-c", program], stdin=cat.stdout, capture_output=True, text=True)
     assert int(done.stdout) == len(read(path)[0])

@@ -243,7 +243,6 @@ def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
     return cut
 
 
-pass
 
 
 class IpPacketFinder:

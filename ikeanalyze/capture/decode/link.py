@@ -1,13 +1,7 @@
-"""Link layers: where the IP packet begins in each frame, for a whole batch at once.
+"""Link layers: find the IP packet in each frame of a batch, and name the link-layer header types.
 
-Link-layer header types and their layouts: https://www.tcpdump.org/linktypes.html; PPPoE: RFC 2516; PPP
-protocol field compression: RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used
-before 802.1ad).
-
-Link-layer header types of capture files, by name.
-
-The registry is https://www.tcpdump.org/linktypes.html (IANA: https://www.iana.org/assignments/pcap). `link.locate`
-decodes some of them.
+Header types and their layouts: https://www.tcpdump.org/linktypes.html; PPPoE: RFC 2516; PPP protocol field compression:
+RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used before 802.1ad).
 """
 
 from collections.abc import Callable
@@ -16,24 +10,74 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, read_uint16_be
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt16Array, read_uint16_be
 from ikeanalyze.capture.protocol_numbers import ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_PPPOE_SESSION, ETHERTYPES_VLAN
 
 _VLAN_TAGS: Final = np.array(ETHERTYPES_VLAN, np.uint16)
 _PPP_IPV4: Final = 0x0021
 _PPP_IPV6: Final = 0x0057
+_LOOPBACK_IPV4: Final = 2
 #: Address families that BSDs, Linux and macOS write into a loopback header for IPv6.
 _LOOPBACK_IPV6: Final = (10, 24, 28, 30)
 
+#: LINKTYPE_* numbers, as in pcap file headers and pcapng interface descriptions. RAW_BSD and RAW_OPENBSD are the
+#: unregistered DLT_RAW numbers of most systems and of OpenBSD, which also occur in files.
+LinkType = IntEnum(
+    "LinkType",
+    {
+        "NULL": 0, "ETHERNET": 1, "EXP_ETHERNET": 2, "AX25": 3, "PRONET": 4, "CHAOS": 5, "IEEE802_5": 6,
+        "ARCNET_BSD": 7, "SLIP": 8, "PPP": 9, "FDDI": 10, "RAW_BSD": 12, "RAW_OPENBSD": 14, "PPP_HDLC": 50,
+        "PPP_ETHER": 51, "SYMANTEC_FIREWALL": 99, "ATM_RFC1483": 100, "RAW": 101, "SLIP_BSDOS": 102, "PPP_BSDOS": 103,
+        "C_HDLC": 104, "IEEE802_11": 105, "ATM_CLIP": 106, "FRELAY": 107, "LOOP": 108, "ENC": 109, "LANE8023": 110,
+        "HIPPI": 111, "HDLC": 112, "LINUX_SLL": 113, "LTALK": 114, "ECONET": 115, "IPFILTER": 116, "PFLOG": 117,
+        "CISCO_IOS": 118, "IEEE802_11_PRISM": 119, "IEEE802_11_AIRONET": 120, "HHDLC": 121, "IP_OVER_FC": 122,
+        "SUNATM": 123, "RIO": 124, "PCI_EXP": 125, "AURORA": 126, "IEEE802_11_RADIOTAP": 127, "TZSP": 128,
+        "ARCNET_LINUX": 129, "JUNIPER_MLPPP": 130, "JUNIPER_MLFR": 131, "JUNIPER_ES": 132, "JUNIPER_GGSN": 133,
+        "JUNIPER_MFR": 134, "JUNIPER_ATM2": 135, "JUNIPER_SERVICES": 136, "JUNIPER_ATM1": 137,
+        "APPLE_IP_OVER_IEEE1394": 138, "MTP2_WITH_PHDR": 139, "MTP2": 140, "MTP3": 141, "SCCP": 142, "DOCSIS": 143,
+        "LINUX_IRDA": 144, "IBM_SP": 145, "IBM_SN": 146, "USER0": 147, "USER1": 148, "USER2": 149, "USER3": 150,
+        "USER4": 151, "USER5": 152, "USER6": 153, "USER7": 154, "USER8": 155, "USER9": 156, "USER10": 157,
+        "USER11": 158, "USER12": 159, "USER13": 160, "USER14": 161, "USER15": 162, "IEEE802_11_AVS": 163,
+        "JUNIPER_MONITOR": 164, "BACNET_MS_TP": 165, "PPP_PPPD": 166, "JUNIPER_PPPOE": 167, "JUNIPER_PPPOE_ATM": 168,
+        "GPRS_LLC": 169, "GPF_T": 170, "GPF_F": 171, "GCOM_T1E1": 172, "GCOM_SERIAL": 173, "JUNIPER_PIC_PEER": 174,
+        "ERF_ETH": 175, "ERF_POS": 176, "LINUX_LAPD": 177, "JUNIPER_ETHER": 178, "JUNIPER_PPP": 179,
+        "JUNIPER_FRELAY": 180, "JUNIPER_CHDLC": 181, "MFR": 182, "JUNIPER_VP": 183, "A429": 184, "A653_ICM": 185,
+        "USB_FREEBSD": 186, "BLUETOOTH_HCI_H4": 187, "IEEE802_16_MAC_CPS": 188, "USB_LINUX": 189, "CAN20B": 190,
+        "IEEE802_15_4_LINUX": 191, "PPI": 192, "IEEE802_16_MAC_CPS_RADIO": 193, "JUNIPER_ISM": 194,
+        "IEEE802_15_4_WITHFCS": 195, "SITA": 196, "ERF": 197, "RAIF1": 198, "IPMB_KONTRON": 199, "JUNIPER_ST": 200,
+        "BLUETOOTH_HCI_H4_WITH_PHDR": 201, "AX25_KISS": 202, "LAPD": 203, "PPP_WITH_DIR": 204, "C_HDLC_WITH_DIR": 205,
+        "FRELAY_WITH_DIR": 206, "LAPB_WITH_DIR": 207, "IPMB_LINUX": 209, "FLEXRAY": 210, "MOST": 211, "LIN": 212,
+        "X2E_SERIAL": 213, "X2E_XORAYA": 214, "IEEE802_15_4_NONASK_PHY": 215, "LINUX_EVDEV": 216, "GSMTAP_UM": 217,
+        "GSMTAP_ABIS": 218, "MPLS": 219, "USB_LINUX_MMAPPED": 220, "DECT": 221, "AOS": 222, "WIHART": 223,
+        "FC_2": 224, "FC_2_WITH_FRAME_DELIMS": 225, "IPNET": 226, "CAN_SOCKETCAN": 227, "IPV4": 228, "IPV6": 229,
+        "IEEE802_15_4_NOFCS": 230, "DBUS": 231, "JUNIPER_VS": 232, "JUNIPER_SRX_E2E": 233,
+        "JUNIPER_FIBRECHANNEL": 234, "DVB_CI": 235, "MUX27010": 236, "STANAG_5066_D_PDU": 237,
+        "JUNIPER_ATM_CEMIC": 238, "NFLOG": 239, "NETANALYZER": 240, "NETANALYZER_TRANSPARENT": 241, "IPOIB": 242,
+        "MPEG_2_TS": 243, "NG40": 244, "NFC_LLCP": 245, "PFSYNC": 246, "INFINIBAND": 247, "SCTP": 248, "USBPCAP": 249,
+        "RTAC_SERIAL": 250, "BLUETOOTH_LE_LL": 251, "WIRESHARK_UPPER_PDU": 252, "NETLINK": 253,
+        "BLUETOOTH_LINUX_MONITOR": 254, "BLUETOOTH_BREDR_BB": 255, "BLUETOOTH_LE_LL_WITH_PHDR": 256,
+        "PROFIBUS_DL": 257, "PKTAP": 258, "EPON": 259, "IPMI_HPM_2": 260, "ZWAVE_R1_R2": 261, "ZWAVE_R3": 262,
+        "WATTSTOPPER_DLM": 263, "ISO_14443": 264, "RDS": 265, "USB_DARWIN": 266, "OPENFLOW": 267, "SDLC": 268,
+        "TI_LLN_SNIFFER": 269, "LORATAP": 270, "VSOCK": 271, "NORDIC_BLE": 272, "DOCSIS31_XRA31": 273,
+        "ETHERNET_MPACKET": 274, "DISPLAYPORT_AUX": 275, "LINUX_SLL2": 276, "SERCOS_MONITOR": 277, "OPENVIZSLA": 278,
+        "EBHSCR": 279, "VPP_DISPATCH": 280, "DSA_TAG_BRCM": 281, "DSA_TAG_BRCM_PREPEND": 282, "IEEE802_15_4_TAP": 283,
+        "DSA_TAG_DSA": 284, "DSA_TAG_EDSA": 285, "ELEE": 286, "Z_WAVE_SERIAL": 287, "USB_2_0": 288, "ATSC_ALP": 289,
+        "ETW": 290, "NETANALYZER_NG": 291, "ZBOSS_NCP": 292, "USB_2_0_LOW_SPEED": 293, "USB_2_0_FULL_SPEED": 294,
+        "USB_2_0_HIGH_SPEED": 295, "AUERSWALD_LOG": 296, "ZWAVE_TAP": 297, "SILABS_DEBUG_CHANNEL": 298,
+        "FIRA_UCI": 299, "MDB": 300, "DECT_NR": 301, "EDK2_MM": 302, "DEBUG_ONLY": 303,
+    },
+)  # fmt: skip
+
 #: Positions of the packets inside the frames, and 4 (IPv4), 6 (IPv6) or 0 (neither) for each.
 Located = tuple[Int64Array, UInt8Array]
+Decoder = Callable[[UInt8Array, Int64Array, Int64Array], Located]
 
 
 def locate_ip_packets(link_type: int, buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located | None:
-    """Find the IP packets in frames of one link type; None: this link type is not decoded.
+    """Find the IP packets in frames of one link type; None if the link type is not decoded.
 
-    `at` and `end` are the first byte of each frame and the one behind its last captured one. A frame too
-    short for its own header has family 0.
+    `at` is the position of the first byte of each frame, `end` the position after its last captured byte. The family of
+    a frame too short for its header is 0.
     """
     decoder = _DECODERS.get(link_type)
     if decoder is None:
@@ -43,16 +87,18 @@ def locate_ip_packets(link_type: int, buffer: UInt8Array, at: Int64Array, end: I
     return inside, family
 
 
-def _families(ethertype: UInt16Array) -> UInt8Array:
-    family = np.zeros(len(ethertype), np.uint8)
-    family[ethertype == ETHERTYPE_IPV4] = 4
-    family[ethertype == ETHERTYPE_IPV6] = 6
+def _get_families(protocol: UInt16Array, ipv4: int, *ipv6: int) -> UInt8Array:
+    """4, 6 or 0 for each protocol number, given the numbers of IPv4 and IPv6."""
+    family = np.zeros(len(protocol), np.uint8)
+    family[protocol == ipv4] = 4
+    for number in ipv6:
+        family[protocol == number] = 6
     return family
 
 
-def _ethertypes(buffer: UInt8Array, inside: Int64Array, end: Int64Array, ethertype: UInt16Array) -> Located:
-    """Go through VLAN tags, PPPoE and LLC/SNAP to what they carry."""
-    family = _families(ethertype)
+def _skip_to_ip(buffer: UInt8Array, inside: Int64Array, end: Int64Array, ethertype: UInt16Array) -> Located:
+    """Skip VLAN tags, PPPoE and LLC/SNAP headers."""
+    family = _get_families(ethertype, ETHERTYPE_IPV4, ETHERTYPE_IPV6)
     rest = np.flatnonzero(family == 0)
     while len(rest):
         kind = ethertype[rest]
@@ -65,39 +111,32 @@ def _ethertypes(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
         inside[snap] += 8
         rest = np.concatenate([tagged, snap])
         ethertype[rest] = read_uint16_be(buffer, inside[rest] - 2)
-        # a length that follows LLC/SNAP is no second LLC header
+        # a length after LLC/SNAP does not start a second LLC header
         ethertype[snap[ethertype[snap] <= 1500]] = 0
-        family[rest] = _families(ethertype[rest])
+        family[rest] = _get_families(ethertype[rest], ETHERTYPE_IPV4, ETHERTYPE_IPV6)
         rest = rest[family[rest] == 0]
         if len(session):
             inside[session], family[session] = _ppp_protocol(buffer, inside[session] + 6)
     return inside, family
 
 
-def _ethernet(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
-    inside = at + 14
-    ethertype = read_uint16_be(buffer, at + 12)
-    ethertype[inside > end] = 0
-    return _ethertypes(buffer, inside, end, ethertype)
-
-
-def _cooked(header: int, protocol_at: int) -> Callable[[UInt8Array, Int64Array, Int64Array], Located]:
+def _ethertype_decoder(header_size: int, ethertype_at: int) -> Decoder:
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
-        inside = at + header
-        ethertype = read_uint16_be(buffer, at + protocol_at)
+        inside = at + header_size
+        ethertype = read_uint16_be(buffer, at + ethertype_at)
         ethertype[inside > end] = 0
-        return _ethertypes(buffer, inside, end, ethertype)
+        return _skip_to_ip(buffer, inside, end, ethertype)
 
     return decode
 
 
-def _raw(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001 - one signature for all
+def _raw(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001 - all decoders have one signature
     family = (buffer[at] >> 4).astype(np.uint8)
     family[(family != 4) & (family != 6)] = 0
     return at.copy(), family
 
 
-def _raw_of(version: int) -> Callable[[UInt8Array, Int64Array, Int64Array], Located]:
+def _raw_of(version: int) -> Decoder:
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
         return at.copy(), np.full(len(at), version, np.uint8)
 
@@ -105,25 +144,19 @@ def _raw_of(version: int) -> Callable[[UInt8Array, Int64Array, Int64Array], Loca
 
 
 def _loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
-    # NULL has the family in the byte order of the machine that captured, LOOP in network order: the value is
-    # below 256, so whichever half is not zero has it.
+    # NULL has the family in the byte order of the capturing machine, LOOP in network order. The value is below 256, so it
+    # is in the half that is not zero.
     high, low = read_uint16_be(buffer, at), read_uint16_be(buffer, at + 2)
     value = np.where(low != 0, low, high)
     value = np.where(value > 255, value >> 8, value)
-    family = np.zeros(len(at), np.uint8)
-    family[value == 2] = 4
-    family[np.isin(value, _LOOPBACK_IPV6)] = 6
-    return at + 4, family
+    return at + 4, _get_families(value, _LOOPBACK_IPV4, *_LOOPBACK_IPV6)
 
 
 def _ppp_protocol(buffer: UInt8Array, at: Int64Array) -> Located:
     first = buffer[at].astype(np.uint16)
-    compressed: BoolArray = (first & 1) == 1
+    compressed = (first & 1) == 1
     protocol = np.where(compressed, first, read_uint16_be(buffer, at))
-    family = np.zeros(len(at), np.uint8)
-    family[protocol == _PPP_IPV4] = 4
-    family[protocol == _PPP_IPV6] = 6
-    return at + np.where(compressed, 1, 2), family
+    return at + np.where(compressed, 1, 2), _get_families(protocol, _PPP_IPV4, _PPP_IPV6)
 
 
 def _ppp(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
@@ -140,247 +173,22 @@ def _pppoe(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # n
     return _ppp_protocol(buffer, at + 6)
 
 
-_DECODERS: Final[dict[int, Callable[[UInt8Array, Int64Array, Int64Array], Located]]] = {
-    0: _loopback,  # NULL
-    1: _ethernet,
-    9: _ppp,
-    12: _raw,  # DLT_RAW of most systems, seen in files
-    14: _raw,  # DLT_RAW of OpenBSD, seen in files
-    50: _ppp,  # PPP_HDLC
-    51: _pppoe,
-    101: _raw,
-    108: _loopback,  # LOOP
-    113: _cooked(16, 14),
-    204: _ppp_with_direction,
-    228: _raw_of(4),
-    229: _raw_of(6),
-    276: _cooked(20, 0),
+_DECODERS: Final[dict[int, Decoder]] = {
+    LinkType.NULL: _loopback,
+    LinkType.ETHERNET: _ethertype_decoder(14, 12),
+    LinkType.PPP: _ppp,
+    LinkType.RAW_BSD: _raw,
+    LinkType.RAW_OPENBSD: _raw,
+    LinkType.PPP_HDLC: _ppp,
+    LinkType.PPP_ETHER: _pppoe,
+    LinkType.RAW: _raw,
+    LinkType.LOOP: _loopback,
+    LinkType.LINUX_SLL: _ethertype_decoder(16, 14),
+    LinkType.PPP_WITH_DIR: _ppp_with_direction,
+    LinkType.IPV4: _raw_of(4),
+    LinkType.IPV6: _raw_of(6),
+    LinkType.LINUX_SLL2: _ethertype_decoder(20, 0),
 }
-
-
-class LinkType(IntEnum):
-    """LINKTYPE_* numbers, as pcap file headers and pcapng interface descriptions hold them."""
-
-    NULL = 0
-    ETHERNET = 1
-    EXP_ETHERNET = 2
-    AX25 = 3
-    PRONET = 4
-    CHAOS = 5
-    IEEE802_5 = 6
-    ARCNET_BSD = 7
-    SLIP = 8
-    PPP = 9
-    FDDI = 10
-    # DLT_RAW of most systems and of OpenBSD: not registered, yet seen in files
-    RAW_BSD = 12
-    RAW_OPENBSD = 14
-    PPP_HDLC = 50
-    PPP_ETHER = 51
-    SYMANTEC_FIREWALL = 99
-    ATM_RFC1483 = 100
-    RAW = 101
-    SLIP_BSDOS = 102
-    PPP_BSDOS = 103
-    C_HDLC = 104
-    IEEE802_11 = 105
-    ATM_CLIP = 106
-    FRELAY = 107
-    LOOP = 108
-    ENC = 109
-    LANE8023 = 110
-    HIPPI = 111
-    HDLC = 112
-    LINUX_SLL = 113
-    LTALK = 114
-    ECONET = 115
-    IPFILTER = 116
-    PFLOG = 117
-    CISCO_IOS = 118
-    IEEE802_11_PRISM = 119
-    IEEE802_11_AIRONET = 120
-    HHDLC = 121
-    IP_OVER_FC = 122
-    SUNATM = 123
-    RIO = 124
-    PCI_EXP = 125
-    AURORA = 126
-    IEEE802_11_RADIOTAP = 127
-    TZSP = 128
-    ARCNET_LINUX = 129
-    JUNIPER_MLPPP = 130
-    JUNIPER_MLFR = 131
-    JUNIPER_ES = 132
-    JUNIPER_GGSN = 133
-    JUNIPER_MFR = 134
-    JUNIPER_ATM2 = 135
-    JUNIPER_SERVICES = 136
-    JUNIPER_ATM1 = 137
-    APPLE_IP_OVER_IEEE1394 = 138
-    MTP2_WITH_PHDR = 139
-    MTP2 = 140
-    MTP3 = 141
-    SCCP = 142
-    DOCSIS = 143
-    LINUX_IRDA = 144
-    IBM_SP = 145
-    IBM_SN = 146
-    USER0 = 147
-    USER1 = 148
-    USER2 = 149
-    USER3 = 150
-    USER4 = 151
-    USER5 = 152
-    USER6 = 153
-    USER7 = 154
-    USER8 = 155
-    USER9 = 156
-    USER10 = 157
-    USER11 = 158
-    USER12 = 159
-    USER13 = 160
-    USER14 = 161
-    USER15 = 162
-    IEEE802_11_AVS = 163
-    JUNIPER_MONITOR = 164
-    BACNET_MS_TP = 165
-    PPP_PPPD = 166
-    JUNIPER_PPPOE = 167
-    JUNIPER_PPPOE_ATM = 168
-    GPRS_LLC = 169
-    GPF_T = 170
-    GPF_F = 171
-    GCOM_T1E1 = 172
-    GCOM_SERIAL = 173
-    JUNIPER_PIC_PEER = 174
-    ERF_ETH = 175
-    ERF_POS = 176
-    LINUX_LAPD = 177
-    JUNIPER_ETHER = 178
-    JUNIPER_PPP = 179
-    JUNIPER_FRELAY = 180
-    JUNIPER_CHDLC = 181
-    MFR = 182
-    JUNIPER_VP = 183
-    A429 = 184
-    A653_ICM = 185
-    USB_FREEBSD = 186
-    BLUETOOTH_HCI_H4 = 187
-    IEEE802_16_MAC_CPS = 188
-    USB_LINUX = 189
-    CAN20B = 190
-    IEEE802_15_4_LINUX = 191
-    PPI = 192
-    IEEE802_16_MAC_CPS_RADIO = 193
-    JUNIPER_ISM = 194
-    IEEE802_15_4_WITHFCS = 195
-    SITA = 196
-    ERF = 197
-    RAIF1 = 198
-    IPMB_KONTRON = 199
-    JUNIPER_ST = 200
-    BLUETOOTH_HCI_H4_WITH_PHDR = 201
-    AX25_KISS = 202
-    LAPD = 203
-    PPP_WITH_DIR = 204
-    C_HDLC_WITH_DIR = 205
-    FRELAY_WITH_DIR = 206
-    LAPB_WITH_DIR = 207
-    IPMB_LINUX = 209
-    FLEXRAY = 210
-    MOST = 211
-    LIN = 212
-    X2E_SERIAL = 213
-    X2E_XORAYA = 214
-    IEEE802_15_4_NONASK_PHY = 215
-    LINUX_EVDEV = 216
-    GSMTAP_UM = 217
-    GSMTAP_ABIS = 218
-    MPLS = 219
-    USB_LINUX_MMAPPED = 220
-    DECT = 221
-    AOS = 222
-    WIHART = 223
-    FC_2 = 224
-    FC_2_WITH_FRAME_DELIMS = 225
-    IPNET = 226
-    CAN_SOCKETCAN = 227
-    IPV4 = 228
-    IPV6 = 229
-    IEEE802_15_4_NOFCS = 230
-    DBUS = 231
-    JUNIPER_VS = 232
-    JUNIPER_SRX_E2E = 233
-    JUNIPER_FIBRECHANNEL = 234
-    DVB_CI = 235
-    MUX27010 = 236
-    STANAG_5066_D_PDU = 237
-    JUNIPER_ATM_CEMIC = 238
-    NFLOG = 239
-    NETANALYZER = 240
-    NETANALYZER_TRANSPARENT = 241
-    IPOIB = 242
-    MPEG_2_TS = 243
-    NG40 = 244
-    NFC_LLCP = 245
-    PFSYNC = 246
-    INFINIBAND = 247
-    SCTP = 248
-    USBPCAP = 249
-    RTAC_SERIAL = 250
-    BLUETOOTH_LE_LL = 251
-    WIRESHARK_UPPER_PDU = 252
-    NETLINK = 253
-    BLUETOOTH_LINUX_MONITOR = 254
-    BLUETOOTH_BREDR_BB = 255
-    BLUETOOTH_LE_LL_WITH_PHDR = 256
-    PROFIBUS_DL = 257
-    PKTAP = 258
-    EPON = 259
-    IPMI_HPM_2 = 260
-    ZWAVE_R1_R2 = 261
-    ZWAVE_R3 = 262
-    WATTSTOPPER_DLM = 263
-    ISO_14443 = 264
-    RDS = 265
-    USB_DARWIN = 266
-    OPENFLOW = 267
-    SDLC = 268
-    TI_LLN_SNIFFER = 269
-    LORATAP = 270
-    VSOCK = 271
-    NORDIC_BLE = 272
-    DOCSIS31_XRA31 = 273
-    ETHERNET_MPACKET = 274
-    DISPLAYPORT_AUX = 275
-    LINUX_SLL2 = 276
-    SERCOS_MONITOR = 277
-    OPENVIZSLA = 278
-    EBHSCR = 279
-    VPP_DISPATCH = 280
-    DSA_TAG_BRCM = 281
-    DSA_TAG_BRCM_PREPEND = 282
-    IEEE802_15_4_TAP = 283
-    DSA_TAG_DSA = 284
-    DSA_TAG_EDSA = 285
-    ELEE = 286
-    Z_WAVE_SERIAL = 287
-    USB_2_0 = 288
-    ATSC_ALP = 289
-    ETW = 290
-    NETANALYZER_NG = 291
-    ZBOSS_NCP = 292
-    USB_2_0_LOW_SPEED = 293
-    USB_2_0_FULL_SPEED = 294
-    USB_2_0_HIGH_SPEED = 295
-    AUERSWALD_LOG = 296
-    ZWAVE_TAP = 297
-    SILABS_DEBUG_CHANNEL = 298
-    FIRA_UCI = 299
-    MDB = 300
-    DECT_NR = 301
-    EDK2_MM = 302
-    DEBUG_ONLY = 303
 
 
 def get_link_type_name(number: int) -> str:
@@ -389,5 +197,4 @@ def get_link_type_name(number: int) -> str:
         name = LinkType(number).name
     except ValueError:
         return str(number)
-    # what files hold under 12 and 14 is LINKTYPE_RAW by another number
     return "LINKTYPE_RAW" if number in (LinkType.RAW_BSD, LinkType.RAW_OPENBSD) else f"LINKTYPE_{name}"

@@ -30,13 +30,7 @@ FILE_HEADER: Final = 28
 _MAX_BLOCK: Final = MAX_RECORD + (128 << 10)
 #: Bytes of a block that has nothing in it, by type where there is a fixed part.
 _EMPTY_BLOCK: Final = 12
-_SHORTEST: Final = {
-    SECTION: FILE_HEADER,
-    INTERFACE: 20,
-    OBSOLETE_PACKET: 32,
-    SIMPLE_PACKET: 16,
-    ENHANCED_PACKET: 32,
-}
+_SHORTEST: Final = {SECTION: FILE_HEADER, INTERFACE: 20, OBSOLETE_PACKET: 32, SIMPLE_PACKET: 16, ENHANCED_PACKET: 32}
 _NAMES: Final = {
     SECTION: "section header",
     INTERFACE: "interface description",
@@ -288,11 +282,7 @@ class Pcapng:
                 self._why(int(claimed[first]), int(captured[first]), int(room[first]), interface[first]),
             )
             at, head, offset, captured = at[:first], head[:first], offset[:first], captured[:first]
-            length, interface, simple = (
-                length[:first],
-                interface[:first],
-                None if simple is None else simple[:first],
-            )
+            length, interface, simple = (length[:first], interface[:first], None if simple is None else simple[:first])
         ticks = head["high"].astype(np.uint64) << np.uint64(32) | head["low"]
         batch = RecordBatch(
             buffer=view,
@@ -312,12 +302,7 @@ class Pcapng:
             return f"a packet block of {size} bytes is said to hold a packet of {captured}"
         return f"a packet block of {size} bytes has another length at its end"
 
-    def _times(
-        self,
-        ticks: UInt64Array,
-        interface: UInt32Array,
-        simple: BoolArray | None,
-    ) -> Int64Array:
+    def _times(self, ticks: UInt64Array, interface: UInt32Array, simple: BoolArray | None) -> Int64Array:
         if not len(ticks):
             return np.zeros(0, np.int64)
         if len(self._clocks) == 1:

@@ -46,7 +46,6 @@ def frame_check_sequence(frame: bytes) -> bytes:
     return zlib.crc32(frame).to_bytes(4, "little")
 
 
-pass
 
 #: Bytes of the longest IKE message that any datagram takes: what the longest IPv4 header, the UDP header, the non-ESP
 #: marker and a PPP protocol number leave of 65,535.
@@ -267,12 +266,7 @@ class UdpEndpoint:
 
 
 def build_datagram_frame(
-    source: UdpEndpoint,
-    destination: UdpEndpoint,
-    payload: bytes,
-    *,
-    ttl: int | None = None,
-    identification: int = 0,
+    source: UdpEndpoint, destination: UdpEndpoint, payload: bytes, *, ttl: int | None = None, identification: int = 0
 ) -> bytes:
     """An IP packet without link header, with right lengths and checksums; in one piece whatever its size.
 
@@ -288,11 +282,7 @@ def build_datagram_frame(
         packet.len = 28 + len(payload)
     else:
         packet = dpkt.ip6.IP6(
-            src=source.address,
-            dst=destination.address,
-            nxt=dpkt.ip.IP_PROTO_UDP,
-            hlim=hops,
-            plen=8 + len(payload),
+            src=source.address, dst=destination.address, nxt=dpkt.ip.IP_PROTO_UDP, hlim=hops, plen=8 + len(payload)
         )
         packet.data = udp
         packet.extension_hdrs = {}

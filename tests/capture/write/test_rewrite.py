@@ -452,8 +452,8 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 def test_compressed_standard_input_to_standard_output() -> None:
     packets = [Packet(TIME, FRAME), Packet(TIME + 1, FRAME)]
     program = (
-        "from ikeanalyze.capture.rewrite import Edit, rewrite\n"
-        "result = rewrite('-', '-', {1: Edit()})\n"
+        "from ikeanalyze.capture.write.rewrite import PacketEdit, rewrite_capture\n"
+        "result = rewrite_capture('-', '-', {1: PacketEdit()})\n"
         "assert (result.packets, result.written) == (2, 1)"
     )
     done = subprocess.run(
