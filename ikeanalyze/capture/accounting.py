@@ -1,4 +1,4 @@
-"""The first law: every packet of a capture is counted under exactly one category, with its bytes."""
+"""Packets and bytes by category: every packet of a capture is counted in exactly one category."""
 
 from enum import IntEnum
 
@@ -8,7 +8,7 @@ from ikeanalyze.capture.arrays import Int64Array, UInt8Array
 
 
 class PacketCategory(IntEnum):
-    """What a packet is counted as; the names are those of the report's `accounting`."""
+    """The category of a packet. The lower-case names are the keys of the report's `accounting`."""
 
     IKE = 0
     ESP = 1
@@ -21,8 +21,7 @@ class PacketCategory(IntEnum):
     OTHER = 8
     MALFORMED = 9
 
-    #: Not a category: the packet waits for others (IP fragments, TCP segments) and is counted when they tell
-    #: what it is.
+    #: Not a category: an IP fragment or TCP segment, which is counted when its datagram or stream is classified.
     PENDING = 255
 
 
@@ -37,7 +36,7 @@ class Accounting:
         self._bytes = np.zeros(_COUNT, np.int64)
 
     def add_batch(self, category: UInt8Array, length: Int64Array) -> None:
-        """Count a batch; pending packets are left out."""
+        """Count a batch, except its pending packets."""
         self._packets += np.bincount(category, minlength=256)[:_COUNT]
         # float64 weights are exact: a batch is far below 2**53 bytes
         self._bytes += np.bincount(category, weights=length, minlength=256)[:_COUNT].astype(np.int64)
@@ -48,14 +47,14 @@ class Accounting:
         self._bytes[category] += length
 
     def merge(self, other: "Accounting") -> None:
-        """Add what was counted elsewhere."""
+        """Add the counts of another part of the capture."""
         self._packets += other._packets
         self._bytes += other._bytes
 
     def packets(self) -> dict[str, int]:
-        """Packets by the report's names."""
+        """Packets by category name."""
         return {category.name.lower(): int(self._packets[category]) for category in list(PacketCategory)[:_COUNT]}
 
     def bytes(self) -> dict[str, int]:
-        """Bytes on the wire by the report's names."""
+        """Bytes on the wire by category name."""
         return {category.name.lower(): int(self._bytes[category]) for category in list(PacketCategory)[:_COUNT]}

@@ -1,4 +1,4 @@
-"""Reading header fields of many packets at once: fixed-width headers gathered from a buffer at given positions."""
+"""Array types, and reading fixed-width headers at many positions of a buffer at once."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,10 @@ Float64Array = npt.NDArray[np.float64]
 
 
 def read_struct_array(buffer: UInt8Array, at: Int64Array, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """The header of type `layout` at each position: one copy of a few dozen bytes a packet, no object.
+    """The header of type `layout` at each position.
 
-    A position too near the end of the buffer is moved back, so its fields are garbage; the caller's length checks must
-    already have refused it.
+    The header of a position too near the end of the buffer is read further in front, so its fields are wrong; the
+    caller's length checks must reject such a position.
     """
     width = layout.itemsize
     window = as_strided(buffer[:width].view(f"V{width}"), shape=(len(buffer) - width + 1,), strides=(1,))

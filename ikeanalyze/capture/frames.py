@@ -1,4 +1,4 @@
-"""A capture to its frames table: all packets counted, those with IKE, RADIUS or HIP kept as rows."""
+"""Reads a capture into its frames table: counts all packets, and keeps those with IKE, RADIUS or HIP as rows."""
 
 import builtins
 import ipaddress
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore, tune_malloc
-from ikeanalyze.capture.collector import MOST_PACKET_WARNINGS, FrameCollector
+from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import ADDRESS_BITS, FIRST_IPV6
 from ikeanalyze.capture.formats.records import Interface
@@ -15,12 +15,12 @@ from ikeanalyze.capture.parallel import ParallelReader, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes of the file that were read, and its size where that is known."""
+"""Called with the number of bytes read from the file, and the size of the file (None if unknown)."""
 
 
 @dataclass(slots=True)
 class CaptureFrames:
-    """What a capture holds, before anything is made of it."""
+    """The contents of a capture: the input of the analysis."""
 
     format: str
     packets: int
@@ -32,13 +32,11 @@ class CaptureFrames:
     accounting: dict[str, int]
     accounting_bytes: dict[str, int]
     #: A row for each frame that carries a message or a part of one. The columns are those of schema.FRAMES with numbers
-    #: in place of names: `source` and `destination` are AddressBook codes, `unit` numbers the messages as they crossed
-    #: the wire (the frames of one IP-fragmented datagram, or of one message in TCP, share it).
+    #: instead of names: `source` and `destination` are AddressBook codes, `unit` numbers the transmitted messages (the
+    #: frames of an IP-fragmented datagram, or of a message in TCP, have the same unit).
     columns: Columns
-    #: Bytes of the messages that can be read without keys, by unit.
-    clear: MessageBytes
-    #: Bytes of the encrypted messages that were asked for, by unit.
-    sealed: MessageBytes
+    clear: MessageBytes  # bytes of the messages that can be read without keys, by unit
+    sealed: MessageBytes  # bytes of the requested encrypted messages, by unit
     addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
     interfaces: list[Interface]
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
@@ -49,11 +47,11 @@ class CaptureFrames:
 
 
 def format_address_code(code: int, ipv6: Sequence[bytes]) -> str:
-    """Text of an AddressBook code, of whatever capture."""
+    """The address of an AddressBook code as text; `ipv6` are the addresses of that AddressBook."""
     code &= ADDRESS_BITS
     if code >= FIRST_IPV6:
         text = socket.inet_ntop(socket.AF_INET6, ipv6[code - FIRST_IPV6])
-        # thousands of them take a while in ipaddress, which writes all numbers in hex
+        # ipaddress is slow; it is used for IPv4-mapped addresses only, whose last 32 bits it writes in hexadecimal
         return text if "." not in text else str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
     return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"
 
@@ -67,23 +65,26 @@ def read_frames(
 ) -> CaptureFrames:
     """Read a capture file, or standard input for "-".
 
-    `meanwhile` is called once when this process has read its half of a large capture and another is still
-    reading. `spis` are the initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all.
+    Args:
+        path: of a pcap or pcapng file, plain or compressed.
+        ports: UDP ports that carry IKE in addition to 500 and 4500.
+        progress: called after each batch.
+        meanwhile: called once when this process has read its part of a large capture and waits for the parallel reader.
+        spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
 
     Raises:
-        CaptureError: nothing of it can be read. Damage further on is a warning, and what stands before it is
-        returned.
+        CaptureError: the file cannot be opened, or its header is invalid. Damage after the header is a warning, and the
+            packets before it are returned.
     """
     tune_malloc()
     with open_capture(path) as reader:
-        halves = start_parallel_reader(reader, ports, spis)
-        second, kept = halves or (None, MessageStore(spis))
-        collector = FrameCollector(ports, reader.interfaces, FrameRows(LAYOUT), kept)
+        parallel, messages = start_parallel_reader(reader, ports, spis) or (None, MessageStore(spis))
+        collector = FrameCollector(ports, reader.interfaces, FrameRows(LAYOUT), messages)
         try:
-            _collect(reader, collector, second, progress, meanwhile)
+            _collect(reader, collector, parallel, progress, meanwhile)
         finally:
-            if second is not None:
-                second.stop()
+            if parallel is not None:
+                parallel.stop()
         collector.finish()
         warnings = collector.warnings()
         if reader.damage is not None:
@@ -100,8 +101,8 @@ def read_frames(
             accounting=collector.accounting.packets(),
             accounting_bytes=collector.accounting.bytes(),
             columns=collector.columns(),
-            clear=kept.clear,
-            sealed=kept.sealed,
+            clear=messages.clear,
+            sealed=messages.sealed,
             addresses=collector.book.ipv6,
             interfaces=reader.interfaces,
             warnings=warnings,
@@ -111,44 +112,37 @@ def read_frames(
 def _collect(
     reader: CaptureReader,
     collector: FrameCollector,
-    second: ParallelReader | None,
+    parallel: ParallelReader | None,
     progress: Progress | None,
     meanwhile: Callable[[], object] | None,
 ) -> None:
-    """Collect all batches, those of the second half from its helper unless its result cannot be used."""
+    """Collect all batches; those of the second part come from the parallel reader if its result can be used."""
     size = reader.source.size
     for batch in reader.iterate_batches():
-        rest = batch
-        place = None if second is None else reader.place(batch, second.begin)
-        if second is not None and (place is None or collector.crosses):
-            second.stop()
-            second = None
-        elif second is not None and place is not None and place < len(batch):
-            collector.add(batch.select(slice(place)), None)
-            rest = batch.select(slice(place, None))
-            if meanwhile is not None:
-                meanwhile()
-            result = None if collector.crosses else second.result()
-            if result is not None:
-                collector.merge_partial_result(*result)
-                reader.damage = result[0].damage
-                if progress is not None:
-                    progress(size or 0, size)
-                return
-            second.stop()
-            second = None
+        remaining = batch
+        if parallel is not None:
+            index = reader.find_packet_at(batch, parallel.begin)
+            usable = index is not None and not collector.has_open_fragments
+            if usable and index is not None and index < len(batch):
+                collector.add(batch.select(slice(index)), None)
+                remaining = batch.select(slice(index, None))
+                if meanwhile is not None:
+                    meanwhile()
+                result = None if collector.has_open_fragments else parallel.result()
+                if result is not None:
+                    collector.merge_partial_result(*result)
+                    reader.damage = result[0].damage
+                    if progress is not None:
+                        progress(size or 0, size)
+                    return
+                usable = False
+            if not usable:
+                parallel.stop()
+                parallel = None
         consumed = reader.source.consumed
-        collector.add(rest, consumed / size if size else None)
+        collector.add(remaining, consumed / size if size else None)
         if progress is not None:
-            progress(consumed + (second.consumed if second else 0), size)
+            progress(consumed + (parallel.consumed if parallel else 0), size)
 
 
-__all__ = [
-    "MOST_PACKET_WARNINGS",
-    "CaptureFrames",
-    "Columns",
-    "Progress",
-    "Protocol",
-    "format_address_code",
-    "read_frames",
-]
+__all__ = ["CaptureFrames", "Columns", "Progress", "Protocol", "format_address_code", "read_frames"]

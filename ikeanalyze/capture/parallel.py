@@ -1,10 +1,8 @@
-"""A forked process that reads the second half of a large capture while this one reads the first.
+"""A worker process that reads the second part of a large capture while this process reads the first.
 
-The helper begins at an offset where a record seems to begin. Only the walk over the first half shows whether one does.
-If none does, or if something other than packets crosses the border (IP fragments, TCP streams), the helper's work is
-discarded and the capture is read on as if there had been no helper. Its result comes back through shared memory.
-
-A large capture in two halves, the second of which is read by a helper.
+The worker starts at an offset where a record seems to begin; only reading the first part shows whether one does. If none
+does, or if IP fragments or TCP streams may cross the boundary, the result of the worker is discarded and this process reads
+the whole capture. The result is returned through shared memory.
 """
 
 import os
@@ -23,14 +21,18 @@ from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes,
 from ikeanalyze.capture.collector import FrameCollector, PartialResult
 from ikeanalyze.capture.reader import CaptureReader
 
-#: A process costs some hundredths of a second: not worth it for a file that is read in a tenth.
-LEAST_SIZE: Final = 64 << 20
+#: Bytes of the smallest capture that is read in parallel: a process costs some hundredths of a second.
+MIN_CAPTURE_BYTES: Final = 64 << 20
+#: Share of the capture where the worker starts. This process has other work to do while the worker reads the rest.
+_WORKER_START: Final = 0.42
+#: Bytes of the smallest record with a message: record header and IKE header.
+_MIN_RECORD_BYTES: Final = 44
 
 
 def can_fork_reader() -> bool:
-    """Whether a process may be forked here: on Linux, with a processor to spare and no other threads that hold locks.
+    """Whether this process may fork: on Linux, with a second processor and no other threads that may hold locks.
 
-    polars starts threads of its own, so this is only possible before it is imported.
+    polars starts threads, so this is only possible before it is imported.
     """
     return (
         sys.platform == "linux"
@@ -41,38 +43,38 @@ def can_fork_reader() -> bool:
 
 
 class WorkerProcess:
-    """One forked process, which works and sends a value."""
+    """A forked process that computes a value and sends it."""
 
     def __init__(self, work: Callable[[Int64Array], Any]) -> None:
-        """Begin `work` in a process of its own. It gets a number to write its progress to; None means that it failed.
+        """Start `work` in a new process. Its argument is an array of one number for its progress; it returns None if it fails.
 
         Raises:
-            OSError: the system refuses to fork.
+            OSError: the process cannot be forked.
         """
         self._progress = shared_bytes(8).view(np.int64)[:1]
-        self._pipe, sending = os.pipe()
+        self._pipe, write_end = os.pipe()
         try:
             with warnings.catch_warnings():
-                # about the threads of numpy's linear algebra, which hold no lock and which the helper does not use
+                # Python warns about the threads of numpy's linear algebra: they hold no locks, and the worker does not use them
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._pid = os.fork()
         except OSError:
             os.close(self._pipe)
-            os.close(sending)
+            os.close(write_end)
             raise
         if self._pid == 0:
             os.close(self._pipe)
-            _work_and_exit(work, self._progress, sending)
-        os.close(sending)
+            _work_and_exit(work, self._progress, write_end)
+        os.close(write_end)
         self._running = True
 
     @property
     def progress(self) -> int:
-        """What the work has written as its progress."""
+        """The number that `work` has written last."""
         return int(self._progress[0])
 
     def result(self) -> Any | None:
-        """Wait for the value; None: it failed."""
+        """Wait for the value; None if the work or the process failed."""
         with os.fdopen(self._pipe, "rb") as pipe:
             data = pipe.read()
         self._running = False
@@ -80,7 +82,7 @@ class WorkerProcess:
         return pickle.loads(data) if status == 0 else None
 
     def stop(self) -> None:
-        """End it, unless it has ended."""
+        """Kill the process unless its result was received."""
         if self._running:
             self._running = False
             os.kill(self._pid, signal.SIGKILL)
@@ -88,29 +90,21 @@ class WorkerProcess:
             os.close(self._pipe)
 
 
-def _work_and_exit(work: Callable[[Int64Array], Any], progress: Int64Array, sending: int) -> NoReturn:
-    """All that the helper does. Nothing that the process was about to do goes on in it."""
+def _work_and_exit(work: Callable[[Int64Array], Any], progress: Int64Array, write_end: int) -> NoReturn:
+    """Do the work in the worker process, send the value and exit without running anything else of the program."""
     status = 1
     try:
         value = work(progress)
         if value is not None:
-            with os.fdopen(sending, "wb") as pipe:
+            with os.fdopen(write_end, "wb") as pipe:
                 pickle.dump(value, pipe, pickle.HIGHEST_PROTOCOL)
             status = 0
     finally:
         os._exit(status)
 
 
-
-#: This process begins with so much of a large capture: what it has to do besides takes the time that the
-#: other needs for the rest.
-_FIRST_HALF: Final = 0.42
-#: Bytes of the smallest record with a message in it: its header, and that of IKE.
-_LEAST_RECORD: Final = 44
-
-
 class ParallelReader:
-    """The second half of a large capture, read by a helper."""
+    """Reads the part of a capture after the offset `begin` in a worker process."""
 
     def __init__(
         self,
@@ -120,65 +114,61 @@ class ParallelReader:
         spis: Collection[int] | None,
         heaps: tuple[UInt8Array, UInt8Array],
     ) -> None:
-        """Start reading at the offset `begin`. Clear and encrypted messages go into the `heaps`, from there on.
+        """Start the worker. It stores clear and encrypted messages in the `heaps`, from `begin` on.
 
         Raises:
-            OSError: it cannot be done here.
+            OSError: the file cannot be opened again, or the process cannot be forked.
         """
         self.begin = begin
-        second = reader.open_at(begin)
-        size = second.source.size or 0
-        # a row stands for a record with at least an IKE header in it
-        rows = FrameRows.shared(LAYOUT, (size - begin) // _LEAST_RECORD + 1)
+        worker_reader = reader.open_at(begin)
+        size = worker_reader.source.size or 0
+        rows = FrameRows.shared(LAYOUT, (size - begin) // _MIN_RECORD_BYTES + 1)
         self._columns = rows.columns(whole=True)
 
         def work(progress: Int64Array) -> PartialResult | None:
-            kept = MessageStore(spis, *(MessageBytes(heap, begin) for heap in heaps))
-            collector = FrameCollector(ports, second.interfaces, rows, kept)
-            for batch in second.iterate_batches():
+            messages = MessageStore(spis, *(MessageBytes(heap, begin) for heap in heaps))
+            collector = FrameCollector(ports, worker_reader.interfaces, rows, messages)
+            for batch in worker_reader.iterate_batches():
                 collector.add(batch, None)
-                if collector.crosses:
+                if collector.has_open_fragments:
                     return None
-                progress[0] = second.source.consumed - begin
-            return collector.make_partial_result(second.damage)
+                progress[0] = worker_reader.source.consumed - begin
+            return collector.make_partial_result(worker_reader.damage)
 
         try:
-            self._helper = WorkerProcess(work)
+            self._worker = WorkerProcess(work)
         finally:
-            second.close()
+            worker_reader.close()
 
     @property
     def consumed(self) -> int:
-        """Bytes of the half that have been read."""
-        return self._helper.progress
+        """Bytes of the file that the worker has read."""
+        return self._worker.progress
 
     def result(self) -> tuple[PartialResult, Columns] | None:
-        """Wait for the rest of it; None: it cannot be used."""
-        half = self._helper.result()
-        return None if half is None else (half, {name: column[: half.rows] for name, column in self._columns.items()})
+        """Wait for the result and its rows; None if it cannot be used."""
+        part = self._worker.result()
+        return None if part is None else (part, {name: column[: part.rows] for name, column in self._columns.items()})
 
     def stop(self) -> None:
-        """Do without it."""
-        self._helper.stop()
+        """Kill the worker unless its result was received."""
+        self._worker.stop()
 
 
 def start_parallel_reader(
     reader: CaptureReader, ports: Collection[int], spis: Collection[int] | None
 ) -> tuple[ParallelReader, MessageStore] | None:
-    """A helper for the second half, and what is kept of both halves; None where there is none.
-
-    `spis` are as in `MessageStore`.
-    """
+    """Start a parallel reader if possible; also the message store shared with it. `spis` are as in `MessageStore`."""
     size = reader.source.size
-    if size is None or size < LEAST_SIZE or not can_fork_reader():
+    if size is None or size < MIN_CAPTURE_BYTES or not can_fork_reader():
         return None
-    begin = reader.guess_record(int(size * _FIRST_HALF))
+    begin = reader.guess_record(int(size * _WORKER_START))
     if begin is None:
         return None
     try:
-        # a message's bytes come from one place in the file, so those of the halves do not meet
+        # messages are not longer than their records, so those of the first part end before `begin`
         heaps = shared_bytes(size), shared_bytes(size)
-        kept = MessageStore(spis, *(MessageBytes(heap) for heap in heaps))
-        return ParallelReader(reader, begin, ports, spis, heaps), kept
+        messages = MessageStore(spis, *(MessageBytes(heap) for heap in heaps))
+        return ParallelReader(reader, begin, ports, spis, heaps), messages
     except (OSError, ValueError):
         return None

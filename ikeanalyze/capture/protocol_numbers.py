@@ -1,4 +1,4 @@
-"""Protocol numbers, ports and header sizes that several files of this package need."""
+"""Protocol numbers, ports and header sizes shared by the files of this package."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ PROTOCOL_HIP: Final = 139
 EXTENSION_HEADERS: Final = (0, ROUTING_HEADER, 60, 135, 140)
 
 PORT_IKE: Final = 500
-PORT_IKE_NAT: Final = 4500  # also of IKE and ESP in TCP (RFC 9329)
+PORT_IKE_NAT: Final = 4500  # UDP, and TCP for IKE and ESP in TCP (RFC 9329)
 PORT_HIP: Final = 10500
 PORTS_RADIUS: Final = (1645, 1646, 1812, 1813)
 

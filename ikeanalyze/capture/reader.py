@@ -1,4 +1,4 @@
-"""A capture file of any format and compression, read forward in chunks, as batches of packet records."""
+"""Reads a capture file of any supported format and compression in chunks, as batches of packet records."""
 
 import os
 from collections.abc import Iterator
@@ -12,17 +12,16 @@ from ikeanalyze.capture.formats import pcap, pcapng
 from ikeanalyze.capture.formats.records import PADDING, CaptureDamage, CaptureError, CaptureNote, Interface, RecordBatch
 from ikeanalyze.capture.formats.source import CaptureSource, open_source
 
-#: Bytes read and walked at once. Smaller is not faster, larger falls out of the processor's cache.
+#: Bytes read and decoded at once. Smaller is not faster, larger exceeds the processor's cache.
 CHUNK: Final = 4 << 20
-#: Bytes that are made ready for a file of unknown size, which may be small.
-_FIRST_CHUNK: Final = 64 << 10
+#: Initial buffer size for a file of unknown size, which may be small.
+_INITIAL_BYTES: Final = 64 << 10
+#: Bytes that are searched for a sequence of records.
+_SEARCH_BYTES: Final = 1 << 20
+_PADDING: Final = bytes(PADDING)
 
-#: Bytes in which a chain of records is looked for.
-_GUESS: Final = 1 << 20
-
-_BEHIND: Final = bytes(PADDING)
-#: How files begin that people take for captures, and what to do with them.
-_LOOKS_LIKE: Final = (
+#: First bytes of files that are mistaken for captures, and a hint for each.
+_OTHER_FORMATS: Final = (
     (b"snoop\0\0\0", "a snoop capture: convert it with editcap"),
     (b"GMBU", "a Network Monitor capture: convert it with editcap"),
     (b"RTSS", "a Network Monitor capture: convert it with editcap"),
@@ -40,33 +39,30 @@ _LOOKS_LIKE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FileSegment:
-    """A piece of a capture file as it is: whole records or blocks, valid until the next one is asked for.
+    """Complete records or blocks of a capture file, valid until the next segment is read.
 
-    One behind the other they are the file, as far as it can be read; the first begins with the file header.
+    The segments are contiguous, and the first begins with the file header.
     """
 
-    buffer: bytearray  # the stretch stands at its beginning
-    stop: int  # bytes of it
-    batch: RecordBatch  # the packets in it, in file order; may be empty
+    buffer: bytearray  # begins with the segment
+    stop: int  # bytes of the segment
+    batch: RecordBatch  # its packets in file order; may be empty
 
 
 class CaptureReader:
-    """One pass over a capture; a context manager, which closes the file.
-
-    Made by `open_capture`.
-    """
+    """Reads a capture once, from start to end; a context manager that closes the file. Created by `open_capture`."""
 
     def __init__(
         self, source: CaptureSource, chunk: int, entered: "tuple[pcap.Pcap | pcapng.Pcapng, int] | None" = None
     ) -> None:
-        """`entered`: the format, and the offset in the file of the record that the source begins with."""
+        """`entered`: the format, and the file offset of the record that the source begins with; None: file header."""
         self.source: Final = source
-        self.damage: CaptureDamage | None = None  #: where and why reading ended before the end of the capture
+        self.damage: CaptureDamage | None = None  #: where and why reading stopped early
         self._chunk = max(chunk, pcapng.FILE_HEADER)
-        known = source.size if source.compression is None else None
-        self._make_buffer(min(self._chunk, _FIRST_CHUNK if known is None else max(known + 1, pcapng.FILE_HEADER)))
-        self._base = 0  # offset in the file of the buffer's first byte
-        self._start = self._end = 0  # what is in the buffer and has not been walked over
+        size = source.size if source.compression is None else None
+        self._make_buffer(min(self._chunk, _INITIAL_BYTES if size is None else max(size + 1, pcapng.FILE_HEADER)))
+        self._base = 0  # file offset of the buffer's first byte
+        self._start = self._end = 0  # the unread bytes in the buffer
         self._at_end = False
         if entered is not None:
             self._format, self._base = entered
@@ -80,34 +76,31 @@ class CaptureReader:
 
     @property
     def interfaces(self) -> list[Interface]:
-        """What `RecordBatch.interface` counts from 0; a pcapng file adds to it while it is read."""
+        """The interfaces, by `RecordBatch.interface`; those of a pcapng file are added while it is read."""
         return self._format.interfaces
 
     @property
     def notes(self) -> list[CaptureNote]:
-        """What the user should know of packets read so far; grows while reading."""
+        """Notes about the packets read so far."""
         return self._format.notes
 
     def iterate_batches(self) -> Iterator[RecordBatch]:
-        """The packets in file order, once; no batch is empty, and each is valid until the next is asked for.
+        """The packets in file order, in batches that are not empty; each is valid until the next is read.
 
-        Never raises for what is in the file: iteration ends early and `damage` says where and why.
+        Damage raises no error: iteration stops and `damage` is set.
         """
-        for stretch in self.iterate_segments():
-            if len(stretch.batch):
-                yield stretch.batch
+        for segment in self.iterate_segments():
+            if len(segment.batch):
+                yield segment.batch
 
     def iterate_segments(self) -> Iterator[FileSegment]:
-        """The file in pieces, once, with the packets in each: what has no packets in it is there too.
-
-        Ends as `batches` does.
-        """
+        """The whole file in segments, including those without packets; stops as `iterate_batches` does."""
         while True:
             self._fill(self._capacity)
             walked = self._format.walk(self._buffer, self._view, self._start, self._end)
             rest = self._buffer[walked.stop : self._end]
             if walked.stop:
-                self._buffer[walked.stop : walked.stop + PADDING] = _BEHIND
+                self._buffer[walked.stop : walked.stop + PADDING] = _PADDING
                 yield FileSegment(self._buffer, walked.stop, walked.batch)
             offset = self._base + walked.stop
             if walked.wrong:
@@ -122,31 +115,27 @@ class CaptureReader:
                 return
 
     def guess_record(self, offset: int) -> int | None:
-        """Where the first record from this offset on seems to begin; None: there is no telling.
-
-        Only plain pcap files can be entered anywhere.
-        """
+        """The probable offset of the first record at or after `offset`; None if unknown, as in other than plain pcap files."""
         if not isinstance(self._format, pcap.Pcap) or self.source.compression or not self.source.size:
             return None
-        found = self._format.guess(self.source.peek(offset, _GUESS))
-        return None if found is None else offset + found
+        position = self._format.guess(self.source.peek(offset, _SEARCH_BYTES))
+        return None if position is None else offset + position
 
-    def place(self, batch: RecordBatch, offset: int) -> int | None:
-        """Which packet of the batch just read has its record at this offset of the file; their number: a
-        later one may.
+    def find_packet_at(self, batch: RecordBatch, offset: int) -> int | None:
+        """The index of the packet of the current batch whose record begins at this file offset.
 
-        None: no record begins there.
+        The length of the batch if the offset is after the batch; None if no record begins there.
         """
         assert isinstance(self._format, pcap.Pcap)
         frame = offset - self._base + self._format.header_size
-        place = int(np.searchsorted(batch.offset, frame))
-        if place < len(batch):
-            return place if batch.offset[place] == frame else None
+        index = int(np.searchsorted(batch.offset, frame))
+        if index < len(batch):
+            return index if batch.offset[index] == frame else None
         last = int(batch.offset[-1] + batch.captured[-1])
-        return place if last <= frame - self._format.header_size else None
+        return index if last <= frame - self._format.header_size else None
 
     def open_at(self, offset: int) -> "CaptureReader":
-        """Another reader of the same plain file, for the packets from this offset on.
+        """Another reader of the same uncompressed file, for the packets from this offset on.
 
         Raises:
             OSError: the file cannot be opened again.
@@ -171,47 +160,47 @@ class CaptureReader:
         self._view = np.frombuffer(self._buffer, np.uint8)
 
     def _fill(self, wanted: int) -> None:
-        """Read until that many bytes stand in the buffer, or to the end."""
+        """Read until `wanted` bytes are in the buffer, or to the end of the file."""
         with memoryview(self._buffer) as target:
             while not self._at_end and self._end < min(wanted, self._capacity):
                 count = self.source.read_into(target[self._end : self._capacity])
                 self._end += count
                 self._at_end = count == 0
         if self._at_end:
-            self._buffer[self._end : self._end + PADDING] = _BEHIND
+            self._buffer[self._end : self._end + PADDING] = _PADDING
 
     def _damage_at_end(self) -> CaptureDamage | None:
-        cut = self._format.describe_truncation(self._buffer, 0, self._end) if self._end else None
+        place = self._format.describe_truncation(self._buffer, 0, self._end) if self._end else None
         if self.source.damage:
-            return CaptureDamage(self._base, f"{self.source.damage}, {cut}" if cut else self.source.damage)
-        return CaptureDamage(self._base, f"the file ends {cut}") if cut else None
+            return CaptureDamage(self._base, f"{self.source.damage}, {place}" if place else self.source.damage)
+        return CaptureDamage(self._base, f"the file ends {place}") if place else None
 
     def _recognise(self) -> pcap.Pcap | pcapng.Pcapng:
-        """Read as much as tells the format, and what the file header says; records are what comes next."""
+        """Recognise the format and read the file header."""
         self._fill(pcapng.FILE_HEADER)
         head = bytes(self._buffer[: min(self._end, 64)])
         if pcap.is_pcap(head):
             if len(head) < pcap.FILE_HEADER:
                 raise self._error(f"ends inside the file header, after {len(head)} bytes")
             try:
-                found = pcap.Pcap(head)
+                capture = pcap.Pcap(head)
             except ValueError as error:
-                raise self._error(f"is {error}") from None
+                raise self._error(str(error)) from None
             self._start = pcap.FILE_HEADER
-            return found
+            return capture
         if pcapng.is_pcapng(head):
             if len(head) < pcapng.FILE_HEADER:
                 raise self._error(f"ends inside the file header, after {len(head)} bytes")
             return self._recognise_pcapng(head)
         if not head:
-            raise self._error("has nothing in it")
-        raise self._error(f"is no pcap or pcapng capture{_resembles(head)}")
+            raise self._error("the file is empty")
+        raise self._error(f"not a pcap or pcapng file{_describe_other_format(head)}")
 
     def _recognise_pcapng(self, head: bytes) -> pcapng.Pcapng:
         try:
             size = pcapng.get_section_header_size(head)
         except ValueError as error:
-            raise self._error(f"is no capture that can be read: {error}") from None
+            raise self._error(f"not a valid pcapng file: {error}") from None
         if size > self._capacity:
             rest = self._buffer[: self._end]
             self._make_buffer(size)
@@ -219,26 +208,25 @@ class CaptureReader:
         self._fill(size)
         if self._end < size:
             raise self._error(f"ends inside the file header, after {self._end} of {size} bytes")
-        found = pcapng.Pcapng()
-        wrong = found.walk(self._buffer, self._view, 0, size).wrong
-        if wrong:
-            raise self._error(f"is no capture that can be read: {wrong}")
+        capture = pcapng.Pcapng()
+        error_text = capture.walk(self._buffer, self._view, 0, size).wrong
+        if error_text:
+            raise self._error(f"not a valid pcapng file: {error_text}")
         self._start = size
-        return found
+        return capture
 
-    def _error(self, what: str) -> CaptureError:
-        why = f" ({self.source.damage})" if self.source.damage else ""
-        return CaptureError(f"{self.source.name}: {what}{why}")
+    def _error(self, text: str) -> CaptureError:
+        reason = f" ({self.source.damage})" if self.source.damage else ""
+        return CaptureError(f"{self.source.name}: {text}{reason}")
 
 
 def open_capture(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> CaptureReader:
     """Open a pcap or pcapng capture, plain or compressed with gzip or zstd; "-" is standard input.
 
-    `chunk` is the bytes that are read and walked at once.
+    `chunk` is the number of bytes that are read and decoded at once.
 
     Raises:
-        CaptureError: the file cannot be opened, is empty, is no capture, or ends inside its file header.
-
+        CaptureError: the file cannot be opened, is empty, is not a capture, or ends inside its file header.
     """
     source = open_source(path)
     try:
@@ -248,10 +236,10 @@ def open_capture(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> Capture
         raise
 
 
-def _resembles(head: bytes) -> str:
-    for start, what in _LOOKS_LIKE:
+def _describe_other_format(head: bytes) -> str:
+    for start, description in _OTHER_FORMATS:
         if head.startswith(start):
-            return f"; it looks like {what}" if what.startswith("a ") else f"; it is {what}"
+            return f"; it looks like {description}" if description.startswith("a ") else f"; it is {description}"
     if all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
         return "; it looks like text"
     return ""

@@ -1,8 +1,8 @@
-"""The kept frames of one capture, or of many small ones as if they were one: what the analysis begins with.
+"""Combines the frames of many small captures, so that they are analysed together.
 
-A step of the analysis costs some dozens of calls of numpy and polars, whether it is given ten frames or ten
-thousand. So small captures go through it together. What keeps them apart is in their addresses
-(`network.CAPTURE_BIT`) and in their units, which are numbered through all of them.
+A step of the analysis costs some dozens of calls of numpy and polars for ten frames or ten thousand, so combining small
+captures is faster. The captures stay distinguishable by their addresses (`ip.CAPTURE_BIT`) and units, which are numbered
+through all captures.
 """
 
 import builtins
@@ -13,31 +13,31 @@ import numpy as np
 
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes
-from ikeanalyze.capture.decode.ip import CAPTURE_BIT, MOST_CAPTURES, AddressBook
+from ikeanalyze.capture.decode.ip import CAPTURE_BIT, MAX_CAPTURES, AddressBook
 from ikeanalyze.capture.frames import CaptureFrames
 
-_ROW: Final = sum(np.dtype(dtype).itemsize for dtype in LAYOUT.values())
+_ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in LAYOUT.values())
 
 
 @dataclass(slots=True)
 class CombinedFrames:
-    """Frames of one capture behind those of another; in each as in `CaptureFrames`."""
+    """The frames of one or more captures in sequence, with the fields of `CaptureFrames`."""
 
     columns: Columns
     clear: MessageBytes
     sealed: MessageBytes
     addresses: list[builtins.bytes]  # IPv6 addresses of the address codes
-    last_ns: Int64Array  # of each capture: the time of its last packet, 0 without packets
+    last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
 
 
 def single_capture(capture: CaptureFrames) -> CombinedFrames:
-    """One capture."""
+    """The frames of one capture as CombinedFrames."""
     last_ns = np.array([capture.last_ns or 0], np.int64)
     return CombinedFrames(capture.columns, capture.clear, capture.sealed, capture.addresses, last_ns)
 
 
 class CombinedFramesBuilder:
-    """Collects captures."""
+    """Builds CombinedFrames from captures."""
 
     def __init__(self) -> None:
         self._rows = FrameRows(LAYOUT)
@@ -50,8 +50,8 @@ class CombinedFramesBuilder:
         return len(self._last_ns)
 
     def add(self, capture: CaptureFrames) -> None:
-        """Copy what is kept of a capture."""
-        assert len(self) < MOST_CAPTURES
+        """Copy the frames and messages of a capture."""
+        assert len(self) < MAX_CAPTURES
         columns = capture.columns
         count = len(columns["unit"])
         if count:
@@ -67,19 +67,19 @@ class CombinedFramesBuilder:
                     "destination": codes(columns["destination"]) | number,
                 },
             )
-            for store, own in ((self._clear, capture.clear), (self._sealed, capture.sealed)):
-                units, begin, size = own.entries()
-                store.add(units + first, own.heap, begin, begin + size)
+            for store, added in ((self._clear, capture.clear), (self._sealed, capture.sealed)):
+                units, begin, size = added.entries()
+                store.add(units + first, added.heap, begin, begin + size)
             self._units += int(columns["unit"].max()) + 1
         self._last_ns.append(capture.last_ns or 0)
 
     def build(self) -> CombinedFrames:
-        """All of them."""
+        """The frames of all added captures."""
         last_ns = np.array(self._last_ns, np.int64)
         return CombinedFrames(self._rows.columns(), self._clear, self._sealed, self._book.ipv6, last_ns)
 
 
 def retained_size(capture: CaptureFrames) -> int:
-    """Memory that a capture's frames take, and the bytes of its messages."""
+    """Bytes of memory that the frames and messages of a capture take."""
     messages = sum(int(store.entries()[2].sum()) for store in (capture.clear, capture.sealed))
-    return len(capture.columns["unit"]) * _ROW + messages
+    return len(capture.columns["unit"]) * _ROW_BYTES + messages

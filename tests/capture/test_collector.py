@@ -58,4 +58,4 @@ def test_what_crosses_a_border() -> None:
     plain, fragmented = some(0, 2), some(0, 2)
     fragmented.mtu = 576
     fragmented.send(9 * SECOND, bytes(900))
-    assert [one.crosses for one in collect(plain, fragmented)] == [False, True]
+    assert [collector.has_open_fragments for collector in collect(plain, fragmented)] == [False, True]

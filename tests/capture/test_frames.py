@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from ikeanalyze.capture import frames, reader
+from ikeanalyze.capture import collector, frames, reader
 from ikeanalyze.capture.frames import CaptureFrames, format_address_code, read_frames
 from tests.capture.laws import counted, mixed, obey, read, read_packets, read_trace, rows, texts
 from tests.craft import MS, SECOND, Handshake, Interface, Trace, link, pcapng, radius, transport, udp_packet
@@ -132,10 +132,10 @@ def test_damage_and_too_many_warnings() -> None:
     assert capture.damaged
     assert capture.packets == len(some_trace().packets)
     assert texts(capture)[-1].startswith("damaged at byte ")
-    count = frames.MOST_PACKET_WARNINGS + 7
+    count = collector.MAX_PACKET_WARNINGS + 7
     capture = read_packets(*[link.ethernet(udp_packet(b"nonsense"))] * count)
     assert capture.accounting["malformed"] == count
-    assert len(capture.warnings) == frames.MOST_PACKET_WARNINGS + 1
+    assert len(capture.warnings) == collector.MAX_PACKET_WARNINGS + 1
     assert texts(capture)[-1].startswith("7 more ")
 
 

@@ -30,7 +30,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         told.append(found is not None)
         return found
 
-    monkeypatch.setattr(parallel, "LEAST_SIZE", 0)
+    monkeypatch.setattr(parallel, "MIN_CAPTURE_BYTES", 0)
     monkeypatch.setattr(parallel, "can_fork_reader", lambda: True)
     monkeypatch.setattr(ParallelReader, "result", listen)
     return told
@@ -147,7 +147,7 @@ def test_a_border_that_is_none(used: list[bool], monkeypatch: pytest.MonkeyPatch
     for number in range(12):
         trace.add(number * SECOND, udp_frame(inner))
     data = trace.pcap()
-    monkeypatch.setattr(capture_parallel, "_FIRST_HALF", 0.5)
+    monkeypatch.setattr(capture_parallel, "_WORKER_START", 0.5)
     both(data, used, monkeypatch, [])
 
 

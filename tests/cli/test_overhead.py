@@ -153,7 +153,7 @@ def test_no_capture(run, tmp_path):
     (tmp_path / "x.pcap").write_text("nothing")
     done = run("overhead", "measure", str(tmp_path / "x.pcap"))
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert "is no pcap or pcapng capture" in done.stderr
+    assert "not a pcap or pcapng file" in done.stderr
 
 
 def test_a_key_file_that_cannot_be_read_is_skipped(run, tmp_path):

@@ -81,7 +81,7 @@ def test_a_broken_capture_is_one_line_before_the_screen(tmp_path):
     terminal = Terminal(str(path))
     assert terminal.end() == 1
     assert terminal.seen.decode().split("\r\n") == [
-        f"ikeanalyze: {path}: is no pcap or pcapng capture; it looks like text",
+        f"ikeanalyze: {path}: not a pcap or pcapng file; it looks like text",
         "",
     ]
 

@@ -1,11 +1,7 @@
-"""IPv4 and IPv6: what each packet of a batch carries, between whom, and whether IP fragmented it.
+"""Decodes the IPv4 and IPv6 packets of a batch, and builds packets from reassembled IP fragments.
 
-RFC 791; RFC 8200, 4 (extension headers, fragment header). Lengths that contradict each other are settled in
-favour of the bytes that are there; only a packet whose fixed header is cut or impossible is malformed.
-
-Frames of a batch to the IP packets in them, and IP fragments to whole ones.
-
-Two ways lead through a capture (`collector` and `esp`); what they do with packets differs, how they get at them does not.
+RFC 791; RFC 8200, 4 (extension headers, fragment header). If lengths contradict each other, the captured bytes decide; only
+a packet whose headers are truncated or invalid is malformed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,27 +33,27 @@ _EXTENSION: Final = np.dtype([("next", "u1"), ("length", "u1"), ("fragment", ">u
 
 _SKIPPED_HEADERS: Final = np.array(EXTENSION_HEADERS, np.uint8)
 
-#: `ident` of a packet without identification.
+#: `ident` of packets without identification.
 NO_IDENT: Final = 0xFFFFFFFF
 #: Addresses above this are indexes into AddressBook.ipv6.
 FIRST_IPV6: Final = 1 << 32
-#: Where the tables of several captures are one, the capture's number stands above this bit of its addresses: a host of one
-#: capture is no host of another, whatever its address.
+#: In combined captures, the bits from this one on are the number of the capture: equal addresses in different captures are
+#: different hosts.
 CAPTURE_BIT: Final = 33
 ADDRESS_BITS: Final = (1 << CAPTURE_BIT) - 1
-#: So many captures leave room for a port beside an address in 64 bits.
-MOST_CAPTURES: Final = 1 << 64 - 16 - CAPTURE_BIT
+#: Captures that can be combined: 64 bits hold capture number, address and port.
+MAX_CAPTURES: Final = 1 << 64 - 16 - CAPTURE_BIT
 
 
 @dataclass(slots=True)
 class AddressBook:
-    """Addresses as numbers: an IPv4 address is itself, an IPv6 one FIRST_IPV6 plus its place in the book."""
+    """Encodes addresses as numbers: an IPv4 address as itself, an IPv6 address as FIRST_IPV6 plus its index in `ipv6`."""
 
     ipv6: list[bytes] = field(default_factory=list)
     _places: dict[bytes, int] = field(default_factory=dict)
 
     def encode(self, addresses: npt.NDArray[np.void]) -> UInt64Array:
-        """Numbers of 16-byte addresses, new ones entered."""
+        """Codes of 16-byte addresses; adds new addresses."""
         places = self._places
         codes = np.empty(len(addresses), np.uint64)
         for index, address in enumerate(addresses.tolist()):
@@ -69,38 +65,38 @@ class AddressBook:
         return codes
 
     def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], UInt64Array]:
-        """A function from the codes of another book, which has these addresses, to those of this one."""
-        entered = self.encode(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
+        """A function that translates codes of an AddressBook with the addresses `ipv6` into codes of this one."""
+        encoded = self.encode(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
 
         def translate(codes: npt.NDArray[Any]) -> UInt64Array:
             codes = codes.astype(np.uint64, copy=False)
             if not ipv6:
                 return codes
             first = np.uint64(FIRST_IPV6)
-            new = codes >= first
-            return np.where(new, entered[np.where(new, codes - first, 0)], codes)
+            is_ipv6 = codes >= first
+            return np.where(is_ipv6, encoded[np.where(is_ipv6, codes - first, 0)], codes)
 
         return translate
 
 
 def get_capture_numbers(codes: UInt64Array) -> Int64Array:
-    """The numbers of the captures that addresses are of, from 0."""
+    """The capture number, from 0, of each address code."""
     return (codes >> np.uint64(CAPTURE_BIT)).astype(np.int64)
 
 
 def strip_capture_numbers(codes: UInt64Array) -> UInt64Array:
-    """Addresses without the captures that they are of."""
+    """Address codes without capture numbers."""
     return codes & np.uint64(ADDRESS_BITS)
 
 
 @dataclass(slots=True)
 class IpPackets:
-    """IP packets of a batch, in columns of one length."""
+    """IP packets of a batch, as columns of one length."""
 
-    row: Int64Array  # which packet of the batch
-    at: Int64Array  # first byte of what IP carries
-    end: Int64Array  # behind its last byte that was captured
-    wire_end: Int64Array  # behind its last byte on the wire, in the same count
+    row: Int64Array  # index into the batch
+    at: Int64Array  # first byte of the IP payload
+    end: Int64Array  # after its last captured byte
+    wire_end: Int64Array  # after its last byte on the wire
     protocol: UInt8Array
     source: UInt64Array  # AddressBook codes
     destination: UInt64Array
@@ -112,31 +108,29 @@ class IpPackets:
     def __len__(self) -> int:
         return len(self.row)
 
-    def select(self, chosen: Int64Array | BoolArray) -> "IpPackets":
+    def select(self, rows: Int64Array | BoolArray) -> "IpPackets":
         """Some of the packets."""
-        return IpPackets(*(getattr(self, name)[chosen] for name in _PACKET_COLUMNS))
+        return IpPackets(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     @property
     def fragmented(self) -> BoolArray:
-        """Which of them are IP fragments."""
+        """Which packets are IP fragments."""
         return self.more | (self.offset > 0)
 
 
-_PACKET_COLUMNS: Final = tuple(IpPackets.__dataclass_fields__)
-
-
-def merge_packets(parts: list[IpPackets]) -> IpPackets:
-    """One table of several, ordered by row."""
+def _merge_packets(parts: list[IpPackets]) -> IpPackets:
+    """All packets, ordered by row."""
     if len(parts) == 1:
         return parts[0]
-    whole = IpPackets(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PACKET_COLUMNS))
-    return whole.select(np.argsort(whole.row, kind="stable"))
+    names = IpPackets.__dataclass_fields__
+    merged = IpPackets(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return merged.select(np.argsort(merged.row, kind="stable"))
 
 
 def read_ipv4(
     buffer: UInt8Array, row: Int64Array, at: Int64Array, end: Int64Array, wire_end: Int64Array
 ) -> tuple[IpPackets, BoolArray]:
-    """Decode IPv4 headers at `at`; also which of the rows are malformed (and not among the packets)."""
+    """Decode IPv4 headers at `at`; also which rows are malformed (they are not among the packets)."""
     header = read_struct_array(buffer, at, _IPV4)
     size = (header["version"] & 15).astype(np.int64) * 4
     bad = (header["version"] >> 4 != 4) | (size < 20) | (at + size > end)
@@ -147,8 +141,8 @@ def read_ipv4(
         row, at, end, wire_end, header, size, total = (
             column[good] for column in (row, at, end, wire_end, header, size, total)
         )
-    # A total length of 0 is left by segmentation offload; one beyond the frame by a capture that lies.
-    # Ethernet padding stands behind the total length.
+    # Segmentation offload leaves a total length of 0; a length beyond the frame is ignored. The bytes after the total length
+    # are Ethernet padding.
     stop = np.where(total == 0, wire_end, np.minimum(at + total, wire_end))
     fragment = header["fragment"].astype(np.int64)
     packets = IpPackets(
@@ -170,13 +164,13 @@ def read_ipv4(
 def read_ipv6(
     buffer: UInt8Array, row: Int64Array, at: Int64Array, end: Int64Array, wire_end: Int64Array, book: AddressBook
 ) -> tuple[IpPackets, BoolArray]:
-    """Decode IPv6 headers at `at` and their extension headers; also which of the rows are malformed."""
+    """Decode IPv6 headers at `at` and their extension headers; also which rows are malformed, as in `read_ipv4`."""
     header = read_struct_array(buffer, at, _IPV6)
     bad = (header["version"] >> 4 != 6) | (at + 40 > end)
     good = np.flatnonzero(~bad)
     header, row, at, end, wire_end = header[good], row[good], at[good], end[good], wire_end[good]
     payload = header["payload"].astype(np.int64)
-    # a payload length of 0 is a jumbogram or was left by segmentation offload
+    # the payload length of a jumbogram is 0; segmentation offload also leaves 0
     stop = np.where(payload == 0, wire_end, np.minimum(at + 40 + payload, wire_end))
     captured = np.minimum(stop, end)
     inside = at + 40
@@ -185,25 +179,24 @@ def read_ipv6(
     ident = np.full(count, NO_IDENT, np.uint32)
     offset = np.zeros(count, np.int64)
     more = np.zeros(count, np.bool_)
-    cut = np.zeros(count, np.bool_)
+    truncated = np.zeros(count, np.bool_)
     rest = np.flatnonzero(np.isin(protocol, _SKIPPED_HEADERS) | (protocol == FRAGMENT_HEADER))
     while len(rest):
         short = inside[rest] + 8 > captured[rest]
-        cut[rest[short]] = True
+        truncated[rest[short]] = True
         rest = rest[~short]
         extension = read_struct_array(buffer, inside[rest], _EXTENSION)
         is_fragment = protocol[rest] == FRAGMENT_HEADER
-        which = rest[is_fragment]
-        ident[which] = extension["ident"][is_fragment]
-        offset[which] = extension["fragment"][is_fragment] & 0xFFF8
-        more[which] = extension["fragment"][is_fragment] & 1
+        fragments = rest[is_fragment]
+        ident[fragments] = extension["ident"][is_fragment]
+        offset[fragments] = extension["fragment"][is_fragment] & 0xFFF8
+        more[fragments] = extension["fragment"][is_fragment] & 1
         inside[rest] += np.where(is_fragment, 8, extension["length"].astype(np.int64) * 8 + 8)
         protocol[rest] = extension["next"]
-        # what follows the header of a true fragment is part of what was fragmented: options there may be in
-        # several fragments
-        onward = np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == FRAGMENT_HEADER)
-        rest = rest[onward & (offset[rest] == 0) & ~more[rest]]
-    cut |= inside > captured
+        # extension headers after the fragment header belong to the fragmented data, and may span several fragments
+        is_header = np.isin(protocol[rest], _SKIPPED_HEADERS) | (protocol[rest] == FRAGMENT_HEADER)
+        rest = rest[is_header & (offset[rest] == 0) & ~more[rest]]
+    truncated |= inside > captured
     packets = IpPackets(
         row=row,
         at=inside,
@@ -217,76 +210,74 @@ def read_ipv6(
         offset=offset,
         more=more,
     )
-    if cut.any():
-        bad[good[cut]] = True
-        packets = packets.select(~cut)
+    if truncated.any():
+        bad[good[truncated]] = True
+        packets = packets.select(~truncated)
     return packets, bad
 
 
-def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
-    """Step over extension headers at the front of reassembled packets, in place; which end inside one.
+def _skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
+    """Skip the extension headers of reassembled packets, in place; which packets end inside of one.
 
-    RFC 8200, 4.5: destination options for the last destination stand behind the fragment header.
+    RFC 8200, 4.5: destination options for the final destination follow the fragment header.
     """
-    cut = np.zeros(len(packets), np.bool_)
+    truncated = np.zeros(len(packets), np.bool_)
     rest = np.flatnonzero((packets.source >= FIRST_IPV6) & np.isin(packets.protocol, _SKIPPED_HEADERS))
     while len(rest):
         short = packets.at[rest] + 8 > packets.end[rest]
-        cut[rest[short]] = True
+        truncated[rest[short]] = True
         rest = rest[~short]
         extension = read_struct_array(buffer, packets.at[rest], _EXTENSION)
         packets.at[rest] += extension["length"].astype(np.int64) * 8 + 8
         packets.protocol[rest] = extension["next"]
         rest = rest[np.isin(packets.protocol[rest], _SKIPPED_HEADERS)]
-    cut |= packets.at > packets.end
-    packets.protocol[cut] = NO_NEXT_HEADER
-    return cut
-
-
+    truncated |= packets.at > packets.end
+    packets.protocol[truncated] = NO_NEXT_HEADER
+    return truncated
 
 
 class IpPacketFinder:
-    """Finds the IP packets of batches."""
+    """Finds and decodes the IP packets of batches."""
 
     def __init__(self, interfaces: Sequence[Interface], book: AddressBook) -> None:
-        """`interfaces` of the capture, which may grow; `book` gets the IPv6 addresses."""
-        self.foreign_links: dict[int, int] = {}  # packets by link type, of types that are not decoded
+        """`interfaces` of the capture may grow while it is read; IPv6 addresses are added to `book`."""
+        self.foreign_links: dict[int, int] = {}  # number of packets by link type that is not decoded
         self._interfaces = interfaces
         self._book = book
 
     def read(self, batch: RecordBatch) -> tuple[IpPackets | None, list[tuple[int, int]]]:
-        """The IP packets of a batch, and the rows whose IP header is cut or impossible, each with its version."""
-        link_types = np.array([interface.link_type for interface in self._interfaces], np.int64)
-        kinds = np.unique(link_types[np.unique(batch.interface)]).tolist()
+        """The IP packets of a batch (None: no packets), and the rows with an invalid IP header, each with the IP version."""
+        link_type_of = np.array([interface.link_type for interface in self._interfaces], np.int64)
+        link_types = np.unique(link_type_of[np.unique(batch.interface)]).tolist()
         parts: list[IpPackets] = []
-        impossible: list[tuple[int, int]] = []
-        for kind in kinds:
-            if len(kinds) == 1:
+        malformed: list[tuple[int, int]] = []
+        for link_type in link_types:
+            if len(link_types) == 1:
                 row = np.arange(len(batch))
             else:
-                row = np.flatnonzero(link_types[batch.interface] == kind)
+                row = np.flatnonzero(link_type_of[batch.interface] == link_type)
             at = batch.offset[row]
             end = at + batch.captured[row]
-            located = locate_ip_packets(kind, batch.buffer, at, end)
+            located = locate_ip_packets(link_type, batch.buffer, at, end)
             if located is None:
-                self.foreign_links[kind] = self.foreign_links.get(kind, 0) + len(row)
+                self.foreign_links[link_type] = self.foreign_links.get(link_type, 0) + len(row)
                 continue
             inside, family = located
             wire_end = at + batch.length[row]
             for version in (4, 6):
-                chosen = family == version
-                if not chosen.any():
+                matches = family == version
+                if not matches.any():
                     continue
-                which = slice(None) if chosen.all() else chosen
-                arguments = (batch.buffer, row[which], inside[which], end[which], wire_end[which])
+                rows = slice(None) if matches.all() else matches
+                arguments = (batch.buffer, row[rows], inside[rows], end[rows], wire_end[rows])
                 packets, bad = read_ipv4(*arguments) if version == 4 else read_ipv6(*arguments, self._book)
-                impossible += [(index, version) for index in row[which][bad].tolist()]
+                malformed += [(index, version) for index in row[rows][bad].tolist()]
                 parts.append(packets)
-        return (merge_packets(parts) if parts else None), impossible
+        return (_merge_packets(parts) if parts else None), malformed
 
 
 def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Iterator[tuple[Key, int, IpFragment]]:
-    """What a reassembler takes of IP fragments; `first`: number of the batch's first packet in its capture."""
+    """Arguments of `IpReassembler.add` for each IP fragment; `first` is the number of the batch's first packet."""
     view = batch.buffer.data
     for index in range(len(packets)):
         row = int(packets.row[index])
@@ -306,15 +297,15 @@ def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Ite
         source, destination = int(packets.source[index]), int(packets.destination[index])
         protocol = int(packets.protocol[index])
         ident = int(packets.ident[index])
-        # the TTL: fragments seen before a router and behind it are two datagrams
+        # the key has the TTL because fragments captured before and after a router are two datagrams
         key = (source, destination, ident, protocol if source < FIRST_IPV6 else -1, fragment.ttl)
         yield key, protocol, fragment
 
 
 def build_reassembled_packets(datagrams: Sequence[FragmentedPacket]) -> tuple[UInt8Array, IpPackets, BoolArray]:
-    """Datagrams as packets in a buffer of their own, as far as their bytes are known, and which of them are cut.
+    """A new buffer with the known bytes of the datagrams, their packets, and which are truncated in an extension header.
 
-    Each must have its first fragment; `IpPackets.row` is the index of the datagram.
+    Each datagram must have its first fragment; `IpPackets.row` is the index of the datagram.
     """
     known = [datagram.payload() for datagram in datagrams]
     captured = np.array([len(data) for data, _ in known], np.int64)
@@ -334,5 +325,4 @@ def build_reassembled_packets(datagrams: Sequence[FragmentedPacket]) -> tuple[UI
         offset=np.zeros(count, np.int64),
         more=np.zeros(count, np.bool_),
     )
-    cut = skip_extension_headers(buffer, packets)
-    return buffer, packets, cut
+    return buffer, packets, _skip_extension_headers(buffer, packets)

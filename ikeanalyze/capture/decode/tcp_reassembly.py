@@ -1,13 +1,11 @@
-"""IKE and ESP in TCP: the messages of RFC 9329 streams, and the segments that carried them.
+"""Reassembles TCP streams with IKE and ESP (RFC 9329), and assigns the TCP segments to their messages.
 
-RFC 9329, 3: the originator of the connection sends the prefix "IKETCP" once; then both sides send messages,
-each behind its 16-bit length (which counts itself); an IKE message begins with four zero bytes, the non-ESP
-marker. Segments may be out of order, sent twice, split or joined at will, and a capture may have lost some or
-begin in the middle.
+RFC 9329, 3: the originator of the connection sends the prefix "IKETCP" once; then both sides send messages, each after a
+16-bit length (which includes itself); an IKE message begins with four zero bytes, the non-ESP marker. Segments may be out
+of order, retransmitted, split or merged, and a capture may lack some or begin in the middle of a stream.
 
-Every segment with data waits until the stretch of the stream that it covers has been cut into messages,
-whether it was the first to bring these bytes or not: a segment that is sent again is one more frame of the
-messages that it carries.
+Every segment with data, retransmissions included, waits until its part of the stream has been split into messages: a
+retransmitted segment is another frame of the messages that it carries.
 """
 
 from collections import deque
@@ -20,47 +18,47 @@ from ikeanalyze.capture.accounting import PacketCategory
 from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, IKE_HEADER_BYTES, NON_ESP_MARKER
 
 PREFIX: Final = b"IKETCP"
-#: Length, marker and IKE header: what is needed to recognise an IKE message.
-_ENOUGH: Final = 2 + len(NON_ESP_MARKER) + IKE_HEADER_BYTES
-#: Out-of-order segments that are held before the one that is missing is given up.
-_MOST_HELD: Final = 64
-#: Bytes between two segments that may be missing; more is another connection or garbage.
-_MOST_MISSING: Final = 1 << 20
-#: Messages of a direction that segments sent again may still belong to.
-_REMEMBERED: Final = 256
-#: Connections followed at the same time; the one that was silent for longest is given up for a new one.
-_MOST_CONNECTIONS: Final = 8192
-#: The same segment again within this time, elsewhere or with the same IP identification, is the capture's
-#: doing.
+#: Bytes needed to recognise an IKE message: length, marker and IKE header.
+_MIN_IKE_BYTES: Final = 2 + len(NON_ESP_MARKER) + IKE_HEADER_BYTES
+#: Out-of-order segments that are held; then the missing segment is skipped.
+_MAX_HELD: Final = 64
+#: Missing bytes between two segments; a larger gap means another connection or invalid data.
+_MAX_GAP: Final = 1 << 20
+#: Messages of a direction that retransmitted segments are still assigned to.
+_MAX_HISTORY: Final = 256
+#: Simultaneous connections; then the connection that was idle for longest is dropped.
+_MAX_CONNECTIONS: Final = 8192
+#: The same segment again within this time, on another interface, with another TTL or with the same IP identification, is
+#: a duplicate of the capture.
 DUPLICATE_NS: Final = 1_000_000
-#: `ident` of packets that have none of their own (IPv4 and IPv6).
+#: `ident` of packets without identification (IPv4 and IPv6).
 _NO_IDENTS: Final = (0, 0xFFFFFFFF)
 
 Endpoint = tuple[int, int]
 
 
 class StreamMessageKind(Enum):
-    """What a message of a stream is."""
+    """Kind of a message in a stream."""
 
     IKE = auto()
     ESP = auto()
-    MALFORMED = auto()  # behind a non-ESP marker, and not IKE
+    MALFORMED = auto()  # after a non-ESP marker, but not IKE
 
 
 @dataclass(slots=True, eq=False)
 class StreamMessage:
-    """One message of a stream."""
+    """A message of a stream."""
 
     kind: StreamMessageKind
-    data: bytes = b""  # of the IKE message, marker and length taken off, as far as it is known
-    complete: bool = True  # all of its bytes are in the capture
-    what: str | None = None  # why it is malformed
-    unit: int | None = None  # given by whoever makes rows of it
+    data: bytes = b""  # captured bytes of an IKE message, without length and marker
+    complete: bool = True  # all bytes are in the capture
+    error: str | None = None  # why the message is malformed
+    unit: int | None = None  # set by the FrameCollector
 
 
 @dataclass(slots=True, eq=False)
 class TcpSegment:
-    """One TCP segment, and what was found in it."""
+    """A TCP segment, and the messages in it."""
 
     number: int
     time_ns: int
@@ -73,19 +71,19 @@ class TcpSegment:
     source_port: int
     destination: int
     destination_port: int
-    wire_size: int  # of the TCP header and what follows, on the wire
+    wire_size: int  # of the TCP header and payload, on the wire
     begin: int = 0  # of its payload in the stream: the sequence number, not reduced modulo 2**32
     end: int = 0
-    parts: list[tuple[StreamMessage, int]] = field(default_factory=list)  # messages, and how many bytes of each
-    foreign: bool = False  # of a connection that is not RFC 9329
-    unreadable: bool = False  # its TCP header is cut or impossible
+    parts: list[tuple[StreamMessage, int]] = field(default_factory=list)  # messages, and the bytes of each
+    foreign: bool = False  # of a connection that does not follow RFC 9329
+    malformed: bool = False  # the TCP header is truncated or invalid
     repeated: bool = False  # a duplicate of the capture
-    resent: bool = False  # all of its bytes were there before
+    resent: bool = False  # a retransmission: all of its bytes were sent before
 
     @property
     def category(self) -> PacketCategory:
-        """What the frame is counted as."""
-        if self.unreadable:
+        """The category of the frame."""
+        if self.malformed:
             return PacketCategory.MALFORMED
         if self.foreign:
             return PacketCategory.OTHER
@@ -96,7 +94,7 @@ class TcpSegment:
         return PacketCategory.TCP_ENCAPSULATION
 
     def ike_shares(self) -> Iterator[tuple[StreamMessage, int]]:
-        """The IKE messages in it and the bytes of the frame that count to each: headers to the first."""
+        """The IKE messages, and the bytes of the frame that count for each; headers count for the first message."""
         if self.foreign:
             return
         parts = [(message, size) for message, size in self.parts if message.kind is StreamMessageKind.IKE]
@@ -113,58 +111,58 @@ _CATEGORIES: Final = (
 
 
 class _State(Enum):
-    START = auto()  # the connection's first bytes are next
-    FRAMED = auto()  # a length is next
-    LOST = auto()  # the framing is unknown: begun in the middle, or bytes are missing
+    START = auto()  # at the start of the connection
+    FRAMED = auto()  # at the length of a message
+    LOST = auto()  # message boundaries are unknown: the start of the stream or other bytes are missing
 
 
 class _Connection:
     """Both directions of a connection."""
 
-    def __init__(self, settle: Callable[[TcpSegment], None]) -> None:
-        self.foreign = False  # it has no prefix, so it is not RFC 9329
-        self._settle = settle
+    def __init__(self, finish: Callable[[TcpSegment], None]) -> None:
+        self.foreign = False  # it has no prefix, so it does not follow RFC 9329
+        self._finish = finish
         self._directions: dict[Endpoint, _StreamDirection] = {}
 
     def direction(self, sender: Endpoint) -> "_StreamDirection":
         direction = self._directions.get(sender)
         if direction is None:
-            direction = self._directions[sender] = _StreamDirection(self, self._settle)
+            direction = self._directions[sender] = _StreamDirection(self, self._finish)
         return direction
 
     def flush(self) -> None:
-        """No more segments come: settle what is there."""
+        """Finish all segments at the end of the connection."""
         for direction in self._directions.values():
-            direction.give_up()
+            direction.flush()
 
 
 class _StreamDirection:
-    """One direction of a connection: segments in sequence order, cut into messages.
+    """One direction of a connection: orders its segments and splits the stream into messages.
 
-    Positions in the stream are sequence numbers that go on beyond 2**32.
+    Positions in the stream are sequence numbers that do not wrap around at 2**32.
     """
 
-    def __init__(self, connection: _Connection, settle: Callable[[TcpSegment], None]) -> None:
+    def __init__(self, connection: _Connection, finish: Callable[[TcpSegment], None]) -> None:
         self._connection = connection
-        self._settle = settle
+        self._finish = finish
         self._state = _State.LOST
         self._expects_prefix = False
         self._syn: int | None = None  # sequence number of the SYN
-        self._next: int | None = None  # position behind the buffer
+        self._next: int | None = None  # position after the buffer
         self._parsed = 0  # position of the buffer's first byte
         self._buffer = bytearray()
-        self._unknown: deque[tuple[int, int]] = deque()  # stretches of the buffer that the capture cut off
-        self._boundaries: deque[int] = deque()  # where segments begin in the buffer
-        self._held: dict[int, tuple[bytes, int]] = {}  # out of order, by position: bytes, size on the wire
-        self._waiting: list[TcpSegment] = []  # carry bytes that are not parsed yet
-        self._history: deque[tuple[int, int, StreamMessage]] = deque(maxlen=_REMEMBERED)
-        self._recent: deque[tuple[int, int, TcpSegment]] = deque(maxlen=_MOST_HELD)
+        self._unknown: deque[tuple[int, int]] = deque()  # ranges of the buffer that are not in the capture
+        self._boundaries: deque[int] = deque()  # positions where segments begin in the buffer
+        self._held: dict[int, tuple[bytes, int]] = {}  # out-of-order segments by position: bytes, size on the wire
+        self._waiting: list[TcpSegment] = []  # segments with bytes that are not parsed yet
+        self._history: deque[tuple[int, int, StreamMessage]] = deque(maxlen=_MAX_HISTORY)
+        self._recent: deque[tuple[int, int, TcpSegment]] = deque(maxlen=_MAX_HELD)
 
     def begin(self, sequence: int, originator: bool) -> None:
-        """A SYN was seen: the stream begins behind it."""
+        """Start the stream after a SYN."""
         if self._syn == sequence:
-            return  # the SYN itself was sent twice
-        self.give_up()
+            return  # a retransmission of the SYN
+        self.flush()
         if originator:
             self._connection.foreign = False
         self._syn = sequence
@@ -175,65 +173,63 @@ class _StreamDirection:
         self._recent.clear()
 
     def add(self, sequence: int, payload: bytes, size: int, segment: TcpSegment) -> None:
-        """Take a segment with data: as captured, and its size on the wire."""
+        """Add a segment with data; `payload` as captured, `size` on the wire."""
         if self._next is None:
             self._next = self._parsed = sequence
         begin = self._next + _distance(self._next & 0xFFFFFFFF, sequence)
         if size == 1 and begin == self._next - 1:
-            self._done(segment)  # a keepalive probe (RFC 9293, 3.8.4) that brings nothing
+            self._finish_segment(segment)  # a keepalive probe without data (RFC 9293, 3.8.4)
             return
         segment.begin, segment.end = begin, begin + size
         segment.repeated = self._is_duplicate(segment)
         segment.resent = segment.end <= self._next or self._held.get(begin, (b"", 0))[1] >= size
         self._recent.append((begin, size, segment))
         if begin < self._parsed:
-            self._assign_old(segment)
+            self._assign_parsed(segment)
         if segment.end <= self._parsed:
-            self._done(segment)
+            self._finish_segment(segment)
             return
         self._waiting.append(segment)
         if begin <= self._next:
             self._append(begin, payload, size)
         elif begin not in self._held or self._held[begin][1] < size:
             self._held[begin] = payload, size
-            if len(self._held) > _MOST_HELD:
+            if len(self._held) > _MAX_HELD:
                 self._skip_gap()
         self._drain()
 
-    def give_up(self) -> None:
-        """No more segments come: settle what is there."""
+    def flush(self) -> None:
+        """Parse the remaining bytes and finish all segments at the end of the stream."""
         while self._held:
             self._skip_gap()
             self._drain()
-        self._abandon_buffer()
+        self._flush_buffer()
         for segment in self._waiting:
-            self._done(segment)
+            self._finish_segment(segment)
         self._waiting.clear()
 
     def _is_duplicate(self, segment: TcpSegment) -> bool:
-        for begin, size, other in self._recent:
-            if (
-                begin == segment.begin
-                and size == segment.end - segment.begin
-                and abs(segment.time_ns - other.time_ns) <= DUPLICATE_NS
-                and (
-                    other.ttl != segment.ttl
-                    or other.interface != segment.interface
-                    or (other.ident == segment.ident and segment.ident not in _NO_IDENTS)
-                )
-            ):
-                return True
-        return False
+        return any(
+            begin == segment.begin
+            and size == segment.end - segment.begin
+            and abs(segment.time_ns - other.time_ns) <= DUPLICATE_NS
+            and (
+                other.ttl != segment.ttl
+                or other.interface != segment.interface
+                or (other.ident == segment.ident and segment.ident not in _NO_IDENTS)
+            )
+            for begin, size, other in self._recent
+        )
 
-    def _assign_old(self, segment: TcpSegment) -> None:
+    def _assign_parsed(self, segment: TcpSegment) -> None:
         for begin, end, message in self._history:
             overlap = min(end, segment.end) - max(begin, segment.begin)
             if overlap > 0:
                 segment.parts.append((message, overlap))
 
-    def _done(self, segment: TcpSegment) -> None:
+    def _finish_segment(self, segment: TcpSegment) -> None:
         segment.foreign = self._connection.foreign
-        self._settle(segment)
+        self._finish(segment)
 
     def _drain(self) -> None:
         while self._held:
@@ -245,34 +241,34 @@ class _StreamDirection:
                 self._append(begin, *self._held.pop(begin))
 
     def _skip_gap(self) -> None:
-        """Give up the bytes that are missing, and go on with the first ones behind them.
+        """Skip the missing bytes before the first held segment.
 
-        A message around the gap stays one: its length is known, so the framing is not lost.
+        Message boundaries stay known if the length of the message around the gap is known.
         """
         assert self._next is not None
         begin = min(self._held)
         missing = begin - self._next
-        if missing <= _MOST_MISSING:
+        if missing <= _MAX_GAP:
             self._append(self._next, b"", missing)
             return
-        self._abandon_buffer()
+        self._flush_buffer()
         self._next = begin
         self._state = _State.LOST
         self._consume(missing, None)
 
     def _append(self, begin: int, payload: bytes, size: int) -> None:
         assert self._next is not None
-        old = self._next - begin
-        fresh = size - old
-        if fresh <= 0:
+        overlap = self._next - begin
+        new_size = size - overlap
+        if new_size <= 0:
             return
         self._boundaries.append(self._next)
-        known = payload[old:]
-        self._next += fresh
+        known = payload[overlap:]
+        self._next += new_size
         self._buffer += known
-        if len(known) < fresh:
-            self._buffer += bytes(fresh - len(known))
-            self._unknown.append((self._next - fresh + len(known), self._next))
+        if len(known) < new_size:
+            self._buffer += bytes(new_size - len(known))
+            self._unknown.append((self._next - new_size + len(known), self._next))
         self._parse()
 
     def _parse(self) -> None:
@@ -282,7 +278,7 @@ class _StreamDirection:
                     return
                 if self._buffer.startswith(PREFIX):
                     self._consume(len(PREFIX), None)
-                elif self._expects_prefix and self._known(len(PREFIX)):
+                elif self._expects_prefix and self._is_captured(len(PREFIX)):
                     self._connection.foreign = True
                 self._state = _State.FRAMED
                 continue
@@ -294,72 +290,72 @@ class _StreamDirection:
             if len(self._buffer) < 2:
                 return
             size = int.from_bytes(self._buffer[:2], "big")
-            if size < 2 or not self._known(2):
+            if size < 2 or not self._is_captured(2):
                 self._state = _State.LOST
                 continue
             if len(self._buffer) < size:
                 return
-            self._consume(size, self._message(size))
+            self._consume(size, self._parse_message(size))
 
-    def _known(self, size: int) -> bool:
-        """So many of the buffer's bytes were captured, or are still to come."""
+    def _is_captured(self, size: int) -> bool:
+        """Whether the first `size` bytes of the buffer were captured or are not received yet."""
         return not self._unknown or self._unknown[0][0] - self._parsed >= size
 
     def _resynchronise(self) -> bool:
-        """Drop segments until one begins with a message; True: the framing is known again."""
+        """Drop segments until one begins with a message; whether message boundaries are known again."""
         while self._buffer:
             if self._buffer.startswith(PREFIX):
                 self._consume(len(PREFIX), None)
                 continue
-            following = next((at for at in self._boundaries if at > self._parsed), None)
-            if _begins_ike(self._buffer[:_ENOUGH]):
-                if len(self._buffer) < _ENOUGH:
-                    return False  # more of it has to come
+            boundary = next((at for at in self._boundaries if at > self._parsed), None)
+            if _may_begin_ike(self._buffer[:_MIN_IKE_BYTES]):
+                if len(self._buffer) < _MIN_IKE_BYTES:
+                    return False  # wait for the next segment
                 self._state = _State.FRAMED
                 return True
-            stretch = len(self._buffer) if following is None else following - self._parsed
-            if self._known(stretch) and _is_framed_esp(self._buffer[:stretch]):
+            size = len(self._buffer) if boundary is None else boundary - self._parsed
+            if self._is_captured(size) and _is_framed_esp(self._buffer[:size]):
                 self._state = _State.FRAMED
                 return True
-            self._consume(stretch, None)
+            self._consume(size, None)
         return False
 
-    def _abandon_buffer(self) -> None:
+    def _flush_buffer(self) -> None:
         if not self._buffer:
             return
         message = None
         if self._state is _State.FRAMED and not self._connection.foreign and len(self._buffer) > 2:
-            message = self._message(int.from_bytes(self._buffer[:2], "big"))
+            message = self._parse_message(int.from_bytes(self._buffer[:2], "big"))
         self._consume(len(self._buffer), message)
 
-    def _message(self, size: int) -> StreamMessage | None:
-        """What the buffer begins with; `size`: what its length says. None: neither, or too little of it."""
-        there = min(size, len(self._buffer))
-        known = there if not self._unknown else min(there, self._unknown[0][0] - self._parsed)
+    def _parse_message(self, size: int) -> StreamMessage | None:
+        """The message at the start of the buffer; None if too little of it is known. `size` is its length field."""
+        available = min(size, len(self._buffer))
+        known = available if not self._unknown else min(available, self._unknown[0][0] - self._parsed)
         complete = known == size
         if known < 2 + len(NON_ESP_MARKER):
             return None
         if self._buffer[2:6] != NON_ESP_MARKER:
             return StreamMessage(StreamMessageKind.ESP, complete=complete) if size >= 2 + ESP_HEADER_BYTES else None
-        if size < _ENOUGH:
-            return StreamMessage(StreamMessageKind.MALFORMED, what=f"{size - 6} bytes, less than an IKE header")
-        if known < _ENOUGH:
-            if there < _ENOUGH:
-                return None
-            what = "cut inside its IKE header by the capture's snapshot length"
-            return StreamMessage(StreamMessageKind.MALFORMED, what=what)
+        if size >= _MIN_IKE_BYTES > available:
+            return None
         data = bytes(self._buffer[6:known])
         length = int.from_bytes(data[24:28], "big")
-        if data[17] >> 4 not in (1, 2):
-            what = f"IKE version {data[17] >> 4}.{data[17] & 15} is unknown"
-            return StreamMessage(StreamMessageKind.MALFORMED, what=what)
-        if not IKE_HEADER_BYTES <= length <= size - 6:
-            what = f"IKE length field says {length} bytes, its frame in the TCP stream has {size - 6}"
-            return StreamMessage(StreamMessageKind.MALFORMED, what=what)
+        error = None
+        if size < _MIN_IKE_BYTES:
+            error = f"{size - 6} bytes are less than an IKE header"
+        elif known < _MIN_IKE_BYTES:
+            error = "truncated inside its IKE header by the snapshot length"
+        elif data[17] >> 4 not in (1, 2):
+            error = f"unknown IKE version {data[17] >> 4}.{data[17] & 15}"
+        elif not IKE_HEADER_BYTES <= length <= size - 6:
+            error = f"IKE length field is {length}, but the message in the TCP stream has {size - 6} bytes"
+        if error is not None:
+            return StreamMessage(StreamMessageKind.MALFORMED, error=error)
         return StreamMessage(StreamMessageKind.IKE, data[:length], complete)
 
     def _consume(self, size: int, message: StreamMessage | None) -> None:
-        """Take bytes off the buffer's front and assign them to a message, or to none."""
+        """Remove bytes from the start of the buffer, and assign them to a message if one is given."""
         begin, end = self._parsed, self._parsed + size
         if message is not None:
             self._history.append((begin, end, message))
@@ -377,26 +373,26 @@ class _StreamDirection:
                 self._unknown.appendleft((end, last))
                 break
         if any(segment.end <= end for segment in self._waiting):
-            done = [segment for segment in self._waiting if segment.end <= end]
+            finished = [segment for segment in self._waiting if segment.end <= end]
             self._waiting = [segment for segment in self._waiting if segment.end > end]
-            for segment in done:
-                self._done(segment)
+            for segment in finished:
+                self._finish_segment(segment)
 
 
-def _begins_ike(data: bytearray) -> bool:
-    """An IKE message behind its length and marker: nothing that is there speaks against it."""
+def _may_begin_ike(data: bytearray) -> bool:
+    """Whether data, which may end early, can be the length, marker and header of an IKE message."""
     size = int.from_bytes(data[:2], "big")
-    if len(data) >= 2 and size < _ENOUGH:
+    if len(data) >= 2 and size < _MIN_IKE_BYTES:
         return False
     if data[2:6] != NON_ESP_MARKER[: len(data[2:6])]:
         return False
     if len(data) > 23 and data[23] not in (0x10, 0x20):
         return False
-    return len(data) < _ENOUGH or int.from_bytes(data[30:34], "big") == size - 6
+    return len(data) < _MIN_IKE_BYTES or int.from_bytes(data[30:34], "big") == size - 6
 
 
 def _is_framed_esp(data: bytearray) -> bool:
-    """One framed ESP packet or several, and nothing else."""
+    """Whether data consists of framed ESP packets."""
     at = 0
     while at + 2 + ESP_HEADER_BYTES <= len(data):
         size = int.from_bytes(data[at : at + 2], "big")
@@ -407,37 +403,39 @@ def _is_framed_esp(data: bytearray) -> bool:
 
 
 def _distance(origin: int, sequence: int) -> int:
-    """How far `sequence` is ahead of `origin`, negative: behind (RFC 9293, 3.4: modulo 2**32)."""
+    """`sequence` minus `origin`, modulo 2**32 (RFC 9293, 3.4) in the signed range."""
     return ((sequence - origin + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
 class TcpStreams:
-    """All RFC 9329 connections of a capture: segments in, settled segments out."""
+    """Reassembles all RFC 9329 connections of a capture."""
 
     def __init__(self) -> None:
-        self._connections: dict[tuple[Endpoint, Endpoint], _Connection] = {}  # the longest silent one first
-        self._settled: list[TcpSegment] = []
+        self._connections: dict[tuple[Endpoint, Endpoint], _Connection] = {}  # the one idle for longest first
+        self._finished: list[TcpSegment] = []
 
-    def add(self, segment: TcpSegment, header: bytes) -> str | None:
-        """Take a TCP segment; `header`: from its header on, as captured. A text says why it is not read."""
-        import dpkt  # here, because few captures have TCP and every start would wait for it
+    def add(self, segment: TcpSegment, packet: bytes) -> str | None:
+        """Add a TCP segment, whose captured bytes from the TCP header on are `packet`; an error if it is malformed."""
+        import dpkt  # slow to import, and few captures have TCP
 
+        error = None
         try:
-            tcp = dpkt.tcp.TCP(header)
-        except dpkt.UnpackError as error:
-            segment.unreadable = True
-            self._settled.append(segment)
-            return "TCP header is impossible" if len(header) >= 20 else f"cut inside its TCP header ({error})"
-        size = segment.wire_size - tcp.off * 4
-        if size < 0:
-            segment.unreadable = True
-            self._settled.append(segment)
-            return "TCP header is longer than its packet"
+            tcp = dpkt.tcp.TCP(packet)
+        except dpkt.UnpackError as unpack_error:
+            error = "invalid TCP header" if len(packet) >= 20 else f"truncated inside its TCP header ({unpack_error})"
+        else:
+            size = segment.wire_size - tcp.off * 4
+            if size < 0:
+                error = "TCP header is longer than its packet"
+        if error is not None:
+            segment.malformed = True
+            self._finished.append(segment)
+            return error
         segment.source_port, segment.destination_port = tcp.sport, tcp.dport
-        here = (segment.source, segment.source_port)
-        there = (segment.destination, segment.destination_port)
-        connection = self._connection(here, there)
-        direction = connection.direction(here)
+        source = (segment.source, segment.source_port)
+        destination = (segment.destination, segment.destination_port)
+        connection = self._connection(source, destination)
+        direction = connection.direction(source)
         sequence = tcp.seq
         if tcp.flags & dpkt.tcp.TH_SYN:
             direction.begin(sequence, originator=not tcp.flags & dpkt.tcp.TH_ACK)
@@ -446,28 +444,28 @@ class TcpStreams:
             direction.add(sequence, bytes(tcp.data)[:size], size, segment)
         else:
             segment.foreign = connection.foreign
-            self._settled.append(segment)
+            self._finished.append(segment)
         return None
 
-    def settled(self) -> list[TcpSegment]:
-        """Segments of which everything is known by now, in the order in which that came about."""
-        settled = self._settled.copy()
-        self._settled.clear()
-        return settled
+    def pop_finished(self) -> list[TcpSegment]:
+        """Segments whose messages are complete since the last call, in the order of completion."""
+        finished = self._finished.copy()
+        self._finished.clear()
+        return finished
 
     def finish(self) -> list[TcpSegment]:
-        """The end of the capture: what is unfinished stays so."""
+        """The remaining segments at the end of the capture."""
         for connection in self._connections.values():
             connection.flush()
         self._connections.clear()
-        return self.settled()
+        return self.pop_finished()
 
-    def _connection(self, here: Endpoint, there: Endpoint) -> _Connection:
-        key = (here, there) if here < there else (there, here)
+    def _connection(self, source: Endpoint, destination: Endpoint) -> _Connection:
+        key = (source, destination) if source < destination else (destination, source)
         connection = self._connections.pop(key, None)
         if connection is None:
-            connection = _Connection(self._settled.append)
-            if len(self._connections) >= _MOST_CONNECTIONS:
+            connection = _Connection(self._finished.append)
+            if len(self._connections) >= _MAX_CONNECTIONS:
                 self._connections.pop(next(iter(self._connections))).flush()
         self._connections[key] = connection
         return connection

@@ -56,7 +56,7 @@ class Pcap:
             raise ValueError("not a pcap file header")
         magic, major, minor, _zone, _digits, snaplen, network = Struct(order + "IHHiIII").unpack_from(header)
         if major < 2:
-            raise ValueError(f"a pcap file of version {major}.{minor}, which nothing reads any more")
+            raise ValueError(f"unsupported pcap version {major}.{minor}")
         fcs = (network >> 28) * 2 if network & _FCS_TOLD else None  # the field counts 16-bit words
         resolution = 9 if magic == _NANOSECONDS else 6
         self.interfaces: Final = [Interface(network & _LINK_TYPE_BITS, None, snaplen, resolution, fcs)]

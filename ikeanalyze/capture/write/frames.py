@@ -46,7 +46,6 @@ def frame_check_sequence(frame: bytes) -> bytes:
     return zlib.crc32(frame).to_bytes(4, "little")
 
 
-
 #: Bytes of the longest IKE message that any datagram takes: what the longest IPv4 header, the UDP header, the non-ESP
 #: marker and a PPP protocol number leave of 65,535.
 LONGEST_MESSAGE: Final = 65535 - 60 - 8 - 4 - 2

@@ -106,22 +106,22 @@ def test_asked_ports() -> None:
 @pytest.mark.parametrize(
     ("payload", "text"),
     [
-        (b"", "0 bytes, less than an IKE header"),
-        (b"\0" * 27, "27 bytes, less than an IKE header"),
-        (b"garbage" * 10, "IKE version 6.2 is unknown"),
-        (bytes(64), "IKE version 0.0 is unknown"),
-        (changed(INIT, 17, b"\x30"), "IKE version 3.0 is unknown"),
+        (b"", "0 bytes are less than an IKE header"),
+        (b"\0" * 27, "27 bytes are less than an IKE header"),
+        (b"garbage" * 10, "unknown IKE version 6.2"),
+        (bytes(64), "unknown IKE version 0.0"),
+        (changed(INIT, 17, b"\x30"), "unknown IKE version 3.0"),
         (
             changed(INIT, 24, struct.pack(">I", len(INIT) + 1)),
-            f"{len(INIT) + 1} bytes, the datagram has {len(INIT)}",
+            f"field is {len(INIT) + 1}, but the datagram has {len(INIT)} bytes",
         ),
-        (changed(INIT, 24, b"\xff" * 4), f"4294967295 bytes, the datagram has {len(INIT)}"),
-        (changed(INIT, 24, bytes(4)), f"0 bytes, the datagram has {len(INIT)}"),
-        (changed(INIT, 24, b"\0\0\0\x1b"), f"27 bytes, the datagram has {len(INIT)}"),
-        (changed(FRAGMENTS[0], 32, b"\0\4\0\3"), "IKE fragment number 4 of 3 is impossible"),
-        (changed(FRAGMENTS[0], 32, b"\0\0\0\3"), "IKE fragment number 0 of 3 is impossible"),
-        (changed(FRAGMENTS[0], 32, b"\0\1\0\0"), "IKE fragment number 1 of 0 is impossible"),
-        (changed(FRAGMENTS[0], 24, b"\0\0\0\x23")[:35], "35 bytes, too few for a fragment"),
+        (changed(INIT, 24, b"\xff" * 4), f"field is 4294967295, but the datagram has {len(INIT)} bytes"),
+        (changed(INIT, 24, bytes(4)), f"field is 0, but the datagram has {len(INIT)} bytes"),
+        (changed(INIT, 24, b"\0\0\0\x1b"), f"field is 27, but the datagram has {len(INIT)} bytes"),
+        (changed(FRAGMENTS[0], 32, b"\0\4\0\3"), "invalid IKE fragment number 4 of 3"),
+        (changed(FRAGMENTS[0], 32, b"\0\0\0\3"), "invalid IKE fragment number 0 of 3"),
+        (changed(FRAGMENTS[0], 32, b"\0\1\0\0"), "invalid IKE fragment number 1 of 0"),
+        (changed(FRAGMENTS[0], 24, b"\0\0\0\x23")[:35], "IKE length field is 35, too small for a fragment"),
     ],
 )
 @pytest.mark.parametrize("port", [500, 4500])
@@ -162,7 +162,7 @@ def test_udp_length_too_small(length: int) -> None:
     capture = read_packets(bytes(packet))
     assert counted(capture) == {"malformed": 1}
     if length < 8:
-        assert texts(capture) == [f"UDP length of {length}, less than its own header"]
+        assert texts(capture) == [f"UDP length of {length} is less than the UDP header"]
 
 
 @pytest.mark.parametrize("length", [0, 8 + len(INIT) + 1, 65535])

@@ -54,7 +54,7 @@ def test_total_length_beyond_the_frame_is_not_believed() -> None:
 def test_impossible_first_byte_of_ipv4(first: int) -> None:
     capture = read_packets(link.ethernet(bytes([first]) + ipv4(V4)[1:], link.IPV4))
     assert counted(capture) == {"malformed": 1}
-    assert capture.warnings == [(1, "IPv4 header is cut or impossible")]
+    assert capture.warnings == [(1, "IPv4 header is truncated or invalid")]
 
 
 def test_header_longer_than_what_is_there() -> None:
@@ -62,7 +62,7 @@ def test_header_longer_than_what_is_there() -> None:
     assert counted(read_packets(link.ethernet(b"\x45" * 10, link.IPV4))) == {"malformed": 1}
     capture = read_packets(link.ethernet(b"\x45" * 50, link.IPV6))
     assert counted(capture) == {"malformed": 1}
-    assert texts(capture) == ["IPv6 header is cut or impossible"]
+    assert texts(capture) == ["IPv6 header is truncated or invalid"]
 
 
 def test_ethernet_padding_is_no_payload() -> None:

@@ -312,7 +312,7 @@ def test_reassembler_forgets_what_it_has_given() -> None:
         assert not list(reassembler.add(key, 17, replace(template, time_ns=time)))
         [datagram] = reassembler.add(key, 17, replace(template, time_ns=time + 1, offset=80, more=False))
         assert datagram.payload() == (bytes(160), 160)
-    assert len(reassembler._done) < 50
+    assert len(reassembler._completed) < 50
     assert not list(reassembler.finish())
 
 

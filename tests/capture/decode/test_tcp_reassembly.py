@@ -286,12 +286,12 @@ def set_bytes(message: bytes, at: int, value: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        (b"", "0 bytes, less than an IKE header"),
-        (MESSAGES[0][:27], "27 bytes, less than an IKE header"),
-        (set_bytes(MESSAGES[0], 17, b"\x30"), "IKE version 3.0 is unknown"),
-        (bytes(200), "IKE version 0.0 is unknown"),
-        (set_bytes(MESSAGES[0], 24, b"\0\0\xff\xff"), "IKE length field says 65535 bytes"),
-        (set_bytes(MESSAGES[0], 24, bytes(4)), "IKE length field says 0 bytes"),
+        (b"", "0 bytes are less than an IKE header"),
+        (MESSAGES[0][:27], "27 bytes are less than an IKE header"),
+        (set_bytes(MESSAGES[0], 17, b"\x30"), "unknown IKE version 3.0"),
+        (bytes(200), "unknown IKE version 0.0"),
+        (set_bytes(MESSAGES[0], 24, b"\0\0\xff\xff"), "IKE length field is 65535, but"),
+        (set_bytes(MESSAGES[0], 24, bytes(4)), "IKE length field is 0, but"),
     ],
 )
 def test_what_is_behind_a_marker_and_not_ike(message: bytes, text: str) -> None:
@@ -359,14 +359,14 @@ def test_other_ports() -> None:
 
 
 def test_connections_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_reassembly, "_MOST_CONNECTIONS", 10)
+    monkeypatch.setattr(tcp_reassembly, "_MAX_CONNECTIONS", 10)
     streams = TcpStreams()
     header = transport.tcp(TCP_PREFIX + tcp_framed(LARGE)[:60], PORT, 4500, 7)
     settled = 0
     for number in range(100):
         segment = TcpSegment(number, 0, 0, 200, 200, 64, 1, number, 0, 5, 0, wire_size=len(header))
         assert streams.add(segment, header) is None
-        settled += len(streams.settled())
+        settled += len(streams.pop_finished())
     assert settled == 90
     assert len(streams._connections) == 10
     assert len(streams.finish()) == 10
