@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct
 
-from ikeanalyze.io.toml import LARGEST, TomlFileError, decode_toml, load_toml_text, parse_toml, read_toml
+from ikeanalyze.io.toml import MAX_BYTES, TomlFileError, decode_toml, load_toml_text, parse_toml, read_toml
 
 
 def test_what_a_file_says(tmp_path):
@@ -19,10 +19,10 @@ def test_what_a_file_says(tmp_path):
     ("content", "what"),
     [
         (b"a =", "not TOML: Invalid value"),
-        (b"\xff", "not TOML: it is no text in UTF-8"),
+        (b"\xff", "not TOML: it is not UTF-8 text"),
         (b"a = 1" + b"0" * 5000, "not TOML: it has a number of thousands of digits"),
         (b"a = " + b"[" * 5000, "not TOML: it is nested too deeply"),
-        (b"#" * (LARGEST + 1), "larger than 1,048,576 bytes"),
+        (b"#" * (MAX_BYTES + 1), "larger than 1,048,576 bytes"),
     ],
 )
 def test_what_cannot_be_used(tmp_path, content, what):

@@ -1,4 +1,4 @@
-"""Output files that appear under their names only when they are complete, and output streams."""
+"""Writes output files that replace existing files only when they are complete, and output streams."""
 
 import os
 import secrets
@@ -26,7 +26,7 @@ def replace_atomically(path: str) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), path)
-    # not made of the name, which may be as long as a name can be
+    # independent of the name, which may already have the maximum length
     temporary = target.with_name(f".ikeanalyze-{secrets.token_hex(8)}.tmp")
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))

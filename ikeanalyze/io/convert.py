@@ -31,14 +31,14 @@ def convert(value: Any, kind: type[_T]) -> _T:
 
 
 def describe_allowed(kind: Any) -> str:
-    """What a value of this type may be, such as "an integer from 1 to 50", or the description in its `Meta`."""
+    """The allowed values of a type, such as "an integer from 1 to 50", or the description in its `Meta`."""
     if get_origin(kind) is Literal:  # in the order of the source; msgspec sorts the values
         return f"one of {', '.join(map(str, get_args(kind)))}"
     return _describe(inspect.type_info(kind))
 
 
 def _problems(value: Any, kind: Any, key: str) -> Iterator[str]:
-    """What does not fit, in the order of the document, an item before its table."""
+    """The errors of a value, in the order of the document, those of an item before those of its table."""
     inner = _inner_type(value, kind)
     arguments = get_args(inner)
     if isinstance(value, dict) and get_origin(inner) is dict:

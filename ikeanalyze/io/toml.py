@@ -1,4 +1,4 @@
-"""TOML files that users write: read up to a limit, with every error in one line."""
+"""Reads TOML files of users, with a size limit and one-line errors."""
 
 import re
 import tomllib
@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
 
-#: Bytes; a longer file is a mistake, or a device without end.
-LARGEST: Final = 1 << 20
+#: Maximum size of a file.
+MAX_BYTES: Final = 1 << 20
 
 _PLACE: Final = re.compile(r" \(at [^()]*\)$")  # in an error of tomllib
 
@@ -89,13 +89,13 @@ def _read_bytes(path: str) -> bytes:
     if "\0" in path:
         raise FileNotFoundError(ENOENT, "no file has such a name")
     with open(path, "rb") as stream:
-        return stream.read(LARGEST + 1)
+        return stream.read(MAX_BYTES + 1)
 
 
 def _text(data: bytes) -> str:
-    if len(data) > LARGEST:
-        raise TomlFileError(f"larger than {LARGEST:,} bytes")
+    if len(data) > MAX_BYTES:
+        raise TomlFileError(f"larger than {MAX_BYTES:,} bytes")
     try:
         return data.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise TomlFileError(f"not TOML: it is no text in UTF-8 ({error.reason})") from None
+        raise TomlFileError(f"not TOML: it is not UTF-8 text ({error.reason})") from None

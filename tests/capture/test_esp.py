@@ -121,7 +121,7 @@ def test_tcp_is_counted_and_not_followed():
 
 
 def test_blocks_are_handed_on(monkeypatch):
-    monkeypatch.setattr(module, "_BLOCK", 2)
+    monkeypatch.setattr(module, "_BLOCK_PACKETS", 2)
     frames = [link.ethernet(ipv4(esp(n, 1), protocol=ip.ESP)) for n in range(1, 6)]
     assert read(*frames)[1]["spi"] == [1, 2, 3, 4, 5]
 
@@ -152,7 +152,7 @@ def test_foreign_links(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap([Packet(10**18, bytes(60))] * 2, linktype=147))
     found = read_esp(str(path), lambda block: None)
-    assert found.warnings == ["link type LINKTYPE_USER0 is not decoded: its 2 packets are not looked into"]
+    assert found.warnings == ["link type LINKTYPE_USER0 is not decoded: its 2 packets are ignored"]
     assert (found.packets, found.esp_packets) == (2, 0)
 
 

@@ -1,4 +1,4 @@
-"""The pcap savefile, from bytes to columns (draft-ietf-opsawg-pcap), with the variants that libpcap reads."""
+"""Decodes pcap files (draft-ietf-opsawg-pcap) and the variants that libpcap reads."""
 
 from struct import Struct
 from typing import Final
@@ -8,7 +8,7 @@ import numpy as np
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, read_struct_array
 from ikeanalyze.capture.formats.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
 
-#: Bytes of the file header, the magic number included.
+#: Bytes of the file header, including the magic number.
 FILE_HEADER: Final = 24
 
 _MICROSECONDS: Final = 0xA1B2C3D4
@@ -17,14 +17,13 @@ _NANOSECONDS: Final = 0xA1B23C4D
 _MODIFIED: Final = 0xA1B2CD34
 _MAGICS: Final = (_MICROSECONDS, _NANOSECONDS, _MODIFIED)
 
-#: A record may be longer than the snapshot length says (some writers get that wrong); up to this, which is
-#: libpcap's own limit, it is no surprise.
+#: Some writers exceed the snapshot length; records up to libpcap's limit are accepted without further checks.
 _USUAL_RECORD: Final = 262144
-#: So many plausible record headers in a row are no accident.
+#: Number of plausible record headers in sequence that identify a record.
 _CHAIN: Final = 64
-#: And so few are enough if there is no more to look at, because they are large.
-_LEAST_CHAIN: Final = 8
-#: The bits of the network field that hold the link type; above them stand the FCS length and reserved bits.
+#: The number that suffices if the data ends before, because the records are large.
+_MIN_CHAIN: Final = 8
+#: Bits of the network field with the link type; the FCS length and reserved bits are above them.
 _LINK_TYPE_BITS: Final = 0x03FFFFFF
 _FCS_TOLD: Final = 0x04000000
 
@@ -41,11 +40,10 @@ def _byte_order(head: bytes) -> str | None:
 
 
 class Pcap:
-    """One pcap file: what its header says, and the walk over its records.
+    """Decodes the header and the records of a pcap file.
 
     Raises:
-        ValueError: this is no pcap header, or one of a version before 2.0; the text is a clause for the user.
-
+        ValueError: not a pcap header, or a version before 2.0; the text is for the user.
     """
 
     name: Final = "pcap"
@@ -61,8 +59,8 @@ class Pcap:
         resolution = 9 if magic == _NANOSECONDS else 6
         self.interfaces: Final = [Interface(network & _LINK_TYPE_BITS, None, snaplen, resolution, fcs)]
         self.notes: Final[list[CaptureNote]] = []
-        # Version 2.3 put the captured length before the length on the wire; some wrote 2.3 and kept the old
-        # order, and DG/UX calls that order 543.0.
+        # Since version 2.3 the captured length precedes the length on the wire; some writers of 2.3 kept the old order, as
+        # DG/UX does in version 543.0.
         self._lengths_swapped = (major == 2 and minor < 3) or (major, minor) == (543, 0)
         self._lengths_unordered = (major, minor) == (2, 3)
         self.header_size = 24 if magic == _MODIFIED else 16
@@ -74,10 +72,7 @@ class Pcap:
         self._layout = np.dtype([(field, order + "u4") for field in ("seconds", "fraction", *lengths)])
 
     def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
-        """The whole records in buffer[start:end].
-
-        `view` is an array over all of the buffer, in which PADDING bytes stand behind `end`.
-        """
+        """The complete records in buffer[start:end]; `view` is an array of the buffer, with PADDING bytes after `end`."""
         at, stop = self._positions(buffer, start, end)
         header = read_struct_array(view, at, self._layout)
         captured = header["captured"].astype(np.int64)
@@ -110,7 +105,7 @@ class Pcap:
         return WalkResult(batch, stop, needed, wrong)
 
     def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:
-        """Where the file ends, if buffer[start:end] is the rest of it: "inside a packet of 90 bytes, ..."."""
+        """Where the file ends if buffer[start:end] is its rest, such as "inside a packet of 90 bytes, ..."."""
         if end - start < self.header_size:
             missing = self.header_size - (end - start)
             return f"inside the {self.header_size} bytes before a packet, {missing} of which are missing"
@@ -118,7 +113,7 @@ class Pcap:
         return f"inside a packet of {size} bytes, {start + self.header_size + size - end} of which are missing"
 
     def guess(self, data: bytes) -> int | None:
-        """Where in these bytes of a file a record seems to begin: one that many plausible ones follow."""
+        """The position of the first record in a part of a file: one that is followed by many plausible records."""
         for first in range(min(len(data), _USUAL_RECORD)):
             if self._chain(data, first):
                 return first
@@ -127,7 +122,7 @@ class Pcap:
     def _chain(self, data: bytes, at: int) -> bool:
         for count in range(_CHAIN):
             if at + self.header_size > len(data):
-                return count >= _LEAST_CHAIN
+                return count >= _MIN_CHAIN
             size = self._plausible(data, at)
             if size is None:
                 return False
@@ -135,16 +130,15 @@ class Pcap:
         return True
 
     def _plausible(self, data: bytes, at: int) -> int | None:
-        """The captured length in the record header there, if it looks like one."""
+        """The captured length in the record header at this position; None if the header is not plausible."""
         _, fraction, captured, length = self._fields(data, at)
         if 0 < captured <= min(length, self._usual) and length <= MAX_RECORD:
             return captured if fraction * self._fraction_ns < 1_000_000_000 else None
         return None
 
     def _positions(self, buffer: bytearray, start: int, end: int) -> tuple[Int64Array, int]:
-        """Where the record headers are, and where the walk stopped: behind the last whole record."""
-        # The one loop over packets: all that it does is find the next header. It reads up to 16 bytes behind
-        # `end`.
+        """The positions of the record headers, and the position after the last complete record."""
+        # The only loop over packets: it only finds the next header. It reads up to 16 bytes after `end`.
         skip, unpack = self.header_size, self._word.unpack_from
         length_at = 12 if self._lengths_swapped else 8
         at, stop = start + length_at, end + length_at
@@ -161,14 +155,14 @@ class Pcap:
         return positions[:-1], found[-1] - length_at
 
     def _fields(self, buffer: bytearray | bytes, at: int) -> tuple[int, int, int, int]:
-        """Seconds, fraction, captured length and length on the wire of the record header there."""
+        """Seconds, fraction, captured length and length on the wire in the record header at this position."""
         seconds, fraction, captured, length = self._header.unpack_from(buffer, at)
         if self._lengths_swapped or (self._lengths_unordered and captured > length):
             captured, length = length, captured
         return seconds, fraction, captured, length
 
     def _wrong(self, seconds: int, fraction: int, captured: int, length: int) -> str | None:
-        """Why a record header cannot be right; None: it can."""
+        """Why a record header is invalid; None if it is valid."""
         if not (seconds or fraction or captured or length):
             return "zero bytes instead of a packet"
         if captured > MAX_RECORD:

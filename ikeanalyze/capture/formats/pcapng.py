@@ -1,4 +1,4 @@
-"""The pcapng file, from bytes to columns (draft-ietf-opsawg-pcapng): sections, interfaces, packet blocks."""
+"""Decodes pcapng files (draft-ietf-opsawg-pcapng): sections, interfaces and packet blocks."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -23,12 +23,12 @@ from ikeanalyze.capture.formats.pcapng_blocks import (
 )
 from ikeanalyze.capture.formats.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
 
-#: Bytes of the shortest section header block, which begins every file.
+#: Bytes of the shortest section header block, the first block of a file.
 FILE_HEADER: Final = 28
 
-#: Bytes of the longest block that is believed: the longest packet and its options, as in libpcap.
+#: Bytes of the longest valid block: the longest packet and its options, as in libpcap.
 _MAX_BLOCK: Final = MAX_RECORD + (128 << 10)
-#: Bytes of a block that has nothing in it, by type where there is a fixed part.
+#: Bytes of an empty block, and of the shortest block of each type with fixed fields.
 _EMPTY_BLOCK: Final = 12
 _SHORTEST: Final = {SECTION: FILE_HEADER, INTERFACE: 20, OBSOLETE_PACKET: 32, SIMPLE_PACKET: 16, ENHANCED_PACKET: 32}
 _NAMES: Final = {
@@ -48,7 +48,7 @@ _INT64: Final = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True)
 class InterfaceClock:
-    """How the timestamps of an interface count (if_tsresol and if_tsoffset)."""
+    """Unit and offset of the timestamps of an interface (if_tsresol and if_tsoffset)."""
 
     resolution: int = _MICROSECONDS  # a unit is 10^-n s, or with the bit 0x80 set 2^-(n - 128) s
     offset: int = 0  # seconds to add, signed
@@ -59,10 +59,7 @@ class InterfaceClock:
         return ticks * 1_000_000_000 >> power if self.resolution & 0x80 else ticks * 1_000_000_000 // 10**power
 
     def nanoseconds(self, ticks: UInt64Array) -> Int64Array:
-        """Time since 1970 in ns of each timestamp, rounded down.
-
-        What 64 bits cannot hold becomes the nearest that they can.
-        """
+        """Time since 1970 in ns of each timestamp, rounded down and limited to the range of 64 bits."""
         if not len(ticks):
             return np.zeros(0, np.int64)
         offset = self.offset * 1_000_000_000
@@ -75,7 +72,7 @@ class InterfaceClock:
         return np.array([min(max(time, _INT64.min), _INT64.max) for time in exact], np.int64)
 
     def _unsigned(self, ticks: UInt64Array) -> UInt64Array | None:
-        """The same without the offset, if the latest fits; None: this resolution needs wider integers."""
+        """Time in ns without the offset; None if this resolution needs integers of more than 64 bits."""
         power, second = self.resolution & 0x7F, np.uint64(1_000_000_000)
         if not self.resolution & 0x80:
             if power <= 9:
@@ -94,7 +91,7 @@ class InterfaceClock:
 
 
 def is_pcapng(head: bytes) -> bool:
-    """Whether a file that begins with these four bytes is a pcapng file, if it is a capture at all."""
+    """Whether a capture that begins with these four bytes is a pcapng file."""
     return head[:4] == SECTION.to_bytes(4, "little")
 
 
@@ -102,12 +99,11 @@ def get_section_header_size(head: bytes) -> int:
     """Bytes of the section header block that begins with these 12 bytes.
 
     Raises:
-        ValueError: this is no section header; the text is a clause for the user.
-
+        ValueError: not a section header; the text is a clause for the user.
     """
     order = get_byte_order(head[8:12])
     if order is None:
-        raise ValueError("it begins like a pcapng file, and has no byte-order magic")
+        raise ValueError("its section header has no byte-order magic")
     size: int = Struct(order + "I").unpack_from(head, 4)[0]
     if not FILE_HEADER <= size <= _MAX_BLOCK:
         raise ValueError(f"its section header is said to be {size} bytes long")
@@ -115,7 +111,7 @@ def get_section_header_size(head: bytes) -> int:
 
 
 class Pcapng:
-    """One pcapng file: its interfaces so far, and the walk over its blocks."""
+    """Decodes the blocks of a pcapng file, and collects its interfaces."""
 
     name: Final = "pcapng"
 
@@ -128,7 +124,7 @@ class Pcapng:
 
     def _section(self, order: str) -> None:
         self._order = order
-        self._first = len(self.interfaces)  # the interface that this section calls 0
+        self._first = len(self.interfaces)  # index of the section's interface 0
         self._clocks: dict[InterfaceClock, int] = {}  # the distinct ones of this section, numbered
         self._clock_of: list[int] = []  # the number of its clock for each interface of this section
         self._head = Struct(order + "2I")
@@ -138,10 +134,7 @@ class Pcapng:
         )
 
     def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
-        """The packets of the whole blocks in buffer[start:end].
-
-        `view` is an array over all of the buffer, in which PADDING bytes stand behind `end`.
-        """
+        """The packets of the complete blocks in buffer[start:end]; arguments as of `Pcap.walk`."""
         batches: list[RecordBatch] = []
         at, wrong = start, None
         while True:
@@ -159,7 +152,7 @@ class Pcapng:
             at += needed
 
     def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:
-        """Where the file ends, if buffer[start:end] is the rest of it: "inside a block of 90 bytes, ..."."""
+        """Where the file ends if buffer[start:end] is its rest, such as "inside a block of 90 bytes, ..."."""
         if end - start < _EMPTY_BLOCK:
             missing = _EMPTY_BLOCK - (end - start)
             return f"inside the first {_EMPTY_BLOCK} bytes of a block, {missing} of which are missing"
@@ -170,9 +163,8 @@ class Pcapng:
         return f"inside {article} {name} of {size} bytes, {start + size - end} of which are missing"
 
     def _packets_from(self, buffer: bytearray, at: int, end: int) -> tuple[list[int], int]:
-        """Where packet blocks are, up to a block that may not be skipped, and where that one is."""
-        # The one loop over blocks: it finds packets and leaves what is in them to numpy. It reads up to 8
-        # bytes behind `end`.
+        """The positions of the packet blocks before the next block that must be decoded here, and the position of that block."""
+        # The only loop over blocks: it only finds packets. It reads up to 8 bytes after `end`.
         found: list[int] = []
         append, unpack = found.append, self._head.unpack_from
         while True:
@@ -200,10 +192,9 @@ class Pcapng:
         return trailer in (size, self._head.unpack_from(buffer, at)[1])
 
     def _control(self, buffer: bytearray, at: int, end: int) -> tuple[int, str | None]:
-        """Do what a section header or an interface description says.
+        """Decode a section header or interface description; blocks of other types are incomplete or invalid here.
 
-        Gives the bytes of the block (as many as are needed to tell, if these are not there yet) and why it
-        cannot be right. A block of another type comes here only if it is not finished or cannot be right.
+        Returns the bytes of the block (or the bytes needed to decode its size), and why it is invalid.
         """
         if end - at < _EMPTY_BLOCK:
             return _EMPTY_BLOCK, None
@@ -215,9 +206,7 @@ class Pcapng:
             self._section(order)
             claimed = self._head.unpack_from(buffer, at)[1]
         size = (claimed + 3) & ~3
-        if size < _SHORTEST.get(kind, _EMPTY_BLOCK):
-            return 0, f"a block of type {kind} is said to be {claimed} bytes long"
-        if size > _MAX_BLOCK:
+        if not _SHORTEST.get(kind, _EMPTY_BLOCK) <= size <= _MAX_BLOCK:
             return 0, f"a block of type {kind} is said to be {claimed} bytes long"
         if at + size > end:
             return size, None
@@ -244,7 +233,7 @@ class Pcapng:
             elif code == IF_TSRESOL and len(value) == 1:
                 resolution = value[0]
             elif code == IF_FCSLEN and len(value) == 1:
-                # in bits; it was not always clear that it is, and nobody has a sequence of 4 bits
+                # in bits, but some writers use bytes; a check sequence of 4 bits does not exist
                 fcs = value[0] // 8 if value[0] % 8 == 0 else value[0]
             elif code == IF_TSOFFSET and len(value) == 8:
                 offset = Struct(self._order + "q").unpack(value)[0]
@@ -253,7 +242,7 @@ class Pcapng:
         self._clock_of.append(self._clocks.setdefault(InterfaceClock(resolution, offset), len(self._clocks)))
 
     def _columns(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
-        """The packets of whole blocks, up to the first that cannot be right; where and why that is."""
+        """The packets of complete blocks up to the first invalid block; the position of that block and why it is invalid."""
         head = read_struct_array(view, at, self._layout)
         kind, claimed = head["kind"], head["size"].astype(np.int64)
         size = (claimed + 3) & ~3
@@ -265,12 +254,12 @@ class Pcapng:
             simple = kind == SIMPLE_PACKET
             obsolete = kind == OBSOLETE_PACKET
             snaplen = self.interfaces[self._first].snaplen if self._clock_of else 0
-            # the length on the wire stands where others have the interface; the captured one is not told
+            # simple packet blocks have the length in place of the interface, and no captured length
             length = np.where(simple, interface, length)
             offset, room = np.where(simple, at + 12, offset), np.where(simple, size - 16, room)
             captured = np.where(simple, np.minimum(np.minimum(length, room), snaplen or MAX_RECORD), captured)
             interface = np.where(simple, 0, interface)
-            # a 16-bit interface, and a count of drops behind it
+            # a 16-bit interface, followed by a 16-bit drop count
             interface = np.where(obsolete, interface & 0xFFFF if self._order == "<" else interface >> 16, interface)
         trailer = read_struct_array(view, at + size - 4, self._word)["value"]
         refused = None

@@ -1,4 +1,4 @@
-"""Blocks of a pcapng file (draft-ietf-opsawg-pcapng): their types, the options in them, and how they are written."""
+"""Parses and encodes blocks and options of pcapng files (draft-ietf-opsawg-pcapng)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ IF_TSOFFSET: Final = 14
 EPB_FLAGS: Final = 2
 EPB_HASH: Final = 3
 EPB_DROPCOUNT: Final = 4
-#: Custom options that a program must not copy when it has changed something: they may depend on it.
+#: Custom options that must not be copied into a modified file.
 UNCOPIED_OPTIONS: Final = (19372, 19373)
 
 _BYTE_ORDER: Final = 0x1A2B3C4D
@@ -29,8 +29,8 @@ _UNKNOWN_LENGTH: Final = b"\xff" * 8
 _LENGTH_AT: Final = 16
 _SECTION_OPTIONS_AT: Final = 24
 _END_OF_OPTIONS: Final = bytes(4)
-_LONGEST_OPTION: Final = 0xFFFF
-#: In an obsolete packet block: nobody counted.
+_MAX_OPTION_BYTES: Final = 0xFFFF
+#: Drop count of an obsolete packet block if it is unknown.
 _DROPS_UNKNOWN: Final = 0xFFFF
 
 Option = tuple[int, bytes]
@@ -38,19 +38,19 @@ Option = tuple[int, bytes]
 
 
 def get_byte_order(magic: bytes) -> str | None:
-    """That of a section, as `struct` writes it, by the magic number in its header; None: it is no such number."""
+    """The byte order of a section, "<" or ">", by the magic number in its header; None if the number is invalid."""
     if int.from_bytes(magic, "little") == _BYTE_ORDER:
         return "<"
     return ">" if int.from_bytes(magic, "big") == _BYTE_ORDER else None
 
 
 def round_up_to_word(size: int) -> int:
-    """Bytes that so many take in a block: blocks are made of 32-bit words."""
+    """The next multiple of four: blocks consist of 32-bit words."""
     return size + 3 & ~3
 
 
 def read_options(data: bytes, order: str) -> Iterator[Option]:
-    """The options in order, up to their end, or to one that does not fit."""
+    """The options in order, up to the end of options or the first truncated option."""
     header, at = Struct(order + "2H"), 0
     while at + 4 <= len(data):
         code, size = header.unpack_from(data, at)
@@ -62,22 +62,22 @@ def read_options(data: bytes, order: str) -> Iterator[Option]:
 
 
 def write_options(options: Iterable[Option], order: str) -> bytes:
-    """Options with their end; nothing if there are none."""
+    """Encode options and the end of options; empty without options."""
     header = Struct(order + "2H")
     parts = [header.pack(code, len(value)) + _padded(value) for code, value in options]
     return b"".join([*parts, _END_OF_OPTIONS]) if parts else b""
 
 
 def make_comment_option(text: str) -> Option:
-    """An opt_comment; what is longer than an option can be is cut."""
+    """An opt_comment, truncated to the maximum length of an option."""
     value = text.encode("utf-8", "backslashreplace")
-    if len(value) > _LONGEST_OPTION:
-        value = value[:_LONGEST_OPTION].decode("utf-8", "ignore").encode()
+    if len(value) > _MAX_OPTION_BYTES:
+        value = value[:_MAX_OPTION_BYTES].decode("utf-8", "ignore").encode()
     return OPT_COMMENT, value
 
 
 def iterate_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int, int, int, str]]:
-    """Type, offset, size and byte order of each block in data[:stop], which has been found to be whole and right.
+    """Type, offset, size and byte order of each block in data[:stop], whose blocks must be complete and valid.
 
     `order` is that of the section in which it begins.
     """
@@ -95,13 +95,13 @@ def iterate_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int
 
 
 def encode_section_header(options: Iterable[Option], order: str) -> bytes:
-    """A section header block that leaves the section's length open."""
+    """A section header block with unknown section length."""
     fixed = Struct(order + "I2H").pack(_BYTE_ORDER, 1, 0) + _UNKNOWN_LENGTH
     return _block(SECTION, fixed + write_options(options, order), order)
 
 
 def reopen_section_header(header: bytes, order: str, comment: str | None) -> bytes:
-    """A section header block whose section may have any length, and that has one more comment if one is given."""
+    """Copy a section header block with unknown section length, and add a comment if given."""
     block = header[:_LENGTH_AT] + _UNKNOWN_LENGTH + header[_LENGTH_AT + 8 :]
     if comment is None:
         return block
@@ -122,15 +122,15 @@ def encode_simple_packet(frame: bytes, order: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PacketBlockHeader:
-    """What a packet block tells of its packet, besides the bytes."""
+    """Fields of a packet block, without the packet bytes."""
 
     interface: int  # index within the section
-    time: bytes  # the two words of the timestamp, as they stand in the file
+    time: bytes  # the two words of the timestamp, as in the file
     options: tuple[Option, ...]  # with the codes of enhanced packet blocks
 
 
 def parse_packet_block_header(block: bytes, order: str) -> PacketBlockHeader:
-    """That of an enhanced or an obsolete packet block, which is whole."""
+    """The header of a complete enhanced or obsolete packet block."""
     kind = Struct(order + "I").unpack_from(block)[0]
     behind = 28 + round_up_to_word(Struct(order + "I").unpack_from(block, 20)[0])
     options = tuple(read_options(block[behind:-4], order))

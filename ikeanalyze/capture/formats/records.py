@@ -1,24 +1,24 @@
-"""What every capture file format is turned into: batches of packet records, without an object per packet."""
+"""The common result of all capture file formats: batches of packet records as columns."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array
 
-#: Zero bytes behind the last record of a batch's buffer: a fixed-width header can be gathered at any offset.
+#: Zero bytes after the last record of a batch's buffer, so that fixed-width headers can be read at any offset.
 PADDING: Final = 256
 
-#: Bytes of the longest packet that is believed: a longer one is damage.
+#: Bytes of the longest valid packet; a longer one means that the file is damaged.
 MAX_RECORD: Final = 16 << 20
 
 
 class CaptureError(Exception):
-    """Nothing of this capture can be read; one line for the user: what is wrong, where, what to do."""
+    """The capture cannot be read; the message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureDamage:
-    """Where a capture stops being readable; everything before it has been delivered."""
+    """Where and why reading a capture stopped; everything before was read."""
 
     offset: int  # byte offset in the (decompressed) file of the record or block that could not be read
     what: str  # one clause, without the offset: "the file ends inside a packet of 1434 bytes"
@@ -26,11 +26,11 @@ class CaptureDamage:
 
 @dataclass(slots=True)
 class CaptureNote:
-    """Something about a capture that its user should be told, though no packet was lost by it."""
+    """A note for the user about packets that were read."""
 
     what: str  # one clause: "packets without a time of their own have the time of the packet before"
-    first: int  # number of the first packet that it is true of, from 1
-    count: int  # of the packets that it is true of, so far
+    first: int  # number of the first such packet, from 1
+    count: int  # of such packets so far
 
 
 @dataclass(slots=True)
@@ -39,19 +39,16 @@ class Interface:
 
     link_type: int  # LINKTYPE_* of the file
     name: str | None  # if_name
-    snaplen: int  # 0: no limit told
+    snaplen: int  # 0: no limit
     resolution: int = 6  # of its times: a unit is 10^-n s, or with the bit 0x80 set 2^-(n - 128) s
-    fcs_bytes: int | None = None  # of the frame check sequence that each frame ends with; None: not told
+    fcs_bytes: int | None = None  # of the frame check sequence that each frame ends with; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Packets in file order: columns of one length n, over a buffer of their bytes.
+    """Packets in file order, as columns of one length. The buffer is valid until the next batch is read."""
 
-    The buffer is valid until the next batch is asked for.
-    """
-
-    buffer: UInt8Array  # at least PADDING bytes stand behind the end of the last record
+    buffer: UInt8Array  # with at least PADDING bytes after the end of the last record
     offset: Int64Array  # of the frame's first byte in the buffer
     captured: Int64Array  # bytes of the frame that are in the buffer
     length: Int64Array  # bytes of the frame on the wire (never less than captured)
@@ -63,21 +60,15 @@ class RecordBatch:
 
     def select(self, rows: slice) -> "RecordBatch":
         """Some of the packets, over the same buffer."""
-        return RecordBatch(
-            self.buffer,
-            self.offset[rows],
-            self.captured[rows],
-            self.length[rows],
-            self.time_ns[rows],
-            self.interface[rows],
-        )
+        names = ("offset", "captured", "length", "time_ns", "interface")
+        return RecordBatch(self.buffer, *(getattr(self, name)[rows] for name in names))
 
 
 @dataclass(frozen=True, slots=True)
 class WalkResult:
-    """What one walk over a stretch of a capture found: whole packets, and what stands behind them."""
+    """Result of `walk` of a file format: the complete packets of a part of a file, and where they end."""
 
     batch: RecordBatch  # may be empty
-    stop: int  # buffer offset behind the last whole record or block; what begins there is unfinished or wrong
-    needed: int  # bytes that what begins at `stop` takes, as far as can be told yet: more than were there
-    wrong: str | None  # why what begins at `stop` cannot be a record, one clause; None: it may be one
+    stop: int  # buffer offset after the last complete record or block
+    needed: int  # bytes of the record or block at `stop`, as far as known
+    wrong: str | None  # why the record or block at `stop` is invalid, one clause; None: it is incomplete

@@ -1,4 +1,4 @@
-"""Where the bytes of a capture come from: a file, a pipe or standard input, plain or compressed."""
+"""Byte sources of captures: a file, a pipe or standard input, plain or compressed."""
 
 import io
 import os
@@ -12,22 +12,22 @@ from ikeanalyze.io.decompress import DamagedStreamError, Decoder, DecompressedSt
 
 
 class CaptureSource:
-    """A stream of capture bytes, decompressed if need be."""
+    """The bytes of a capture, decompressed if necessary."""
 
     def __init__(self, name: str, raw: io.RawIOBase | io.BufferedIOBase, size: int | None, head: bytes) -> None:
-        self.name: Final = name  #: the path as it was given; "standard input" for "-"
-        self.size: Final = size  #: bytes of the underlying file, None where that is not known (pipes)
+        self.name: Final = name  #: the path; "standard input" for "-"
+        self.size: Final = size  #: bytes of the underlying file, None if unknown (pipes)
         self.compression: str | None = None  #: "gzip", "zstd" or None
         self.consumed = len(head)  #: bytes of the underlying file read so far, for progress against `size`
         self.position = 0  #: bytes delivered so far, after decompression
-        self.damage: str | None = None  #: why the stream ended before its end: one clause; None: it did not
+        self.damage: str | None = None  #: why the stream ended early, one clause; None: it did not
         self._raw = raw
         self._head = head
 
     def read_into(self, target: memoryview) -> int:
-        """Fill the start of `target`; bytes filled, which may be fewer than fit, and 0 only at the end.
+        """Fill the start of `target`; the number of bytes, which may be less than its size, and is 0 only at the end.
 
-        A stream that breaks off in its middle ends there, and `damage` says why.
+        If reading fails, the stream ends and `damage` is set.
         """
         count = min(len(self._head), len(target))
         target[:count] = self._head[:count]
@@ -38,10 +38,10 @@ class CaptureSource:
         return count
 
     def reopen(self, offset: int) -> "CaptureSource":
-        """The same file from this offset on; only for plain files.
+        """The same uncompressed file from this offset on.
 
         Raises:
-            OSError: it is no longer there, or another file has its name.
+            OSError: the file was removed or replaced.
         """
         raw = open(self.name, "rb", buffering=0)  # noqa: SIM115
         if not os.path.samestat(os.fstat(raw.fileno()), os.fstat(self._raw.fileno())):
@@ -53,7 +53,7 @@ class CaptureSource:
         return other
 
     def peek(self, offset: int, size: int) -> bytes:
-        """Bytes from anywhere in a plain file, without reading on."""
+        """Bytes at an offset of an uncompressed file, without changing the position."""
         return os.pread(self._raw.fileno(), size, offset)
 
     def is_file(self, other: str | int) -> bool:
@@ -71,10 +71,10 @@ class CaptureSource:
 
     def _read_raw(self, target: memoryview) -> int:
         try:
-            while (count := self._raw.readinto(target)) is None:  # a pipe that somebody made non-blocking
+            while (count := self._raw.readinto(target)) is None:  # a non-blocking pipe
                 select.select([self._raw], [], [])
         except OSError as error:
-            self.damage = f"reading fails ({error.strerror or error})"
+            self.damage = f"reading failed ({error.strerror or error})"
             return 0
         self.consumed += count
         return count
@@ -108,13 +108,12 @@ def open_source(path: str | os.PathLike[str]) -> CaptureSource:
     gzip (RFC 1952) and zstd (RFC 8878) are recognized by their first bytes, not by the file's name.
 
     Raises:
-        CaptureError: there is no such file, it is a directory, it may not be read, or it is empty.
-
+        CaptureError: the file does not exist, is a directory, cannot be read, or is empty.
     """
-    given = os.fspath(path)
-    name = "standard input" if given == "-" else given
+    path = os.fspath(path)
+    name = "standard input" if path == "-" else path
     try:
-        raw = _standard_input() if given == "-" else open(given, "rb", buffering=0)  # noqa: SIM115
+        raw = _standard_input() if path == "-" else open(path, "rb", buffering=0)  # noqa: SIM115
     except FileNotFoundError:
         raise CaptureError(f"{name}: no such file") from None
     except IsADirectoryError:
@@ -144,13 +143,13 @@ def _standard_input() -> io.BufferedReader | None:
 def _size(raw: io.RawIOBase | io.BufferedIOBase) -> int | None:
     try:
         status = os.fstat(raw.fileno())
-    except OSError:  # an object in place of standard input, as tests set it
+    except OSError:  # standard input is replaced by an object without file descriptor
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _head(raw: io.RawIOBase | io.BufferedIOBase) -> bytes:
-    """The first four bytes, fewer only at the end of the file: a pipe may give them one by one."""
+    """The first four bytes, fewer only at the end of the file."""
     head = b""
     while len(head) < 4:
         more = raw.read(4 - len(head))

@@ -1,8 +1,8 @@
-"""Some packets of a capture, written as a capture of their own: as they are, with their times, in their order.
+"""Copies selected packets of a capture to a new capture of the same format.
 
-The format stays that of the source. Of a pcap file the file header and the chosen records are copied byte for byte; of
-a pcapng file the sections, the interfaces and the chosen packets. What else a pcapng file has (names, statistics of the
-interfaces, secrets) tells of packets that are not there, and is left out.
+The file header and the selected records of a pcap file are copied byte for byte; of a pcapng file, the sections, interfaces
+and selected packets. Other blocks of a pcapng file (names, interface statistics, secrets) are dropped, because they may
+refer to packets that were not selected.
 """
 
 from collections.abc import Collection, Iterator
@@ -24,20 +24,19 @@ _PCAP_HEADER: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What came of it."""
+    """Result of `write_selected_packets`."""
 
     packets: int  # written
     bytes: int  # of the file
-    missing: int  # packets that the source has no more, because it changed or is damaged before them
+    missing: int  # selected packets that the source lacks, because it changed or is damaged
 
 
 def write_selected_packets(path: str, out: str | BinaryIO, numbers: Collection[int]) -> FilterResult:
-    """Write the packets of these numbers, counted from 1, to a path or a stream. A file appears when it is complete.
+    """Write the packets with these numbers, from 1, to a path or a stream. A file is created when it is complete.
 
     Raises:
-        CaptureError: the source cannot be read, or is the output as well.
+        CaptureError: the source cannot be read, or is also the output.
         OSError: the output cannot be written.
-
     """
     wanted = np.unique(np.fromiter(numbers, np.int64, len(numbers)))
     with open_capture(path) as reader:
@@ -45,57 +44,57 @@ def write_selected_packets(path: str, out: str | BinaryIO, numbers: Collection[i
             raise CaptureError(f"{out}: is the capture itself. Name another file")
         with open_output(out) as stream:
             size = written = 0
-            for piece, packets in _pieces(reader, wanted):
-                stream.write(piece)
-                size += len(piece)
+            for data, packets in _copy_selected(reader, wanted):
+                stream.write(data)
+                size += len(data)
                 written += packets
     return FilterResult(written, size, len(wanted) - written)
 
 
-def _pieces(reader: CaptureReader, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[memoryview | bytes, int]]:
-    """What is to be written, and how many packets are in it."""
-    first = 1  # number of the first packet of the stretch
+def _copy_selected(reader: CaptureReader, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[memoryview | bytes, int]]:
+    """The data to be written, and the number of packets in it."""
+    first = 1  # number of the segment's first packet
     copy = _SelectedRecords() if reader.format == "pcap" else _SelectedBlocks(reader)
-    for stretch in reader.iterate_segments():
-        end = first + len(stretch.batch)
+    for segment in reader.iterate_segments():
+        end = first + len(segment.batch)
         rows = wanted[slice(*np.searchsorted(wanted, [first, end]))] - first
-        yield from copy(stretch, rows.tolist())
+        yield from copy(segment, rows.tolist())
         first = end
         if not len(wanted) or end > wanted[-1]:
             return
 
 
 class _SelectedRecords:
-    """The records of a pcap file that are copied, behind its header."""
+    """Copies the header and the selected records of a pcap file."""
 
     def __init__(self) -> None:
-        self._start = _PCAP_HEADER  # of the records, in the stretch that comes next
+        self._start = _PCAP_HEADER  # offset of the first record in the next segment
 
-    def __call__(self, stretch: FileSegment, rows: list[int]) -> Iterator[tuple[memoryview, int]]:
-        whole, batch = memoryview(stretch.buffer), stretch.batch
+    def __call__(self, segment: FileSegment, rows: list[int]) -> Iterator[tuple[memoryview, int]]:
+        whole, batch = memoryview(segment.buffer), segment.batch
         start, self._start = self._start, 0
         if start:
             yield whole[:start], 0
         for row in rows:
-            # a record begins where the one before ends: its header has one of two sizes
+            # a record begins at the end of the previous one: the size of record headers varies
             begin = start if row == 0 else int(batch.offset[row - 1] + batch.captured[row - 1])
             yield whole[begin : int(batch.offset[row] + batch.captured[row])], 1
 
 
 class _SelectedBlocks:
-    """The blocks of a pcapng file that are copied."""
+    """Copies the sections, interfaces and selected packets of a pcapng file."""
 
     def __init__(self, reader: CaptureReader) -> None:
         self._reader = reader
         self._interfaces = 0
         self._order = "<"
 
-    def __call__(self, stretch: FileSegment, rows: list[int]) -> Iterator[tuple[memoryview | bytes, int]]:
+    def __call__(self, segment: FileSegment, rows: list[int]) -> Iterator[tuple[memoryview | bytes, int]]:
         known, self._interfaces = self._interfaces, len(self._reader.interfaces)
-        if not rows and known == self._interfaces and stretch.buffer.find(_SECTION, 0, stretch.stop) < 0:
+        if not rows and known == self._interfaces and segment.buffer.find(_SECTION, 0, segment.stop) < 0:
             return
-        whole, row, chosen = memoryview(stretch.buffer), -1, set(rows)
-        for kind, at, size, order in pcapng_blocks.iterate_blocks(stretch.buffer, stretch.stop, self._order):
+        whole, row, chosen = memoryview(segment.buffer), -1, set(rows)
+        for kind, at, size, order in pcapng_blocks.iterate_blocks(segment.buffer, segment.stop, self._order):
             block = whole[at : at + size]
             if kind == pcapng_blocks.SECTION:
                 self._order = order

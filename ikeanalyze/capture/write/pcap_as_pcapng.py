@@ -1,4 +1,4 @@
-"""A pcap file as blocks of a pcapng file: one section, one interface, an enhanced packet block for each record."""
+"""Converts a pcap file to pcapng: one section, one interface, an enhanced packet block for each record."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,10 +9,10 @@ from ikeanalyze.capture.arrays import BoolArray, UInt32Array
 from ikeanalyze.capture.formats import pcapng_blocks
 from ikeanalyze.capture.formats.records import Interface, RecordBatch
 
-#: What is written is little-endian, whatever the pcap file is.
+#: The output is little-endian, independent of the pcap file.
 ORDER: Final = "<"
 #: Bytes of an enhanced packet block without options, besides the frame.
-_AROUND: Final = 32
+_BLOCK_OVERHEAD: Final = 32
 _FRAME_AT: Final = 28
 _MICROSECONDS: Final = 6
 
@@ -20,14 +20,13 @@ _MICROSECONDS: Final = 6
 def encode_file_header(interface: Interface, application: str, comment: str | None, longest: int) -> bytes:
     """The section header and the interface description.
 
-    `longest`: bytes of the longest frame that will be written besides those of the file.
+    `longest` is the size in bytes of the longest frame to be added.
 
     Raises:
-        ValueError: pcapng has no room for the link type.
-
+        ValueError: the link type does not fit into pcapng.
     """
     if interface.link_type > 0xFFFF:
-        raise ValueError(f"link type {interface.link_type} has no room in pcapng")
+        raise ValueError(f"link type {interface.link_type} does not fit into pcapng")
     about = [(pcapng_blocks.SHB_USERAPPL, application.encode())]
     if comment is not None:
         about.append(pcapng_blocks.make_comment_option(comment))
@@ -50,12 +49,12 @@ def encode_timestamps(batch: RecordBatch, resolution: int) -> tuple[UInt32Array,
 def encode_packet_blocks(
     batch: RecordBatch, resolution: int, left_out: BoolArray, behind: Mapping[int, bytes]
 ) -> memoryview:
-    """The blocks of a batch, without those of the packets left out, and with blocks given for behind some rows."""
+    """The blocks of a batch without the packets in `left_out`; `behind` has blocks to insert after some rows."""
     high, low = encode_timestamps(batch, resolution)
     extra = np.zeros(len(batch), np.int64)
     for row, data in behind.items():
         extra[row] = len(data)
-    size = np.where(left_out, 0, _AROUND + (batch.captured + 3 & ~np.int64(3)))
+    size = np.where(left_out, 0, _BLOCK_OVERHEAD + (batch.captured + 3 & ~np.int64(3)))
     ends = np.cumsum(size + extra)
     out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     stays = ~left_out

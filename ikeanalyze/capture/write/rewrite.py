@@ -1,13 +1,12 @@
-"""A capture written again with some of its packets replaced by messages in clear; all else stays as it is.
+"""Copies a capture, and replaces some of its packets by messages in clear.
 
-The file goes through in the pieces that it is read in. What is copied of a pcapng file is copied byte for byte, with two
-exceptions: a section header that tells its section's length (which may change) leaves it open, and the first one gets a
-comment if there is one to add. A pcap file becomes a pcapng file of one section and one interface, since a comment has no
-place in pcap.
+A pcapng file is copied byte for byte, with two exceptions: section lengths in section headers, which may change, become
+unknown, and a comment can be added to the first section header. A pcap file is converted to a pcapng file of one section and
+one interface, because pcap has no comments.
 
-A frame in clear may be longer than the snapshot length of its interface: it was never captured as one. Readers go by the
-length in an enhanced packet block, so it stands there whole. In a simple packet block the captured length is worked out
-from the snapshot length; a frame that is longer is not written there.
+A frame in clear may be longer than the snapshot length of its interface. An enhanced packet block has a length field, so the
+frame is written completely. The captured length of a simple packet block follows from the snapshot length, so a longer frame
+is not written.
 """
 
 import struct
@@ -25,7 +24,7 @@ from ikeanalyze.capture.formats.pcapng_blocks import PacketBlockHeader
 from ikeanalyze.capture.formats.records import CaptureError, Interface, RecordBatch
 from ikeanalyze.capture.reader import CaptureReader, FileSegment, open_capture
 from ikeanalyze.capture.write.frames import (
-    LONGEST_MESSAGE,
+    MAX_MESSAGE_BYTES,
     CleartextFrame,
     CleartextMessage,
     FrameRewriteError,
@@ -36,17 +35,17 @@ from ikeanalyze.capture.write.pcap_as_pcapng import ORDER, encode_file_header, e
 from ikeanalyze.io.atomic_write import open_output
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes of the file that were read, and its size where that is known."""
+"""Called with the number of bytes read from the file, and the size of the file (None if unknown)."""
 
-#: More warnings about single packets than this are only counted.
-_MOST_WARNINGS: Final = 1000
-#: More bytes than there are headers before any message.
-_MOST_HEADERS: Final = 256
+#: Further warnings about single packets are only counted.
+_MAX_WARNINGS: Final = 1000
+#: Upper limit of the bytes of all headers before a message.
+_MAX_HEADER_BYTES: Final = 256
 _SECTION_TYPE: Final = pcapng_blocks.SECTION.to_bytes(4, "little")
 _PACKET_KINDS: Final = (pcapng_blocks.ENHANCED_PACKET, pcapng_blocks.OBSOLETE_PACKET, pcapng_blocks.SIMPLE_PACKET)
 _ETHERNET_FCS: Final = 4
-#: Bits of epb_flags: direction and reception type; bytes of the frame check sequence. Above stand errors of the link layer.
-_FLAGS_OF_WAY: Final = 0x1F
+#: Bits of epb_flags: direction and reception type, and bytes of the frame check sequence. Higher bits are link-layer errors.
+_FLAGS_DIRECTION: Final = 0x1F
 _FLAGS_FCS: Final = 0x1E0
 _FCS_SHIFT: Final = 5
 
@@ -55,27 +54,27 @@ _IN_TCP: Final = "in the capture this message is in a TCP stream (RFC 9329); her
 
 @dataclass(frozen=True, slots=True)
 class PacketEdit:
-    """What is done with one packet. Without anything in `clear` and with `keep` unset it is left out."""
+    """The change to one packet. The packet is removed if `clear` is empty and `keep` is false."""
 
-    clear: tuple[CleartextMessage, ...] = ()  # what stands in its place, a packet each, in this order, with its time
-    keep: bool = False  # the packet itself stays, in front of these
-    #: for a packet that is left out: the number of the one in whose place its message stands. It is left out only if that
-    #: message is short enough for a packet
+    clear: tuple[CleartextMessage, ...] = ()  # messages that replace the packet, each as a packet with its time
+    keep: bool = False  # keep the packet, before these
+    #: for a removed packet: the number of the packet that is replaced by its message. The packet is removed only if that
+    #: message fits into a packet
     into: int | None = None
 
 
 @dataclass(slots=True)
 class RewriteResult:
-    """What was done, and what could not be done; `written == packets - removed + inserted`."""
+    """Counts and warnings; `written == packets - removed + inserted`."""
 
     packets: int = 0  # of the source
     written: int = 0  # packets in the output
-    replaced: int = 0  # packets in whose place others stand
-    removed: int = 0  # packets left out without any in their place
-    inserted: int = 0  # packets in clear that follow another one of the same packet of the source
-    unchanged: int = 0  # packets of which `edits` wanted something, and which are as they were
-    damage: str | None = None  # where and why the source could not be read to its end; all before is written
-    warnings: list[tuple[int | None, str]] = field(default_factory=list)  # packet numbers and what is to be said
+    replaced: int = 0  # packets that were replaced
+    removed: int = 0  # packets that were removed without replacement
+    inserted: int = 0  # additional packets in clear: after a kept packet, or after the first replacement
+    unchanged: int = 0  # packets whose edit could not be applied
+    damage: str | None = None  # where and why reading the source stopped early; the packets before are written
+    warnings: list[tuple[int | None, str]] = field(default_factory=list)  # by packet number; None: whole capture
 
 
 def rewrite_capture(
@@ -86,31 +85,30 @@ def rewrite_capture(
     comment: str | None = None,
     progress: Progress | None = None,
 ) -> RewriteResult:
-    """Write a capture (pcap or pcapng, plain or compressed; "-": standard input) again, as pcapng.
+    """Copy a capture (pcap or pcapng, plain or compressed; "-": standard input) to pcapng, with changes.
 
-    `out` is a path, whose file appears when it is complete, "-" for standard output, or a stream. `edits` is by packet
-    number, from 1. `comment` is for the whole file.
+    `out` is a path, whose file is created when it is complete, "-" for standard output, or a stream. `edits` are by packet
+    number, from 1. `comment` is a comment on the whole file.
 
     Raises:
-        CaptureError: nothing of the source can be read, it is the output as well, or pcapng has no room for its link type.
+        CaptureError: the source cannot be read, is also the output, or has a link type that pcapng does not support.
         OSError: the output cannot be written.
-
     """
     with open_capture(path) as reader:
         if _is_same(reader, out):
-            raise CaptureError(f"{reader.source.name}: is the output as well. Name another output with -o")
+            raise CaptureError(f"{reader.source.name}: is also the output. Name another output with -o")
         head = b""
         if reader.format == "pcap":
             head = _file_head(reader, edits, comment)
-        job = _Rewriter(reader, edits, comment)
+        rewriter = _CaptureRewriter(reader, edits, comment)
         with open_output(out) as stream:
             stream.write(head)
-            for stretch in reader.iterate_segments():
-                for piece in job.pieces(stretch):
-                    stream.write(piece)
+            for segment in reader.iterate_segments():
+                for chunk in rewriter.rewrite_segment(segment):
+                    stream.write(chunk)
                 if progress is not None:
                     progress(reader.source.consumed, reader.source.size)
-        return job.finish()
+        return rewriter.finish()
 
 
 def _is_same(reader: CaptureReader, out: str | BinaryIO) -> bool:
@@ -127,64 +125,65 @@ def _file_head(reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: 
     longest = max((len(clear.message) for edit in edits.values() for clear in edit.clear), default=0)
     application = f"ikeanalyze {installed_version()}"
     try:
-        return encode_file_header(reader.interfaces[0], application, comment, longest + _MOST_HEADERS)
+        return encode_file_header(reader.interfaces[0], application, comment, longest + _MAX_HEADER_BYTES)
     except ValueError as error:
         raise CaptureError(f"{reader.source.name}: {error}") from None
 
 
-class _Rewriter:
+class _CaptureRewriter:
     def __init__(self, reader: CaptureReader, edits: Mapping[int, PacketEdit], comment: str | None) -> None:
         self._interfaces = reader.interfaces
         self._reader = reader
         self._edits = edits
         self._numbers = np.sort(np.fromiter(edits, np.int64, len(edits)))
         self._comment = comment
-        self._order = ORDER  # of the section that a stretch begins in
+        self._order = ORDER  # of the section at the start of the next segment
         self._result = RewriteResult()
         self._unlisted = 0
         self._uncommented = 0
         self._first_uncommented = 0
-        self._give_up()
+        self._too_long = self._find_long_messages()
 
-    def pieces(self, stretch: FileSegment) -> Iterator[bytes | memoryview]:
-        """What is written for a piece of the source."""
-        batch = stretch.batch
+    def rewrite_segment(self, segment: FileSegment) -> Iterator[bytes | memoryview]:
+        """The output for a segment of the source."""
+        batch = segment.batch
         first = self._result.packets + 1
         wanted = self._numbers[slice(*np.searchsorted(self._numbers, [first, first + len(batch)]))]
         edits = {number - first: edit for number in wanted.tolist() if (edit := self._edit(number))}
         frames = self._frames(batch, edits)
         if self._reader.format == "pcap":
-            yield self._of_records(batch, edits, frames)
+            yield self._rewrite_records(batch, edits, frames)
         else:
-            yield from self._of_blocks(stretch, edits, frames)
+            yield from self._rewrite_blocks(segment, edits, frames)
         self._result.packets += len(batch)
 
     def finish(self) -> RewriteResult:
-        """What was done."""
+        """The result at the end of the source."""
         result, damage = self._result, self._reader.damage
         result.written = result.packets - result.removed + result.inserted
         if damage is not None:
             result.damage = f"damaged at byte {damage.offset}: {damage.what}"
             result.warnings.append((None, f"{result.damage}; written up to there"))
-        behind = len(self._numbers) - int(np.searchsorted(self._numbers, result.packets, "right"))
-        if behind:
-            what = f"{behind} packets to be written in clear are not there: the capture has {result.packets}"
-            result.warnings.append((None, what))
+        missing = len(self._numbers) - int(np.searchsorted(self._numbers, result.packets, "right"))
+        if missing:
+            text = f"{missing} packets to be written in clear do not exist: the capture has {result.packets}"
+            result.warnings.append((None, text))
         if self._uncommented:
-            what = f"{self._uncommented} packets in clear have no comment: simple packet blocks have no room for it"
-            result.warnings.append((self._first_uncommented, what))
+            text = f"{self._uncommented} packets in clear have no comment: simple packet blocks have no options"
+            result.warnings.append((self._first_uncommented, text))
         if self._unlisted:
             result.warnings.append((None, f"{self._unlisted} more such packets, counted but not listed"))
         return result
 
-    def _give_up(self) -> None:
-        """Drop what cannot be done before anything is left out for its sake."""
-        self._too_long: set[int] = set()
+    def _find_long_messages(self) -> set[int]:
+        """The packets whose edit cannot be applied because a message is too long."""
+        too_long: set[int] = set()
         for number in self._numbers.tolist():
             size = max((len(clear.message) for clear in self._edits[number].clear), default=0)
-            if size > LONGEST_MESSAGE:
-                self._too_long.add(number)
+            if size > MAX_MESSAGE_BYTES:
+                too_long.add(number)
                 self._warn(number, f"a message of {size} bytes does not fit into an IP packet")
+        return too_long
 
     def _edit(self, number: int) -> PacketEdit | None:
         edit = self._edits[number]
@@ -193,18 +192,18 @@ class _Rewriter:
             return None
         return edit if edit.clear or not edit.keep else None
 
-    def _warn(self, number: int, what: str) -> None:
-        if len(self._result.warnings) < _MOST_WARNINGS:
-            self._result.warnings.append((number, f"{what}: left as it is"))
+    def _warn(self, number: int, text: str) -> None:
+        if len(self._result.warnings) < _MAX_WARNINGS:
+            self._result.warnings.append((number, f"{text}: left unchanged"))
         else:
             self._unlisted += 1
 
     def _frames(self, batch: RecordBatch, edits: dict[int, PacketEdit]) -> dict[int, list[CleartextFrame]]:
-        """The frames in clear by row of the batch; an edit that cannot be carried out is taken out of `edits`."""
+        """The frames in clear by row of the batch; edits that cannot be applied are removed from `edits`."""
         rows = np.array([row for row, edit in edits.items() if edit.clear], np.int64)
-        made: dict[int, list[CleartextFrame]] = {}
+        clear_frames: dict[int, list[CleartextFrame]] = {}
         if not len(rows):
-            return made
+            return clear_frames
         at = batch.offset[rows]
         end = at + batch.captured[rows]
         kinds = np.array([interface.link_type for interface in self._interfaces])[batch.interface[rows]]
@@ -218,20 +217,20 @@ class _Rewriter:
             columns = (rows[its], at[its], end[its], located[0] - at[its], located[1])
             for row, low, high, ip_at, family in zip(*(column.tolist() for column in columns), strict=True):
                 if not family:
-                    self._refuse(edits, [row], "there is no IP packet in it")
+                    self._refuse(edits, [row], "it has no IP packet")
                     continue
                 frame = bytes(source[low:high])
                 try:
-                    made[row] = [build_cleartext_frame(frame, kind, ip_at, clear) for clear in edits[row].clear]
+                    clear_frames[row] = [build_cleartext_frame(frame, kind, ip_at, clear) for clear in edits[row].clear]
                 except FrameRewriteError as error:
                     self._refuse(edits, [row], str(error))
-        return made
+        return clear_frames
 
-    def _refuse(self, edits: dict[int, PacketEdit], rows: Sequence[int], what: str) -> None:
+    def _refuse(self, edits: dict[int, PacketEdit], rows: Sequence[int], text: str) -> None:
         for row in rows:
             del edits[row]
             self._result.unchanged += 1
-            self._warn(self._result.packets + 1 + row, what)
+            self._warn(self._result.packets + 1 + row, text)
 
     def _count(self, edit: PacketEdit) -> None:
         if edit.keep:
@@ -242,17 +241,15 @@ class _Rewriter:
         else:
             self._result.removed += 1
 
-    # ---- pcapng
-
-    def _of_blocks(
-        self, stretch: FileSegment, edits: dict[int, PacketEdit], frames: dict[int, list[CleartextFrame]]
+    def _rewrite_blocks(
+        self, segment: FileSegment, edits: dict[int, PacketEdit], frames: dict[int, list[CleartextFrame]]
     ) -> Iterator[bytes | memoryview]:
-        whole = memoryview(stretch.buffer)[: stretch.stop]
-        if not edits and stretch.buffer.find(_SECTION_TYPE, 0, stretch.stop) < 0:
+        whole = memoryview(segment.buffer)[: segment.stop]
+        if not edits and segment.buffer.find(_SECTION_TYPE, 0, segment.stop) < 0:
             yield whole
             return
         done, row = 0, -1
-        for kind, at, size, order in pcapng_blocks.iterate_blocks(stretch.buffer, stretch.stop, self._order):
+        for kind, at, size, order in pcapng_blocks.iterate_blocks(segment.buffer, segment.stop, self._order):
             if kind == pcapng_blocks.SECTION:
                 self._order = order
                 yield whole[done:at]
@@ -263,7 +260,7 @@ class _Rewriter:
                 row += 1
                 if (edit := edits.get(row)) is None:
                     continue
-                interface = self._interfaces[int(stretch.batch.interface[row])]
+                interface = self._interfaces[int(segment.batch.interface[row])]
                 new = self._blocks_for(row, edit, frames.get(row, []), bytes(whole[at : at + size]), kind, interface)
                 if new is None:
                     continue
@@ -276,7 +273,7 @@ class _Rewriter:
     def _blocks_for(
         self, row: int, edit: PacketEdit, frames: list[CleartextFrame], block: bytes, kind: int, interface: Interface
     ) -> bytes | None:
-        """The blocks of the frames in clear; None: they cannot be written."""
+        """The blocks of the frames in clear; None if they cannot be written."""
         order = self._order
         if kind != pcapng_blocks.SIMPLE_PACKET:
             head = pcapng_blocks.parse_packet_block_header(block, order)
@@ -287,8 +284,8 @@ class _Rewriter:
         whole = [_with_fcs(frame.frame, interface, interface.fcs_bytes) for frame in frames]
         if interface.snaplen and any(len(frame) > interface.snaplen for frame in whole):
             self._result.unchanged += 1
-            what = f"in clear it is longer than the snapshot length of {interface.snaplen} bytes"
-            self._warn(self._result.packets + 1 + row, what)
+            text = f"in clear it is longer than the snapshot length of {interface.snaplen} bytes"
+            self._warn(self._result.packets + 1 + row, text)
             return None
         if any(clear.comment for clear in edit.clear) or any(frame.tcp for frame in frames):
             self._first_uncommented = self._first_uncommented or self._result.packets + 1 + row
@@ -299,33 +296,31 @@ class _Rewriter:
         self,
         head: PacketBlockHeader,
         clear: CleartextMessage,
-        made: CleartextFrame,
+        clear_frame: CleartextFrame,
         interface: Interface,
         *,
         again: bool,
     ) -> bytes:
-        """One enhanced packet block; `again`: what `head` tells of its packet itself has been told."""
+        """An enhanced packet block; `again`: an earlier block has the options of the packet."""
         order, fcs, options = self._order, interface.fcs_bytes, []
         for code, value in head.options:
             if code == pcapng_blocks.EPB_FLAGS and len(value) == 4:
                 flags = struct.unpack(order + "I", value)[0]
                 fcs = (flags & _FLAGS_FCS) >> _FCS_SHIFT or fcs
-                kept = flags & _FLAGS_OF_WAY
+                kept = flags & _FLAGS_DIRECTION
                 if fcs == _ETHERNET_FCS and interface.link_type == LinkType.ETHERNET:
                     kept |= flags & _FLAGS_FCS
                 options.append((code, struct.pack(order + "I", kept)))
             elif code != pcapng_blocks.EPB_HASH and code not in pcapng_blocks.UNCOPIED_OPTIONS and not again:
                 options.append((code, value))
-        options += _comments(clear, made)
-        frame = _with_fcs(made.frame, interface, fcs)
+        options += _comments(clear, clear_frame)
+        frame = _with_fcs(clear_frame.frame, interface, fcs)
         return pcapng_blocks.encode_enhanced_packet(replace(head, options=tuple(options)), frame, order)
 
-    # ---- pcap
-
-    def _of_records(
+    def _rewrite_records(
         self, batch: RecordBatch, edits: dict[int, PacketEdit], frames: dict[int, list[CleartextFrame]]
     ) -> bytes | memoryview:
-        """All packets of a batch as enhanced packet blocks."""
+        """The packets of a batch as enhanced packet blocks."""
         interface = self._interfaces[0]
         left_out = np.zeros(len(batch), np.bool_)
         new: dict[int, bytes] = {}
@@ -342,16 +337,16 @@ class _Rewriter:
         return encode_packet_blocks(batch, interface.resolution, left_out, new)
 
 
-def _comments(clear: CleartextMessage, made: CleartextFrame) -> list[pcapng_blocks.Option]:
+def _comments(clear: CleartextMessage, clear_frame: CleartextFrame) -> list[pcapng_blocks.Option]:
     texts = [clear.comment] if clear.comment else []
-    if made.tcp:
+    if clear_frame.tcp:
         texts.append(_IN_TCP)
-    # in one line: tshark 4.6 gives each line of a comment as one more value of the field
+    # one line: tshark 4.6 prints each line of a comment as a separate value
     return [pcapng_blocks.make_comment_option("; ".join(texts))] if texts else []
 
 
 def _with_fcs(frame: bytes, interface: Interface, fcs_bytes: int | None) -> bytes:
-    """The frame with its check sequence, where readers are told that frames have one: they would take other bytes for it."""
+    """Append the frame check sequence if frames of the interface have one."""
     if fcs_bytes == _ETHERNET_FCS and interface.link_type == LinkType.ETHERNET:
         return frame + frame_check_sequence(frame)
     return frame

@@ -145,7 +145,7 @@ def test_reading_fails(tmp_path: Path) -> None:
 
     source = CaptureSource("disk", Failing(), None, b"head")
     assert drain(source) == b"head"
-    assert source.damage == "reading fails (Input/output error)"
+    assert source.damage == "reading failed (Input/output error)"
 
 
 @pytest.mark.parametrize("way", ["gzip", "gzip members"])

@@ -7,7 +7,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ikeanalyze.capture.decode.link import LinkType
-from ikeanalyze.capture.write.frames import LONGEST_MESSAGE, CleartextMessage, FrameRewriteError, build_cleartext_frame
+from ikeanalyze.capture.write.frames import (
+    MAX_MESSAGE_BYTES,
+    CleartextMessage,
+    FrameRewriteError,
+    build_cleartext_frame,
+)
 from tests.craft import ike, ip, ip_fragments, ipv4, ipv6, link, tcp, udp, udp_packet
 from tests.craft.ip import destination_options, hop_by_hop, routing
 from tests.craft.transport import tcp_framed
@@ -248,7 +253,7 @@ def test_what_is_too_long_for_a_length_gets_an_ethernet_type() -> None:
 
 
 def test_the_longest_message() -> None:
-    message = SPI_I + bytes(LONGEST_MESSAGE - 8)
+    message = SPI_I + bytes(MAX_MESSAGE_BYTES - 8)
     marked = {"sport": 4500, "dport": 4500}
     for ends in (V4, V6):
         old = udp_packet(MARKER + sealed(), **marked, source=ends[0], destination=ends[1])
@@ -280,9 +285,9 @@ def test_too_long_for_pppoe() -> None:
         (ipv6(b"", *V6)[:39], "IPv6 headers"),
         (ipv6(b"", *V6, extensions=[hop_by_hop(bytes(20))])[:50], "IPv6 headers"),
         (ipv6(b"", *V6, extensions=[hop_by_hop(bytes(20))])[:44], "IPv6 headers"),
-        (ipv4(udp(sealed(), 500, 500), *V4)[:27], "UDP or TCP header is cut"),
-        (ipv4(udp(sealed(), 500, 500), *V4, total_length=20), "UDP or TCP header is cut"),
-        (ipv6(udp(sealed(), 500, 500), *V6, payload_length=4), "UDP or TCP header is cut"),
+        (ipv4(udp(sealed(), 500, 500), *V4)[:27], "UDP or TCP header is truncated"),
+        (ipv4(udp(sealed(), 500, 500), *V4, total_length=20), "UDP or TCP header is truncated"),
+        (ipv6(udp(sealed(), 500, 500), *V6, payload_length=4), "UDP or TCP header is truncated"),
         (ipv4(b"esp-esp-esp", *V4, ip.ESP), "protocol 50"),
         (ipv4(b"esp-esp-esp", *V4, ip.ESP, offset=80), "protocol 50"),
         (ipv6(b"esp-esp-esp", *V6, ip.ESP), "protocol 50"),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import read_frames
-from ikeanalyze.capture.write.frames import LONGEST_MESSAGE, CleartextMessage
+from ikeanalyze.capture.write.frames import MAX_MESSAGE_BYTES, CleartextMessage
 from ikeanalyze.capture.write.rewrite import PacketEdit, RewriteResult, rewrite_capture
 from tests.capture.savefiles import block, enhanced, obsolete, option, section, simple
 from tests.capture.savefiles import interface as interface_block
@@ -244,7 +244,7 @@ def test_a_simple_packet_longer_than_the_snapshot_length_is_not_written() -> Non
     assert (result.replaced, result.unchanged) == (0, 1)
     ((number, what),) = result.warnings
     assert number == 2
-    assert what == f"in clear it is longer than the snapshot length of {len(CLEAR) - 1} bytes: left as it is"
+    assert what == f"in clear it is longer than the snapshot length of {len(CLEAR) - 1} bytes: left unchanged"
 
 
 def test_a_block_that_counts_its_packet_without_padding() -> None:
@@ -342,14 +342,14 @@ def test_a_message_that_is_too_long_stays_with_all_its_fragments() -> None:
     edits = {
         1: PacketEdit(into=3),
         2: PacketEdit(into=4),
-        3: PacketEdit((CleartextMessage(bytes(LONGEST_MESSAGE + 1)),)),
+        3: PacketEdit((CleartextMessage(bytes(MAX_MESSAGE_BYTES + 1)),)),
         4: EDIT,
         5: PacketEdit(into=77),
     }
     out, result = run(source, edits)
     assert out == pcapng([Packet(TIME, FRAME), Packet(TIME, FRAME), Packet(TIME, CLEAR, comment="why")])
     assert (result.replaced, result.removed, result.unchanged) == (1, 2, 2)
-    what = "a message of 65462 bytes does not fit into an IP packet: left as it is"
+    what = "a message of 65462 bytes does not fit into an IP packet: left unchanged"
     assert result.warnings == [(3, what)]
 
 
@@ -366,11 +366,11 @@ def test_frames_that_cannot_take_a_message() -> None:
     out, result = run(pcapng(packets, **form), dict.fromkeys(range(1, 7), EDIT))
     assert out == pcapng([Packet(TIME, CLEAR, comment="why"), *packets[1:]], **form)
     assert sorted(result.warnings) == [
-        (2, "there is no IP packet in it: left as it is"),
-        (3, "its IPv4 header is cut or impossible: left as it is"),
-        (4, "link type LINKTYPE_USER0 is not decoded: left as it is"),
-        (5, "there is no IP packet in it: left as it is"),
-        (6, "the packet has IP protocol 50, which is neither UDP nor TCP: left as it is"),
+        (2, "it has no IP packet: left unchanged"),
+        (3, "its IPv4 header is truncated or invalid: left unchanged"),
+        (4, "link type LINKTYPE_USER0 is not decoded: left unchanged"),
+        (5, "it has no IP packet: left unchanged"),
+        (6, "the packet has IP protocol 50, which is neither UDP nor TCP: left unchanged"),
     ]
     assert (result.replaced, result.unchanged) == (1, 5)
 
@@ -385,7 +385,7 @@ def test_warnings_are_counted_when_there_are_too_many() -> None:
 
 def test_edits_behind_the_end() -> None:
     _, result = run(pcap([Packet(TIME, FRAME)] * 2), {2: EDIT, 3: EDIT, 99: PacketEdit()})
-    assert result.warnings == [(None, "2 packets to be written in clear are not there: the capture has 2")]
+    assert result.warnings == [(None, "2 packets to be written in clear do not exist: the capture has 2")]
 
 
 @pytest.mark.parametrize("form", [pcap, pcapng])
@@ -419,7 +419,7 @@ def test_what_is_no_capture_leaves_no_file(tmp_path: Path, data: bytes) -> None:
 
 
 def test_a_link_type_without_room() -> None:
-    with pytest.raises(CaptureError, match="link type 65536 has no room in pcapng"):
+    with pytest.raises(CaptureError, match="link type 65536 does not fit into pcapng"):
         run(pcap([], linktype=65536), {})
 
 
@@ -435,9 +435,9 @@ def test_the_source_is_not_written_over(tmp_path: Path, through: str) -> None:
     path = tmp_path / "in"
     path.write_bytes(pcap([]))
     (tmp_path / "link").symlink_to(path)
-    with pytest.raises(CaptureError, match="is the output as well"):
+    with pytest.raises(CaptureError, match="is also the output"):
         rewrite_capture(str(path), f"{tmp_path}/{through}{'' if through == 'link' else 'in'}", {})
-    with path.open("ab") as out, pytest.raises(CaptureError, match="is the output as well"):
+    with path.open("ab") as out, pytest.raises(CaptureError, match="is also the output"):
         rewrite_capture(str(path), out, {})
     assert path.read_bytes() == pcap([])
 

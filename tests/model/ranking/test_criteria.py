@@ -172,7 +172,7 @@ def test_no_file(tmp_path):
     with pytest.raises(CriteriaError, match="cannot be read: Is a directory"):
         load_criteria(str(tmp_path))
     (tmp_path / "x").write_bytes(b"\xff")
-    with pytest.raises(CriteriaError, match="it is no text in UTF-8"):
+    with pytest.raises(CriteriaError, match="it is not UTF-8 text"):
         load_criteria_text(str(tmp_path / "x"))
 
 
