@@ -20,24 +20,24 @@ def test_no_directory(run, reader, tmp_path, monkeypatch, command, directory):
     assert reader.asked == {}  # nobody waited for it
 
 
-#: The module of `render` for the result of each command that has an option --format.
+#: The package in `render` for the result of each command that has an option --format.
 FORMATS = {
     "report": "report",
-    "keys": "keys_formats",
-    "verify": "verification_formats",
-    "compare": "comparison_formats",
-    "replay": "replay_formats",
-    "predict": "prediction_formats",
-    "rank": "ranking_formats",
-    "overhead compute": "overhead_formats",
-    "overhead measure": "overhead_formats",
-    "overhead paper": "overhead_formats",
+    "keys": "keys",
+    "verify": "verification",
+    "compare": "comparison",
+    "replay": "replay",
+    "predict": "prediction",
+    "rank": "ranking",
+    "overhead compute": "overhead",
+    "overhead measure": "overhead",
+    "overhead paper": "overhead",
 }
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_command_takes_the_formats_that_its_result_has(run, name):
-    formats = [str(form) for form in import_module(f"ikeanalyze.render.{FORMATS[name]}").FORMATS]
+    formats = [str(form) for form in import_module(f"ikeanalyze.render.{FORMATS[name]}.formats").FORMATS]
     done = run(*name.split(), "x", "--format", "pdf")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "Invalid value for '--format': 'pdf' is not one of" in done.stderr

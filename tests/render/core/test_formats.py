@@ -92,8 +92,8 @@ def test_what_cannot_be_written(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.parametrize("result", ["prediction_formats", "verification_formats", "replay_formats"])
+@pytest.mark.parametrize("result", ["prediction", "verification", "replay"])
 def test_formats_are_known_without_polars(result):
     """Else a large capture would be read by one process, see `capture.forked`."""
-    code = f"import sys, ikeanalyze.render.{result}; print('polars' in sys.modules)"
+    code = f"import sys, ikeanalyze.render.{result}.formats; print('polars' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
