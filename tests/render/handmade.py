@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, CaptureSummary, SkippedFile  # noqa: A004
+from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, CaptureSummary, SkippedFile
 from tests.render.handshakes import HANDSHAKES, Sent
 
 START = 1_764_000_000_123_456_789

@@ -1,4 +1,4 @@
-"""What people see, to the letter, at 80 columns. UPDATE_GOLDEN=1 writes the files anew."""
+"""The text formats of a report and the ladder, compared with files, at 80 columns. UPDATE_GOLDEN=1 rewrites the files."""
 
 import io
 import os
@@ -6,40 +6,42 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.analysis.result import AnalysisWarning  # noqa: A004
-from ikeanalyze.render import RenderOptions
-from ikeanalyze.render.core import markdown, terminal
+from ikeanalyze.analysis.result import AnalysisWarning
+from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.ladder import text as ladder_text
 from ikeanalyze.render.report import selection
+from ikeanalyze.render.report.formats import FORMATS
 from tests.render.handmade import analysis
 
 GOLDEN = Path(__file__).parent / "golden"
 
+write_terminal, write_markdown = FORMATS.texts[Format.TERMINAL], FORMATS.texts[Format.MARKDOWN]
+
 CASES = {
-    "terminal-pq": (terminal.write_terminal, lambda: analysis([1])),
-    "terminal-radius": (terminal.write_terminal, lambda: analysis([2])),
-    "terminal-loss": (terminal.write_terminal, lambda: analysis([3])),
-    "terminal-unanswered": (terminal.write_terminal, lambda: analysis([4])),
-    "terminal-ikev1": (terminal.write_terminal, lambda: analysis([5])),
+    "terminal-pq": (write_terminal, lambda: analysis([1])),
+    "terminal-radius": (write_terminal, lambda: analysis([2])),
+    "terminal-loss": (write_terminal, lambda: analysis([3])),
+    "terminal-unanswered": (write_terminal, lambda: analysis([4])),
+    "terminal-ikev1": (write_terminal, lambda: analysis([5])),
     "terminal-five": (
-        terminal.write_terminal,
+        write_terminal,
         lambda: analysis(warnings=[AnalysisWarning("lab/testbed.pcapng", 3, "odd")]),
     ),
-    "terminal-many": (terminal.write_terminal, lambda: analysis([1, 3] * 20)),
-    "terminal-none": (terminal.write_terminal, lambda: analysis([])),
-    "terminal-read": (terminal.write_terminal, lambda: analysis([6])),
-    "terminal-read-eap": (terminal.write_terminal, lambda: analysis([7])),
-    "terminal-read-three": (terminal.write_terminal, lambda: analysis([6, 8, 7])),
+    "terminal-many": (write_terminal, lambda: analysis([1, 3] * 20)),
+    "terminal-none": (write_terminal, lambda: analysis([])),
+    "terminal-read": (write_terminal, lambda: analysis([6])),
+    "terminal-read-eap": (write_terminal, lambda: analysis([7])),
+    "terminal-read-three": (write_terminal, lambda: analysis([6, 8, 7])),
     "ladder-pq": (ladder_text.write_ladder, lambda: selection.select_handshake(analysis(), 1)),
     "ladder-radius": (ladder_text.write_ladder, lambda: selection.select_handshake(analysis(), 2)),
     "ladder-loss": (ladder_text.write_ladder, lambda: selection.select_handshake(analysis(), 3)),
     "ladder-ikev1": (ladder_text.write_ladder, lambda: selection.select_handshake(analysis(), 5)),
     "ladder-read": (ladder_text.write_ladder, lambda: analysis([6])),
     "ladder-read-eap": (ladder_text.write_ladder, lambda: analysis([7])),
-    "markdown-read": (markdown.write_markdown, lambda: analysis([6])),
-    "markdown-pq": (markdown.write_markdown, lambda: analysis([1])),
+    "markdown-read": (write_markdown, lambda: analysis([6])),
+    "markdown-pq": (write_markdown, lambda: analysis([1])),
     "markdown-five": (
-        markdown.write_markdown,
+        write_markdown,
         lambda: analysis(warnings=[AnalysisWarning("lab/testbed.pcapng", 3, "odd | <b>")]),
     ),
 }

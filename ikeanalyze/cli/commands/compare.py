@@ -13,9 +13,8 @@ from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, compare
 from ikeanalyze.dataset.compare.errors import CompareError
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.dataset.compare.source import open_tables
-from ikeanalyze.render.comparison.formats import FORMATS
+from ikeanalyze.render.comparison.formats import FORMATS, write_comparison_figures
 from ikeanalyze.render.core.values import format_count
-from ikeanalyze.render.report.figures import write_comparison
 
 app = make_app()
 
@@ -115,7 +114,7 @@ def compare(
         raise typer.BadParameter(str(error), param_hint=f"--{error.argument}") from None
     _warn(comparison, messages)
     output.write(FORMATS, comparison)
-    output.write_figures(write_comparison, comparison, messages)
+    output.write_figures(write_comparison_figures, comparison, messages)
 
 
 def _warn(comparison: Comparison, messages: MessageOptions) -> None:

@@ -19,7 +19,7 @@ from ikeanalyze.cli.capture_options import CaptureOptions, HandshakeOption, Vant
 from ikeanalyze.cli.exit_status import SOME_SKIPPED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
-from ikeanalyze.render.report.figures import write_report
+from ikeanalyze.render.report.figures import write_report_figures
 from ikeanalyze.render.report.parquet import ParquetWriter
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def report(
         from ikeanalyze.render.report.formats import FORMATS
 
         output.write(FORMATS, analysis)
-    output.write_figures(write_report, analysis, messages)
+    output.write_figures(write_report_figures, analysis, messages)
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
 

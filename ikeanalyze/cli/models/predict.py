@@ -32,8 +32,7 @@ from ikeanalyze.model.prediction.predict import predict_handshake as predict_flo
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario
 from ikeanalyze.model.prediction.scenarios import parse_rate as read_rate
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
-from ikeanalyze.render.prediction.formats import FORMATS
-from ikeanalyze.render.report.figures import write_predictions
+from ikeanalyze.render.prediction.formats import FORMATS, write_prediction_figures
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
@@ -255,7 +254,7 @@ def predict(
     is_drawn = output.figures is not None or output.output_format == "html"
     predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
     output.write(FORMATS, predictions)
-    output.write_figures(write_predictions, predictions, messages)
+    output.write_figures(write_prediction_figures, predictions, messages)
     if len(flows) < len(analysis.captures) or analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
 

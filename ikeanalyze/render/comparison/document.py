@@ -17,7 +17,7 @@ def build_document(comparison: Comparison) -> dict[str, Any]:
         "source": comparison.source,
         "by": list(comparison.by),
         "baseline": comparison.baseline,
-        "where": [{"column": one.column, "value": one.value} for one in comparison.where],
+        "where": [{"column": summary.column, "value": summary.value} for summary in comparison.where],
         "outcomes": list(comparison.outcomes),
         "confidence": comparison.confidence,
         "resamples": comparison.resamples,
@@ -32,8 +32,8 @@ def build_document(comparison: Comparison) -> dict[str, Any]:
                 "name": metric.name,
                 "unit": metric.unit,
                 "groups": [
-                    {"values": _values(group, comparison.by), **_measured(one)}
-                    for group, one in zip(comparison.groups, metric.groups, strict=True)
+                    {"values": _values(group, comparison.by), **_measured(summary)}
+                    for group, summary in zip(comparison.groups, metric.groups, strict=True)
                 ],
             }
             for metric in comparison.metrics
@@ -56,32 +56,38 @@ def _group(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _measured(one: MetricSummary) -> dict[str, Any]:
+def _measured(summary: MetricSummary) -> dict[str, Any]:
     return {
-        "counted": one.counted,
-        "left_out": dict(one.left_out),
-        **{name: _estimate(getattr(one, name)) for name in _ESTIMATES},
-        "deviation": one.deviation,
-        "least": one.least,
-        "greatest": one.greatest,
-        "against": None if one.against is None else _difference(one.against),
+        "counted": summary.counted,
+        "left_out": dict(summary.left_out),
+        **{name: _estimate(getattr(summary, name)) for name in _ESTIMATES},
+        "deviation": summary.deviation,
+        "least": summary.least,
+        "greatest": summary.greatest,
+        "against": None if summary.against is None else _difference(summary.against),
     }
 
 
-def _estimate(one: Estimate | None) -> dict[str, Any] | None:
-    if one is None:
+def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
         return None
-    return {"value": one.value, "low": one.low, "high": one.high, "method": one.method, "resamples": one.resamples}
-
-
-def _difference(one: GroupDifference) -> dict[str, Any]:
     return {
-        "ratio": _estimate(one.ratio),
-        "u": one.test.u,
-        "p": one.test.p,
-        "p_method": one.test.method,
-        "p_corrected": one.p_corrected,
-        "differs": one.differs,
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "method": estimate.method,
+        "resamples": estimate.resamples,
+    }
+
+
+def _difference(difference: GroupDifference) -> dict[str, Any]:
+    return {
+        "ratio": _estimate(difference.ratio),
+        "u": difference.test.u,
+        "p": difference.test.p,
+        "p_method": difference.test.method,
+        "p_corrected": difference.p_corrected,
+        "differs": difference.differs,
     }
 
 
@@ -96,20 +102,20 @@ def write_csv(comparison: Comparison, out: TextIO) -> None:
         ]
     )
     for metric in comparison.metrics:
-        for group, one in zip(comparison.groups, metric.groups, strict=True):
-            estimates = [cell for name in _ESTIMATES for cell in _bounds(getattr(one, name))]
-            other = one.against
+        for group, summary in zip(comparison.groups, metric.groups, strict=True):
+            estimates = [cell for name in _ESTIMATES for cell in _bounds(getattr(summary, name))]
+            other = summary.against
             compared: list[float | str | None] = [None] * 6
             if other is not None:
                 compared = [*_bounds(other.ratio), other.test.p, other.p_corrected, str(other.differs).lower()]
-            counts = (group.captures, group.handshakes, group.failures, one.counted)
+            counts = (group.captures, group.handshakes, group.failures, summary.counted)
             rows.writerow(
                 [
                     *(metric.name, *group.values, *counts, *estimates),
-                    *(one.deviation, one.least, one.greatest, *compared),
+                    *(summary.deviation, summary.least, summary.greatest, *compared),
                 ]
             )
 
 
-def _bounds(one: Estimate | None) -> tuple[float | None, float | None, float | None]:
-    return (None, None, None) if one is None else (one.value, one.low, one.high)
+def _bounds(estimate: Estimate | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)

@@ -34,13 +34,19 @@ def make_figures(comparison: Comparison) -> Iterator[Figure]:
         if number is not None:
             yield from _against(comparison, metric, name, number)
         samples = {
-            label: one.sample.tolist() for label, one in zip(labels, metric.groups, strict=True) if one.counted > 1
+            label: summary.sample.tolist()
+            for label, summary in zip(labels, metric.groups, strict=True)
+            if summary.counted > 1
         }
         shown = dict(list(samples.items())[:_COLOURED])
         left_out = f" (the first {len(shown)} of {len(samples):,} groups)" if len(shown) < len(samples) else ""
         alone = f" of {next(iter(samples))}" if len(samples) == 1 < len(labels) else ""
         yield from make_distribution_figures(
-            shown, name=name, what=_what(metric), unit=metric.unit or "", of=f"handshakes{by}{alone}{left_out}"
+            shown,
+            name=name,
+            quantity=_what(metric),
+            unit=metric.unit or "",
+            population=f"handshakes{by}{alone}{left_out}",
         )
 
 
@@ -76,8 +82,8 @@ def _what(metric: MetricComparison) -> str:
 
 
 def _title(metric: MetricComparison) -> str:
-    what = _what(metric)
-    return f"{what}, {metric.unit}" if metric.unit and metric.unit != what else what
+    name = _what(metric)
+    return f"{name}, {metric.unit}" if metric.unit and metric.unit != name else name
 
 
 def _numeric(comparison: Comparison) -> int | None:
@@ -108,19 +114,19 @@ def _caption(comparison: Comparison) -> str:
 
 def _means(comparison: Comparison, metric: MetricComparison, name: str, labels: Sequence[str]) -> Iterator[Figure]:
     rows = []
-    for group, label, one in zip(comparison.groups[:_LINES], labels, metric.groups, strict=False):
-        if one.mean is not None:
-            low, high = _bounds(one.mean)
-            said = _said(_whole(comparison, group), one.mean, one.counted)
-            rows.append({"label": label, "value": one.mean.value, "low": low, "high": high, "said": said})
+    for group, label, summary in zip(comparison.groups[:_LINES], labels, metric.groups, strict=False):
+        if summary.mean is not None:
+            low, high = _bounds(summary.mean)
+            text = _said(_whole(comparison, group), summary.mean, summary.counted)
+            rows.append({"label": label, "value": summary.mean.value, "low": low, "high": high, "said": text})
     if len(rows) < 2:
         return
     more = len(comparison.groups) - _LINES
     caption = _caption(comparison) + (f" {more:,} more groups are left out." if more > 0 else "")
-    what = _what(metric)
+    label = _what(metric)
     yield Figure(
         f"{name}-means",
-        f"{what[:1].upper()}{what[1:]}: mean by {escape_text(', '.join(comparison.by))}",
+        f"{label[:1].upper()}{label[1:]}: mean by {escape_text(', '.join(comparison.by))}",
         caption,
         lambda style: charts.draw_intervals(rows, style, x_title=_title(metric)),
     )
@@ -134,20 +140,20 @@ def _against(comparison: Comparison, metric: MetricComparison, name: str, number
     ]
     short = dict(zip(others, _shortened(others), strict=True))
     groups = list(short.values())
-    for group, other, one in zip(comparison.groups, others, metric.groups, strict=True):
+    for group, other, summary in zip(comparison.groups, others, metric.groups, strict=True):
         label = short[other]
-        if one.mean is not None:
-            low, high = _bounds(one.mean)
-            said = _said(_whole(comparison, group), one.mean, one.counted)
+        if summary.mean is not None:
+            low, high = _bounds(summary.mean)
+            text = _said(_whole(comparison, group), summary.mean, summary.counted)
             x = group.values[number]
-            rows.append({"group": label, "x": x, "y": one.mean.value, "low": low, "high": high, "said": said})
+            rows.append({"group": label, "x": x, "y": summary.mean.value, "low": low, "high": high, "said": text})
     if len(groups) > _COLOURED or len({row["x"] for row in rows}) < 2:
         return
     column = escape_text(comparison.by[number])
-    what = _what(metric)
+    label = _what(metric)
     yield Figure(
         f"{name}-against-{re.sub(r'[^A-Za-z0-9_.-]', '_', comparison.by[number])}",
-        f"{what[:1].upper()}{what[1:]} against {column}",
+        f"{label[:1].upper()}{label[1:]} against {column}",
         _caption(comparison),
         lambda style: charts.draw_points(rows, style, groups=groups, x_title=column, y_title=_title(metric)),
     )

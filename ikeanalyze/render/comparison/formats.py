@@ -1,5 +1,6 @@
-"""The formats of a comparison."""
+"""The formats and the figures of a comparison."""
 
+from pathlib import Path
 from typing import Final, TextIO
 
 from ikeanalyze.dataset.compare.result import Comparison
@@ -16,9 +17,17 @@ from ikeanalyze.render.core.formats import (
 
 
 def _page(comparison: Comparison, out: TextIO, view: RenderOptions) -> None:
-    from ikeanalyze.render.comparison.page import render_page  # what draws takes long to load
+    from ikeanalyze.render.comparison.page import render_page  # loads Altair
 
     out.write(render_page(comparison, every=view.every))
+
+
+def write_comparison_figures(comparison: Comparison, directory: str) -> list[Path]:
+    """Write the figures; return the paths. Creates the directory; raises `OutputError` if it cannot be written."""
+    from ikeanalyze.render.comparison.figures import make_figures  # loads Altair
+    from ikeanalyze.render.core.figures.files import write_figures
+
+    return write_figures(directory, make_figures(comparison))
 
 
 FORMATS: Final[OutputFormats[Comparison]] = OutputFormats(

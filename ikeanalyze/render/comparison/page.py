@@ -11,7 +11,7 @@ from ikeanalyze.render.core.values import escape_text, format_count
 
 def render_page(comparison: Comparison, *, every: bool = False) -> str:
     """The page; `every`: with all groups, not just 30."""
-    asked, groups, *rest = render_sections(comparison, every=every)
+    facts, groups, *rest = render_sections(comparison, every=every)
     figures = [prepare_figure(figure) for figure in make_figures(comparison)]
     by = escape_text(", ".join(comparison.by))
     return render_template(
@@ -34,7 +34,7 @@ def render_page(comparison: Comparison, *, every: bool = False) -> str:
             },
         ],
         notices=_notices(comparison),
-        asked=asked,
+        asked=facts,
         groups=groups,
         metrics=[section for section in rest if isinstance(section, TableSection)],
         figures=figures,

@@ -62,15 +62,15 @@ def _resamples(comparison: Comparison) -> str:
     """How many there were; large groups have fewer than were asked for."""
     taken = {comparison.resamples}
     for metric in comparison.metrics:
-        for one in metric.groups:
-            ratio = None if one.against is None else one.against.ratio
-            for estimate in (one.mean, ratio):
+        for summary in metric.groups:
+            ratio = None if summary.against is None else summary.against.ratio
+            for estimate in (summary.mean, ratio):
                 if estimate is not None and estimate.resamples is not None:
                     taken.add(estimate.resamples)
-    least = min(taken)
-    if least == comparison.resamples:
-        return f"{least:,}"
-    return f"{least:,} (the largest groups) to {comparison.resamples:,}"
+    fewest = min(taken)
+    if fewest == comparison.resamples:
+        return f"{fewest:,}"
+    return f"{fewest:,} (the largest groups) to {comparison.resamples:,}"
 
 
 def _groups(comparison: Comparison, shown: Sequence[int]) -> TableSection:
@@ -107,15 +107,15 @@ def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[in
     ]
     rows = []
     for i in shown:
-        one = metric.groups[i]
-        row = [*_values(comparison, i), f"{one.counted:,}"]
-        for estimate in (one.mean, one.median, one.p95, one.p99):
+        summary = metric.groups[i]
+        row = [*_values(comparison, i), f"{summary.counted:,}"]
+        for estimate in (summary.mean, summary.median, summary.p95, summary.p99):
             row += [format_significant(estimate.value if estimate else None), format_interval(estimate)]
         rows.append(row)
     left_out: Counter[str] = Counter()
-    for one in metric.groups:
-        left_out.update(one.left_out)
-    notes = [f"left out: {', '.join(f'{n:,} {what}' for what, n in left_out.items())}"] if left_out else []
+    for summary in metric.groups:
+        left_out.update(summary.left_out)
+    notes = [f"left out: {', '.join(f'{n:,} {reason}' for reason, n in left_out.items())}"] if left_out else []
     return TableSection(metric.name, columns, rows, more=len(comparison.groups) - len(shown), notes=notes)
 
 
@@ -132,9 +132,9 @@ def _differences(comparison: Comparison, metric: MetricComparison, shown: Sequen
         if comparison.groups[i].baseline is None:
             continue
         against = metric.groups[i].against
-        told = (UNKNOWN,) * 4
+        cells = (UNKNOWN,) * 4
         if against is not None:
-            told = (
+            cells = (
                 format_significant(against.ratio.value if against.ratio else None),
                 format_interval(against.ratio),
                 format_p_value(against.p_corrected),
@@ -142,7 +142,7 @@ def _differences(comparison: Comparison, metric: MetricComparison, shown: Sequen
             )
             if not against.differs and _without_one(against.ratio):
                 notes = [_DISAGREE]
-        rows.append((*_values(comparison, i), *told))
+        rows.append((*_values(comparison, i), *cells))
     baseline = f"{comparison.by[0]} {format_value(comparison.baseline)}"
     return TableSection(escape_text(f"{metric.name}, against {baseline}"), columns, rows, notes=notes)
 
@@ -157,8 +157,8 @@ def _labels(comparison: Comparison, shown: Sequence[int]) -> list[TableColumn]:
     """The columns that say which group a row is: values that differ still do where they are cut."""
     values = zip(*(_values(comparison, i) for i in shown), strict=True)
     return [
-        TableColumn(escape_text(name), narrow=min_distinct_width(some, _NARROW), middle=True)
-        for name, some in zip(comparison.by, values, strict=True)
+        TableColumn(escape_text(name), narrow=min_distinct_width(texts, _NARROW), middle=True)
+        for name, texts in zip(comparison.by, values, strict=True)
     ]
 
 

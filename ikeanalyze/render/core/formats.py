@@ -92,11 +92,11 @@ def make_csv_writer(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Wr
     """Writes CSV: a heading with the names of the first row, and the rows, which all have these; of no rows nothing."""
 
     def write(result: Result, out: TextIO, _view: RenderOptions) -> None:
-        made = list(rows(result))
-        if made:
-            writer = csv.DictWriter(out, list(made[0]), lineterminator="\n")
+        records = list(rows(result))
+        if records:
+            writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
             writer.writeheader()
-            writer.writerows(made)
+            writer.writerows(records)
 
     return write
 

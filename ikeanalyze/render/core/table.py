@@ -44,10 +44,10 @@ def clip_text(text: str, width: int, *, middle: bool = False) -> str:
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…" if width > 0 else ""
 
 
-def min_distinct_width(texts: Iterable[str], least: int) -> int:
+def min_distinct_width(texts: Iterable[str], minimum: int) -> int:
     """The fewest cells, `least` or more, in which texts that differ still do, cut in the middle."""
     different = set(texts)
-    width = least
+    width = minimum
     while len({clip_text(text, width, middle=True) for text in different}) < len(different):
         width += 1
     return width
@@ -65,21 +65,21 @@ def fit_columns(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], w
     natural = [max([cell_len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     shown = list(range(len(columns)))
 
-    def excess(least: bool) -> int:
+    def compute_excess(narrowed: bool) -> int:
         widths = [
             min(natural[i], max(columns[i].narrow, cell_len(columns[i].name)))
-            if least and columns[i].narrow
+            if narrowed and columns[i].narrow
             else natural[i]
             for i in shown
         ]
         return sum(widths) + len(_GAP) * (len(shown) - 1) - width
 
     left_out: list[int] = []
-    while excess(least=True) > 0 and any(columns[i].optional for i in shown):
+    while compute_excess(narrowed=True) > 0 and any(columns[i].optional for i in shown):
         least_wanted = max(shown, key=lambda i: columns[i].optional)
         shown.remove(least_wanted)
         left_out.append(least_wanted)
-    while (over := excess(least=False)) > 0:
+    while (over := compute_excess(narrowed=False)) > 0:
         floor = {i: max(columns[i].narrow, cell_len(columns[i].name)) for i in shown if columns[i].narrow}
         room = {i: natural[i] - floor[i] for i in floor if natural[i] > floor[i]}
         if not room:

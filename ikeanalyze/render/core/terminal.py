@@ -1,6 +1,6 @@
-"""The terminal: sections laid out in the width there is, with colour where it is wanted.
+"""Sections as text in the width of the terminal, in colour where the terminal supports it.
 
-Colour only repeats what the words say: piped, or with NO_COLOR set, nothing is lost.
+Colour only repeats what the text contains: nothing is lost in a pipe or with NO_COLOR.
 """
 
 import sys
@@ -11,75 +11,67 @@ from typing import TextIO, assert_never
 from rich.console import Console
 from rich.style import Style
 
-from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection
 from ikeanalyze.render.core.table import fit_columns, format_lines, pad_text
-from ikeanalyze.render.report.text import render_sections
 
-_LEAST_WIDTH = 60
+_MIN_WIDTH = 60
 
 
 class TextStyler:
-    """Puts colour on text if the output takes it."""
+    """Applies colours to text if the output supports them."""
 
     def __init__(self, out: TextIO, width: int | None) -> None:
         console = Console(file=out)
-        # FORCE_COLOR is meant for a pipe, and not for a file that is named with -o
+        # FORCE_COLOR applies to a pipe, but not to a file named with -o
         terminal = console.is_terminal and (out is sys.stdout or out.isatty())
-        self.width = max(width or (console.width if terminal else 80), _LEAST_WIDTH)
+        self.width = max(width or (console.width if terminal else 80), _MIN_WIDTH)
         self._colours = None if console.no_color or not terminal else console._color_system
         self.unicode = console.encoding.lower().startswith("utf")
 
     def __call__(self, text: str, style: str) -> str:
-        """`text` in `style`, or as it is."""
+        """Return `text` in `style`, or unchanged without colours."""
         if self._colours is None or not text:
             return text
         return Style.parse(style).render(text, color_system=self._colours)
 
 
-def write_terminal(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
-    """Write the report for people."""
-    write_sections(render_sections(analysis, every=view.every), out, view.width)
-
-
 def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = None) -> None:
-    """Write sections one below the other. `width`: columns; None: those of the terminal, 80 where there is none."""
+    """Write sections one below the other, `width` columns wide; None: as wide as the terminal, or 80."""
     paint = TextStyler(out, width)
     for i, section in enumerate(parts):
         if i:
             out.write("\n")
-        for line in _lines(section, paint):
+        for line in _format_section(section, paint):
             out.write((line if paint.unicode else line.replace("…", "~")) + "\n")
 
 
-def _lines(section: Section, paint: TextStyler) -> Iterator[str]:
+def _format_section(section: Section, paint: TextStyler) -> Iterator[str]:
     style = "bold cyan" if section.level == 1 else "bold"
     for line in wrap(section.title, paint.width, break_on_hyphens=False) or [""]:
         yield paint(line, style)
     match section:
         case KeyValueSection():
-            yield from _facts(section, paint)
+            yield from _format_facts(section, paint)
         case TableSection():
-            yield from _table(section, paint)
+            yield from _format_table(section, paint)
         case _:
             assert_never(section)
 
 
-def _facts(section: KeyValueSection, paint: TextStyler) -> Iterator[str]:
+def _format_facts(section: KeyValueSection, paint: TextStyler) -> Iterator[str]:
     names = max((len(name) for name, _ in section.rows), default=0)
     for name, value in section.rows:
         texts = wrap(value, paint.width - names - 4, break_on_hyphens=False) or [""]
-        yield f"  {paint(pad_text(name, names), 'dim')}  {paint(texts[0], _style(name))}".rstrip()
+        yield f"  {paint(pad_text(name, names), 'dim')}  {paint(texts[0], _get_style(name))}".rstrip()
         for text in texts[1:]:
             yield " " * (names + 4) + text
 
 
-def _style(name: str) -> str:
+def _get_style(name: str) -> str:
     return "yellow" if name in ("damaged", "warnings", "one-sided", "malformed", "cut by the snaplen") else ""
 
 
-def _table(section: TableSection, paint: TextStyler) -> Iterator[str]:
+def _format_table(section: TableSection, paint: TextStyler) -> Iterator[str]:
     fitted = fit_columns(section.columns, section.rows, paint.width - 2)
     text = format_lines(section.columns, section.rows, fitted)
     yield "  " + paint(next(text), "dim")

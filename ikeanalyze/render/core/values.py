@@ -37,10 +37,10 @@ def format_duration(ns: int) -> str:
     seconds = ns / 1e9
     if seconds < 120:
         return f"{seconds:,.3f} s"
-    whole = int(seconds)
-    if whole < 7200:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+    rounded = int(seconds)
+    if rounded < 7200:
+        return f"{rounded // 60} min {rounded % 60} s"
+    return f"{rounded // 3600:,} h {rounded % 3600 // 60} min"
 
 
 def format_integer(value: int | None) -> str:
@@ -53,9 +53,9 @@ def format_ratio(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
-def format_count(value: int, one: str, many: str | None = None) -> str:
+def format_count(value: int, singular: str, plural: str | None = None) -> str:
     """A number and what it counts: `1 frame`, `2 frames`."""
-    return f"{value:,} {one if value == 1 else many or one + 's'}"
+    return f"{value:,} {singular if value == 1 else plural or singular + 's'}"
 
 
 def join_items(items: Iterable[str | None]) -> str:
@@ -75,18 +75,18 @@ def format_key_exchanges(
 ) -> str | None:
     """All key exchange methods of a proposal, in the order in which they are done."""
     names = [first, *(slot["method"] or f"method {slot['id']}" for slot in additional or ())]
-    known = [escape_text(name) for name in names if name]
-    return joint.join(known) or None
+    escaped = [escape_text(name) for name in names if name]
+    return joint.join(escaped) or None
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
     """Messages, frames and bytes."""
-    return ", ".join(format_count(counts[what], what.removesuffix("s")) for what in ("messages", "frames", "bytes"))
+    return ", ".join(format_count(counts[name], name.removesuffix("s")) for name in ("messages", "frames", "bytes"))
 
 
-def format_percentage(part: int, whole: int) -> str:
+def format_percentage(part: int, total: int) -> str:
     """A part in per cent of the whole."""
-    return f"{100 * part / whole:.1f} %" if whole else UNKNOWN
+    return f"{100 * part / total:.1f} %" if total else UNKNOWN
 
 
 def format_outcome(outcome: str, reason: str | None, child_error: str | None = None) -> str:

@@ -140,7 +140,7 @@ class _Drawing:
         """Room that each rung's text needs."""
         rows = zip(self.ladder.rungs, self.inside, self.named if true else self.said, strict=True)
         space = 10 if true else 16
-        return [_LINE * (len(said) + len(inside) + bool(rung.loss)) + space for rung, inside, said in rows]
+        return [_LINE * (len(texts) + len(inside) + bool(rung.loss)) + space for rung, inside, texts in rows]
 
     def _even(self) -> _Places:
         y, arrows, divider = float(self.top), [], None
@@ -160,7 +160,7 @@ class _Drawing:
         scale = room / last_ns if last_ns > 0 else 0.0
         arrows = [self.top + 12 + rung.at_ns * scale for rung in rungs[:inside]]
         texts = _apart(arrows, heights[:inside], self.top + 12)
-        y = max([self.top, *arrows, *(at + height for at, height in zip(texts, heights, strict=False))])
+        y = max([self.top, *arrows, *(y_text + height for y_text, height in zip(texts, heights, strict=False))])
         axis_end = max(arrows, default=self.top)
         divider = None
         if inside < len(rungs):
@@ -322,7 +322,7 @@ class _Drawing:
             ("Dashed: a retransmission", any(rung.again for rung in rungs)),
             ("Cross: looks lost", any(rung.loss for rung in rungs)),
         ]
-        yield from wrap_texts([f"{text}." for text, there in signs if there], int(self.letters * 1.1))
+        yield from wrap_texts([f"{text}." for text, present in signs if present], int(self.letters * 1.1))
         if self.ladder.left_out:
             yield f"{self.ladder.left_out:,} later messages are left out."
 
@@ -335,10 +335,10 @@ def _box(host: Lifeline, address: Sequence[str], x: float) -> tuple[float, float
 
 def _halves(address: str) -> list[str]:
     """An address of IPv6 in two lines, at the colon next to its middle; a short one in one."""
-    colons = [at + 1 for at, letter in enumerate(address) if letter == ":"]
+    colons = [index + 1 for index, letter in enumerate(address) if letter == ":"]
     if len(address) <= _ONE_LINE or not colons:
         return [address]
-    cut = min(colons, key=lambda at: abs(2 * at - len(address)))
+    cut = min(colons, key=lambda index: abs(2 * index - len(address)))
     return [address[:cut], address[cut:]]
 
 
@@ -380,12 +380,12 @@ def _block_top(block: tuple[float, float, int], top: float) -> float:
     return max(block[0] / block[2], top)
 
 
-def _step(least: float) -> float:
+def _step(minimum: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is not below `least`."""
-    power = 10.0 ** (len(f"{int(least)}") - 1) if least >= 1 else 1e-6
+    power = 10.0 ** (len(f"{int(minimum)}") - 1) if minimum >= 1 else 1e-6
     while True:
         for factor in (1, 2, 5):
-            if factor * power >= least:
+            if factor * power >= minimum:
                 return factor * power
         power *= 10
 

@@ -85,7 +85,7 @@ def build_ladder(analysis: Analysis) -> Ladder:
     ]
     if row["aaa_address"] is not None:
         hosts.append(Lifeline("aaa", "AAA server", escape_text(row["aaa_address"])))
-    ends = [one.last_ns for one in analysis.captures if one.path == row["capture"]]
+    ends = [capture.last_ns for capture in analysis.captures if capture.path == row["capture"]]
     lost = infer_losses(messages, one_sided=row["one_sided"] is not None, until_ns=ends[0] if ends else None)
     start = row["start_ns"]
     if start is None:
@@ -132,47 +132,47 @@ def format_size(rung: LadderArrow) -> str:
 
 def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterator[ProcessingInterval]:
     """Whose turn it was, as `analysis.timing` divides the set-up time."""
-    of_exchange: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
+    by_exchange: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
     for index, message in enumerate(messages):
         if message["exchange"] is not None and message["set_up"]:
-            of_exchange.setdefault(message["exchange"], []).append((index, message))
+            by_exchange.setdefault(message["exchange"], []).append((index, message))
     rows = analysis.exchanges.filter("set_up").sort("exchange")
-    before: int | None = None  # the response that ended the exchange before
+    last_response: int | None = None  # the response that ended the exchange before
     for row in rows.with_columns(*cast_text_columns(rows)).iter_rows(named=True):
-        some = of_exchange.get(row["exchange"], [])
-        ike = [(index, message) for index, message in some if message["protocol"] != "RADIUS"]
+        indexed = by_exchange.get(row["exchange"], [])
+        ike = [(index, message) for index, message in indexed if message["protocol"] != "RADIUS"]
         requests = [index for index, message in ike if message["kind"] == "request"]
         if not requests:
-            before = None
+            last_response = None
             continue
         asker = 0 if row["initiated_by"] == "initiator" else 1
-        if before is not None and before < requests[0]:
-            yield ProcessingInterval(asker, waiting=False, first=before, last=requests[0])
+        if last_response is not None and last_response < requests[0]:
+            yield ProcessingInterval(asker, waiting=False, first=last_response, last=requests[0])
         answered_ns = None if row["wait_ns"] is None else row["request_ns"] + row["wait_ns"]
         answered = next((i for i, m in ike if i in requests and m["first_ns"] == answered_ns), requests[-1])
         if answered > requests[0]:
             yield ProcessingInterval(asker, waiting=True, first=requests[0], last=answered)
-        before = next(
+        last_response = next(
             (i for i, m in ike if m["kind"] == "response" and m["last_ns"] == row["end_ns"] and i > answered), None
         )
-        if before is not None:
-            yield ProcessingInterval(1 - asker, waiting=False, first=answered, last=before)
-        yield from _aaa_turns(some)
+        if last_response is not None:
+            yield ProcessingInterval(1 - asker, waiting=False, first=answered, last=last_response)
+        yield from _aaa_turns(indexed)
 
 
-def _aaa_turns(some: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[ProcessingInterval]:
+def _aaa_turns(indexed: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[ProcessingInterval]:
     """The AAA server's, from the transmission that it answers; what the responder waited to send its request again is apart."""
-    asked: dict[int, list[int]] = {}  # transmissions of a request, by its identifier
+    sent_requests: dict[int, list[int]] = {}  # transmissions of a request, by its identifier
     requests: list[list[int]] = []
-    for index, message in some:
+    for index, message in indexed:
         if message["protocol"] != "RADIUS":
             continue
         if message["kind"] == "request":
-            if message["transmission"] == 1 or message["message_id"] not in asked:
+            if message["transmission"] == 1 or message["message_id"] not in sent_requests:
                 requests.append([])
-                asked[message["message_id"]] = requests[-1]
-            asked[message["message_id"]].append(index)
-        elif sent := asked.get(message["message_id"]):
+                sent_requests[message["message_id"]] = requests[-1]
+            sent_requests[message["message_id"]].append(index)
+        elif sent := sent_requests.get(message["message_id"]):
             yield ProcessingInterval(2, waiting=False, first=sent[-1], last=index)
     for sent in requests:
         if len(sent) > 1:

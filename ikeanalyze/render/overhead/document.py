@@ -1,4 +1,4 @@
-"""The cost of ESP for programs: the JSON document of schema "ikeanalyze.overhead/1", and the rows of its CSV."""
+"""The JSON document of ESP overhead, schema "ikeanalyze.overhead/1", and the rows of its CSV."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -6,37 +6,38 @@ from typing import Any, Final
 
 from ikeanalyze.model.esp.overhead import EspProcessor, OverheadResult, PacketCost, QueueDelay
 from ikeanalyze.model.esp.queue import MeanDelay
+from ikeanalyze.render.core.json import select_attributes
 from ikeanalyze.render.overhead import esp_traffic
 from ikeanalyze.render.overhead.text import OverheadReport
 
 SCHEMA: Final = "ikeanalyze.overhead/1"
 
 
-def build_document(answer: OverheadReport) -> dict[str, Any]:
-    """The document of schema "ikeanalyze.overhead/1"."""
-    measured = answer.measured
+def build_document(report: OverheadReport) -> dict[str, Any]:
+    """Return the document."""
+    measured = report.measured
     return {
         "schema": SCHEMA,
-        "computed": None if answer.computed is None else _document(answer.computed),
-        "measured": None if measured is None else esp_traffic.build_document(measured, answer.suite),
+        "computed": None if report.computed is None else _document(report.computed),
+        "measured": None if measured is None else esp_traffic.build_document(measured, report.suite),
     }
 
 
-def build_rows(answer: OverheadReport) -> Iterator[dict[str, Any]]:
-    """A row for each packet that was computed, or for each SA that was measured."""
-    if answer.measured is not None:
-        yield from esp_traffic.build_rows(answer.measured, answer.suite)
-    if answer.computed is not None:
-        mips = answer.computed.question.mips
-        for packet in answer.computed.packets:
+def build_rows(report: OverheadReport) -> Iterator[dict[str, Any]]:
+    """Yield a row for each computed packet or measured SA."""
+    if report.measured is not None:
+        yield from esp_traffic.build_rows(report.measured, report.suite)
+    if report.computed is not None:
+        mips = report.computed.question.mips
+        for packet in report.computed.packets:
             yield {
                 **{name: value for name, value in _packet(packet).items() if name not in ("parts", "us")},
                 **{f"us_{speed:g}_mips": us for speed, us in zip(mips, packet.us, strict=True)},
             }
 
 
-def _document(found: OverheadResult) -> dict[str, Any]:
-    question = found.question
+def _document(result: OverheadResult) -> dict[str, Any]:
+    question = result.question
     form = question.forms[0]
     traffic = question.traffic
     return {
@@ -45,13 +46,13 @@ def _document(found: OverheadResult) -> dict[str, Any]:
         "encapsulation": str(form.carrier),
         "inner_ip": form.inner,
         "outer_ip": form.outer,
-        "packets": [_packet(packet) for packet in found.packets],
+        "packets": [_packet(packet) for packet in result.packets],
         "mtu": question.mtu,
-        "largest": dict(found.largest),
+        "largest": dict(result.largest),
         "traffic": None if traffic is None else {"mean_bytes": traffic.mean, "sizes": len(traffic.size)},
         "channel_bps": question.channel,
-        "grown": dict(found.grown),
-        "processors": [_peer(peer) for peer in found.peers],
+        "grown": dict(result.grown),
+        "processors": [_peer(peer) for peer in result.peers],
     }
 
 
@@ -71,23 +72,18 @@ def _packet(packet: PacketCost) -> dict[str, Any]:
 
 def _peer(peer: EspProcessor) -> dict[str, Any]:
     return {
-        "suite": peer.suite,
-        "mips": peer.mips,
-        "mean_operations": peer.mean_operations,
-        "mean_us": peer.mean_us,
-        "ceiling_bps": peer.ceiling_bps,
-        "throughput_bps": peer.throughput_bps,
-        "delays": [_waiting(one) for one in peer.waiting],
+        **select_attributes(peer, "suite", "mips", "mean_operations", "mean_us", "ceiling_bps", "throughput_bps"),
+        "delays": [_waiting(delay) for delay in peer.waiting],
     }
 
 
-def _waiting(one: QueueDelay) -> dict[str, Any]:
+def _waiting(delay: QueueDelay) -> dict[str, Any]:
     def of(delay: MeanDelay | None) -> dict[str, Any] | None:
         return None if delay is None else asdict(delay)
 
     return {
-        "rate_bps": one.rate_bps,
-        "processor": of(one.processor),
-        "channel": of(one.channel),
-        "total_ms": one.total_ms,
+        "rate_bps": delay.rate_bps,
+        "processor": of(delay.processor),
+        "channel": of(delay.channel),
+        "total_ms": delay.total_ms,
     }

@@ -1,4 +1,4 @@
-"""ESP as a capture has it: its SAs for people and for programs."""
+"""The ESP SAs of a capture: sections for text formats, the JSON object, and the rows of the CSV."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ikeanalyze.analysis.esp.traffic import WINDOW, EspSa, EspTraffic
 from ikeanalyze.model.esp.algorithms import EspCipherSuite
 from ikeanalyze.model.esp.packet_size import compute_payload_bounds
+from ikeanalyze.render.core.json import select_attributes
 from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
@@ -23,16 +24,17 @@ from ikeanalyze.render.core.values import (
 if TYPE_CHECKING:
     from ikeanalyze.analysis.esp.decrypt import EspPayloadStats
 
-#: What the capture has besides ESP packets that are counted, and what it is called.
+#: Frames with ESP that are not counted: field and label.
 _LEFT: Final = {
     "cut": "cut before the end of the ESP header",
     "lost_fragments": "IP fragments of ESP without the first one, or doubled",
-    "in_tcp": "on TCP port 4500, in which ESP is not looked for",
+    "in_tcp": "on TCP port 4500, where ESP is not decoded",
 }
+_SEQUENCE_COUNTS: Final = ("lowest", "highest", "missing", "jumps", "repeated", "late", "out_of_order")
 
 
 def render_sections(traffic: EspTraffic, suite: EspCipherSuite | None, *, every: bool) -> Iterator[Section]:
-    """The capture, its SAs, and how large their packets are. `suite`: what protects them, where that is said."""
+    """The capture, its SAs, and the sizes of their packets. `suite`: the algorithms of the SAs, if given."""
     yield KeyValueSection(format_input_name(traffic.path), _facts(traffic, suite), level=1)
     if not traffic.sas:
         return
@@ -51,14 +53,12 @@ def render_sections(traffic: EspTraffic, suite: EspCipherSuite | None, *, every:
     rows = [_row(sa, traffic.interval_ns, suite) for sa in shown]
     notes = [f"bytes of frames; peak: kbit/s of the fastest {format_duration(traffic.interval_ns)}"]
     yield TableSection("SAs", columns, rows, more=more, notes=notes)
-    numbers = ("lowest", "highest", "missing", "jumps", "repeated", "late", "out of order")
     named = name_sas(traffic)
     counts = [
-        (named[i], *(format_integer(getattr(sa, name.replace(" ", "_"))) for name in numbers))
-        for i, sa in enumerate(shown)
+        (named[i], *(format_integer(getattr(sa, name)) for name in _SEQUENCE_COUNTS)) for i, sa in enumerate(shown)
     ]
-    notes = [f"late: more than {WINDOW:,} behind the highest; repeated: a replay, or captured twice"]
-    sequence = (TableColumn("SPI"), *number_columns(*numbers))
+    notes = [f"late: more than {WINDOW:,} below the highest; repeated: a replay, or captured twice"]
+    sequence = (TableColumn("SPI"), *number_columns(*(name.replace("_", " ") for name in _SEQUENCE_COUNTS)))
     yield TableSection("Sequence numbers", sequence, counts, more=more, notes=notes)
     if any(sa.inside is not None for sa in traffic.sas):
         yield _insides(shown, named, more)
@@ -66,7 +66,7 @@ def render_sections(traffic: EspTraffic, suite: EspCipherSuite | None, *, every:
 
 
 def name_sas(traffic: EspTraffic) -> list[str]:
-    """What to call each SA: its SPI, with the addresses where another one has the same."""
+    """Return the name of each SA: its SPI, with the addresses if several SAs have the same SPI."""
     spis = Counter(sa.spi for sa in traffic.sas)
     return [f"{sa.spi:08x}" + (f", {sa.source} to {sa.destination}" if spis[sa.spi] > 1 else "") for sa in traffic.sas]
 
@@ -75,14 +75,18 @@ def _insides(shown: Sequence[EspSa], named: Sequence[str], more: int) -> TableSe
     heads = ("opened", "closed", "payload", "mean", "padding", "hiding", "dummies")
     rows = []
     for name, sa in zip(named, shown, strict=False):
-        if (one := sa.inside) is not None:
-            mean = f"{one.payload_bytes / one.opened:,.1f}" if one.opened else UNKNOWN
-            packets = (format_integer(one.opened), format_integer(one.closed))
-            added = (format_integer(one.padding_bytes), format_integer(one.hiding_bytes), format_integer(one.dummies))
-            rows.append((name, *packets, format_integer(one.payload_bytes), mean, *added))
+        if (stats := sa.inside) is not None:
+            mean = f"{stats.payload_bytes / stats.opened:,.1f}" if stats.opened else UNKNOWN
+            packets = (format_integer(stats.opened), format_integer(stats.closed))
+            added = (
+                format_integer(stats.padding_bytes),
+                format_integer(stats.hiding_bytes),
+                format_integer(stats.dummies),
+            )
+            rows.append((name, *packets, format_integer(stats.payload_bytes), mean, *added))
     notes = [
-        "packets that keys open, and those that they do not; bytes of payload (in tunnel mode inner IP packets), of padding to "
-        "whole blocks and of padding that hides sizes; packets without content"
+        "packets that could be decrypted, and those that could not; bytes of payload (in tunnel mode inner IP packets), of "
+        "padding to whole blocks and of padding that hides sizes; packets without content"
     ]
     columns = (TableColumn("SPI"), *number_columns(*heads))
     return TableSection("Inside", columns, rows, more=more, notes=notes)
@@ -96,10 +100,10 @@ def _facts(traffic: EspTraffic, suite: EspCipherSuite | None) -> list[tuple[str,
         ("first packet", format_time(capture.first_ns)),
     ]
     if suite is not None:
-        facts.append(("taken to be", f"{suite.name}: payload from the most to the least padding"))
+        facts.append(("assumed suite", f"{suite.name}: payload with maximum to minimum padding"))
     facts.extend(
-        ("not counted", f"{format_count(getattr(capture, name), 'frame')} {what}")
-        for name, what in _LEFT.items()
+        ("not counted", f"{format_count(getattr(capture, name), 'frame')} {reason}")
+        for name, reason in _LEFT.items()
         if getattr(capture, name)
     )
     if traffic.beyond:
@@ -115,21 +119,17 @@ def _row(sa: EspSa, interval_ns: int, suite: EspCipherSuite | None) -> list[str]
         sa.encapsulation,
         format_integer(sa.packets),
         format_integer(sa.bytes),
+        UNKNOWN if sa.mean_bps is None else f"{sa.mean_bps / 1e3:,.1f}",
+        f"{max(8e9 * interval.bytes / interval_ns for interval in sa.rate) / 1e3:,.1f}",
     ]
-    row.append(UNKNOWN if sa.mean_bps is None else f"{sa.mean_bps / 1e3:,.1f}")
-    row.append(f"{_peak_bps(sa, interval_ns) / 1e3:,.1f}")
     if suite is not None:
-        least, most = _payload(sa, suite)
-        row.append(format_integer(most) if least == most else f"{least:,} to {most:,}")
+        minimum, maximum = _payload(sa, suite)
+        row.append(format_integer(maximum) if minimum == maximum else f"{minimum:,} to {maximum:,}")
     return row
 
 
 def _payload(sa: EspSa, suite: EspCipherSuite) -> tuple[int, int]:
     return compute_payload_bounds(suite, sa.packets - sa.unsized, sa.esp_bytes)
-
-
-def _peak_bps(sa: EspSa, interval_ns: int) -> float:
-    return max(8e9 * one.bytes / interval_ns for one in sa.rate)
 
 
 def _sizes(traffic: EspTraffic) -> TableSection:
@@ -147,12 +147,11 @@ def _sizes(traffic: EspTraffic) -> TableSection:
 
 
 def build_document(traffic: EspTraffic, suite: EspCipherSuite | None) -> dict[str, Any]:
-    """What was measured, for the JSON document."""
+    """Return the JSON object of the measured traffic."""
     capture = traffic.capture
     return {
         "capture": traffic.path,
-        "packets": capture.packets,
-        "bytes": capture.bytes,
+        **select_attributes(capture, "packets", "bytes"),
         "first_time": format_iso_time(capture.first_ns),
         "last_time": format_iso_time(capture.last_ns),
         "esp_packets": capture.esp_packets,
@@ -170,7 +169,8 @@ def _document(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
         "histogram": [{"to_bytes": bound, "packets": packets} for bound, packets in sa.histogram],
         "inside": None if sa.inside is None else _inside(sa.inside),
         "rate": [
-            {"time": format_iso_time(one.start_ns), "packets": one.packets, "bytes": one.bytes} for one in sa.rate
+            {"time": format_iso_time(interval.start_ns), "packets": interval.packets, "bytes": interval.bytes}
+            for interval in sa.rate
         ],
     }
 
@@ -179,9 +179,7 @@ def _inside(inside: "EspPayloadStats") -> dict[str, Any]:
     return {
         "opened_packets": inside.opened,
         "closed_packets": inside.closed,
-        "payload_bytes": inside.payload_bytes,
-        "padding_bytes": inside.padding_bytes,
-        "hiding_bytes": inside.hiding_bytes,
+        **select_attributes(inside, "payload_bytes", "padding_bytes", "hiding_bytes"),
         "dummy_packets": inside.dummies,
         "sizes": [{"bytes": size, "packets": inside.sizes[size]} for size in sorted(inside.sizes)],
         "next_headers": [{"next_header": kind, "packets": inside.protocols[kind]} for kind in sorted(inside.protocols)],
@@ -189,35 +187,24 @@ def _inside(inside: "EspPayloadStats") -> dict[str, Any]:
 
 
 def build_rows(traffic: EspTraffic, suite: EspCipherSuite | None) -> Iterator[dict[str, Any]]:
-    """A row for each SA, without its histogram and rate."""
+    """Yield a row for each SA, without its histogram and rate."""
     for sa in traffic.sas:
         yield {"capture": traffic.path, **_values(sa, suite)}
 
 
 def _values(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
-    least, most = (None, None) if suite is None else _payload(sa, suite)
+    minimum, maximum = (None, None) if suite is None else _payload(sa, suite)
     return {
         "source": sa.source,
         "destination": sa.destination,
         "spi": f"{sa.spi:08x}",
-        "encapsulation": sa.encapsulation,
-        "packets": sa.packets,
-        "frames": sa.frames,
-        "bytes": sa.bytes,
-        "esp_bytes": sa.esp_bytes,
+        **select_attributes(sa, "encapsulation", "packets", "frames", "bytes", "esp_bytes"),
         "packets_of_unknown_size": sa.unsized,
         "first_time": format_iso_time(sa.first_ns),
         "last_time": format_iso_time(sa.last_ns),
-        "mean_bps": sa.mean_bps,
-        "lowest": sa.lowest,
-        "highest": sa.highest,
-        "missing": sa.missing,
-        "jumps": sa.jumps,
-        "repeated": sa.repeated,
-        "late": sa.late,
-        "out_of_order": sa.out_of_order,
+        **select_attributes(sa, "mean_bps", *_SEQUENCE_COUNTS),
         "opened_packets": None if sa.inside is None else sa.inside.opened,
         "opened_payload_bytes": None if sa.inside is None else sa.inside.payload_bytes,
-        "payload_least_bytes": least,
-        "payload_most_bytes": most,
+        "payload_least_bytes": minimum,
+        "payload_most_bytes": maximum,
     }

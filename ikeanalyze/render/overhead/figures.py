@@ -62,14 +62,14 @@ def make_measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
     rows: Rows = []
     start = min(sa.first_ns for sa in sas)
     for name, sa in pairs:
-        at = {one.start_ns: one.bytes for one in sa.rate}
+        bytes_at = {interval.start_ns: interval.bytes for interval in sa.rate}
         mbps = 0.0
-        for moment in range(min(at), max(at) + 1, traffic.interval_ns):
-            mbps = 8e3 * at.get(moment, 0) / traffic.interval_ns
+        for moment in range(min(bytes_at), max(bytes_at) + 1, traffic.interval_ns):
+            mbps = 8e3 * bytes_at.get(moment, 0) / traffic.interval_ns
             # the first interval may begin before the first packet
             rows.append({"group": name, "x": max(moment - start, 0) / 1e9, "y": mbps})
         # a step has an end, without which the last interval, or the only one, would not be seen
-        rows.append({"group": name, "x": (max(at) + traffic.interval_ns - start) / 1e9, "y": mbps})
+        rows.append({"group": name, "x": (max(bytes_at) + traffic.interval_ns - start) / 1e9, "y": mbps})
     left_out = f" The {len(sas)} with most bytes of {len(traffic.sas):,}." if len(traffic.sas) > len(sas) else ""
     yield _curves(
         "esp-rate",
@@ -91,8 +91,8 @@ def _sizes(traffic: EspTraffic) -> Figure:
     rows = []
     for bound in sorted(counts):
         text = format_percentage(counts[bound], total)
-        said = f"to {bound:,} bytes: {format_count(counts[bound], 'packet')}"
-        rows.append({"label": f"to {bound:,}", "value": counts[bound], "text": text, "said": said})
+        text = f"to {bound:,} bytes: {format_count(counts[bound], 'packet')}"
+        rows.append({"label": f"to {bound:,}", "value": counts[bound], "text": text, "said": text})
     return Figure(
         "esp-sizes",
         "ESP: sizes of packets",
@@ -114,7 +114,11 @@ def _suites(result: OverheadResult) -> list[str]:
 def _ratio(result: OverheadResult) -> Figure:
     """The paper's Fig. 8."""
     names = _suites(result)
-    rows: Rows = [{"group": one.suite, "x": one.clear, "y": one.ratio} for one in result.packets if one.suite in names]
+    rows: Rows = [
+        {"group": packet.suite, "x": packet.clear, "y": packet.ratio}
+        for packet in result.packets
+        if packet.suite in names
+    ]
     header = 20 + (20 if result.question.forms[0].inner == 4 else 40)
     rows += [{"group": CLEAR, "x": n, "y": max(n - header, 0) / n} for n in result.question.sizes]
     return _curves(
@@ -129,9 +133,13 @@ def _ratio(result: OverheadResult) -> Figure:
 
 def _operations(result: OverheadResult) -> Figure:
     """The paper's Fig. 5."""
-    known = [one for one in result.packets if one.operations is not None]
-    names = list(dict.fromkeys(one.suite for one in known))[:_LINES]
-    rows: Rows = [{"group": one.suite, "x": one.clear, "y": one.operations} for one in known if one.suite in names]
+    packets = [packet for packet in result.packets if packet.operations is not None]
+    names = list(dict.fromkeys(packet.suite for packet in packets))[:_LINES]
+    rows: Rows = [
+        {"group": packet.suite, "x": packet.clear, "y": packet.operations}
+        for packet in packets
+        if packet.suite in names
+    ]
     return _curves(
         "esp-operations",
         "ESP: operations for a packet",
@@ -166,18 +174,18 @@ def _throughput(result: OverheadResult) -> Figure:
 
 def _waits(result: OverheadResult, mips: float, y: Callable[[QueueDelay], float | None], suites: Sequence[str]) -> Rows:
     return [
-        {"group": peer.suite, "x": at.rate_bps / 1e3, "y": value}
+        {"group": peer.suite, "x": delay.rate_bps / 1e3, "y": value}
         for peer in result.peers
         if peer.mips == mips and peer.suite in suites
-        for at in peer.waiting
-        if (value := y(at)) is not None
+        for delay in peer.waiting
+        if (value := y(delay)) is not None
     ]
 
 
 def _delay(result: OverheadResult, mips: float) -> Figure:
     """The paper's Fig. 12: a to d are 100, 200, 300 and 500 MIPS."""
     names = [CLEAR, *_suites(result)][:_LINES] if result.question.channel is not None else _suites(result)
-    rows = _waits(result, mips, lambda at: at.total_ms, names)
+    rows = _waits(result, mips, lambda delay: delay.total_ms, names)
     where = "the processor" + ("" if result.question.channel is None else " and the channel")
     return _curves(
         f"esp-delay-{mips:g}-mips",
@@ -196,7 +204,7 @@ def _buffers(result: OverheadResult, suite: str) -> Iterator[Figure]:
     rows: Rows = []
     for mips in PAPER_MIPS:
         for row in _waits(
-            result, mips, lambda at: None if at.processor is None else at.processor.waiting_packets, [suite]
+            result, mips, lambda delay: None if delay.processor is None else delay.processor.waiting_packets, [suite]
         ):
             rows.append({**row, "group": f"{mips:g} MIPS", "y": row["y"] * traffic.mean / 1e3})
     yield _curves(

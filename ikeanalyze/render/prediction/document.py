@@ -17,11 +17,11 @@ _VALUES: Final = tuple(one.name for one in fields(Distribution))
 
 def build_document(predictions: Sequence[Prediction]) -> dict[str, Any]:
     """The whole document; the single runs are not in it."""
-    flows = {(one.flow.capture, one.flow.handshake): one.flow for one in predictions}
+    flows = {(prediction.flow.capture, prediction.flow.handshake): prediction.flow for prediction in predictions}
     return {
         "schema": SCHEMA,
         "handshakes": [_flow(flow) for flow in flows.values()],
-        "predictions": [_prediction(one) for one in predictions],
+        "predictions": [_prediction(prediction) for prediction in predictions],
     }
 
 
@@ -36,23 +36,23 @@ def _flow(flow: HandshakeFlow) -> dict[str, Any]:
         "setup_ms": flow.setup_ns / 1e6,
         "initiator_ms": _ms(flow.computation_ns("initiator")),
         "responder_ms": _ms(flow.computation_ns("responder")),
-        "aaa_ms": sum(one.aaa_ns for one in flow.exchanges) / 1e6,
-        "aaa_round_trips": sum(one.aaa_round_trips for one in flow.exchanges),
+        "aaa_ms": sum(exchange.aaa_ns for exchange in flow.exchanges) / 1e6,
+        "aaa_round_trips": sum(exchange.aaa_round_trips for exchange in flow.exchanges),
         "path_rtt_ms": _ms(flow.path_rtt_ns),
         "path": flow.path,
         "ike_fragmentation": flow.fragmentation,
         "exchanges": [
             {
-                "type": one.type,
-                "message_id": one.message_id,
-                "asked_by": one.asker,
-                "request": _message(one.request),
-                "response": None if one.response is None else _message(one.response),
-                "before_ms": one.before_ns / 1e6,
-                "answer_ms": _ms(one.answer_ns),
-                "aaa_ms": one.aaa_ns / 1e6,
+                "type": exchange.type,
+                "message_id": exchange.message_id,
+                "asked_by": exchange.asker,
+                "request": _message(exchange.request),
+                "response": None if exchange.response is None else _message(exchange.response),
+                "before_ms": exchange.before_ns / 1e6,
+                "answer_ms": _ms(exchange.answer_ns),
+                "aaa_ms": exchange.aaa_ns / 1e6,
             }
-            for one in flow.exchanges
+            for exchange in flow.exchanges
         ],
     }
 
@@ -69,24 +69,24 @@ def _ms(ns: int | None) -> float | None:
     return None if ns is None else ns / 1e6
 
 
-def _prediction(one: Prediction) -> dict[str, Any]:
-    use, closed = one.use, one.closed
+def _prediction(prediction: Prediction) -> dict[str, Any]:
+    use, closed = prediction.use, prediction.closed
     return {
-        "capture": one.flow.capture,
-        "handshake": one.flow.handshake,
-        "link": _link(one.link),
+        "capture": prediction.flow.capture,
+        "handshake": prediction.flow.handshake,
+        "link": _link(prediction.link),
         "transport": use.transport.value,
         "policy": {"name": use.policy.name, "waits_s": list(use.policy.waits), "jitter": use.policy.jitter},
         "repeats": use.repeats.value,
         "fragment_size": use.fragment_size,
-        "once": dict(zip(("messages", "frames", "bytes"), one.once, strict=True)),
-        "runs": one.runs,
-        "seed": one.seed,
-        "failures": one.failures,
-        "failure": dict(zip(("probability", "low", "high"), one.failure, strict=True)),
-        "failed_in": dict(one.failed_in),
-        **{name: _distribution(getattr(one, name)) for name in _DISTRIBUTIONS},
-        "all_bytes_mean": one.all_bytes,
+        "once": dict(zip(("messages", "frames", "bytes"), prediction.once, strict=True)),
+        "runs": prediction.runs,
+        "seed": prediction.seed,
+        "failures": prediction.failures,
+        "failure": dict(zip(("probability", "low", "high"), prediction.failure, strict=True)),
+        "failed_in": dict(prediction.failed_in),
+        **{name: _distribution(getattr(prediction, name)) for name in _DISTRIBUTIONS},
+        "all_bytes_mean": prediction.all_bytes,
         "closed_form": None
         if closed is None
         else {
@@ -96,7 +96,7 @@ def _prediction(one: Prediction) -> dict[str, Any]:
             "messages": closed.messages,
             "all_bytes": closed.all_bytes,
         },
-        "no_closed_form": one.not_closed,
+        "no_closed_form": prediction.not_closed,
     }
 
 
@@ -105,13 +105,13 @@ def _link(link: LinkModel) -> dict[str, Any]:
     return {"scenario": values.pop("name"), **values}
 
 
-def _distribution(one: Distribution | None) -> dict[str, float] | None:
-    return None if one is None else asdict(one)
+def _distribution(distribution: Distribution | None) -> dict[str, float] | None:
+    return None if distribution is None else asdict(distribution)
 
 
 def write_csv(predictions: Sequence[Prediction], out: TextIO) -> None:
     """Write a heading and a row for each prediction; what is not known is empty."""
-    link = [one.name for one in fields(LinkModel) if one.name not in ("burst", "name")]
+    link = [prediction.name for prediction in fields(LinkModel) if prediction.name not in ("burst", "name")]
     closed = ("setup_ms", "bytes", "messages")
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(
@@ -123,33 +123,33 @@ def write_csv(predictions: Sequence[Prediction], out: TextIO) -> None:
             *("all_bytes_mean", "closed_failure", *(f"closed_{name}" for name in closed)),
         ]
     )
-    for one in predictions:
-        document = _prediction(one)
+    for prediction in predictions:
+        document = _prediction(prediction)
         exact = document["closed_form"] or {}
-        burst = one.link.burst
+        burst = prediction.link.burst
         bursts = (
             (None, None, None) if burst is None else (burst.mean, "frames" if burst.of_frames else "ms", burst.loss)
         )
         rows.writerow(
             [
                 *(
-                    one.flow.capture,
-                    one.flow.handshake,
-                    one.link.name,
-                    *(_plain(getattr(one.link, name)) for name in link),
+                    prediction.flow.capture,
+                    prediction.flow.handshake,
+                    prediction.link.name,
+                    *(_plain(getattr(prediction.link, name)) for name in link),
                     *bursts,
                 ),
                 *(
-                    one.use.transport.value,
-                    one.use.policy.name,
-                    one.use.repeats.value,
-                    one.use.fragment_size,
-                    one.runs,
-                    one.seed,
+                    prediction.use.transport.value,
+                    prediction.use.policy.name,
+                    prediction.use.repeats.value,
+                    prediction.use.fragment_size,
+                    prediction.runs,
+                    prediction.seed,
                 ),
-                *one.failure,
+                *prediction.failure,
                 *((document[name] or {}).get(value) for name in _DISTRIBUTIONS for value in _VALUES),
-                *(one.all_bytes, exact.get("failure_probability"), *(exact.get(name) for name in closed)),
+                *(prediction.all_bytes, exact.get("failure_probability"), *(exact.get(name) for name in closed)),
             ]
         )
 

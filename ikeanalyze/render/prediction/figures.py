@@ -36,50 +36,50 @@ def make_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
     axis = next((name for name in _AXES if name in varying), None)
     if axis is not None:
         others = [name for name in varying if name != axis]
-        yield from _curves(predictions, axis, [format_settings(one, others) or "all" for one in settings])
-    for field, what, unit in _WHATS:
+        yield from _curves(predictions, axis, [format_settings(prediction, others) or "all" for prediction in settings])
+    for field, label, unit in _WHATS:
         samples = {
-            format_settings(setting, varying): one.samples[field].tolist()
-            for one, setting in zip(predictions, settings, strict=True)
-            if one.samples
+            format_settings(setting, varying): prediction.samples[field].tolist()
+            for prediction, setting in zip(predictions, settings, strict=True)
+            if prediction.samples
         }
         yield from make_distribution_figures(
-            samples, name=f"{field}-predicted", what=what, unit=unit, of="simulated runs"
+            samples, name=f"{field}-predicted", quantity=label, unit=unit, population="simulated runs"
         )
 
 
 def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str]) -> Iterator[Figure]:
     """Means and failures against what was swept; a line for each of `groups`, to which the predictions belong."""
     title, path, factor = _AXES[axis]
-    places = [attrgetter(path)(one) for one in predictions]
+    positions = [attrgetter(path)(prediction) for prediction in predictions]
     lines = list(dict.fromkeys(groups))
-    if len(lines) > COLOURED or None in places:
+    if len(lines) > COLOURED or None in positions:
         return
     against = path.removeprefix("link.")
 
     def row(i: int, values: tuple[float, float, float], unit: str) -> dict[str, Any]:
-        x, (y, low, high) = factor * places[i], values
-        said = f"{groups[i]}, {axis} {x:g}: {format_value(y)} {unit}".rstrip()
-        return {"group": groups[i], "x": x, "y": y, "low": low, "high": high, "said": said}
+        x, (y, low, high) = factor * positions[i], values
+        text = f"{groups[i]}, {axis} {x:g}: {format_value(y)} {unit}".rstrip()
+        return {"group": groups[i], "x": x, "y": y, "low": low, "high": high, "said": text}
 
-    for field, what, unit in _WHATS:
+    for field, label, unit in _WHATS:
         rows = []
-        for i, one in enumerate(predictions):
-            found: Distribution | None = getattr(one, field)
-            if found is not None:
-                margin = _Z * found.mean_error
-                rows.append(row(i, (found.mean, found.mean - margin, found.mean + margin), unit))
+        for i, prediction in enumerate(predictions):
+            distribution: Distribution | None = getattr(prediction, field)
+            if distribution is not None:
+                margin = _Z * distribution.mean_error
+                rows.append(row(i, (distribution.mean, distribution.mean - margin, distribution.mean + margin), unit))
         if rows:
             yield Figure(
                 f"{field}-against-{against}",
-                f"{what[:1].upper()}{what[1:]} against {title.split(',')[0]}",
+                f"{label[:1].upper()}{label[1:]} against {title.split(',')[0]}",
                 f"Mean of those of {predictions[0].runs:,} simulated handshakes that succeed, with its 95 % interval.",
-                _drawn(rows, lines, title, f"{what}, {unit}" if unit else what),
+                _drawn(rows, lines, title, f"{label}, {unit}" if unit else label),
             )
-    if any(one.failures for one in predictions):
+    if any(prediction.failures for prediction in predictions):
         rows = []
-        for i, one in enumerate(predictions):
-            share, low, high = one.failure
+        for i, prediction in enumerate(predictions):
+            share, low, high = prediction.failure
             rows.append(row(i, (100 * share, 100 * low, 100 * high), "%"))
         yield Figure(
             f"failures-against-{against}",

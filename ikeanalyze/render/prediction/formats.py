@@ -1,6 +1,7 @@
-"""The formats of predictions."""
+"""The formats and the figures of predictions."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, TextIO
 
 from ikeanalyze.model.prediction.predict import Prediction
@@ -17,12 +18,20 @@ from ikeanalyze.render.prediction.text import render_sections
 
 
 def _page(predictions: Sequence[Prediction], out: TextIO, _view: RenderOptions) -> None:
-    from ikeanalyze.render.prediction.page import render_page  # what draws takes long to load
+    from ikeanalyze.render.prediction.page import render_page  # loads Altair
 
     out.write(render_page(predictions))
 
 
-#: Of one prediction at least.
+def write_prediction_figures(predictions: Sequence[Prediction], directory: str) -> list[Path]:
+    """Write the figures; return the paths. Creates the directory; raises `OutputError` if it cannot be written."""
+    from ikeanalyze.render.core.figures.files import write_figures  # loads Altair
+    from ikeanalyze.render.prediction.figures import make_figures
+
+    return write_figures(directory, make_figures(predictions))
+
+
+#: For at least one prediction.
 FORMATS: Final[OutputFormats[Sequence[Prediction]]] = OutputFormats(
     {
         Format.TERMINAL: make_terminal_writer(render_sections),

@@ -12,8 +12,8 @@ from ikeanalyze.render.prediction.text import render_sections
 
 def render_page(predictions: Sequence[Prediction]) -> str:
     """The page: all predictions in it, a table of many in parts."""
-    captures = dict.fromkeys(format_input_name(one.flow.capture) for one in predictions)
-    told = list(render_sections(predictions, every=True))
+    captures = dict.fromkeys(format_input_name(section.flow.capture) for section in predictions)
+    sections = list(render_sections(predictions, every=True))
     many = len(predictions) > 1
     return render_template(
         "prediction.html.j2",
@@ -28,7 +28,7 @@ def render_page(predictions: Sequence[Prediction]) -> str:
                 "more": format_count(predictions[0].runs, "run") + " each",
             },
         ],
-        beside=[one for one in told if isinstance(one, KeyValueSection) or not many],
-        predicted=[one for one in told if isinstance(one, TableSection) and many],
+        beside=[section for section in sections if isinstance(section, KeyValueSection) or not many],
+        predicted=[section for section in sections if isinstance(section, TableSection) and many],
         figures=[prepare_figure(figure) for figure in make_figures(predictions)],
     )

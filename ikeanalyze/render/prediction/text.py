@@ -33,7 +33,7 @@ _CONTAINED: Final = "contains the path's own time, as it is not known on which s
 
 def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterator[Section]:
     """What was recorded, what is assumed, and what follows."""
-    flows = {(one.flow.capture, one.flow.handshake): one.flow for one in predictions}
+    flows = {(prediction.flow.capture, prediction.flow.handshake): prediction.flow for prediction in predictions}
     for flow in flows.values():
         yield KeyValueSection(format_input_name(flow.capture), _recorded(flow), level=1)
     first = predictions[0]
@@ -53,15 +53,15 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
 
 
 def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
-    which = f"{flow.handshake}, {flow.protocol}"
+    handshake = f"{flow.handshake}, {flow.protocol}"
     if flow.others:
-        which += (
+        handshake += (
             f"; {format_count(flow.others, 'other')} of this capture {'is' if flow.others == 1 else 'are'} whole too"
         )
-    trips = sum(one.aaa_round_trips for one in flow.exchanges)
-    aaa = sum(one.aaa_ns for one in flow.exchanges)
+    trips = sum(exchange.aaa_round_trips for exchange in flow.exchanges)
+    aaa = sum(exchange.aaa_ns for exchange in flow.exchanges)
     facts = [
-        ("handshake", which),
+        ("handshake", handshake),
         ("each message once", f"{format_count(flow.messages, 'message')}, {format_count(flow.bytes, 'byte')}"),
         ("set-up recorded", f"{format_ms(flow.setup_ns)} ms"),
         ("initiator took", _computation(flow.computation_ns("initiator"))),
@@ -97,7 +97,7 @@ def _one(prediction: Prediction) -> Iterator[Section]:
     facts = [
         (
             "without loss",
-            ", ".join(format_count(n, what) for n, what in zip(once, ("message", "frame", "byte"), strict=True)),
+            ", ".join(format_count(n, unit) for n, unit in zip(once, ("message", "frame", "byte"), strict=True)),
         ),
         ("fails", _failure(prediction)),
         ("bytes, failed ones too", f"{prediction.all_bytes:,.0f} on average"),
@@ -122,7 +122,7 @@ def _one(prediction: Prediction) -> Iterator[Section]:
     rows = []
     for name, field in _METRICS:
         values: Distribution | None = getattr(prediction, field)
-        row = [name, *(_of(values, one) for one in (*QUANTILES, "greatest"))]
+        row = [name, *(_of(values, name) for name in (*QUANTILES, "greatest"))]
         if closed is not None:
             row.insert(2, format_value(exact.get(field)))
         rows.append(row)
@@ -150,13 +150,13 @@ def _many(
         TableColumn("messages", right=True, optional=5),
     ]
     rows = []
-    few = predictions if every else predictions[:FEW]
-    for one, setting in zip(few, settings, strict=False):
-        setup, size, messages = one.setup_ms, one.bytes, one.messages
+    shown = predictions if every else predictions[:FEW]
+    for prediction, setting in zip(shown, settings, strict=False):
+        setup, size, messages = prediction.setup_ms, prediction.bytes, prediction.messages
         rows.append(
             [
                 *(setting[name] for name in varying),
-                _percent(one.failure[0]),
+                _percent(prediction.failure[0]),
                 *(_of(setup, name) for name in QUANTILES),
                 _of(size, "mean"),
                 _of(size, "p95"),
@@ -164,21 +164,24 @@ def _many(
             ]
         )
     notes = ["set-up, bytes and messages: means, unless it says otherwise", _SUCCEEDED]
-    return TableSection("Predicted", columns, rows, more=len(predictions) - len(few), notes=notes)
+    return TableSection("Predicted", columns, rows, more=len(predictions) - len(shown), notes=notes)
 
 
 def describe_settings(predictions: Sequence[Prediction]) -> list[Settings]:
     """What each prediction was made for, by the names of its settings; captures without the folders they have in common."""
-    names = strip_common_folder(list(dict.fromkeys(one.flow.capture for one in predictions)))
+    names = strip_common_folder(list(dict.fromkeys(prediction.flow.capture for prediction in predictions)))
     return [
-        {"capture": format_input_name(names[one.flow.capture]), **{name: show(one) for name, show in _SETTINGS.items()}}
-        for one in predictions
+        {
+            "capture": format_input_name(names[prediction.flow.capture]),
+            **{name: show(prediction) for name, show in _SETTINGS.items()},
+        }
+        for prediction in predictions
     ]
 
 
 def find_varied_settings(settings: Sequence[Settings]) -> list[str]:
     """Names of the settings that differ, in order; the capture, if none does."""
-    return [name for name in settings[0] if len({one[name] for one in settings}) > 1] or ["capture"]
+    return [name for name in settings[0] if len({setting[name] for setting in settings}) > 1] or ["capture"]
 
 
 def format_settings(settings: Settings, names: Sequence[str]) -> str:
@@ -194,7 +197,7 @@ def _rates(link: LinkModel) -> str:
 
 
 def _rate(rate: float) -> str:
-    size, prefix = next((one for one in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if rate >= one[0]), (1, ""))
+    size, prefix = next((scale for scale in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if rate >= scale[0]), (1, ""))
     return f"{rate / size:g} {prefix}bit/s"
 
 

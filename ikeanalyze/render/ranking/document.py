@@ -28,18 +28,19 @@ def build_document(ranking: Ranking) -> dict[str, Any]:
             }
             for place in ranking.places
         ],
-        "criteria": [_criterion(one) for one in ranking.ranked],
+        "criteria": [_criterion(criterion) for criterion in ranking.ranked],
     }
 
 
-def _criterion(one: RankedCriterion) -> dict[str, Any]:
+def _criterion(criterion: RankedCriterion) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "weight": one.weight,
-        "graded": one.graded,
-        "grades": dict(one.grades) if one.graded else None,
+        "name": criterion.name,
+        "weight": criterion.weight,
+        "graded": criterion.graded,
+        "grades": dict(criterion.grades) if criterion.graded else None,
         "turning_points": [
-            {"weight": turn.weight, "ahead_with_more": turn.above, "ahead_with_less": turn.below} for turn in one.turns
+            {"weight": turn.weight, "ahead_with_more": turn.above, "ahead_with_less": turn.below}
+            for turn in criterion.turns
         ],
         "parts": [
             {
@@ -50,7 +51,7 @@ def _criterion(one: RankedCriterion) -> dict[str, Any]:
                 "values": dict(part.values) or None,
                 "grades": dict(part.grades) or None,
             }
-            for part in one.parts
+            for part in criterion.parts
         ],
     }
 

@@ -26,7 +26,7 @@ SCHEMA: Final = "ikeanalyze.replay/1"
 def build_document(replayed: ReplayReport) -> dict[str, Any]:
     """The document of schema "ikeanalyze.replay/1"."""
     local, counts = replayed.local, replayed.counts
-    compared = {one.run: one for one in replayed.compared}
+    compared = {comparison.run: comparison for comparison in replayed.compared}
     return {
         "schema": SCHEMA,
         "mode": replayed.mode,
@@ -75,7 +75,7 @@ def _json_run(run: ReplayRun, compared: ReplayComparison | None) -> dict[str, An
         "faults_met": _by_kind(run.met),
         "faults_met_by_name": dict(sorted(run.met.items())),
         "handshake": None if run.result is None else _json_result(run, run.result),
-        "messages": None if run.verbatim is None else [_json_sent(one) for one in run.verbatim.sent],
+        "messages": None if run.verbatim is None else [_json_sent(message) for message in run.verbatim.sent],
         "unasked": None if run.verbatim is None else run.verbatim.unasked,
         "garbage": None if run.verbatim is None else run.verbatim.garbage,
         "left_out": None if run.verbatim is None else run.verbatim.left_out,
@@ -103,7 +103,7 @@ def _json_result(run: ReplayRun, result: InitiatorResult) -> dict[str, Any]:
         "proposal": result.chosen,
         "auth": {"initiator": result.authentication[0], "responder": result.authentication[1]},
         "setup_ms": _ms(get_setup_ns(run)),
-        "exchanges": [_json_exchange(one, run.reported) for one in result.exchanges],
+        "exchanges": [_json_exchange(exchange, run.reported) for exchange in result.exchanges],
         "ignored": {
             "repeated": ignored.repeated,
             "foreign": ignored.foreign,
@@ -114,31 +114,31 @@ def _json_result(run: ReplayRun, result: InitiatorResult) -> dict[str, Any]:
     }
 
 
-def _json_exchange(one: ExchangeStats, reported: ReportFigures | None) -> dict[str, Any]:
+def _json_exchange(exchange: ExchangeStats, reported: ReportFigures | None) -> dict[str, Any]:
     return {
-        "type": get_name(ExchangeType, one.exchange_type),
-        "message_id": one.message_id,
-        "attempt": one.attempt,
-        "transmissions": one.transmissions,
-        "sent": {"datagrams": one.datagrams_sent, "bytes": one.bytes_sent},
-        "received": {"datagrams": one.datagrams_received, "bytes": one.bytes_received},
-        "rtt_ms": _ms(get_round_trip_ns(one, reported)),
-        "answer": one.answer,
+        "type": get_name(ExchangeType, exchange.exchange_type),
+        "message_id": exchange.message_id,
+        "attempt": exchange.attempt,
+        "transmissions": exchange.transmissions,
+        "sent": {"datagrams": exchange.datagrams_sent, "bytes": exchange.bytes_sent},
+        "received": {"datagrams": exchange.datagrams_received, "bytes": exchange.bytes_received},
+        "rtt_ms": _ms(get_round_trip_ns(exchange, reported)),
+        "answer": exchange.answer,
     }
 
 
-def _json_sent(one: ReplayedMessage) -> dict[str, Any]:
+def _json_sent(message: ReplayedMessage) -> dict[str, Any]:
     return {
-        "type": get_name(ExchangeType, one.exchange_type),
-        "message_id": one.message_id,
-        "response": one.response,
-        "transmissions": one.transmissions,
-        "datagrams": one.datagrams,
-        "bytes": one.bytes,
-        "new": list(one.changed),
-        "recorded": None if one.recorded is None else _json_answer(one.recorded),
-        "answers": [_json_arrived(arrived) for arrived in one.answers],
-        "more_answers": one.more_answers,
+        "type": get_name(ExchangeType, message.exchange_type),
+        "message_id": message.message_id,
+        "response": message.response,
+        "transmissions": message.transmissions,
+        "datagrams": message.datagrams,
+        "bytes": message.bytes,
+        "new": list(message.changed),
+        "recorded": None if message.recorded is None else _json_answer(message.recorded),
+        "answers": [_json_arrived(arrived) for arrived in message.answers],
+        "more_answers": message.more_answers,
     }
 
 
@@ -183,10 +183,10 @@ def _json_check(check: LivenessCheck) -> dict[str, Any]:
 
 
 def _json_compared(compared: ReplayComparison) -> dict[str, Any]:
-    def side(one: ExchangeCost | None) -> dict[str, Any] | None:
-        if one is None:
+    def side(cost: ExchangeCost | None) -> dict[str, Any] | None:
+        if cost is None:
             return None
-        return {"messages": one.messages, "bytes": one.bytes, "ms": _ms(one.rtt_ns), "answered": one.answered}
+        return {"messages": cost.messages, "bytes": cost.bytes, "ms": _ms(cost.rtt_ns), "answered": cost.answered}
 
     return {
         "exchanges": [

@@ -1,9 +1,9 @@
-"""A replay in a terminal: what was sent, what was answered, what it cost."""
+"""The sections of a replay in text formats: messages sent, responses, and cost."""
 
 from collections import Counter
 from collections.abc import Iterator
 
-from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection, make_table
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
     UNKNOWN,
@@ -31,14 +31,14 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 
 def render_sections(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
-    """What was sent, what was answered, and what it cost."""
+    """The settings, the runs or the mutated messages, and the comparison with the recording."""
     yield _head(replayed)
     if replayed.mutated is not None:
-        yield from _mutated(replayed.mutated)
+        yield from _render_fuzzing(replayed.mutated)
     elif len(replayed.runs) == 1:
-        yield from _one(replayed.runs[0])
+        yield from _render_run(replayed.runs[0])
     elif replayed.runs:
-        yield from _many(replayed, every=every)
+        yield from _render_runs(replayed, every=every)
     for compared in replayed.compared if every else replayed.compared[:1]:
         yield _compared(compared)
 
@@ -54,10 +54,9 @@ def _head(replayed: ReplayReport) -> KeyValueSection:
         rows.append(("policy", escape_text(replayed.policy)))
     if replayed.faults:
         rows.append(("faults", escape_text(", ".join(replayed.faults))))
-    if replayed.seed is not None:
-        rows.append(("seed", str(replayed.seed)))
-    if replayed.handshake is not None:
-        rows.append(("handshake", str(replayed.handshake)))
+    for name, number in (("seed", replayed.seed), ("handshake", replayed.handshake)):
+        if number is not None:
+            rows.append((name, str(number)))
     rows += [("note", escape_text(note)) for note in replayed.notes]
     if counts.stray:
         rows.append(
@@ -76,7 +75,7 @@ def _way(replayed: ReplayReport) -> str:
     return "scapy on layer 3" if replayed.way == "layer 3" else "ordinary UDP sockets"
 
 
-def _one(run: ReplayRun) -> Iterator[Section]:
+def _render_run(run: ReplayRun) -> Iterator[Section]:
     traffic = run.traffic
     rows = [
         ("outcome", escape_text(describe_outcome(run))),
@@ -91,10 +90,10 @@ def _one(run: ReplayRun) -> Iterator[Section]:
         rows[1:2] = _result(run.result, get_setup_ns(run))
     if run.verbatim is not None:
         chosen = [sent.answers[0].answer.proposal for sent in run.verbatim.sent if sent.answers]
-        rows[2:2] = [("proposal", escape_text(one)) for one in chosen if one]
-    if run.verbatim is not None and (run.verbatim.unasked or run.verbatim.garbage):
-        others = (("answer to nothing", run.verbatim.unasked), ("no IKEv2", run.verbatim.garbage))
-        rows.append(("besides", ", ".join(f"{value:,} {name}" for name, value in others if value)))
+        rows[2:2] = [("proposal", escape_text(proposal)) for proposal in chosen if proposal]
+        others = (("unsolicited", run.verbatim.unasked), ("not IKEv2", run.verbatim.garbage))
+        if run.verbatim.unasked or run.verbatim.garbage:
+            rows.append(("ignored", ", ".join(f"{value:,} {name}" for name, value in others if value)))
     yield KeyValueSection("Run", rows)
     if run.result is not None:
         yield _exchanges(run.result, run.reported)
@@ -109,7 +108,7 @@ def _met(met: Counter[str]) -> str:
 
 
 def _result(result: InitiatorResult, setup: int | None) -> list[tuple[str, str]]:
-    own, peer = result.authentication
+    local, peer = result.authentication
     ignored = {
         "repeated": result.ignored.repeated,
         "of another IKE SA or port": result.ignored.foreign,
@@ -121,10 +120,10 @@ def _result(result: InitiatorResult, setup: int | None) -> list[tuple[str, str]]
         ("SPIi, SPIr", f"{result.spi_i.hex()}, {result.spi_r.hex()}"),
         ("set-up", f"{format_ms(setup)} ms"),
         ("proposal", escape_text(result.chosen or UNKNOWN)),
-        ("authentication", escape_text(f"initiator {own or UNKNOWN}, responder {peer or UNKNOWN}")),
+        ("authentication", escape_text(f"initiator {local or UNKNOWN}, responder {peer or UNKNOWN}")),
     ]
     if result.deleted is False:
-        rows.append(("delete", "not answered: the IKE SA may stand at the target"))
+        rows.append(("delete", "not answered: the target may still have the IKE SA"))
     if any(ignored.values()):
         rows.append(("ignored", ", ".join(f"{value:,} {name}" for name, value in ignored.items() if value)))
     return rows
@@ -138,16 +137,16 @@ def _exchanges(result: InitiatorResult, reported: ReportFigures | None) -> Table
     )
     rows = [
         (
-            get_name(ExchangeType, one.exchange_type),
-            str(one.message_id),
-            format_integer(one.transmissions),
-            format_integer(one.bytes_sent),
-            format_integer(one.datagrams_received),
-            format_integer(one.bytes_received),
-            format_ms(get_round_trip_ns(one, reported)),
-            escape_text(one.answer or UNKNOWN),
+            get_name(ExchangeType, exchange.exchange_type),
+            str(exchange.message_id),
+            format_integer(exchange.transmissions),
+            format_integer(exchange.bytes_sent),
+            format_integer(exchange.datagrams_received),
+            format_integer(exchange.bytes_received),
+            format_ms(get_round_trip_ns(exchange, reported)),
+            escape_text(exchange.answer or UNKNOWN),
         )
-        for one in result.exchanges
+        for exchange in result.exchanges
     ]
     notes = ["sent: transmissions; received: datagrams that no fault dropped; bytes of IKE messages"]
     return TableSection("Exchanges", columns, rows, notes=notes)
@@ -163,21 +162,24 @@ def _answers(sent: tuple[ReplayedMessage, ...]) -> TableSection:
         TableColumn("RTT, ms", right=True),
     )
     rows = []
-    for one in sent:
-        arrived = one.answers[0] if one.answers else None
+    for message in sent:
+        arrived = message.answers[0] if message.answers else None
         rows.append(
             (
-                get_name(ExchangeType, one.exchange_type),
-                str(one.message_id),
-                format_integer(one.transmissions),
-                ", ".join(dict.fromkeys(_short(name) for name in one.changed)) or "nothing",
+                get_name(ExchangeType, message.exchange_type),
+                str(message.message_id),
+                format_integer(message.transmissions),
+                ", ".join(dict.fromkeys(_short(name) for name in message.changed)) or "nothing",
                 "none" if arrived is None else escape_text(arrived.answer.kind),
-                "none" if one.recorded is None else escape_text(one.recorded.kind),
+                "none" if message.recorded is None else escape_text(message.recorded.kind),
                 format_ms(arrived.round_trip_ns) if arrived else UNKNOWN,
             )
         )
     return TableSection(
-        "Answers", columns, rows, notes=["sent: transmissions; new: what is not as recorded; RTT: of the first answer"]
+        "Answers",
+        columns,
+        rows,
+        notes=["sent: transmissions; new: differs from the recording; RTT: of the first answer"],
     )
 
 
@@ -186,19 +188,18 @@ def _short(name: str) -> str:
 
 
 def _differing(sent: tuple[ReplayedMessage, ...]) -> Iterator[tuple[str, str]]:
-    for one in sent:
-        if one.answers and one.answers[0].differs:
-            name = f"{get_name(ExchangeType, one.exchange_type)} {one.message_id}"
-            yield name, escape_text("; ".join(one.answers[0].differs))
+    for message in sent:
+        if message.answers and message.answers[0].differs:
+            name = f"{get_name(ExchangeType, message.exchange_type)} {message.message_id}"
+            yield name, escape_text("; ".join(message.answers[0].differs))
 
 
-def _many(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
+def _render_runs(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
     columns = (
         *number_columns("run", "set-up, ms", "sent", "received", "bytes", "blow-up"),
         TableColumn("outcome", narrow=12),
     )
     runs = replayed.runs
-    shown = runs if every else runs[:FEW]
     rows = [
         (
             str(run.number),
@@ -209,10 +210,10 @@ def _many(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
             format_ratio(run.traffic.blowup),
             escape_text(describe_outcome(run)),
         )
-        for run in shown
+        for run in runs
     ]
-    notes = ["sent, received: datagrams; bytes of IP packets, what a fault took away included"]
-    yield TableSection("Runs", columns, rows, more=len(runs) - len(shown), notes=notes)
+    notes = ["sent, received: datagrams; bytes of IP packets, including those that a fault dropped"]
+    yield make_table("Runs", columns, rows, every=every, notes=notes)
     total = sum(run.traffic.sent_bytes + run.traffic.received_bytes for run in runs)
     facts = [("runs", _outcomes(runs)), ("bytes", format_integer(total))]
     if blowup := _mean_blowup(runs):
@@ -229,23 +230,23 @@ def _outcomes(runs: tuple[ReplayRun, ...]) -> str:
 
 
 def _numbered(names: Counter[str]) -> str:
-    """Names that have numbers in them, each with how often it was, the most frequent first."""
+    """Names, which may contain numbers, with their counts, the most frequent first."""
     return escape_text(", ".join(f"{name} ({value:,})" for name, value in names.most_common()))
 
 
 def _mean_blowup(runs: tuple[ReplayRun, ...]) -> float | None:
-    known = [run.traffic.blowup for run in runs if run.traffic.blowup is not None]
-    return sum(known) / len(known) if known else None
+    blowups = [run.traffic.blowup for run in runs if run.traffic.blowup is not None]
+    return sum(blowups) / len(blowups) if blowups else None
 
 
 def _kinds(runs: tuple[ReplayRun, ...]) -> TableSection:
-    """The answers of all runs by message and kind."""
-    found: Counter[tuple[str, int, str, str]] = Counter()
+    """The responses of all runs by message and kind."""
+    counts: Counter[tuple[str, int, str, str]] = Counter()
     for run in runs:
         for sent in run.verbatim.sent if run.verbatim else ():
             kind = sent.answers[0].answer.kind if sent.answers else "none"
             recorded = sent.recorded.kind if sent.recorded else "none"
-            found[get_name(ExchangeType, sent.exchange_type), sent.message_id, kind, recorded] += 1
+            counts[get_name(ExchangeType, sent.exchange_type), sent.message_id, kind, recorded] += 1
     columns = (
         TableColumn("message"),
         TableColumn("ID", right=True),
@@ -255,19 +256,19 @@ def _kinds(runs: tuple[ReplayRun, ...]) -> TableSection:
     )
     rows = [
         (name, str(ident), escape_text(kind), escape_text(recorded), format_integer(value))
-        for (name, ident, kind, recorded), value in sorted(found.items())
+        for (name, ident, kind, recorded), value in sorted(counts.items())
     ]
     return TableSection("Answers", columns, rows)
 
 
-def _mutated(mutated: FuzzReport) -> Iterator[Section]:
+def _render_fuzzing(mutated: FuzzReport) -> Iterator[Section]:
     rows = [("up before", _check(mutated.before))]
     barrage = mutated.barrage
     if barrage is not None:
         rows.append(("mutants", format_integer(barrage.sent)))
         rows.append(("answers", _met(barrage.answered) or "none"))
         if barrage.garbage:
-            rows.append(("no IKEv2", format_integer(barrage.garbage)))
+            rows.append(("not IKEv2", format_integer(barrage.garbage)))
     if mutated.broken_off:
         rows.append(("broken off", escape_text(mutated.broken_off)))
     if mutated.after is not None:
@@ -308,5 +309,5 @@ def _compared(compared: ReplayComparison) -> TableSection:
             ("blow-up", (format_ratio(compared.blowups[0]), format_ratio(compared.blowups[1]))),
         )
     ]
-    notes.append("bytes of IKE messages; the last line's time is that of the whole set-up")
+    notes.append("bytes of IKE messages; the time in the last line is that of the set-up")
     return TableSection(f"Recorded and live (run {compared.run})", columns, rows, sums=True, notes=notes)

@@ -16,9 +16,9 @@ def describe_outcome(run: ReplayRun) -> str:
             child = run.result.child_error
             return f"established, no CHILD_SA: {child}" if child else "established"
         return f"failed: {run.result.reason}"
-    asked = [sent for sent in run.verbatim.sent if not sent.response] if run.verbatim else []
-    answered = sum(bool(sent.answers) for sent in asked)
-    return f"{answered:,} of {format_count(len(asked), 'request')} answered"
+    requests = [sent for sent in run.verbatim.sent if not sent.response] if run.verbatim else []
+    answered = sum(bool(sent.answers) for sent in requests)
+    return f"{answered:,} of {format_count(len(requests), 'request')} answered"
 
 
 def get_setup_ns(run: ReplayRun) -> int | None:
@@ -30,8 +30,8 @@ def get_setup_ns(run: ReplayRun) -> int | None:
     return run.result.setup_ns
 
 
-def get_round_trip_ns(one: ExchangeStats, reported: ReportFigures | None) -> int | None:
+def get_round_trip_ns(exchange: ExchangeStats, reported: ReportFigures | None) -> int | None:
     """Round trip of an exchange, by our own capture if it tells."""
-    key = get_name(ExchangeType, one.exchange_type), one.message_id, one.attempt
+    key = get_name(ExchangeType, exchange.exchange_type), exchange.message_id, exchange.attempt
     trip = reported.round_trips.get(key) if reported else None
-    return one.round_trip_ns if trip is None else trip
+    return exchange.round_trip_ns if trip is None else trip

@@ -73,8 +73,8 @@ def _texts(column: str, text: Callable[[Field], pl.Expr]) -> pl.Expr:
 
 def _key_exchange(field: Field) -> pl.Expr:
     """IKE SA 1 ML-KEM-768 1184/1088: purpose, slot, method, bytes of request and response; ? is not known."""
-    known = [field(name).cast(pl.String).fill_null("?") for name in ("slot", "request_bytes", "response_bytes")]
-    return pl.format("{} {} {} {}/{}", field("purpose"), known[0], field("method"), *known[1:])
+    cells = [field(name).cast(pl.String).fill_null("?") for name in ("slot", "request_bytes", "response_bytes")]
+    return pl.format("{} {} {} {}/{}", field("purpose"), cells[0], field("method"), *cells[1:])
 
 
 def _certificate(field: Field) -> pl.Expr:
@@ -132,7 +132,7 @@ def _phases(handshakes: pl.DataFrame) -> pl.DataFrame:
     )
     types = rows["type"].unique(maintain_order=True).to_list()
     return rows.group_by("handshake").agg(
-        pl.col(what).filter(pl.col("type") == kind).first().alias(f"phase_{kind}_{what}")
+        pl.col(count).filter(pl.col("type") == kind).first().alias(f"phase_{kind}_{count}")
         for kind in types
-        for what in ("messages", "frames", "bytes")
+        for count in ("messages", "frames", "bytes")
     )

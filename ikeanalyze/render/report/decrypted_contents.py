@@ -35,13 +35,13 @@ def describe_decryption(messages: pl.DataFrame) -> str | None:
 
 def describe_radius_matching(messages: pl.DataFrame) -> str:
     """How RADIUS packets were given to the exchanges of a handshake, in words; empty: it has none."""
-    known = messages["matched_by"].drop_nulls()
-    if known.is_empty():
+    methods = messages["matched_by"].drop_nulls()
+    if methods.is_empty():
         return ""
-    by_eap = int((known == "EAP").sum())
-    if by_eap == len(known):
+    by_eap = int((methods == "EAP").sum())
+    if by_eap == len(methods):
         return "packets matched by EAP"
-    return f"{by_eap:,} of {len(known):,} packets matched by EAP" if by_eap else "packets matched by time"
+    return f"{by_eap:,} of {len(methods):,} packets matched by EAP" if by_eap else "packets matched by time"
 
 
 def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Iterator[TableSection]:
@@ -54,8 +54,11 @@ def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Ite
         ).iter_rows()
     }
     for title, rows in (
-        ("Key exchanges", [one for one in all_rows if one["purpose"] == "IKE SA"]),
-        ("Key exchanges after the set-up", [one for one in all_rows if one["purpose"] != "IKE SA"]),
+        ("Key exchanges", [key_exchange for key_exchange in all_rows if key_exchange["purpose"] == "IKE SA"]),
+        (
+            "Key exchanges after the set-up",
+            [key_exchange for key_exchange in all_rows if key_exchange["purpose"] != "IKE SA"],
+        ),
     ):
         if not rows:
             continue
@@ -71,36 +74,40 @@ def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Ite
         if rows[0]["purpose"] == "IKE SA":
             columns = [column for column in columns if column.name != "for"]
         table = []
-        for one in rows:
-            kind, message_id = names.get(one["exchange"], ("?", None))
+        for key_exchange in rows:
+            kind, message_id = names.get(key_exchange["exchange"], ("?", None))
             cells = {
                 "exchange": escape_text(kind),
                 "ID": format_integer(message_id),
-                "for": _PURPOSES.get(one["purpose"], one["purpose"]),
-                "slot": format_integer(one["slot"]),
-                "method": escape_text(one["method"]),
-                "request": _data(one, "request"),
-                "response": _data(one, "response"),
+                "for": _PURPOSES.get(key_exchange["purpose"], key_exchange["purpose"]),
+                "slot": format_integer(key_exchange["slot"]),
+                "method": escape_text(key_exchange["method"]),
+                "request": _data(key_exchange, "request"),
+                "response": _data(key_exchange, "response"),
             }
             table.append(tuple(cells[column.name] for column in columns))
         yield TableSection(title, columns, table, notes=list(_checks(rows, names)))
 
 
-def _data(one: Mapping[str, Any], side: str) -> str:
-    if one[side] is None:
+def _data(key_exchange: Mapping[str, Any], side: str) -> str:
+    if key_exchange[side] is None:
         return "none"
-    return f"{_SHORT.get(one[side], one[side])} {one[f'{side}_bytes']:,}"
+    return f"{_SHORT.get(key_exchange[side], key_exchange[side])} {key_exchange[f'{side}_bytes']:,}"
 
 
 def _checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | None]]) -> Iterator[str]:
     """What the words mean, what was checked, and what is wrong."""
     yield "bytes of public values, encapsulation keys and ciphertexts"
-    unknown = sorted({one["method"] for one in rows if not get_ke_data_sizes(one["id"], None)})
-    for one in rows:
-        kind, message_id = names.get(one["exchange"], ("?", None))
-        for what in one["findings"]:
-            yield f"{escape_text(kind)} {format_integer(message_id)}: {escape_text(what)}"
-    if len(unknown) < len({one["method"] for one in rows}) and not any(one["findings"] for one in rows):
+    unknown = sorted(
+        {key_exchange["method"] for key_exchange in rows if not get_ke_data_sizes(key_exchange["id"], None)}
+    )
+    for key_exchange in rows:
+        kind, message_id = names.get(key_exchange["exchange"], ("?", None))
+        for finding in key_exchange["findings"]:
+            yield f"{escape_text(kind)} {format_integer(message_id)}: {escape_text(finding)}"
+    if len(unknown) < len({key_exchange["method"] for key_exchange in rows}) and not any(
+        key_exchange["findings"] for key_exchange in rows
+    ):
         yield "checked: method and size, and that the values are possible"
     if unknown:
         yield f"not checked, since their sizes are not known: {', '.join(map(escape_text, unknown))}"
@@ -110,13 +117,13 @@ def render_certificates(row: Mapping[str, Any]) -> Iterator[TableSection]:
     """The certificates of one handshake, and where their bytes go."""
     rows = [
         (
-            one["side"],
-            escape_text(one["name"].removeprefix("X.509 ").removesuffix(f", {one['key']}")),
-            escape_text(one["key"] or "-"),
-            escape_text(one["signature"] or "-"),
-            *(format_integer(one[name]) for name in ("bytes", "key_bytes", "signature_bytes", "other_bytes")),
+            certificate["side"],
+            escape_text(certificate["name"].removeprefix("X.509 ").removesuffix(f", {certificate['key']}")),
+            escape_text(certificate["key"] or "-"),
+            escape_text(certificate["signature"] or "-"),
+            *(format_integer(certificate[name]) for name in ("bytes", "key_bytes", "signature_bytes", "other_bytes")),
         )
-        for one in row["certificates"] or ()
+        for certificate in row["certificates"] or ()
     ]
     if not rows:
         return
@@ -135,13 +142,13 @@ def render_payload_bytes(handshakes: pl.DataFrame) -> Iterator[TableSection]:
     parts = document.sum_payload_bytes(handshakes)
     if not parts:
         return
-    whole = sum(part["bytes"] for part in parts)
+    total = sum(part["bytes"] for part in parts)
     rows = [
-        (escape_text(part["payload"]), format_integer(part["bytes"]), format_percentage(part["bytes"], whole))
+        (escape_text(part["payload"]), format_integer(part["bytes"]), format_percentage(part["bytes"], total))
         for part in parts
     ]
-    rows.append(("total", format_integer(whole), format_percentage(whole, whole)))
-    known = int(handshakes["payload_bytes"].is_not_null().sum())
-    notes = [f"of the {known:,} handshakes that were decrypted"] if known < handshakes.height else []
+    rows.append(("total", format_integer(total), format_percentage(total, total)))
+    decrypted = int(handshakes["payload_bytes"].is_not_null().sum())
+    notes = [f"of the {decrypted:,} handshakes that were decrypted"] if decrypted < handshakes.height else []
     columns = (TableColumn("payload", narrow=12), *number_columns("bytes", "share"))
     yield TableSection("Bytes by payload", columns, rows, sums=True, notes=notes)

@@ -1,15 +1,14 @@
-"""The JSON document of a report, schema "ikeanalyze.report/1".
+"""The JSON document of a report, schema "ikeanalyze.report/1", and the JSON lines of its handshakes.
 
-A report can have a hundred thousand handshakes of some two hundred values each. polars encodes them as JSON, a few
-thousand at a time, so that a report of any size can be streamed.
+A report can have 100,000 handshakes of about 200 values each. polars encodes them as JSON, a few thousand at a time, so
+that a report of any size can be streamed. A report of up to 100 handshakes is indented by two spaces; in a larger one,
+each handshake is one line. In JSON lines, each line is an object of the JSON report's "handshakes".
 
 Times are ISO 8601 strings in UTC with nine fractional digits, durations (`*_ms`) are milliseconds; unknown values are
 null.
-
-JSON lines: a handshake a line, each as in the JSON report's "handshakes".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from json import loads
 from typing import Any, Final, TextIO
 
@@ -18,6 +17,7 @@ import polars as pl
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
+from ikeanalyze.render.core.json import encode_json, format_json, select_attributes
 from ikeanalyze.render.core.values import format_iso_time
 
 SCHEMA: Final = "ikeanalyze.report/1"
@@ -26,11 +26,12 @@ SCHEMA: Final = "ikeanalyze.report/1"
 Document = dict[str, Any]
 
 _COUNTS: Final = ("messages", "frames", "bytes")
-_AT_ONCE: Final = 4_000  # handshakes encoded at a time
+_BATCH_SIZE: Final = 4_000  # handshakes encoded at a time
+_MAX_INDENTED: Final = 100  # handshakes; indenting takes ten times as long as encoding
 
 
 def build_report(analysis: Analysis) -> Document:
-    """The whole document at once; `json.write` streams the same."""
+    """Return the whole document. `write_report` streams the same."""
     return {
         "schema": SCHEMA,
         "captures": [build_capture(summary) for summary in analysis.captures],
@@ -42,42 +43,40 @@ def build_report(analysis: Analysis) -> Document:
 
 
 def build_capture(summary: CaptureSummary) -> Document:
-    """A capture that was read."""
+    """Return the object of a capture that was read."""
     return {
-        "path": summary.path,
-        "format": summary.format,
-        "packets": summary.packets,
-        "bytes": summary.bytes,
+        **select_attributes(summary, "path", "format", "packets", "bytes"),
         "first_time": format_iso_time(summary.first_ns),
         "last_time": format_iso_time(summary.last_ns),
-        "snaplen_truncated": summary.snaplen_truncated,
-        "damaged": summary.damaged,
-        "accounting": {kind: summary.accounting.get(kind, 0) for kind in ACCOUNTING},
-        "accounting_bytes": {kind: summary.accounting_bytes.get(kind, 0) for kind in ACCOUNTING},
+        **select_attributes(summary, "snaplen_truncated", "damaged"),
+        **{
+            name: {kind: getattr(summary, name).get(kind, 0) for kind in ACCOUNTING}
+            for name in ("accounting", "accounting_bytes")
+        },
     }
 
 
 def build_warnings(analysis: Analysis) -> Iterator[Document]:
-    """Warnings about the captures."""
+    """Yield the warnings about the captures."""
     for warning in analysis.warnings:
         yield {"capture": warning.capture, "frame": warning.frame, "message": warning.what}
 
 
 def build_skipped(analysis: Analysis) -> Iterator[Document]:
-    """Captures that could not be read."""
+    """Yield the captures that could not be read."""
     for file in analysis.skipped:
-        yield {"path": file.path, "reason": file.reason}
+        yield select_attributes(file, "path", "reason")
 
 
 def build_handshakes(analysis: Analysis) -> Iterator[Document]:
-    """The objects of all handshakes, in order of id."""
+    """Return the objects of all handshakes, in order of id."""
     return map(loads, iterate_handshake_json(analysis))
 
 
 def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
-    """The JSON of each handshake on a line, in order of id."""
+    """Yield the JSON of each handshake without line breaks, in order of id."""
     payloads, radius = _payload_names(analysis), _radius(analysis)
-    for rows in analysis.handshakes.sort("handshake").iter_slices(_AT_ONCE):
+    for rows in analysis.handshakes.sort("handshake").iter_slices(_BATCH_SIZE):
         ids = rows["handshake"]
         exchanges = (
             analysis.exchanges.filter(pl.col("handshake").is_between(ids[0], ids[-1]))
@@ -95,10 +94,10 @@ def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
 
 def _payload_names(analysis: Analysis) -> pl.DataFrame:
     """The payloads of request and response of each exchange in which messages were decoded."""
-    known = analysis.messages.filter(pl.col("payloads").is_not_null() & pl.col("exchange").is_not_null()).sort(
+    decoded = analysis.messages.filter(pl.col("payloads").is_not_null() & pl.col("exchange").is_not_null()).sort(
         "message"
     )
-    return known.group_by("exchange").agg(
+    return decoded.group_by("exchange").agg(
         pl.col("payloads").filter(pl.col("kind") == kind).first().alias(f"{kind}_payloads")
         for kind in ("request", "response")
     )
@@ -155,14 +154,14 @@ def _message(kind: str) -> pl.Expr:
 
 def _key_exchanges(rows: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
     """The key exchanges of each handshake that has some, each with its exchange."""
-    known = rows.select("handshake", "key_exchanges").drop_nulls("key_exchanges").explode("key_exchanges")
-    of_exchanges = exchanges.select(
+    key_exchanges = rows.select("handshake", "key_exchanges").drop_nulls("key_exchanges").explode("key_exchanges")
+    facts = exchanges.select(
         "exchange", pl.col("type").cast(pl.String), "message_id", pl.col("initiated_by").cast(pl.String), "attempt"
     )
     return (
-        known.drop_nulls("key_exchanges")
+        key_exchanges.drop_nulls("key_exchanges")
         .unnest("key_exchanges")
-        .join(of_exchanges, on="exchange", how="left", maintain_order="left")
+        .join(facts, on="exchange", how="left", maintain_order="left")
         .group_by("handshake")
         .agg(
             pl.struct(
@@ -177,8 +176,8 @@ def _key_exchanges(rows: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
 def _handshake_text() -> pl.Expr:
     """The JSON of a handshake.
 
-    polars encodes all of it but the brackets of `links`, as to make lists of different lengths takes longer than the
-    rest, and those of `phases`, an object whose keys are values of the table.
+    polars encodes everything except the brackets of `links` (lists of different lengths take longer than all the rest)
+    and of `phases` (an object whose keys are values of the table).
     """
     before = pl.struct(*_identity(), _proposal()).struct.json_encode()
     after = pl.struct(*_measurements(), *_contents()).struct.json_encode()
@@ -207,7 +206,7 @@ def _proposal() -> pl.Expr:
 
 
 def _links() -> pl.Expr:
-    """The link between initiator and responder, and that to the AAA server if the capture has RADIUS."""
+    """The link between initiator and responder, and the link to the AAA server if the capture has RADIUS."""
     ends = ("initiator_address", "responder_address")
     ike = _link("initiator-responder", *ends, "initiator", "responder", "retransmitted")
     ends = ("nas_address", "aaa_address")
@@ -216,8 +215,8 @@ def _links() -> pl.Expr:
     return ike.struct.json_encode() + second
 
 
-def _link(name: str, a: str, b: str, forth: str, back: str, again: str | None = None) -> pl.Expr:
-    retransmissions = [] if again is None else [_counts(again, "retransmissions")]
+def _link(name: str, a: str, b: str, forth: str, back: str, retransmitted: str | None = None) -> pl.Expr:
+    retransmissions = [] if retransmitted is None else [_counts(retransmitted, "retransmissions")]
     ends = pl.lit(name).alias("name"), pl.col(a).alias("a"), pl.col(b).alias("b")
     return pl.struct(*ends, _counts(forth, "a_to_b"), _counts(back, "b_to_a"), *retransmissions)
 
@@ -267,7 +266,7 @@ def _contents() -> list[pl.Expr]:
 
 
 def _renamed(name: str, **columns: str) -> pl.Expr:
-    """An object of columns under other names."""
+    """An object of renamed columns."""
     return pl.struct(pl.col(column).alias(key) for key, column in columns.items()).alias(name)
 
 
@@ -277,22 +276,22 @@ def _counts(prefix: str, name: str) -> pl.Expr:
 
 
 def _time(column: str, name: str) -> pl.Expr:
-    """A column `*_ns` that is a point in time, as text."""
+    """A `*_ns` column of points in time, as text."""
     (expression,) = format_time_columns([column])
     return expression.alias(name)
 
 
 def _ms(column: str, name: str | None = None) -> pl.Expr:
-    """A column `*_ns` that is a duration, in milliseconds."""
+    """A `*_ns` column of durations, in milliseconds."""
     (expression,) = format_duration_columns([column])
     return expression.alias(name or column.replace("_ns", "_ms"))
 
 
 def compute_totals(analysis: Analysis) -> Document:
-    """Sums over all handshakes and captures.
+    """Return the sums over all handshakes and captures.
 
-    `messages`, `frames` and `bytes` are of all links of all handshakes, `links` splits them; the blow-up and
-    the retransmissions are of the link initiator-responder.
+    `messages`, `frames` and `bytes` count all links of all handshakes, `links` splits them; the blow-up and the
+    retransmissions count the link initiator-responder.
     """
     table = analysis.handshakes
     ways = {"initiator-responder": ("initiator", "responder"), "responder-aaa": ("aaa_request", "aaa_response")}
@@ -306,11 +305,10 @@ def compute_totals(analysis: Analysis) -> Document:
         pl.col("set_up"), pl.col("handshake").is_not_null(), pl.col("protocol") != "RADIUS"
     )
     sent, needed = int(messages["bytes"].sum()), int(messages["needed_bytes"].sum())
-    known = table["setup_ns"].drop_nulls()
     setup = table.select(
         *(
-            getattr(pl.col("setup_ns"), how)().cast(pl.Float64).truediv(1e6).round(6).alias(how)
-            for how in ("min", "median", "mean", "max")
+            getattr(pl.col("setup_ns"), statistic)().cast(pl.Float64).truediv(1e6).round(6).alias(statistic)
+            for statistic in ("min", "median", "mean", "max")
         )
     ).row(0, named=True)
     return {
@@ -321,31 +319,55 @@ def compute_totals(analysis: Analysis) -> Document:
         "links": links,
         "retransmissions": {count: sums[f"retransmitted_{count}"] for count in _COUNTS},
         "blowup": sent / needed if needed else None,
-        "setup_ms": {**setup, "known": len(known)},
+        "setup_ms": {**setup, "known": table["setup_ns"].count()},
         "packets": sum(summary.packets for summary in analysis.captures),
-        "accounting": {
-            kind: sum(summary.accounting.get(kind, 0) for summary in analysis.captures) for kind in ACCOUNTING
-        },
-        "accounting_bytes": {
-            kind: sum(summary.accounting_bytes.get(kind, 0) for summary in analysis.captures) for kind in ACCOUNTING
+        **{
+            name: {
+                kind: sum(getattr(summary, name).get(kind, 0) for summary in analysis.captures) for kind in ACCOUNTING
+            }
+            for name in ("accounting", "accounting_bytes")
         },
         "payload_bytes": sum_payload_bytes(table),
     }
 
 
 def sum_payload_bytes(handshakes: pl.DataFrame) -> list[Document] | None:
-    """Bytes by payload over all handshakes that were looked into, largest first; None: there is none."""
-    known = handshakes["payload_bytes"].drop_nulls()
-    if known.is_empty():
+    """Return the bytes by payload of all decrypted handshakes, largest first; None if none was decrypted."""
+    payloads = handshakes["payload_bytes"].drop_nulls()
+    if payloads.is_empty():
         return None
-    parts = known.explode().drop_nulls().struct.unnest().group_by("payload").agg(pl.col("bytes").sum())
+    parts = payloads.explode().drop_nulls().struct.unnest().group_by("payload").agg(pl.col("bytes").sum())
     return parts.sort("bytes", "payload", descending=[True, False]).to_dicts()
 
 
-pass
-
-
 def write_json_lines(analysis: Analysis, out: TextIO) -> None:
-    """Write a line per handshake."""
-    for text in iterate_handshake_json(analysis):
-        out.write(text + "\n")
+    """Write one line per handshake."""
+    out.writelines(text + "\n" for text in iterate_handshake_json(analysis))
+
+
+def write_report(analysis: Analysis, out: TextIO) -> None:
+    """Write the whole document."""
+    out.write(f'{{\n  "schema": {encode_json(SCHEMA)},\n  "captures": ')
+    _write_list(out, map(build_capture, analysis.captures))
+    out.write(',\n  "handshakes": ')
+    if analysis.handshakes.height <= _MAX_INDENTED:
+        _write_list(out, build_handshakes(analysis))
+    else:
+        _write_texts(out, iterate_handshake_json(analysis))
+    out.write(f',\n  "totals": {format_json(compute_totals(analysis), 2)},\n  "warnings": ')
+    _write_list(out, build_warnings(analysis))
+    out.write(',\n  "skipped": ')
+    _write_list(out, build_skipped(analysis))
+    out.write("\n}\n")
+
+
+def _write_list(out: TextIO, items: Iterable[Any]) -> None:
+    _write_texts(out, (format_json(item, 4) for item in items))
+
+
+def _write_texts(out: TextIO, texts: Iterable[str]) -> None:
+    opening = "["
+    for text in texts:
+        out.write(f"{opening}\n    {text}")
+        opening = ","
+    out.write("[]" if opening == "[" else "\n  ]")

@@ -1,21 +1,13 @@
-"""Drawings of an analysis or a comparison: charts, ladders, and their files for a paper.
+"""The figures of a report: set-up times, round trips, bytes and retransmissions; with the ladders as files.
 
-The figures of a report, the ladders not included.
-
-A figure is there only if the tables have something to show in it. The numbers are those of the tables; nothing is
-estimated but the densities, whose captions say so.
-
-Figures of time: where that of the set-up went, and the round trips of its exchanges.
-
-Figures of bytes: by link and direction, by payload, against retransmissions.
-
-Which handshakes stand for one group in a drawing.
+A figure is made only if the tables have data for it. Its numbers are those of the tables; only densities are estimated,
+and their captions say so.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -24,6 +16,7 @@ from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.distribution import make_distribution_figures
 from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.figures.files import write_figures
 from ikeanalyze.render.core.section import TableSection
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
@@ -34,67 +27,12 @@ from ikeanalyze.render.core.values import (
     format_percentage,
     strip_common_folder,
 )
+from ikeanalyze.render.ladder.model import build_ladder
 from ikeanalyze.render.report import document
+from ikeanalyze.render.report.selection import select_handshake, select_noteworthy
 
-if TYPE_CHECKING:
-    from ikeanalyze.analysis.result import Analysis
-    from ikeanalyze.dataset.compare.result import Comparison
-    from ikeanalyze.model.prediction.predict import Prediction
-
-
-#: Captures that have a colour each.
-_COLOURED: Final = 7
-
-
-def group_by_capture(handshakes: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Handshakes by capture where a few captures have several each, else all of them together."""
-    paths = handshakes["capture"].cast(pl.String)
-    order = list(dict.fromkeys(paths.to_list()))
-    if 1 < len(order) <= _COLOURED and min(Counter(paths.to_list()).values()) > 2:
-        names = strip_common_folder(order)
-        return {names[path]: handshakes.filter(paths == path) for path in order}
-    return {"all handshakes": handshakes}
-
-
-#: Handshakes whose ladders are all written; of more, the noteworthy ones.
-_FEW: Final = 5
-
-
-def write_report(analysis: "Analysis", directory: str) -> list[Path]:
-    """Write the figures of a report, and the ladders of a few handshakes; gives the paths.
-
-    The directory is made. Raises `OutputError` where it cannot be written.
-    """
-    from ikeanalyze.render.core.figures.files import write_figures
-    from ikeanalyze.render.ladder.model import build_ladder
-    from ikeanalyze.render.report import selection
-    from ikeanalyze.render.report.selection import select_noteworthy
-
-    pass
-
-    chosen = select_noteworthy(analysis.handshakes, _FEW)
-    ladders = (build_ladder(selection.select_handshake(analysis, one.handshake)) for one in chosen)
-    return write_figures(directory, make_figures(analysis), ladders)
-
-
-def write_comparison(comparison: "Comparison", directory: str) -> list[Path]:
-    """Write the figures of a comparison; otherwise as `write_report`."""
-    from ikeanalyze.render.comparison.figures import make_figures
-    from ikeanalyze.render.core.figures.files import write_figures
-
-    return write_figures(directory, make_figures(comparison))
-
-
-def write_predictions(predictions: "Sequence[Prediction]", directory: str) -> list[Path]:
-    """Write the figures of predictions; otherwise as `write_report`."""
-    from ikeanalyze.render.core.figures.files import write_figures
-    from ikeanalyze.render.prediction.figures import make_figures
-
-    return write_figures(directory, make_figures(predictions))
-
-
-#: Handshakes that have a bar of their own; of more, those at these ranks.
-_BARS: Final = 25
+#: Handshakes with a bar of their own; of more, the handshakes at these ranks.
+_MAX_BARS: Final = 25
 _RANKS: Final = (
     ("fastest", 0.0),
     ("quarter", 0.25),
@@ -104,7 +42,10 @@ _RANKS: Final = (
     ("slowest", 1.0),
 )
 _MAX_ROUND_TRIP_POINTS: Final = 1_000  # round trips that are drawn one by one
-_EXCHANGES: Final = 14  # that are told apart by their message IDs
+_MAX_HANDSHAKE_POINTS: Final = 1_000  # handshakes that are drawn one by one; of more, the means
+_MAX_EXCHANGES: Final = 14  # that are distinguished by their message IDs
+_MAX_LADDERS: Final = 5  # handshakes whose ladders are all written; of more, the noteworthy ones
+_MAX_CAPTURES: Final = 7  # with a colour of their own
 
 _QUARTILES: Final = {
     "low": "least",
@@ -125,29 +66,66 @@ PARTS: Final = (
 )
 
 
+def write_report_figures(analysis: Analysis, directory: str) -> list[Path]:
+    """Write the figures of a report and the ladders of a few handshakes; return the paths.
+
+    Creates the directory. Raises `OutputError` if it cannot be written.
+    """
+    selected = select_noteworthy(analysis.handshakes, _MAX_LADDERS)
+    ladders = (build_ladder(select_handshake(analysis, handshake.handshake)) for handshake in selected)
+    return write_figures(directory, make_figures(analysis), ladders)
+
+
+def make_figures(analysis: Analysis) -> Iterator[Figure]:
+    """Yield the figures for which `analysis` has data."""
+    yield from make_setup_time_figure(analysis.handshakes)
+    yield from make_round_trip_figure(analysis.exchanges)
+    yield from make_link_bytes_figure(analysis)
+    yield from make_payload_bytes_figure(analysis.handshakes)
+    times = analysis.handshakes.filter(pl.col("setup_ns").is_not_null())
+    yield from make_distribution_figures(
+        {name: [ns / 1e6 for ns in rows["setup_ns"].to_list()] for name, rows in group_by_capture(times).items()},
+        name="setup",
+        quantity="set-up time",
+        unit="ms",
+        population="handshakes with a set-up time",
+    )
+    yield from make_retransmission_figure(analysis.handshakes)
+
+
+def group_by_capture(handshakes: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return the handshakes by capture if there are a few captures with several handshakes each, else in one group."""
+    paths = handshakes["capture"].cast(pl.String)
+    order = list(dict.fromkeys(paths.to_list()))
+    if 1 < len(order) <= _MAX_CAPTURES and min(Counter(paths.to_list()).values()) > 2:
+        names = strip_common_folder(order)
+        return {names[path]: handshakes.filter(paths == path) for path in order}
+    return {"all handshakes": handshakes}
+
+
 def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
-    """Bars of the parts of the set-up time: of each handshake, of many their mean and some of them."""
-    known = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("handshake")
-    if known.is_empty():
+    """Stacked bars of the parts of the set-up time: of each handshake, or of the mean and the handshakes at some ranks."""
+    timed = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("handshake")
+    if timed.is_empty():
         return
     columns = [column for _, column, _ in PARTS]
-    shown: list[tuple[str, dict[str, Any]]]
-    if known.height <= _BARS:
-        shown = [(f"handshake {row['handshake']:,}", row) for row in known.iter_rows(named=True)]
-        caption = f"{format_count(known.height, 'handshake')} with a set-up time, each divided as in its breakdown."
+    bars: list[tuple[str, dict[str, Any]]]
+    if timed.height <= _MAX_BARS:
+        bars = [(f"handshake {row['handshake']:,}", row) for row in timed.iter_rows(named=True)]
+        caption = f"{format_count(timed.height, 'handshake')} with a set-up time, each divided as in its breakdown."
     else:
-        # a part that is null is contained in the others
+        # a null part is contained in the others
         parts = (pl.col(column).fill_null(0).mean() for column in [*columns, "setup_ns"])
-        mean = known.select(parts).row(0, named=True)
-        by_time = known.sort("setup_ns", "handshake")
-        shown = [("mean of all", mean)]
+        mean = timed.select(parts).row(0, named=True)
+        by_time = timed.sort("setup_ns", "handshake")
+        bars = [("mean of all", mean)]
         for name, rank in _RANKS:
-            row = by_time.row(round(rank * (known.height - 1)), named=True)
-            shown.append((f"{name} (no. {row['handshake']:,})", row))
-        caption = f"The mean of {known.height:,} handshakes with a set-up time, and single ones by their rank."
-    if known["network_ns"].null_count():
+            row = by_time.row(round(rank * (timed.height - 1)), named=True)
+            bars.append((f"{name} (no. {row['handshake']:,})", row))
+        caption = f"The mean of {timed.height:,} handshakes with a set-up time, and single ones by their rank."
+    if timed["network_ns"].null_count():
         caption += " Where the side of the capture is not known, the network's part is contained in the peers'."
-    used = [part for part in PARTS if any(row[part[1]] for _, row in shown)]
+    used = [part for part in PARTS if any(row[part[1]] for _, row in bars)]
     rows = [
         {
             "label": label,
@@ -155,13 +133,13 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
             "value": row[column] / 1e6,
             "said": f"{label}, {name}: {format_ms(row[column])} ms",
         }
-        for label, row in shown
+        for label, row in bars
         for name, column, _ in used
         if row[column]
     ]
     if not rows:
         return
-    totals = {label: format_ms(row["setup_ns"]) for label, row in shown}
+    totals = {label: format_ms(row["setup_ns"]) for label, row in bars}
     numbers = TableSection(
         "Where the set-up time went, ms",
         (
@@ -171,7 +149,7 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
         ),
         [
             (label, *(format_ms(row[column]) for _, column, _ in used), format_ms(row["setup_ns"]))
-            for label, row in shown
+            for label, row in bars
         ],
     )
     colours = {name: colour for name, _, colour in used}
@@ -185,23 +163,23 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
 
 
 def make_round_trip_figure(exchanges: pl.DataFrame) -> Iterator[Figure]:
-    """Round-trip times by exchange: one value each, or how they are distributed."""
-    known = exchanges.filter("set_up", pl.col("rtt_ns").is_not_null())
-    known = known.with_columns(*cast_text_columns(known)).sort("handshake", "exchange")
-    if known.is_empty():
+    """Round-trip times by exchange: a bar for a single value, a box for several."""
+    timed = exchanges.filter("set_up", pl.col("rtt_ns").is_not_null())
+    timed = timed.with_columns(*cast_text_columns(timed)).sort("handshake", "exchange")
+    if timed.is_empty():
         return
-    labels = known.select(pl.concat_str("type", pl.lit(" "), "message_id").alias("label"))["label"]
-    if labels.n_unique() > _EXCHANGES:
-        labels = known["type"]
-    known = known.with_columns(labels.alias("label"))
-    first_ids = known.group_by("label", maintain_order=True).agg(pl.col("message_id").min())
+    labels = timed.select(pl.concat_str("type", pl.lit(" "), "message_id").alias("label"))["label"]
+    if labels.n_unique() > _MAX_EXCHANGES:
+        labels = timed["type"]
+    timed = timed.with_columns(labels.alias("label"))
+    first_ids = timed.group_by("label", maintain_order=True).agg(pl.col("message_id").min())
     order = first_ids.sort("message_id", maintain_order=True)["label"].to_list()
     rtt = pl.col("rtt_ns")
     quartiles = rtt.quantile(0.25, "linear").alias("first"), rtt.quantile(0.75, "linear").alias("third")
     bounds = rtt.min().alias("low"), rtt.median().alias("median"), rtt.max().alias("high")
-    table = known.group_by("label").agg(*bounds, *quartiles, pl.len())
+    table = timed.group_by("label").agg(*bounds, *quartiles, pl.len())
     stats = {row["label"]: row for row in table.iter_rows(named=True)}
-    yield _single_trips(order, stats) if table["len"].max() == 1 else _many_trips(known, order, stats)
+    yield _single_trips(order, stats) if table["len"].max() == 1 else _many_trips(timed, order, stats)
 
 
 def _single_trips(order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
@@ -209,8 +187,8 @@ def _single_trips(order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
     rows = []
     for label in order:
         value = stats[label]["median"]
-        said = f"{escape_text(label)}: {format_ms(value)} ms"
-        rows.append({"label": escape_text(label), "value": value / 1e6, "text": format_ms(value), "said": said})
+        text = f"{escape_text(label)}: {format_ms(value)} ms"
+        rows.append({"label": escape_text(label), "value": value / 1e6, "text": format_ms(value), "said": text})
     return Figure(
         "round-trips",
         "Round trips by exchange",
@@ -219,7 +197,7 @@ def _single_trips(order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
     )
 
 
-def _many_trips(known: pl.DataFrame, order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
+def _many_trips(timed: pl.DataFrame, order: list[str], stats: dict[str, dict[str, Any]]) -> Figure:
     """A box for the round trips of each exchange, with a table."""
     rows = [
         {
@@ -229,16 +207,16 @@ def _many_trips(known: pl.DataFrame, order: list[str], stats: dict[str, dict[str
         }
         for label in order
     ]
-    few = known if known.height <= _MAX_ROUND_TRIP_POINTS else known.head(0)
+    single = timed if timed.height <= _MAX_ROUND_TRIP_POINTS else timed.head(0)
     dots = [
         {
             "label": escape_text(label),
             "x": ns / 1e6,
             "said": f"handshake {handshake:,}, {escape_text(label)}: {format_ms(ns)} ms",
         }
-        for handshake, label, ns in few.select("handshake", "label", "rtt_ns").iter_rows()
+        for handshake, label, ns in single.select("handshake", "label", "rtt_ns").iter_rows()
     ]
-    log = charts.needs_log_scale([ns / 1e6 for ns in known["rtt_ns"].to_list()])
+    log = charts.needs_log_scale([ns / 1e6 for ns in timed["rtt_ns"].to_list()])
     labels = [escape_text(label) for label in order]
     return Figure(
         "round-trips",
@@ -260,13 +238,8 @@ def _many_trips(known: pl.DataFrame, order: list[str], stats: dict[str, dict[str
     )
 
 
-pass
-
-_MAX_HANDSHAKE_POINTS: Final = 1_000  # handshakes that are drawn one by one; more become means
-
-
 def make_link_bytes_figure(analysis: Analysis) -> Iterator[Figure]:
-    """What crossed each link in each direction, and how much of it more than once."""
+    """Bytes by link and direction, needed once and sent again."""
     messages = analysis.messages.filter("set_up", pl.col("handshake").is_not_null())
     sums = (
         messages.group_by((pl.col("protocol") == "RADIUS").alias("radius"), "sender")
@@ -277,22 +250,22 @@ def make_link_bytes_figure(analysis: Analysis) -> Iterator[Figure]:
         return
     others = {"initiator": "responder", "responder": "initiator"}
     rows, table = [], []
-    for one in sums.iter_rows(named=True):
-        sender = str(one["sender"])
-        if one["radius"]:
+    for link in sums.iter_rows(named=True):
+        sender = str(link["sender"])
+        if link["radius"]:
             label = "AAA → responder" if sender == "aaa" else "responder → AAA"
         else:
             label = f"{sender} → {others[sender]}"
-        again = one["bytes"] - one["needed_bytes"]
-        for part, value in (("needed once", one["needed_bytes"]), ("sent again", again)):
+        repeated = link["bytes"] - link["needed_bytes"]
+        for part, value in (("needed once", link["needed_bytes"]), ("sent again", repeated)):
             if value:
-                said = f"{label}, {part}: {format_count(value, 'byte')}"
-                rows.append({"label": label, "part": part, "value": value, "said": said})
+                text = f"{label}, {part}: {format_count(value, 'byte')}"
+                rows.append({"label": label, "part": part, "value": value, "said": text})
         table.append(
             (
                 label,
-                *(format_integer(one[w]) for w in ("messages", "frames", "bytes", "needed_bytes")),
-                format_integer(again),
+                *(format_integer(link[w]) for w in ("messages", "frames", "bytes", "needed_bytes")),
+                format_integer(repeated),
             )
         )
     columns = ("messages", "frames", "bytes", "needed once, bytes", "sent again, bytes")
@@ -314,39 +287,39 @@ def make_link_bytes_figure(analysis: Analysis) -> Iterator[Figure]:
 
 
 def make_payload_bytes_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
-    """What the bytes of decrypted handshakes are made of."""
+    """Bytes of decrypted handshakes by payload."""
     parts = document.sum_payload_bytes(handshakes)
     if not parts:
         return
-    whole = sum(part["bytes"] for part in parts)
+    total = sum(part["bytes"] for part in parts)
     rows = [
         {
             "label": escape_text(part["payload"]),
             "value": part["bytes"],
             "text": f"{part['bytes']:,}",
-            "said": f"{escape_text(part['payload'])}: {format_count(part['bytes'], 'byte')}, {format_percentage(part['bytes'], whole)}",
+            "said": f"{escape_text(part['payload'])}: {format_count(part['bytes'], 'byte')}, {format_percentage(part['bytes'], total)}",
         }
         for part in parts
     ]
-    known = int(handshakes["payload_bytes"].is_not_null().sum())
+    count = int(handshakes["payload_bytes"].is_not_null().sum())
     yield Figure(
         "payload-bytes",
         "Bytes by payload",
-        f"What the {whole:,} bytes of the set-up are made of, in {format_count(known, 'decrypted handshake')}. "
+        f"What the {total:,} bytes of the set-up are made of, in {format_count(count, 'decrypted handshake')}. "
         "A payload counts with its generic header.",
         lambda style: charts.draw_bars(rows, style, x_title="bytes"),
     )
 
 
 def make_retransmission_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
-    """What retransmissions cost."""
+    """Bytes of the set-up against retransmissions."""
     if handshakes.height < 3 or not handshakes["retransmitted_messages"].sum():
         return
     groups = group_by_capture(handshakes)
     rows: list[dict[str, Any]] = []
     means = handshakes.height > _MAX_HANDSHAKE_POINTS
-    for group, some in groups.items():
-        table = some.select(
+    for group, handshakes_of_group in groups.items():
+        table = handshakes_of_group.select(
             pl.col("handshake"),
             pl.col("retransmitted_messages").alias("x"),
             (pl.col("initiator_bytes") + pl.col("responder_bytes")).alias("y"),
@@ -375,25 +348,3 @@ def make_retransmission_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
             rows, style, groups=list(groups), x_title="retransmitted messages", y_title="bytes"
         ),
     )
-
-
-pass
-pass
-pass
-
-
-def make_figures(analysis: Analysis) -> Iterator[Figure]:
-    """All figures that `analysis` has something for."""
-    yield from make_setup_time_figure(analysis.handshakes)
-    yield from make_round_trip_figure(analysis.exchanges)
-    yield from make_link_bytes_figure(analysis)
-    yield from make_payload_bytes_figure(analysis.handshakes)
-    times = analysis.handshakes.filter(pl.col("setup_ns").is_not_null())
-    yield from make_distribution_figures(
-        {name: [ns / 1e6 for ns in rows["setup_ns"].to_list()] for name, rows in group_by_capture(times).items()},
-        name="setup",
-        what="set-up time",
-        unit="ms",
-        of="handshakes with a set-up time",
-    )
-    yield from make_retransmission_figure(analysis.handshakes)

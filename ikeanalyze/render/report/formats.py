@@ -1,20 +1,19 @@
-"""A report: what it can be written as, a file each."""
+"""The formats of a report."""
 
 from typing import Final
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import Format
-from ikeanalyze.render.core import json, markdown, terminal
-from ikeanalyze.render.core.formats import OutputFormats, make_text_writer
-from ikeanalyze.render.report import csv, document, page, parquet
+from ikeanalyze.render.core.formats import OutputFormats, make_terminal_writer, make_text_writer
+from ikeanalyze.render.report import csv, document, page, parquet, text
 
 FORMATS: Final[OutputFormats[Analysis]] = OutputFormats(
     {
-        Format.TERMINAL: terminal.write_terminal,
-        Format.JSON: make_text_writer(json.write_report),
+        Format.TERMINAL: make_terminal_writer(text.render_sections),
+        Format.JSON: make_text_writer(document.write_report),
         Format.JSONL: make_text_writer(document.write_json_lines),
         Format.CSV: make_text_writer(csv.write_csv),
-        Format.MARKDOWN: markdown.write_markdown,
+        Format.MARKDOWN: text.write_markdown,
         Format.HTML: page.write_page,
     },
     directories={Format.PARQUET: parquet.write_parquet},

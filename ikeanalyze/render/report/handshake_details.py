@@ -50,8 +50,8 @@ def render_handshake(analysis: Analysis) -> Iterator[Section]:
     if row["setup_ns"] is not None:
         yield _breakdown(row)
     yield KeyValueSection("Transport", list(_transport(row)))
-    supports = [(who, join_items(row[f"{who}_supports"] or ())) for who in ("initiator", "responder")]
-    if any(row[f"{who}_supports"] for who in ("initiator", "responder")):
+    supports = [(side, join_items(row[f"{side}_supports"] or ())) for side in ("initiator", "responder")]
+    if any(row[f"{side}_supports"] for side in ("initiator", "responder")):
         yield KeyValueSection("Supports", supports)
 
 
@@ -66,9 +66,9 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
         if row["protocol"] == "HIP":
             yield "  its HIT", escape_text(row[f"{side}_hit"] or UNKNOWN)
     if row["aaa_address"] is not None:
-        asked = f"asked by {escape_text(row['nas_address'] or '?')}"
+        nas = f"asked by {escape_text(row['nas_address'] or '?')}"
         matched = describe_radius_matching(analysis.messages)
-        yield "AAA server", f"{escape_text(row['aaa_address'])} ({asked}{matched and f', {matched}'})"
+        yield "AAA server", f"{escape_text(row['aaa_address'])} ({nas}{matched and f', {matched}'})"
     yield (
         "NAT",
         {None: "not known", "none": "none", "both": "detected on both sides"}.get(
@@ -90,13 +90,15 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
 
 
 def _auth(row: Mapping[str, Any], *, opened: bool) -> str:
-    methods = [f"{who} {escape_text(row[f'auth_{who}'])}" for who in ("initiator", "responder") if row[f"auth_{who}"]]
+    methods = [
+        f"{side} {escape_text(row[f'auth_{side}'])}" for side in ("initiator", "responder") if row[f"auth_{side}"]
+    ]
     if row["auth_eap"]:
         methods.append(escape_text(row["auth_eap"]))
     if not methods:
         return "not known"
-    how = " (a guess: not decrypted)" if row["auth_guessed"] else " (read: decrypted)" if opened else ""
-    return ", ".join(methods) + how
+    source = " (a guess: not decrypted)" if row["auth_guessed"] else " (read: decrypted)" if opened else ""
+    return ", ".join(methods) + source
 
 
 def _proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -116,11 +118,11 @@ def _proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 _COUNTS: Final = (*number_columns("messages", "frames", "bytes"),)
 
 
-def _three(row: Mapping[str, Any], who: str) -> tuple[str, str, str]:
+def _three(row: Mapping[str, Any], sender: str) -> tuple[str, str, str]:
     return (
-        format_integer(row[f"{who}_messages"]),
-        format_integer(row[f"{who}_frames"]),
-        format_integer(row[f"{who}_bytes"]),
+        format_integer(row[f"{sender}_messages"]),
+        format_integer(row[f"{sender}_frames"]),
+        format_integer(row[f"{sender}_bytes"]),
     )
 
 
@@ -133,9 +135,9 @@ def _links(row: Mapping[str, Any]) -> TableSection:
         rows.append(("responder-aaa", "from responder", *_three(row, "aaa_request")))
         rows.append(("responder-aaa", "from AAA", *_three(row, "aaa_response")))
     after = [
-        ("after the set-up", f"from {who}", *_three(row, f"after_setup_{who}")) for who in ("initiator", "responder")
+        ("after the set-up", f"from {side}", *_three(row, f"after_setup_{side}")) for side in ("initiator", "responder")
     ]
-    if any(row[f"after_setup_{who}_messages"] for who in ("initiator", "responder")):
+    if any(row[f"after_setup_{side}_messages"] for side in ("initiator", "responder")):
         rows += after
     return TableSection("Links", (TableColumn("link", narrow=10), TableColumn("direction", narrow=10), *_COUNTS), rows)
 
@@ -143,12 +145,20 @@ def _links(row: Mapping[str, Any]) -> TableSection:
 def _phases(row: Mapping[str, Any]) -> TableSection:
     phases = row["phases"] or ()
     rows: list[tuple[str, ...]] = [
-        (escape_text(p["type"]), format_integer(p["messages"]), format_integer(p["frames"]), format_integer(p["bytes"]))
-        for p in phases
+        (
+            escape_text(phase["type"]),
+            format_integer(phase["messages"]),
+            format_integer(phase["frames"]),
+            format_integer(phase["bytes"]),
+        )
+        for phase in phases
     ]
     if len(rows) > 1:
         rows.append(
-            ("total", *(format_integer(sum(p[what] for p in phases)) for what in ("messages", "frames", "bytes")))
+            (
+                "total",
+                *(format_integer(sum(phase[count] for phase in phases)) for count in ("messages", "frames", "bytes")),
+            )
         )
     return TableSection("Phases", (TableColumn("phase", narrow=12), *_COUNTS), rows, sums=len(rows) > 1)
 
@@ -222,8 +232,8 @@ def _breakdown(row: Mapping[str, Any]) -> TableSection:
     return TableSection("Set-up time", columns, rows, sums=True, notes=[note for note in notes if note])
 
 
-def _again(row: Mapping[str, Any], what: str) -> str:
-    return format_counts({w: row[f"{what}_{w}"] or 0 for w in ("messages", "frames", "bytes")})
+def _again(row: Mapping[str, Any], prefix: str) -> str:
+    return format_counts({count: row[f"{prefix}_{count}"] or 0 for count in ("messages", "frames", "bytes")})
 
 
 def _transport(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

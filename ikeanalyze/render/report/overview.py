@@ -89,14 +89,18 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
         [_auth_short(*row) for row in texts.select(auth).iter_rows()],
     )
     if table["replaces"].null_count() < table.height:
-        yield "replaces", table["replaces"], [str(one) if one else "" for one in texts["replaces"].to_list()]
+        yield (
+            "replaces",
+            table["replaces"],
+            [str(replaced) if replaced else "" for replaced in texts["replaces"].to_list()],
+        )
 
 
 def _auth_short(initiator: str | None, responder: str | None, eap: str | None, guessed: bool | None) -> str:
-    one, two = (
+    first, second = (
         escape_text(eap) if eap and i == "eap" else escape_text(i) if i else "?" for i in (initiator, responder)
     )
-    text = "-" if one == two == "?" else one if one == two else f"{one}/{two}"
+    text = "-" if first == second == "?" else first if first == second else f"{first}/{second}"
     return text + (" (guess)" if guessed and text != "-" else "")
 
 
@@ -111,7 +115,7 @@ def _together(analysis: Analysis) -> Iterator[tuple[str, str]]:
     yield "blow-up", format_ratio(sums["blowup"])
     setup = sums["setup_ms"]
     if setup["known"]:
-        times = ", ".join(f"{how} {setup[how]:,.3f}" for how in ("min", "median", "mean", "max"))
+        times = ", ".join(f"{statistic} {setup[statistic]:,.3f}" for statistic in ("min", "median", "mean", "max"))
         yield ("set-up, ms", times + (f" (of {setup['known']:,})" if setup["known"] < sums["handshakes"] else ""))
     if (opened := describe_decryption(analysis.messages)) is not None:
         yield "decrypted", opened
@@ -124,5 +128,5 @@ def _key_exchanges(table: pl.DataFrame) -> Iterator[tuple[str, str]]:
     if findings.is_empty():
         return
     wrong = int((findings.list.len() > 0).sum())
-    what = f"findings in {wrong:,}, see the warnings" if wrong else "no finding"
-    yield "key exchanges", f"{len(findings):,} read, {what}"
+    result = f"findings in {wrong:,}, see the warnings" if wrong else "no finding"
+    yield "key exchanges", f"{len(findings):,} read, {result}"

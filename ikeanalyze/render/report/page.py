@@ -1,9 +1,4 @@
-"""HTML: one page for a report or a comparison, which needs no network and no other file.
-
-A report as a page: what goes into its template.
-
-Tables that only pages have: all captures with their accounting, all handshakes, the messages of one.
-"""
+"""A report as an HTML page that needs no network and no other file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,129 +27,10 @@ from ikeanalyze.render.report.overview import render_overview
 from ikeanalyze.render.report.selection import SelectedHandshake, select_noteworthy
 from ikeanalyze.render.report.text import PACKETS
 
-
-def render_capture_table(analysis: Analysis, most: int) -> TableSection:
-    """Each capture with its packets by what they are."""
-    used = [what for what in ACCOUNTING if any(one.accounting.get(what) for one in analysis.captures)]
-    with_cut = any(one.snaplen_truncated for one in analysis.captures)
-    columns = [
-        TableColumn("capture"),
-        TableColumn("format"),
-        TableColumn("from"),
-        TableColumn("to"),
-        *number_columns("bytes", "packets", *(f"{PACKETS[what]}, packets" for what in used)),
-        *([TableColumn("cut by the snaplen, packets", right=True)] if with_cut else []),
-        TableColumn("state"),
-    ]
-    rows = [
-        (
-            format_input_name(one.path),
-            one.format,
-            format_time(one.first_ns),
-            format_time(one.last_ns),
-            format_integer(one.bytes),
-            format_integer(one.packets),
-            *(format_integer(one.accounting.get(what, 0)) for what in used),
-            *([format_integer(one.snaplen_truncated)] if with_cut else []),
-            f"damaged behind packet {one.packets:,}" if one.damaged else "whole",
-        )
-        for one in analysis.captures[:most]
-    ]
-    return TableSection("Captures and what their packets are", columns, rows, more=len(analysis.captures) - len(rows))
-
-
-def render_handshake_table(analysis: Analysis, shown: TableSection, most: int | None) -> TableSection:
-    """The table of `overview`, with what there is room for on a page; `most` rows, None: all."""
-    table = analysis.handshakes.sort("handshake").head(most or analysis.handshakes.height)
-    starts = table["start_ns"]
-    first = starts.min()
-    aaa = table["aaa_retransmitted_messages"]
-    more = [
-        (TableColumn("start, s"), [_seconds(ns, first) for ns in starts.to_list()]),
-        (TableColumn("frames"), map(format_integer, (table["initiator_frames"] + table["responder_frames"]).to_list())),
-        (TableColumn("retransmissions"), map(format_integer, table["retransmitted_messages"].to_list())),
-        (TableColumn("AAA retransmissions"), map(format_integer, aaa.to_list())),
-        (TableColumn("SPIi"), table["spi_i"].to_list()),
-    ]
-    places = ["set-up, ms", "bytes", "outcome", "outcome", None]
-    if not aaa.sum():
-        del more[3], places[3]
-    place = {column.name: index for index, column in enumerate(shown.columns)}
-    columns = list(shown.columns)
-    texts: list[Iterable[str]] = [*zip(*shown.rows[: table.height], strict=True)]
-    for column, before in zip(more, places, strict=True):
-        at = len(columns) if before is None else place[before] + len(columns) - len(shown.columns)
-        columns.insert(at, TableColumn(column[0].name, right=column[0].name != "SPIi"))
-        texts.insert(at, column[1])
-    return TableSection(
-        shown.title, columns, [*zip(*texts, strict=True)], more=analysis.handshakes.height - table.height
-    )
-
-
-def _seconds(ns: int | None, first: object) -> str:
-    return "-" if ns is None or not isinstance(first, int) else f"{(ns - first) / 1e9:,.3f}"
-
-
-def render_message_table(ladder: Ladder) -> TableSection:
-    """What the ladder shows, to be read aloud, searched and copied."""
-    rows = [
-        (
-            format_integer(rung.frame),
-            format_ms(rung.at_ns),
-            ladder.hosts[rung.source].name,
-            rung.label,
-            format_integer(rung.frames),
-            format_integer(rung.bytes),
-            ", ".join([*rung.notes, *([LOSSES[rung.loss]] if rung.loss else [])]),
-            " ".join(rung.payloads),
-        )
-        for rung in ladder.rungs
-    ]
-    columns = (
-        *number_columns("frame", "time, ms"),
-        TableColumn("from"),
-        TableColumn("message"),
-        *number_columns("frames", "bytes"),
-        TableColumn("notes"),
-        TableColumn("payloads"),
-    )
-    return TableSection(f"Messages of handshake {ladder.handshake:,}", columns, rows, more=ladder.left_out)
-
-
-def render_warning_table(analysis: Analysis, most: int) -> TableSection | None:
-    """What the user should know of; None: nothing."""
-    rows = [
-        (escape_text(one.capture), format_integer(one.frame), escape_text(one.what)) for one in analysis.warnings[:most]
-    ]
-    columns = (TableColumn("file"), TableColumn("frame", right=True), TableColumn("what"))
-    return _or_none("Warnings", columns, rows, len(analysis.warnings))
-
-
-def render_skipped_table(analysis: Analysis, most: int) -> TableSection | None:
-    """Captures and files with keys of which nothing could be read; None: all could."""
-    rows = [(escape_text(one.path), escape_text(one.reason)) for one in analysis.skipped[:most]]
-    return _or_none("Skipped", (TableColumn("file"), TableColumn("why")), rows, len(analysis.skipped))
-
-
-def _or_none(
-    title: str, columns: Sequence[TableColumn], rows: Sequence[tuple[str, ...]], whole: int
-) -> TableSection | None:
-    return TableSection(title, columns, rows, more=whole - len(rows)) if rows else None
-
-
-def write_page(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
-    """Write the report."""
-    pass
-
-    out.write(render_page(analysis, every=view.every))
-
-
-pass
-
-#: Rows of the long tables, so that a page of any capture stays a few MB.
-HANDSHAKES: Final = 10_000
-_CAPTURES: Final = 200
-_WARNINGS: Final = 200
+#: Rows of the long tables: a page of any capture has only a few MB.
+MAX_HANDSHAKES: Final = 10_000
+_MAX_CAPTURES: Final = 200
+_MAX_WARNINGS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +42,19 @@ class SummaryCard:
     more: str = ""
 
 
+def write_page(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
+    """Write the page."""
+    out.write(render_page(analysis, every=view.every))
+
+
 def render_page(analysis: Analysis, *, every: bool = False) -> str:
     """The page; `every`: with all handshakes in its table, however many."""
     count_all = analysis.handshakes.height
     table, common, together = _table(analysis, every=every) if count_all > 1 else (None, None, [])
     chosen = select_noteworthy(analysis.handshakes)
     warnings, skipped = (
-        render_warning_table(analysis, _WARNINGS),
-        render_skipped_table(analysis, _WARNINGS),
+        render_warning_table(analysis, _MAX_WARNINGS),
+        render_skipped_table(analysis, _MAX_WARNINGS),
     )
     names = [format_input_name(summary.path) for summary in analysis.captures]
     figures = [prepare_figure(figure) for figure in make_figures(analysis)]
@@ -190,16 +71,16 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
         "report.html.j2",
         title=f"IKE handshakes in {names[0] if len(names) == 1 else format_count(len(names), 'capture')}",
         subtitle="" if len(names) == 1 else ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""),
-        contents=[(anchor, name) for anchor, name, there in contents if there],
+        contents=[(anchor, name) for anchor, name, content in contents if content],
         cards=list(_cards(analysis)),
         notices=list(_notices(analysis, table, chosen)),
         table=table,
         common=common,
-        linked=[str(one.handshake) for one in chosen],
-        handshakes=[_handshake(analysis, one) for one in chosen],
+        linked=[str(handshake.handshake) for handshake in chosen],
+        handshakes=[_handshake(analysis, handshake) for handshake in chosen],
         figures=figures,
         together=together,
-        captures=render_capture_table(analysis, _CAPTURES),
+        captures=render_capture_table(analysis, _MAX_CAPTURES),
         warnings=warnings,
         skipped=skipped,
     )
@@ -210,7 +91,7 @@ def _table(analysis: Analysis, *, every: bool) -> tuple[TableSection | None, Key
     table, common, together = None, None, []
     for section in render_overview(analysis, every=True):
         if isinstance(section, TableSection) and section.title == "Handshakes":
-            table = render_handshake_table(analysis, section, None if every else HANDSHAKES)
+            table = render_handshake_table(analysis, section, None if every else MAX_HANDSHAKES)
         elif table is None and isinstance(section, KeyValueSection):
             common = section
         else:
@@ -230,8 +111,8 @@ def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
         yield SummaryCard("Set-up time", f"{setup['median']:,.3f} ms")
     elif setup["known"]:
         spread = f"{setup['min']:,.3f} to {setup['max']:,.3f}, mean {setup['mean']:,.3f}"
-        of = f", of {setup['known']:,}" if setup["known"] < sums["handshakes"] else ""
-        yield SummaryCard("Set-up time, median", f"{setup['median']:,.3f} ms", spread + of)
+        known = f", of {setup['known']:,}" if setup["known"] < sums["handshakes"] else ""
+        yield SummaryCard("Set-up time, median", f"{setup['median']:,.3f} ms", spread + known)
     for name, title in (("initiator-responder", "Initiator ↔ responder"), ("responder-aaa", "Responder ↔ AAA server")):
         link = sums["links"][name]
         if link["messages"]:
@@ -241,11 +122,11 @@ def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
                 more += f", {format_count(repeated, 'retransmission')}"
             yield SummaryCard(title, f"{link['bytes']:,} bytes", more)
     if sums["blowup"] is not None:
-        again = sums["retransmissions"]
+        retransmissions = sums["retransmissions"]
         yield SummaryCard(
             "Blow-up",
             format_ratio(sums["blowup"]),
-            f"{format_count(again['messages'], 'retransmission')}, {again['bytes']:,} bytes",
+            f"{format_count(retransmissions['messages'], 'retransmission')}, {retransmissions['bytes']:,} bytes",
         )
     yield SummaryCard("Packets", f"{sums['packets']:,}", f"in {format_count(sums['captures'], 'capture')}")
 
@@ -280,10 +161,10 @@ def _notices(analysis: Analysis, table: TableSection | None, chosen: list[Select
 
 
 def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
-    one = selection.select_handshake(analysis, chosen.handshake)
-    drawing = build_ladder(one)
-    first, *sections = render_handshake(one)
-    row = one.handshakes.row(0, named=True)
+    single = selection.select_handshake(analysis, chosen.handshake)
+    drawing = build_ladder(single)
+    first, *sections = render_handshake(single)
+    row = single.handshakes.row(0, named=True)
     time = f", {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
     why = f" ({chosen.why})" if chosen.why else ""
     return {
@@ -294,3 +175,113 @@ def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
         "messages": render_message_table(drawing),
         "sections": [replace(first, title="Identity"), *sections],
     }
+
+
+def render_capture_table(analysis: Analysis, limit: int) -> TableSection:
+    """Each capture with its packets by what they are."""
+    used = [kind for kind in ACCOUNTING if any(capture.accounting.get(kind) for capture in analysis.captures)]
+    with_cut = any(capture.snaplen_truncated for capture in analysis.captures)
+    columns = [
+        TableColumn("capture"),
+        TableColumn("format"),
+        TableColumn("from"),
+        TableColumn("to"),
+        *number_columns("bytes", "packets", *(f"{PACKETS[kind]}, packets" for kind in used)),
+        *([TableColumn("cut by the snaplen, packets", right=True)] if with_cut else []),
+        TableColumn("state"),
+    ]
+    rows = [
+        (
+            format_input_name(capture.path),
+            capture.format,
+            format_time(capture.first_ns),
+            format_time(capture.last_ns),
+            format_integer(capture.bytes),
+            format_integer(capture.packets),
+            *(format_integer(capture.accounting.get(kind, 0)) for kind in used),
+            *([format_integer(capture.snaplen_truncated)] if with_cut else []),
+            f"damaged behind packet {capture.packets:,}" if capture.damaged else "whole",
+        )
+        for capture in analysis.captures[:limit]
+    ]
+    return TableSection("Captures and what their packets are", columns, rows, more=len(analysis.captures) - len(rows))
+
+
+def render_handshake_table(analysis: Analysis, overview: TableSection, limit: int | None) -> TableSection:
+    """The table of `overview`, with what there is room for on a page; `most` rows, None: all."""
+    table = analysis.handshakes.sort("handshake").head(limit or analysis.handshakes.height)
+    starts = table["start_ns"]
+    first = starts.min()
+    aaa = table["aaa_retransmitted_messages"]
+    more = [
+        (TableColumn("start, s"), [_seconds(ns, first) for ns in starts.to_list()]),
+        (TableColumn("frames"), map(format_integer, (table["initiator_frames"] + table["responder_frames"]).to_list())),
+        (TableColumn("retransmissions"), map(format_integer, table["retransmitted_messages"].to_list())),
+        (TableColumn("AAA retransmissions"), map(format_integer, aaa.to_list())),
+        (TableColumn("SPIi"), table["spi_i"].to_list()),
+    ]
+    places = ["set-up, ms", "bytes", "outcome", "outcome", None]
+    if not aaa.sum():
+        del more[3], places[3]
+    place = {column.name: index for index, column in enumerate(overview.columns)}
+    columns = list(overview.columns)
+    texts: list[Iterable[str]] = [*zip(*overview.rows[: table.height], strict=True)]
+    for column, before in zip(more, places, strict=True):
+        index = len(columns) if before is None else place[before] + len(columns) - len(overview.columns)
+        columns.insert(index, TableColumn(column[0].name, right=column[0].name != "SPIi"))
+        texts.insert(index, column[1])
+    return TableSection(
+        overview.title, columns, [*zip(*texts, strict=True)], more=analysis.handshakes.height - table.height
+    )
+
+
+def _seconds(ns: int | None, first: object) -> str:
+    return "-" if ns is None or not isinstance(first, int) else f"{(ns - first) / 1e9:,.3f}"
+
+
+def render_message_table(ladder: Ladder) -> TableSection:
+    """What the ladder shows, to be read aloud, searched and copied."""
+    rows = [
+        (
+            format_integer(rung.frame),
+            format_ms(rung.at_ns),
+            ladder.hosts[rung.source].name,
+            rung.label,
+            format_integer(rung.frames),
+            format_integer(rung.bytes),
+            ", ".join([*rung.notes, *([LOSSES[rung.loss]] if rung.loss else [])]),
+            " ".join(rung.payloads),
+        )
+        for rung in ladder.rungs
+    ]
+    columns = (
+        *number_columns("frame", "time, ms"),
+        TableColumn("from"),
+        TableColumn("message"),
+        *number_columns("frames", "bytes"),
+        TableColumn("notes"),
+        TableColumn("payloads"),
+    )
+    return TableSection(f"Messages of handshake {ladder.handshake:,}", columns, rows, more=ladder.left_out)
+
+
+def render_warning_table(analysis: Analysis, limit: int) -> TableSection | None:
+    """What the user should know of; None: nothing."""
+    rows = [
+        (escape_text(warning.capture), format_integer(warning.frame), escape_text(warning.what))
+        for warning in analysis.warnings[:limit]
+    ]
+    columns = (TableColumn("file"), TableColumn("frame", right=True), TableColumn("what"))
+    return _or_none("Warnings", columns, rows, len(analysis.warnings))
+
+
+def render_skipped_table(analysis: Analysis, limit: int) -> TableSection | None:
+    """Captures and files with keys of which nothing could be read; None: all could."""
+    rows = [(escape_text(file.path), escape_text(file.reason)) for file in analysis.skipped[:limit]]
+    return _or_none("Skipped", (TableColumn("file"), TableColumn("why")), rows, len(analysis.skipped))
+
+
+def _or_none(
+    title: str, columns: Sequence[TableColumn], rows: Sequence[tuple[str, ...]], whole: int
+) -> TableSection | None:
+    return TableSection(title, columns, rows, more=whole - len(rows)) if rows else None

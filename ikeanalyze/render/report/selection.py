@@ -29,10 +29,10 @@ def select_handshake(analysis: Analysis, number: int) -> Analysis:
     chosen = pl.col("handshake") == number
     handshakes = analysis.handshakes.filter(chosen)
     if handshakes.is_empty():
-        known = get_id_range(analysis)
-        if known is None:
+        ids = get_id_range(analysis)
+        if ids is None:
             raise LookupError("there is no handshake in what was read")
-        raise LookupError(f"there is no handshake {number}: they are numbered {known[0]} to {known[1]}")
+        raise LookupError(f"there is no handshake {number}: they are numbered {ids[0]} to {ids[1]}")
     return replace(
         analysis,
         frames=analysis.frames.filter(chosen),
@@ -55,10 +55,10 @@ class SelectedHandshake:
     why: str  # empty: all are shown
 
 
-def select_noteworthy(handshakes: pl.DataFrame, few: int = ALL) -> list[SelectedHandshake]:
+def select_noteworthy(handshakes: pl.DataFrame, limit: int = ALL) -> list[SelectedHandshake]:
     """The handshakes to show, in order of id: all if there are no more than `few`."""
-    if handshakes.height <= few:
-        return [SelectedHandshake(one, "") for one in handshakes["handshake"].sort().to_list()]
+    if handshakes.height <= limit:
+        return [SelectedHandshake(handshake, "") for handshake in handshakes["handshake"].sort().to_list()]
     reasons: dict[int, list[str]] = {}
     for handshake, why in _noteworthy(handshakes):
         reasons.setdefault(handshake, []).append(why)
@@ -66,19 +66,19 @@ def select_noteworthy(handshakes: pl.DataFrame, few: int = ALL) -> list[Selected
 
 
 def _noteworthy(handshakes: pl.DataFrame) -> Iterator[tuple[int, str]]:
-    known = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("setup_ns", "handshake")
-    if known.height:
+    timed = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("setup_ns", "handshake")
+    if timed.height:
         for name, rank in (("fastest", 0.0), ("median set-up time", 0.5), ("95 % are faster", 0.95), ("slowest", 1.0)):
-            yield known["handshake"][round(rank * (known.height - 1))], name
-    again = handshakes.filter(pl.col("retransmitted_messages") > 0)
-    if again.height:
+            yield timed["handshake"][round(rank * (timed.height - 1))], name
+    retransmitted = handshakes.filter(pl.col("retransmitted_messages") > 0)
+    if retransmitted.height:
         yield (
-            again.sort("retransmitted_bytes", "handshake", descending=[True, False])["handshake"][0],
+            retransmitted.sort("retransmitted_bytes", "handshake", descending=[True, False])["handshake"][0],
             "most sent again",
         )
-    several = handshakes.filter(pl.col("extra_round_trips").list.len() > 0)
-    if several.height:
-        yield several["handshake"].min(), "first with an extra round trip"  # type: ignore[misc]
+    with_extra = handshakes.filter(pl.col("extra_round_trips").list.len() > 0)
+    if with_extra.height:
+        yield with_extra["handshake"].min(), "first with an extra round trip"  # type: ignore[misc]
     kinds = (
         handshakes.sort("handshake")
         .group_by(pl.col("outcome").cast(pl.String), "reason", maintain_order=True)

@@ -1,13 +1,13 @@
-"""What a report for people says, section by section, before it is laid out.
+"""The sections of a report in text formats: its captures, then one handshake in detail or an overview of all."""
 
-The captures of a report for people: a summary of each, or a table if there are many.
-"""
-
+from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TextIO
 
 from ikeanalyze.analysis.result import Analysis, CaptureSummary
-from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render import RenderOptions
+from ikeanalyze.render.core.markdown import escape_markdown, write_sections
+from ikeanalyze.render.core.section import KeyValueSection, Section, make_table
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
     escape_text,
@@ -20,7 +20,7 @@ from ikeanalyze.render.core.values import (
 from ikeanalyze.render.report.handshake_details import render_handshake
 from ikeanalyze.render.report.overview import render_overview
 
-#: What ACCOUNTING counts, for people.
+#: The label of each kind of packet in ACCOUNTING.
 PACKETS: Final = {
     "ike": "IKE",
     "esp": "ESP",
@@ -36,16 +36,15 @@ PACKETS: Final = {
 
 
 def render_captures(analysis: Analysis, *, every: bool) -> Iterator[Section]:
-    """A summary of each capture; a table if there are many."""
-    told: dict[str, int] = {}
-    for warning in analysis.warnings:
-        told[warning.capture] = told.get(warning.capture, 0) + 1
+    """A summary of each capture; a table of more than three."""
+    warnings = Counter(warning.capture for warning in analysis.warnings)
     if len(analysis.captures) <= 3:
-        for one in analysis.captures:
-            yield KeyValueSection(format_input_name(one.path), list(_capture(one, told.get(one.path, 0))), level=1)
+        for capture in analysis.captures:
+            facts = list(_describe_capture(capture, warnings[capture.path]))
+            yield KeyValueSection(format_input_name(capture.path), facts, level=1)
         return
-    shown = analysis.captures if every else analysis.captures[:FEW]
-    yield TableSection(
+    named = ("ike", "esp", "radius")  # kinds of packets with a column of their own
+    yield make_table(
         "Captures",
         (
             TableColumn("capture", narrow=16),
@@ -58,48 +57,49 @@ def render_captures(analysis: Analysis, *, every: bool) -> Iterator[Section]:
         ),
         [
             (
-                format_input_name(one.path),
-                format_integer(one.packets),
-                format_integer(one.bytes),
-                *(format_integer(one.accounting.get(what, 0)) for what in ("ike", "esp", "radius")),
-                format_integer(sum(n for what, n in one.accounting.items() if what not in ("ike", "esp", "radius"))),
-                _span(one),
-                format_integer(told.get(one.path, 0)),
+                format_input_name(capture.path),
+                format_integer(capture.packets),
+                format_integer(capture.bytes),
+                *(format_integer(capture.accounting.get(kind, 0)) for kind in named),
+                format_integer(sum(n for kind, n in capture.accounting.items() if kind not in named)),
+                _format_span(capture),
+                format_integer(warnings[capture.path]),
             )
-            for one in shown
+            for capture in analysis.captures
         ],
+        every=every,
         level=1,
-        more=len(analysis.captures) - len(shown),
     )
 
 
-def _span(one: CaptureSummary) -> str:
-    return "-" if one.first_ns is None or one.last_ns is None else format_duration(one.last_ns - one.first_ns)
+def _format_span(capture: CaptureSummary) -> str:
+    return (
+        "-"
+        if capture.first_ns is None or capture.last_ns is None
+        else format_duration(capture.last_ns - capture.first_ns)
+    )
 
 
-def _capture(one: CaptureSummary, warnings: int) -> Iterator[tuple[str, str]]:
-    yield "format", escape_text(one.format)
-    yield "packets", f"{one.packets:,} ({format_count(one.bytes, 'byte')} on the wire)"
-    if one.first_ns is not None:
-        yield "from", format_time(one.first_ns)
-        yield "to", f"{format_time(one.last_ns)} ({_span(one)})"
-    for what, packets in one.accounting.items():
+def _describe_capture(capture: CaptureSummary, warnings: int) -> Iterator[tuple[str, str]]:
+    yield "format", escape_text(capture.format)
+    yield "packets", f"{capture.packets:,} ({format_count(capture.bytes, 'byte')} on the wire)"
+    if capture.first_ns is not None:
+        yield "from", format_time(capture.first_ns)
+        yield "to", f"{format_time(capture.last_ns)} ({_format_span(capture)})"
+    for kind, packets in capture.accounting.items():
         if packets:
-            size = one.accounting_bytes.get(what, 0)
-            yield PACKETS.get(what, what), f"{format_count(packets, 'packet')}, {format_count(size, 'byte')}"
-    if one.snaplen_truncated:
-        yield "cut by the snaplen", format_count(one.snaplen_truncated, "packet")
-    if one.damaged:
-        yield "damaged", f"the file is cut or broken behind packet {one.packets:,}"
+            size = capture.accounting_bytes.get(kind, 0)
+            yield PACKETS.get(kind, kind), f"{format_count(packets, 'packet')}, {format_count(size, 'byte')}"
+    if capture.snaplen_truncated:
+        yield "cut by the snaplen", format_count(capture.snaplen_truncated, "packet")
+    if capture.damaged:
+        yield "damaged", f"the file is truncated or damaged after packet {capture.packets:,}"
     if warnings:
         yield "warnings", format_integer(warnings)
 
 
-pass
-
-
 def render_sections(analysis: Analysis, *, every: bool) -> Iterator[Section]:
-    """The report: captures, handshakes, and the details if there is one handshake only."""
+    """The captures, then the details of a single handshake or an overview of several."""
     yield from render_captures(analysis, every=every)
     if analysis.handshakes.height == 1:
         yield from render_handshake(analysis)
@@ -107,3 +107,16 @@ def render_sections(analysis: Analysis, *, every: bool) -> Iterator[Section]:
         yield from render_overview(analysis, every=every)
     else:
         yield KeyValueSection("Handshakes", [("found", "none")])
+
+
+def write_markdown(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
+    """Write the report as Markdown, with its warnings and skipped files."""
+    write_sections(render_sections(analysis, every=view.every), out)
+    if analysis.warnings:
+        out.write("\n## Warnings\n\n")
+        for warning in analysis.warnings:
+            where = f", packet {warning.frame:,}" if warning.frame is not None else ""
+            out.write(f"- {escape_markdown(warning.capture)}{where}: {escape_markdown(warning.what)}\n")
+    if analysis.skipped:
+        out.write("\n## Skipped\n\n")
+        out.writelines(f"- {escape_markdown(file.path)}: {escape_markdown(file.reason)}\n" for file in analysis.skipped)

@@ -14,22 +14,22 @@ def build_document(verification: Verification) -> dict[str, Any]:
     outcomes = Counter(check.outcome for check in verification.checks)
     return {
         "schema": SCHEMA,
-        "captures": [one.path for one in verification.captures],
+        "captures": [item.path for item in verification.captures],
         "totals": {word.replace(" ", "_"): outcomes[word] for word in ("passed", "failed", "not made")},
         "handshakes": [
             {
-                "id": one.id,
-                "spi_i": one.spi_i,
-                "spi_r": one.spi_r,
-                "replaces": one.replaces,
-                "checks": [_check(check) for check in one.checks],
+                "id": item.id,
+                "spi_i": item.spi_i,
+                "spi_r": item.spi_r,
+                "replaces": item.replaces,
+                "checks": [_check(check) for check in item.checks],
             }
-            for one in verification.handshakes
+            for item in verification.handshakes
         ],
         "warnings": [
-            {"capture": one.capture, "frame": one.frame, "message": one.what} for one in verification.warnings
+            {"capture": item.capture, "frame": item.frame, "message": item.what} for item in verification.warnings
         ],
-        "skipped": [{"path": one.path, "reason": one.reason} for one in verification.skipped],
+        "skipped": [{"path": item.path, "reason": item.reason} for item in verification.skipped],
     }
 
 

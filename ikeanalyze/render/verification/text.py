@@ -1,4 +1,4 @@
-"""A verification, in a terminal or as JSON. Of the values that were compared only digests are shown."""
+"""The sections of a verification in text formats. Of the compared values, only digests are shown."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,25 +6,25 @@ from typing import Final
 
 from ikeanalyze.analysis.verification.checks import VerificationCheck
 from ikeanalyze.analysis.verification.verify import Verification, VerifiedHandshake
-from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection, make_table
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_count, join_items
 
-#: Columns of the table of many handshakes; what belongs to none of the others is of the key schedule.
+#: The column of each check in the table of IKE SAs; all other checks belong to the key schedule.
 _GROUPS: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
 _KEYS: Final = "keys"
-_CHAINS: Final = "signatures are verified with the captured certificate; its chain, dates and names are not looked at"
+_CHAINS: Final = "signatures are verified with the captured certificate; its chain, dates and names are not checked"
 
 
 def format_summary(checks: Sequence[VerificationCheck]) -> str:
-    """24 passed, 1 failed, 2 not made; what there is none of is left out."""
+    """Return `24 passed, 1 failed, 2 not made`, without zero counts."""
     outcomes = Counter(check.outcome for check in checks)
     parts = [f"{outcomes[word]:,} {word}" for word in ("passed", "failed", "not made") if outcomes[word]]
     return ", ".join(parts) or "none"
 
 
 def format_check_label(check: VerificationCheck) -> str:
-    """What a check is about, for a line: SKEYSEED of epoch 1, AUTH in IKE_AUTH 2 request, AUTH of the responder."""
+    """Return `SKEYSEED of epoch 1`, `AUTH in IKE_AUTH 2 request` or `AUTH of the responder`."""
     name = check.what if check.exchange is None else f"{check.what} in {check.exchange}"
     if check.exchange is None and check.epoch is not None:
         return f"{name} of epoch {check.epoch}"
@@ -34,15 +34,15 @@ def format_check_label(check: VerificationCheck) -> str:
 
 
 def render_sections(verification: Verification, *, every: bool) -> Iterator[Section]:
-    """What was checked, how it went, and what did not go well."""
+    """The checks with their outcomes, then the reasons of failed and omitted checks."""
     checks = verification.checks
-    some = [one for one in verification.handshakes if one.checks]
-    # of what the key files have nothing for, there is nothing to show but that
-    checked = [one for one in some if _outcome(one.checks) != "not made"]
+    with_keys = [handshake for handshake in verification.handshakes if handshake.checks]
+    # IKE SAs without any usable key are only counted
+    checked = [handshake for handshake in with_keys if _outcome(handshake.checks) != "not made"]
     paths = ", ".join(escape_text(summary.path) for summary in verification.captures)
     facts = [("checks", format_summary(checks))]
-    if len(checked) != 1 or len(some) != 1:
-        facts.append(("IKE SAs", f"{len(checked):,} of {len(some):,} with keys"))
+    if len(checked) != 1 or len(with_keys) != 1:
+        facts.append(("IKE SAs", f"{len(checked):,} of {len(with_keys):,} with keys"))
     if len(checked) == 1:
         facts.append(("handshake", str(checked[0].id)))
         facts.append(("SPIi, SPIr", f"{checked[0].spi_i}, {checked[0].spi_r}"))
@@ -83,7 +83,7 @@ def _one(handshake: VerifiedHandshake) -> TableSection:
 
 
 def _about(check: VerificationCheck) -> str:
-    """The message, or the line of the file, that has what was checked."""
+    """The message, the line of the key file, or the side that the check is about."""
     if check.exchange is not None:
         return check.exchange
     if check.origin is not None and check.origin.line is not None:
@@ -94,19 +94,21 @@ def _about(check: VerificationCheck) -> str:
 def _many(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
     groups = ("ICV", _KEYS, "IntAuth", "AUTH")
     columns = (*number_columns("#", *groups), TableColumn("outcome"))
-    shown = handshakes if every else handshakes[:FEW]
-    rows = [(str(one.id), *(_passed(one, name) for name in groups), _outcome(one.checks)) for one in shown]
+    rows = [
+        (str(handshake.id), *(_passed(handshake, name) for name in groups), _outcome(handshake.checks))
+        for handshake in handshakes
+    ]
     notes = ["passed / made; keys: nonces, SKEYSEED and SK_*", *_notes(handshakes)]
-    return TableSection("IKE SAs", columns, rows, more=len(handshakes) - len(shown), notes=notes)
+    return make_table("IKE SAs", columns, rows, every=every, notes=notes)
 
 
 def _passed(handshake: VerifiedHandshake, group: str) -> str:
-    made = [
+    outcomes = [
         check.outcome
         for check in handshake.checks
         if _GROUPS.get(check.what, _KEYS) == group and check.outcome != "not made"
     ]
-    return f"{made.count('passed')}/{len(made)}" if made else UNKNOWN
+    return f"{outcomes.count('passed')}/{len(outcomes)}" if outcomes else UNKNOWN
 
 
 def _outcome(checks: Sequence[VerificationCheck]) -> str:
@@ -117,20 +119,22 @@ def _outcome(checks: Sequence[VerificationCheck]) -> str:
 
 
 def _notes(handshakes: Sequence[VerifiedHandshake]) -> list[str]:
-    signed = any(check.what == "AUTH" and "chain" in (check.how or "") for one in handshakes for check in one.checks)
+    signed = any(
+        check.what == "AUTH" and "chain" in (check.how or "") for handshake in handshakes for check in handshake.checks
+    )
     return [_CHAINS] if signed else []
 
 
 def _troubles(handshakes: Sequence[VerifiedHandshake], outcome: str) -> list[tuple[str, str]]:
-    """What failed, or was not made, and why; the same for many IKE SAs said once."""
-    found: dict[tuple[str, str], list[tuple[int, VerificationCheck]]] = {}
+    """Checks with this outcome and their reasons; the same reason for several IKE SAs is one row."""
+    grouped: dict[tuple[str, str], list[tuple[int, VerificationCheck]]] = {}
     for handshake in handshakes:
         for check in handshake.checks:
             if check.outcome == outcome:
-                found.setdefault((format_check_label(check), check.why or ""), []).append((handshake.id, check))
+                grouped.setdefault((format_check_label(check), check.why or ""), []).append((handshake.id, check))
     rows = []
-    for (name, why), some in found.items():
-        first, check = some[0]
+    for (name, why), cases in grouped.items():
+        first, check = cases[0]
         values = [
             f"{word} {value}"
             for word, value in (("expected", check.expected), ("found", check.found))
@@ -140,7 +144,7 @@ def _troubles(handshakes: Sequence[VerifiedHandshake], outcome: str) -> list[tup
         if check.origin is not None:
             line = "" if check.origin.line is None else f" line {check.origin.line}"
             places.append(f"{check.origin.path}{line}")
-        ids = {handshake for handshake, _ in some}
-        whose = f"handshake {first}" if len(ids) == 1 else f"{format_count(len(ids), 'handshake')} from {first} on"
-        rows.append((name, escape_text(f"{why} ({join_items([whose, *places, *values])})")))
+        ids = {handshake for handshake, _ in cases}
+        affected = f"handshake {first}" if len(ids) == 1 else f"{format_count(len(ids), 'handshake')} from {first} on"
+        rows.append((name, escape_text(f"{why} ({join_items([affected, *places, *values])})")))
     return rows

@@ -1,6 +1,6 @@
 import json
 
-from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile  # noqa: A004
+from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
 from ikeanalyze.render import Format
 from ikeanalyze.render.core.json import format_json
 from ikeanalyze.render.report import document

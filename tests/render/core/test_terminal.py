@@ -4,8 +4,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from ikeanalyze.render import RenderOptions
-from ikeanalyze.render.core import terminal
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.report.formats import FORMATS
 from tests.render.handmade import analysis, summary
 
 
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 def text_of(a, out=None, **view) -> str:
     out = out or io.StringIO()
-    terminal.write_terminal(a, out, RenderOptions(**view))
+    FORMATS.texts[Format.TERMINAL](a, out, RenderOptions(**view))
     return out.getvalue()
 
 
@@ -79,7 +79,7 @@ def test_what_is_wrong_with_a_capture_is_said():
     a = analysis([1])
     a = replace(a, captures=[replace(a.captures[0], damaged=True, snaplen_truncated=7)])
     text = text_of(a)
-    assert "cut or broken behind packet 12" in text
+    assert "truncated or damaged after packet 12" in text
     assert "cut by the snaplen  7 packets" in text
 
 

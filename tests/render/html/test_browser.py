@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.render.report.figures import write_report
+from ikeanalyze.render.report.figures import write_report_figures
 from tests.paths import CAPTURES
 from tests.render.handmade import analysis
 
@@ -352,7 +352,7 @@ def test_without_script_all_is_there(opened, chromium):
 
 def test_figure_files_where_their_font_is_not(chromium, tmp_path):
     """A wider font: what each text says stays within the drawing."""
-    written = [path for path in write_report(analysis([1, 2]), str(tmp_path)) if path.suffix == ".svg"]
+    written = [path for path in write_report_figures(analysis([1, 2]), str(tmp_path)) if path.suffix == ".svg"]
     assert len(written) > 4
     for path in written:
         chromium.get(path.as_uri())

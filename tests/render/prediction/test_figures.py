@@ -2,7 +2,7 @@ import re
 
 from ikeanalyze.render.core.figures.style import SINGLE
 from ikeanalyze.render.prediction.figures import make_figures
-from ikeanalyze.render.report.figures import write_predictions
+from ikeanalyze.render.prediction.formats import write_prediction_figures
 from tests.render.predicted import failed, prediction, sweep
 
 
@@ -50,6 +50,8 @@ def test_what_cannot_be_drawn():
 
 
 def test_files(tmp_path):
-    written = write_predictions([prediction(link={"loss": loss}, samples={}) for loss in (0, 0.1)], str(tmp_path / "f"))
+    written = write_prediction_figures(
+        [prediction(link={"loss": loss}, samples={}) for loss in (0, 0.1)], str(tmp_path / "f")
+    )
     assert sorted(path.name for path in written)[:2] == ["bytes-against-loss.png", "bytes-against-loss.svg"]
     assert all(path.stat().st_size > 1000 for path in written)

@@ -27,13 +27,13 @@ Run
   sent      3 datagrams, 700 bytes
   received  1 datagram, 100 bytes
   blow-up   1.333
-  besides   2 answer to nothing, 1 no IKEv2
+  ignored   2 unsolicited, 1 not IKEv2
 
 Answers
   message      ID  sent  new                      answer  recorded   RTT, ms
   IKE_SA_INIT   0     2  SPIi, nonce, NAT hashes  COOKIE  accepted     1.500
   IKE_AUTH      1     1  nothing                  none    encrypted        -
-  sent: transmissions; new: what is not as recorded; RTT: of the first answer
+  sent: transmissions; new: differs from the recording; RTT: of the first answer
 
 Differs from the recording
   IKE_SA_INIT 0  answer: accepted recorded, COOKIE now; only now: COOKIE
@@ -81,7 +81,7 @@ Recorded and live (run 1)
   outcome: completed recorded, established live
   proposal: AES-GCM-16-256 recorded, - live
   blow-up: 1.000 recorded, 1.333 live
-  bytes of IKE messages; the last line's time is that of the whole set-up
+  bytes of IKE messages; the time in the last line is that of the set-up
 """
     )
 
@@ -129,7 +129,7 @@ def test_only_thirty_runs_unless_all_are_asked_for():
 def test_a_delete_that_was_not_answered():
     one = replays.reenact()
     run = replace(one.runs[0], result=replays.result(deleted=False))
-    said = "  delete          not answered: the IKE SA may stand at the target\n"
+    said = "  delete          not answered: the target may still have the IKE SA\n"
     assert said in text(replace(one, runs=(run,)))
     assert said not in text(one)
 
@@ -151,7 +151,7 @@ Mutated messages
   up before  yes: accepted
   mutants    20
   answers    9 INVALID_SYNTAX, 2 accepted
-  no IKEv2   1
+  not IKEv2  1
   up after   yes: COOKIE after 3 requests in 4.0 s
 
 Errors in them

@@ -282,7 +282,7 @@ def test_numbers_of_all_sizes():
 def test_more_handshakes_than_are_held_at_once(monkeypatch):
     everything = analysis([1, 6, 7, 2, 6])
     at_once = list(document.build_handshakes(everything))
-    monkeypatch.setattr(document, "_AT_ONCE", 2)
+    monkeypatch.setattr(document, "_BATCH_SIZE", 2)
     assert list(document.build_handshakes(everything)) == at_once
     exchanges = [key["exchange"] for h in at_once for key in h["key_exchanges"] or ()]
     read = ["IKE_SA_INIT", "IKE_INTERMEDIATE", "CREATE_CHILD_SA"]

@@ -14,7 +14,7 @@ import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile  # noqa: A004
+from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
 from ikeanalyze.cli.commands.report import drop_inferred_payloads
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.report import document
@@ -143,7 +143,7 @@ def test_nothing_is_loaded_and_only_our_script_runs():
 
 
 def test_a_large_report_says_what_it_leaves_out(monkeypatch):
-    monkeypatch.setattr("ikeanalyze.render.report.page.HANDSHAKES", 60)
+    monkeypatch.setattr("ikeanalyze.render.report.page.MAX_HANDSHAKES", 60)
     a = analysis([1] * 70)
     page = page_of(a)
     assert "The table has the first 60 of 70 handshakes" in page.text

@@ -27,4 +27,4 @@ def test_of_many_those_that_tell_something():
 
 
 def test_fewer_can_be_asked_for():
-    assert len(select_noteworthy(analysis([1] * 9).handshakes, few=5)) < 9
+    assert len(select_noteworthy(analysis([1] * 9).handshakes, limit=5)) < 9

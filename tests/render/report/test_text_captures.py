@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from ikeanalyze.analysis.result import AnalysisWarning  # noqa: A004
+from ikeanalyze.analysis.result import AnalysisWarning
 from tests.render.conftest import titled
 from tests.render.handmade import CAPTURE, analysis, summary
 

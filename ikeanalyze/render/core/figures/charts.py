@@ -1,10 +1,8 @@
-"""Charts as SVG, by Vega-Altair and vl-convert: shapes, scales and labels, without a word about IKE.
+"""Charts as SVG, made with Vega-Altair and vl-convert. They know nothing about IKE.
 
-Each function takes plain rows and gives SVG in the light colours of `style.COLOURS`. `said` in a row is what its mark
-says when it is pointed at or read aloud (`aria-label`). Imported only where charts are
-drawn: Altair and the Vega compiler take most of a second to start.
-
-Curves over numbers: functions of a size, a rate or a weight, several in one chart.
+Each function takes rows (dicts) and returns SVG in the light colours of `style.COLOURS`. `said` in a row is the tooltip
+and the `aria-label` of its mark. Import this module only to draw charts: Altair and the Vega compiler take almost a
+second to load.
 """
 
 import re
@@ -19,17 +17,17 @@ from ikeanalyze.render.core.figures.style import COLOURS, FONT, SERIES, Style
 
 Rows = Sequence[Mapping[str, Any]]
 
-#: A scale is logarithmic if its largest value is so many times its smallest.
-_WIDE_SPAN: Final = 20
-#: Text that SVG of Vega has for readers of the screen, which repeats what the caption says better.
+#: A scale is logarithmic if its largest value is at least this many times its smallest.
+_MIN_LOG_SPAN: Final = 20
+#: Vega's text for screen readers, which only repeats the caption.
 _CONTAINER: Final = re.compile(r' aria-roledescription="[^"]*"| role="graphics-(?:object|symbol)"')
 _SAID: Final = "said:N"
-_BAR: Final = 1.9  # height of a bar with the space around it, in font sizes
+_BAR_HEIGHT: Final = 1.9  # height of a bar with the space around it, in font sizes
 
 
 def needs_log_scale(values: Sequence[float]) -> bool:
-    """Whether values are better shown on a logarithmic scale."""
-    return bool(values) and min(values) > 0 and max(values) / min(values) >= _WIDE_SPAN
+    """Return whether the values need a logarithmic scale."""
+    return bool(values) and min(values) > 0 and max(values) / min(values) >= _MIN_LOG_SPAN
 
 
 def draw_stacked_bars(
@@ -37,7 +35,7 @@ def draw_stacked_bars(
 ) -> str:
     """Horizontal bars of parts that add up. Rows: `label`, `part`, `value`.
 
-    `totals` are the labels in their order with what stands behind their bars, `parts` the parts with their colours.
+    `totals` maps the labels in their order to the texts after their bars, `parts` the parts to their colours.
     """
     order = list(parts)
     sums = dict.fromkeys(totals, 0.0)
@@ -65,7 +63,7 @@ def draw_stacked_bars(
 
 
 def draw_bars(rows: Rows, style: Style, *, x_title: str, colour: str = "initiator") -> str:
-    """Horizontal bars with their values behind them. Rows: `label`, `value`, `text`, largest first as given."""
+    """Horizontal bars followed by their texts, in the order of the rows. Rows: `label`, `value`, `text`."""
     base = make_chart(rows).encode(
         y=alt.Y("label:N", sort=[row["label"] for row in rows], title=None),
         x=alt.X("value:Q").title(x_title).axis(make_number_axis(style)),
@@ -77,7 +75,7 @@ def draw_bars(rows: Rows, style: Style, *, x_title: str, colour: str = "initiato
 
 
 def draw_areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
-    """Curves with the area below them. Rows: `group`, `x`, `y`, rising in x; ticks: rows with `tick` alone."""
+    """Curves with the area below them. Rows: `group`, `x`, `y`, ascending in x; rows with `tick` are drawn as ticks."""
     curves = [row for row in rows if "tick" not in row]
     ticks = [row for row in rows if "tick" in row]
     colour = make_group_colours(groups, style)
@@ -139,7 +137,7 @@ def draw_points(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str
 
 
 def draw_boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x_title: str, log: bool) -> str:
-    """Horizontal boxes: a line from `low` to `high`, a box of the quartiles, a bar at the median; dots behind them.
+    """Horizontal boxes over dots: a line from `low` to `high`, a box of the quartiles, a bar at the median.
 
     Rows: `label`, `low`, `first`, `median`, `third`, `high`; dots: `label`, `x`.
     """
@@ -168,7 +166,7 @@ def draw_boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x
 def draw_intervals(rows: Rows, style: Style, *, x_title: str) -> str:
     """A dot for each value, on a line between its bounds. Rows: `label`, `value`, `low`, `high`."""
     y = alt.Y("label:N", sort=[row["label"] for row in rows], title=None)
-    # names of groups are as long as they have to be to differ
+    # names of groups are only as long as they need to be to differ
     base = make_chart(rows).encode(y=y.axis(labelLimit=21 * style.font))
     lines = base.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 5).encode(
         x=alt.X("low:Q").title(x_title).axis(make_number_axis(style)).scale(zero=True, nice=True), x2="high:Q"
@@ -180,7 +178,7 @@ def draw_intervals(rows: Rows, style: Style, *, x_title: str) -> str:
 
 
 def make_chart(rows: Rows) -> alt.Chart:
-    """A chart of these rows, without any mark yet."""
+    """Return a chart of these rows, without marks."""
     return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
 
 
@@ -190,12 +188,12 @@ def _x(x_title: str, style: Style, log: bool) -> alt.X:
 
 
 def make_number_axis(style: Style, count: int = 6) -> alt.Axis:
-    """An axis of numbers with about so many ticks, fewer where the chart is narrow."""
+    """Return an axis of numbers with about `count` ticks, at most 4 in a narrow chart."""
     return alt.Axis(format=",~r", tickCount=count if style.width > 300 else min(count, 4))
 
 
 def make_group_colours(groups: Sequence[str], style: Style) -> alt.Color:
-    """The colours of the column `group`, in this order; with a legend if there are several."""
+    """Return the colours of the groups, in this order, with a legend for two or more."""
     colour = alt.Color("group:N", sort=list(groups)).title(None)
     names = [SERIES[i % len(SERIES)] for i in range(len(groups))]
     legend = None if len(groups) < 2 else _legend(groups, style)
@@ -203,21 +201,21 @@ def make_group_colours(groups: Sequence[str], style: Style) -> alt.Color:
 
 
 def _legend(names: Sequence[str], style: Style) -> alt.Legend:
-    """In as many columns as there is room for; each is as wide as the longest of its names, which go row by row."""
+    """A legend with as many columns as fit; names run row by row, a column is as wide as its longest name."""
     room = style.width / style.font - 2
-    # letters are about 0.55 wide, the sign before a name and the gap behind it 3
+    # letters are about 0.55 wide, the symbol and the gap of a name 3
     for columns in range(len(names), 1, -1):
-        if sum(3 + 0.55 * max(map(len, names[at::columns])) for at in range(columns)) <= room:
+        if sum(3 + 0.55 * max(map(len, names[column::columns])) for column in range(columns)) <= room:
             return alt.Legend(columns=columns)
     return alt.Legend(columns=1)
 
 
 def _bars_height(count: int, style: Style) -> float:
-    return max(count, 1) * _BAR * style.font
+    return max(count, 1) * _BAR_HEIGHT * style.font
 
 
 def compile_svg(chart: Any, style: Style, height: float | None = None) -> str:
-    """The chart as SVG; `height` in the unit of the style's width, None: in proportion to it."""
+    """Return the chart as SVG; `height` in the unit of the style's width, None: in proportion to it."""
     spec = (
         chart.properties(
             width="container",
@@ -262,13 +260,10 @@ def compile_svg(chart: Any, style: Style, height: float | None = None) -> str:
         .to_dict()
     )
     spec["width"] = style.width
-    # legends end where the axis does: those that begin with it are cut where labels before it leave little room
+    # legends are aligned to the end of the axis: those aligned to its start are cut after long labels
     spec["config"]["legend"]["layout"] = {"top": {"anchor": "end"}}
     svg: str = vlc.vegalite_to_svg(spec)
     return _CONTAINER.sub("", svg)
-
-
-pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +278,7 @@ class Axes:
 def draw_curves(
     rows: Rows, style: Style, axes: Axes, *, groups: Sequence[str], stepped: bool = False, marks: Sequence[float] = ()
 ) -> str:
-    """A line for each group. Rows: `group`, `x`, `y`, rising in x.
+    """A line for each group. Rows: `group`, `x`, `y`, ascending in x.
 
     `stepped`: y stays until the next x; `marks`: vertical lines at these x.
     """

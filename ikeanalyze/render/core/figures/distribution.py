@@ -1,4 +1,4 @@
-"""How values are distributed over runs: an estimate of their density, and the exact share up to each value."""
+"""Figures of distributions: the estimated density and the exact cumulative distribution of each group of values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,64 +9,64 @@ from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.figure import Figure
 from ikeanalyze.render.core.figures.style import Style
 
-#: Different values below which a density would be our invention.
-_ENOUGH: Final = 5
-#: So many different values, all whole numbers, are counts of something, which have no density.
-_COUNTS: Final = 20
+#: Minimum distinct values for which a density is estimated.
+_MIN_DISTINCT: Final = 5
+#: Up to this many distinct values, all of them integers, are treated as counts, which have no density.
+_MAX_COUNTS: Final = 20
 _POINTS: Final = 160  # of a curve
-_TICKS: Final = 300  # values that are drawn one by one
+_MAX_TICKS: Final = 300  # values that are drawn one by one
 _STEPS: Final = 400  # of a cumulative distribution
 
 Groups = Mapping[str, Sequence[float]]
 
 
-def make_distribution_figures(groups: Groups, *, name: str, what: str, unit: str, of: str) -> list[Figure]:
-    """Density and cumulative distribution of the values of each group, as far as there are enough of them.
+def make_distribution_figures(groups: Groups, *, name: str, quantity: str, unit: str, population: str) -> list[Figure]:
+    """Return the density and the cumulative distribution of each group; neither with fewer than two distinct values.
 
-    `name` begins the files' names, `what` is measured in `unit` (empty: a number), of `of` (handshakes of what kind).
+    `name` is the prefix of the file names. `quantity` is in `unit` (empty: a number), `population` names the handshakes.
     """
-    some = {group: sorted(values) for group, values in groups.items() if len(values) > 1}
-    every = [value for values in some.values() for value in values]
-    if len(set(every)) < 2:
+    samples = {group: sorted(values) for group, values in groups.items() if len(values) > 1}
+    values_of_all = [value for values in samples.values() for value in values]
+    if len(set(values_of_all)) < 2:
         return []
-    title = f"{what}, {unit}" if unit and unit != what else what
-    log = charts.needs_log_scale(every)
-    counts = ", ".join(f"{len(values):,} of {group}" for group, values in some.items())
-    runs = f"{len(every):,} {of}" + (f": {counts}" if len(some) > 1 else "")
-    found = []
-    curves = {group: values for group, values in some.items() if len(set(values)) >= _ENOUGH}
-    if curves and not (len(set(every)) <= _COUNTS and all(value == int(value) for value in every)):
-        found.append(
+    title = f"{quantity}, {unit}" if unit and unit != quantity else quantity
+    log = charts.needs_log_scale(values_of_all)
+    counts = ", ".join(f"{len(values):,} of {group}" for group, values in samples.items())
+    runs = f"{len(values_of_all):,} {population}" + (f": {counts}" if len(samples) > 1 else "")
+    figures = []
+    curves = {group: values for group, values in samples.items() if len(set(values)) >= _MIN_DISTINCT}
+    if curves and not (len(set(values_of_all)) <= _MAX_COUNTS and all(value == int(value) for value in values_of_all)):
+        figures.append(
             Figure(
                 f"{name}-density",
-                f"{what[:1].upper()}{what[1:]}: density",
+                f"{quantity[:1].upper()}{quantity[1:]}: density",
                 f"{runs}. Estimated with a Gaussian kernel (Scott's bandwidth)"
                 + (", of the logarithm" if log else "")
-                + (". The ticks below are the single values." if len(every) <= _TICKS else "."),
+                + (". The ticks below are the single values." if len(values_of_all) <= _MAX_TICKS else "."),
                 lambda style: _draw_density(curves, style, title, unit, log),
             )
         )
-    found.append(
+    figures.append(
         Figure(
             f"{name}-cumulative",
-            f"{what[:1].upper()}{what[1:]}: cumulative distribution",
+            f"{quantity[:1].upper()}{quantity[1:]}: cumulative distribution",
             f"{runs}. The share of them that have no more than that.",
-            lambda style: _draw_cumulative(some, style, title, log),
+            lambda style: _draw_cumulative(samples, style, title, log),
         )
     )
-    return found
+    return figures
 
 
 def _draw_density(groups: Groups, style: Style, title: str, unit: str, log: bool) -> str:
     rows = estimate_density(groups, log=log)
-    if sum(map(len, groups.values())) <= _TICKS:
+    if sum(map(len, groups.values())) <= _MAX_TICKS:
         rows += [
             {"group": group, "tick": value, "said": f"{group}: {value:,.3f} {unit}".strip()}
             for group, values in groups.items()
             for value in values
         ]
-    one = unit if unit == "ms" else unit.removesuffix("s")
-    per = "density per decade" if log else f"density per {one}" if one else "density"
+    singular = unit if unit == "ms" else unit.removesuffix("s")
+    per = "density per decade" if log else f"density per {singular}" if singular else "density"
     return charts.draw_areas(rows, style, groups=list(groups), x_title=title, y_title=per, log=log)
 
 
@@ -76,8 +76,8 @@ def _draw_cumulative(groups: Groups, style: Style, title: str, log: bool) -> str
 
 
 def estimate_density(groups: Groups, *, log: bool) -> list[dict[str, Any]]:
-    """Points of each group's density: of the value, or of its decimal logarithm. Each needs two different values."""
-    from scipy.stats import gaussian_kde
+    """Return points of the density of each group, of the value or its decimal logarithm; needs two distinct values."""
+    from scipy.stats import gaussian_kde  # slow to load
 
     kernels = {}
     for group, values in groups.items():
@@ -88,17 +88,17 @@ def estimate_density(groups: Groups, *, log: bool) -> list[dict[str, Any]]:
     high = max(float(sample.max()) for sample, _ in kernels.values()) + 2 * max(widths)
     if not log and min(min(values) for values in groups.values()) >= 0:
         low = max(low, 0.0)
-    at = np.linspace(low, high, _POINTS)
-    shown = np.power(10.0, at) if log else at
+    points = np.linspace(low, high, _POINTS)
+    xs = np.power(10.0, points) if log else points
     return [
         {"group": group, "x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")}
         for group, (_, kernel) in kernels.items()
-        for x, y in zip(shown.tolist(), kernel(at).tolist(), strict=True)
+        for x, y in zip(xs.tolist(), kernel(points).tolist(), strict=True)
     ]
 
 
 def compute_ecdf(groups: Groups) -> list[dict[str, Any]]:
-    """Steps of each group's empirical distribution; of a large group some hundred of them, the ends included."""
+    """Return the steps of the empirical distribution of each group, at most 400 with the first and the last value."""
     rows: list[dict[str, Any]] = []
     for group, values in groups.items():
         ordered = np.sort(np.asarray(values, float))

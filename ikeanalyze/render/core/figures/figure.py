@@ -1,4 +1,4 @@
-"""One figure: what it shows in words, how it is drawn, and the numbers behind it."""
+"""A figure: title, caption, drawing function and numbers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from ikeanalyze.render.core.section import TableSection
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart that has not been drawn yet."""
+    """A chart that is drawn on demand."""
 
     name: str  # of its files, without ending
     title: str
-    caption: str  # what is counted, of how many, and how it was computed
-    draw: Callable[[Style], str]  # the SVG of this size, in light colours
-    numbers: TableSection | None = None  # what is drawn, as a table
+    caption: str  # what is counted, the number of values, and the method
+    draw: Callable[[Style], str]  # returns the SVG of this size, in light colours
+    numbers: TableSection | None = None  # the drawn numbers as a table

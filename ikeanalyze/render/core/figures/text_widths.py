@@ -1,8 +1,8 @@
-"""Text of a drawing as wide everywhere as it was laid out: a machine without its font takes another, often a wider one.
+"""Fixed text widths in drawings: a system without the font of a drawing uses another one, often a wider one.
 
-Each `<text>` gets the width that it has in the font of the drawing (`textLength`), to which a viewer stretches or squeezes whatever
-font it has. Measured by vl-convert, which lays charts out and brings Liberation Sans along. It has no font whose letters are all of
-one width, and takes what the machine has: there the width is that of DejaVu Sans Mono, by which `diagram` lays text out.
+Each `<text>` gets its width in the font of the drawing (`textLength`), to which a viewer stretches or squeezes the font
+that it has. vl-convert, which lays charts out and includes Liberation Sans, measures the widths. It includes no
+monospaced font; for monospaced text the width is that of DejaVu Sans Mono, which `ladder.diagram` uses for its layout.
 """
 
 import re
@@ -10,48 +10,48 @@ from collections.abc import Sequence
 from html import unescape
 from typing import Any, Final
 
-#: One text without parts of its own: its attributes, what it says.
+#: A text element without children: its attributes and its text.
 _TEXT: Final = re.compile(r"<text( [^>]*)>([^<]+)</text>")
 _ATTRIBUTE: Final = re.compile(r' (font-family|font-size|font-weight)="([^"]*)"')
-#: What a text without the attribute has.
-_USUAL: Final = {"font-family": "sans-serif", "font-size": "16", "font-weight": "normal"}
-#: Width of each letter of a font where all have the same, of its size.
+#: Defaults of the attributes.
+_DEFAULTS: Final = {"font-family": "sans-serif", "font-size": "16", "font-weight": "normal"}
+#: Width of a letter of a monospaced font, relative to the font size.
 MONO_WIDTH: Final = 0.602
-#: Texts are measured as large as this and scaled down, so that rounding does not count.
+#: Texts are measured at this size and scaled down, so that rounding errors are negligible.
 _SIZE: Final = 1000.0
 
-#: What makes a text wide but its size: what it says, family, weight.
-_Look = tuple[str, str, str]
+#: What determines the width of a text apart from its size: text, font family, weight.
+_TextStyle = tuple[str, str, str]
 
 
 def add_text_lengths(svg: str) -> str:
-    """The drawing with a `textLength` for each text; what a text does not say of its font, the `<svg>` does."""
-    root = {**_USUAL, **dict(_ATTRIBUTE.findall(svg[: svg.index(">")]))}
-    found = [_look(root, *one.groups()) for one in _TEXT.finditer(svg)]
-    looks = list(dict.fromkeys(look for look, _ in found))
+    """Return the drawing with a `textLength` for each text. Texts inherit missing font attributes from `<svg>`."""
+    root = {**_DEFAULTS, **dict(_ATTRIBUTE.findall(svg[: svg.index(">")]))}
+    texts = [_parse_style(root, *match.groups()) for match in _TEXT.finditer(svg)]
+    looks = list(dict.fromkeys(look for look, _ in texts))
     even = {look: MONO_WIDTH * _SIZE * len(look[0]) for look in looks if "monospace" in look[1].split(", ")}
     others = [look for look in looks if look not in even]
-    widths = even | dict(zip(others, _measured(others), strict=True))
-    lengths = iter([widths[look] * size / _SIZE for look, size in found])
+    widths = even | dict(zip(others, _measure(others), strict=True))
+    lengths = iter([widths[look] * size / _SIZE for look, size in texts])
 
-    def sized(text: re.Match[str]) -> str:
+    def add_length(text: re.Match[str]) -> str:
         length = next(lengths)
         if not length:
             return text[0]
         return f'<text{text[1]} textLength="{length:.2f}" lengthAdjust="spacingAndGlyphs">{text[2]}</text>'
 
-    return _TEXT.sub(sized, svg)
+    return _TEXT.sub(add_length, svg)
 
 
-def _look(root: dict[str, str], attributes: str, text: str) -> tuple[_Look, float]:
-    """What a text looks like, and its size."""
+def _parse_style(root: dict[str, str], attributes: str, text: str) -> tuple[_TextStyle, float]:
+    """Return text, font family and weight, and the size."""
     font = {**root, **dict(_ATTRIBUTE.findall(attributes))}
     look = (unescape(text), unescape(font["font-family"]), font["font-weight"])
     return look, float(font["font-size"].removesuffix("px"))
 
 
-def _measured(looks: Sequence[_Look]) -> list[float]:
-    """Widths of texts of the size `_SIZE`: Vega draws them, and then marks where each has ended."""
+def _measure(looks: Sequence[_TextStyle]) -> list[float]:
+    """Widths of texts of size `_SIZE`: Vega draws the texts, then a rectangle around each."""
     import vl_convert
 
     names = ("text", "font", "fontWeight")
@@ -67,4 +67,4 @@ def _measured(looks: Sequence[_Look]) -> list[float]:
     }
     drawn: Any = vl_convert.vega_to_scenegraph(spec)
     marks = drawn["scenegraph"]["items"][0]["items"]
-    return [float(one.get("width", 0)) for one in marks[1]["items"]]
+    return [float(mark.get("width", 0)) for mark in marks[1]["items"]]

@@ -1,10 +1,10 @@
-"""A page: one file that needs no other, and a policy that lets a browser run nothing but what we put in.
+"""HTML pages: self-contained files with a content security policy that allows only our own script and style sheet.
 
-Whatever comes out of a capture (names, identities, vendor IDs, notify texts) is escaped by Jinja2; the drawings are
-the only markup that is passed through, and their makers escape what they write. If something slipped through even so,
-the policy, which knows our script and our style sheet by their digests, would not let it run or load anything.
+Jinja2 escapes all text from a capture (names, identities, vendor IDs, notify texts). Only the drawings are passed
+through as markup, and the functions that make them escape their texts. If markup slipped through nevertheless, the
+policy, which has the digests of the script and the style sheet, would prevent it from running or loading anything.
 
-The colours of pages as CSS variables: as the system has them or as the reader chooses, and always light on paper.
+Colours are CSS variables: light or dark as the system or the reader chooses, and always light on paper.
 """
 
 from base64 import b64encode
@@ -21,43 +21,41 @@ from ikeanalyze._version import installed_version
 from ikeanalyze.render.core.figures.figure import Figure
 from ikeanalyze.render.core.figures.style import COLOURS, DARK, PAGE, insert_css_variables
 
-#: What only pages need: the ground of what is raised, links, notices.
+#: With the colours that only pages need: raised areas, links, notices.
 _LIGHT: Final = {**COLOURS, "raised": "#f4f6f9", "link": "#0f5c9c", "mark": "#fff4d6"}
 _DARK: Final = {**DARK, "raised": "#1b212a", "link": "#82c0f2", "mark": "#3a3214"}
 _PAPER: Final = {**_LIGHT, "raised": "#ffffff", "ink": "#000000", "link": "#000000", "mark": "#ffffff"}
 
 
 def build_palette_css() -> str:
-    """The style rules that set the variables; those of paper outweigh the others whatever was chosen."""
-    dark = _rule("dark", _DARK)
+    """Return the style rules that set the variables; those of paper always take precedence."""
+    dark = _format_rule("dark", _DARK)
     return (
-        f":root {{ {_rule('light', _LIGHT)} }}\n"
+        f":root {{ {_format_rule('light', _LIGHT)} }}\n"
         f'@media (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
         f':root[data-theme="dark"] {{ {dark} }}\n'
-        f"@media print {{ :root:root:root {{ {_rule('light', _PAPER)} }} }}\n"
+        f"@media print {{ :root:root:root {{ {_format_rule('light', _PAPER)} }} }}\n"
     )
 
 
-def _rule(scheme: str, colours: Mapping[str, str]) -> str:
+def _format_rule(scheme: str, colours: Mapping[str, str]) -> str:
     return f"color-scheme: {scheme}; " + " ".join(f"--{name}: {value};" for name, value in colours.items())
 
-
-pass
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
 def render_template(template: str, **content: Any) -> str:
-    """The page of a template; `content` are its variables, see the template."""
-    style = build_palette_css() + _file("style.css")
-    script = _file("script.js")
+    """Return the page of a template; `content` are the variables of the template."""
+    style = build_palette_css() + _read_template_file("style.css")
+    script = _read_template_file("script.js")
     return (
-        _environment()
+        _make_environment()
         .get_template(template)
         .render(
             style=Markup(style),
             script=Markup(script),
-            policy=_policy(style, script),
+            policy=_make_policy(style, script),
             version=installed_version(),
             **content,
         )
@@ -65,7 +63,7 @@ def render_template(template: str, **content: Any) -> str:
 
 
 def prepare_figure(figure: Figure) -> dict[str, Any]:
-    """A figure as the templates take it."""
+    """Return a figure as the templates need it."""
     return {
         "name": figure.name,
         "title": figure.title,
@@ -76,28 +74,28 @@ def prepare_figure(figure: Figure) -> dict[str, Any]:
 
 
 def make_inline_svg(svg: str) -> Markup:
-    """A drawing, to be part of a page."""
+    """Return a drawing with CSS variables as colours, as markup."""
     return Markup(insert_css_variables(svg))
 
 
-def _policy(style: str, script: str) -> str:
+def _make_policy(style: str, script: str) -> str:
     return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        f"default-src 'none'; style-src '{_hash_source(style)}'; script-src '{_hash_source(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
+def _hash_source(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 @cache
-def _file(name: str) -> str:
+def _read_template_file(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     return Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,

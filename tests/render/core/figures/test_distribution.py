@@ -39,7 +39,7 @@ def test_a_large_sample_keeps_its_ends():
 
 
 def names(values, **groups):
-    found = make_distribution_figures({"a": values, **groups}, name="x", what="time", unit="ms", of="runs")
+    found = make_distribution_figures({"a": values, **groups}, name="x", quantity="time", unit="ms", population="runs")
     return [figure.name for figure in found]
 
 
@@ -54,6 +54,6 @@ def test_only_what_the_values_can_show():
 
 def test_groups_are_counted_in_the_caption():
     figure = make_distribution_figures(
-        {"a": [1.5, 2.5], "b": [3.5, 4.5, 5.0]}, name="x", what="time", unit="ms", of="runs"
+        {"a": [1.5, 2.5], "b": [3.5, 4.5, 5.0]}, name="x", quantity="time", unit="ms", population="runs"
     )[0]
     assert figure.caption.startswith("5 runs: 2 of a, 3 of b.")

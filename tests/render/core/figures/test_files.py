@@ -6,7 +6,7 @@ import pytest
 
 from ikeanalyze.render.core.figures.style import COLOURS
 from ikeanalyze.render.core.output import OutputError
-from ikeanalyze.render.report.figures import write_report
+from ikeanalyze.render.report.figures import write_report_figures
 from tests.render.handmade import analysis
 
 
@@ -25,7 +25,7 @@ def png_dpi(data: bytes) -> float:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("figures") / "new" / "folder"
-    written = write_report(analysis([1, 2]), str(path))
+    written = write_report_figures(analysis([1, 2]), str(path))
     assert sorted(written) == sorted(path.iterdir())
     return path
 
@@ -65,5 +65,5 @@ def test_files_are_on_paper(folder):
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
-        write_report(analysis([1]), str(tmp_path / "file" / "folder"))
+        write_report_figures(analysis([1]), str(tmp_path / "file" / "folder"))
     assert Path(tmp_path / "file").read_text() == ""
