@@ -1,6 +1,6 @@
-"""Results to output: one file per format, behind the one interface of `formats`.
+"""Results as output: a package for each kind of result, with a module for each format.
 
-Here are the names that all have in common; they load nothing, so that a format can be checked before anything is read.
+This module has the names of the formats. It loads nothing, so that a command can check a format before it reads anything.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Format(StrEnum):
-    """What a result can be written as; a report as all of it, see `FORMATS` of each kind of result."""
+    """The output formats. `FORMATS` of each kind of result has those that it supports; a report supports all."""
 
     TERMINAL = "terminal"
     JSON = "json"
@@ -21,7 +21,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """How the formats for people present an analysis; the others give everything."""
+    """Options of the text formats; the other formats always contain everything."""
 
-    width: int | None = None  # columns of the terminal format; None: those of the terminal, 80 where there is none
-    every: bool = False  # all rows of a table, however many
+    width: int | None = None  # columns of the terminal format; None: as wide as the terminal, or 80
+    every: bool = False  # all rows of a table

@@ -190,7 +190,7 @@ def test_no_handshake(run, reader):
 def test_output_that_cannot_be_written(run, reader, tmp_path):
     done = run("report", CAPTURE, "-o", str(tmp_path / "no" / "such"))
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"ikeanalyze: {tmp_path}/no/such: there is no directory")
+    assert done.stderr.startswith(f"ikeanalyze: {tmp_path}/no/such: the directory {tmp_path}/no does not exist")
     assert reader.asked == {}, "nobody waits for the reading to learn it"
 
 

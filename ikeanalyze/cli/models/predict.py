@@ -268,10 +268,10 @@ def _predict(
     is_drawn: bool,
     quiet: bool,
 ) -> list[Prediction]:
-    from ikeanalyze.render.prediction.figures import COLOURED  # loads altair: not before the arguments are checked
+    from ikeanalyze.render.prediction.figures import MAX_COLOURS  # loads altair: not before the arguments are checked
 
     total = len(flows) * len(links) * len(uses)
-    keep = is_drawn and total <= COLOURED
+    keep = is_drawn and total <= MAX_COLOURS
     predictions = []
     with make_progress_bar(quiet=quiet, label="predicting", counts=True) as report:
         for flow, use, link in product(flows, uses, links):

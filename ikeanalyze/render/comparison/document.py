@@ -1,9 +1,10 @@
-"""A comparison for programs: the JSON document of schema "ikeanalyze.comparison/1", and CSV with a row per metric and group."""
+"""The JSON document of a comparison, schema "ikeanalyze.comparison/1", and CSV with a row per metric and group."""
 
 import csv
 from typing import Any, Final, TextIO
 
 from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, GroupDifference, MetricSummary
+from ikeanalyze.render.core.json import select_attributes
 
 SCHEMA: Final = "ikeanalyze.comparison/1"
 
@@ -11,7 +12,7 @@ _ESTIMATES: Final = ("mean", "median", "p95", "p99")
 
 
 def build_document(comparison: Comparison) -> dict[str, Any]:
-    """The whole document; samples are not in it."""
+    """Return the document, without the samples."""
     return {
         "schema": SCHEMA,
         "source": comparison.source,
@@ -23,16 +24,14 @@ def build_document(comparison: Comparison) -> dict[str, Any]:
         "resamples": comparison.resamples,
         "test": "Mann-Whitney U, two-sided",
         "correction": "Benjamini-Yekutieli",
-        "unread": comparison.unread,
-        "complete": comparison.complete,
-        "rekeyed": comparison.rekeyed,
+        **select_attributes(comparison, "unread", "complete", "rekeyed"),
         "groups": [_group(group, comparison.by) for group in comparison.groups],
         "metrics": [
             {
                 "name": metric.name,
                 "unit": metric.unit,
                 "groups": [
-                    {"values": _values(group, comparison.by), **_measured(summary)}
+                    {"values": _values(group, comparison.by), **_summarize(summary)}
                     for group, summary in zip(comparison.groups, metric.groups, strict=True)
                 ],
             }
@@ -48,22 +47,17 @@ def _values(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
 def _group(group: ComparisonGroup, by: tuple[str, ...]) -> dict[str, Any]:
     return {
         "values": _values(group, by),
-        "baseline": group.baseline,
-        "captures": group.captures,
-        "handshakes": group.handshakes,
-        "failures": group.failures,
+        **select_attributes(group, "baseline", "captures", "handshakes", "failures"),
         "outcomes": dict(group.outcomes),
     }
 
 
-def _measured(summary: MetricSummary) -> dict[str, Any]:
+def _summarize(summary: MetricSummary) -> dict[str, Any]:
     return {
         "counted": summary.counted,
         "left_out": dict(summary.left_out),
         **{name: _estimate(getattr(summary, name)) for name in _ESTIMATES},
-        "deviation": summary.deviation,
-        "least": summary.least,
-        "greatest": summary.greatest,
+        **select_attributes(summary, "deviation", "least", "greatest"),
         "against": None if summary.against is None else _difference(summary.against),
     }
 
@@ -92,7 +86,7 @@ def _difference(difference: GroupDifference) -> dict[str, Any]:
 
 
 def write_csv(comparison: Comparison, out: TextIO) -> None:
-    """Write a heading and a row for each metric of each group; what is not known is empty."""
+    """Write a heading and a row for each metric of each group. Unknown values are empty."""
     bounded = [f"{name}{bound}" for name in _ESTIMATES for bound in ("", "_low", "_high")]
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(

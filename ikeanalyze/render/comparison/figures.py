@@ -1,5 +1,5 @@
-"""The figures of a comparison: for each metric the means with their intervals, against a numeric column where the groups
-have one (loss, say), and how the values are distributed.
+"""The figures of a comparison: for each metric the means with their intervals, the means against a numeric column of the
+groups (such as loss), and the distributions.
 """
 
 import re
@@ -16,15 +16,15 @@ from ikeanalyze.render.core.figures.figure import Figure
 from ikeanalyze.render.core.table import clip_text, min_distinct_width
 from ikeanalyze.render.core.values import escape_text
 
-#: Groups that have a colour each, and that have a line each.
-_COLOURED: Final = 7
-_LINES: Final = 40
-#: Letters of a group's name that there is room for.
-_LETTERS: Final = 24
+#: Maximum number of groups with a colour each, and with a line each.
+_MAX_COLOURS: Final = 7
+_MAX_LINES: Final = 40
+#: Maximum letters of a group's name.
+_MAX_NAME_LENGTH: Final = 24
 
 
 def make_figures(comparison: Comparison) -> Iterator[Figure]:
-    """All figures that the samples have something for, metric by metric."""
+    """Yield the figures for which the samples have data, metric by metric."""
     number = _numeric(comparison)
     labels = make_group_labels(comparison)
     by = f" by {escape_text(', '.join(comparison.by))}" if len(comparison.by) > 1 else ""
@@ -38,56 +38,56 @@ def make_figures(comparison: Comparison) -> Iterator[Figure]:
             for label, summary in zip(labels, metric.groups, strict=True)
             if summary.counted > 1
         }
-        shown = dict(list(samples.items())[:_COLOURED])
+        shown = dict(list(samples.items())[:_MAX_COLOURS])
         left_out = f" (the first {len(shown)} of {len(samples):,} groups)" if len(shown) < len(samples) else ""
         alone = f" of {next(iter(samples))}" if len(samples) == 1 < len(labels) else ""
         yield from make_distribution_figures(
             shown,
             name=name,
-            quantity=_what(metric),
+            quantity=_format_metric_name(metric),
             unit=metric.unit or "",
             population=f"handshakes{by}{alone}{left_out}",
         )
 
 
 def make_group_labels(comparison: Comparison) -> list[str]:
-    """What each group is called where it is drawn: its values, as short as all differ. The title has the columns' names."""
+    """Return the label of each group in drawings: its values, cut as far as all labels still differ."""
     counted = Counter[str]()
     names = []
     for group in comparison.groups:
         name = escape_text(", ".join(map(format_value, group.values)))
         counted[name] += 1  # "a, b" may be one value and two
         names.append(f"{name} ({counted[name]})" if counted[name] > 1 else name)
-    return _shortened(names)
+    return _shorten_names(names)
 
 
-def _shortened(names: Sequence[str]) -> list[str]:
-    """Names cut in the middle where they are long, and still different: a chart cuts them at the end, where they differ."""
-    width = min_distinct_width(names, _LETTERS)
+def _shorten_names(names: Sequence[str]) -> list[str]:
+    """Long names cut in the middle so that they still differ; a chart would cut them at the end."""
+    width = min_distinct_width(names, _MAX_NAME_LENGTH)
     return [clip_text(name, width, middle=True) for name in names]
 
 
-def _whole(comparison: Comparison, group: ComparisonGroup) -> str:
-    """A group's columns with its values."""
+def _format_group(comparison: Comparison, group: ComparisonGroup) -> str:
+    """The columns and values of a group."""
     return escape_text(
         ", ".join(f"{name} {format_value(value)}" for name, value in zip(comparison.by, group.values, strict=True))
     )
 
 
-def _what(metric: MetricComparison) -> str:
-    """A metric's name without its unit."""
+def _format_metric_name(metric: MetricComparison) -> str:
+    """The name of a metric without its unit."""
     unit = metric.unit
     name = metric.name.removesuffix(f"_{unit}") if unit else metric.name
     return "set-up time" if name == "setup" else name.replace("_", " ")
 
 
 def _title(metric: MetricComparison) -> str:
-    name = _what(metric)
+    name = _format_metric_name(metric)
     return f"{name}, {metric.unit}" if metric.unit and metric.unit != name else name
 
 
 def _numeric(comparison: Comparison) -> int | None:
-    """Which of the columns is one of numbers, several of them; None: none is."""
+    """The index of the first column with several numbers, or None."""
     for index in range(len(comparison.by)):
         values = {group.values[index] for group in comparison.groups}
         if len(values) > 1 and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
@@ -96,12 +96,12 @@ def _numeric(comparison: Comparison) -> int | None:
 
 
 def _bounds(estimate: Estimate) -> tuple[float, float]:
-    """Both bounds; a bound that is not known is the value itself."""
+    """Both bounds; an unknown bound is the value itself."""
     low = estimate.value if estimate.low is None else estimate.low
     return low, estimate.value if estimate.high is None else estimate.high
 
 
-def _said(label: str, estimate: Estimate, counted: int) -> str:
+def _describe_mean(label: str, estimate: Estimate, counted: int) -> str:
     return f"{label}: mean {format_significant(estimate.value)} ({format_interval(estimate)}) of {counted:,}"
 
 
@@ -114,16 +114,16 @@ def _caption(comparison: Comparison) -> str:
 
 def _means(comparison: Comparison, metric: MetricComparison, name: str, labels: Sequence[str]) -> Iterator[Figure]:
     rows = []
-    for group, label, summary in zip(comparison.groups[:_LINES], labels, metric.groups, strict=False):
+    for group, label, summary in zip(comparison.groups[:_MAX_LINES], labels, metric.groups, strict=False):
         if summary.mean is not None:
             low, high = _bounds(summary.mean)
-            text = _said(_whole(comparison, group), summary.mean, summary.counted)
+            text = _describe_mean(_format_group(comparison, group), summary.mean, summary.counted)
             rows.append({"label": label, "value": summary.mean.value, "low": low, "high": high, "said": text})
     if len(rows) < 2:
         return
-    more = len(comparison.groups) - _LINES
-    caption = _caption(comparison) + (f" {more:,} more groups are left out." if more > 0 else "")
-    label = _what(metric)
+    more = len(comparison.groups) - _MAX_LINES
+    caption = _caption(comparison) + (f" {more:,} more groups are omitted." if more > 0 else "")
+    label = _format_metric_name(metric)
     yield Figure(
         f"{name}-means",
         f"{label[:1].upper()}{label[1:]}: mean by {escape_text(', '.join(comparison.by))}",
@@ -138,19 +138,19 @@ def _against(comparison: Comparison, metric: MetricComparison, name: str, number
         escape_text(", ".join(format_value(value) for i, value in enumerate(group.values) if i != number)) or "all"
         for group in comparison.groups
     ]
-    short = dict(zip(others, _shortened(others), strict=True))
+    short = dict(zip(others, _shorten_names(others), strict=True))
     groups = list(short.values())
     for group, other, summary in zip(comparison.groups, others, metric.groups, strict=True):
         label = short[other]
         if summary.mean is not None:
             low, high = _bounds(summary.mean)
-            text = _said(_whole(comparison, group), summary.mean, summary.counted)
+            text = _describe_mean(_format_group(comparison, group), summary.mean, summary.counted)
             x = group.values[number]
             rows.append({"group": label, "x": x, "y": summary.mean.value, "low": low, "high": high, "said": text})
-    if len(groups) > _COLOURED or len({row["x"] for row in rows}) < 2:
+    if len(groups) > _MAX_COLOURS or len({row["x"] for row in rows}) < 2:
         return
     column = escape_text(comparison.by[number])
-    label = _what(metric)
+    label = _format_metric_name(metric)
     yield Figure(
         f"{name}-against-{re.sub(r'[^A-Za-z0-9_.-]', '_', comparison.by[number])}",
         f"{label[:1].upper()}{label[1:]} against {column}",

@@ -1,4 +1,4 @@
-"""A comparison as a page: what goes into its template."""
+"""A comparison as an HTML page."""
 
 from ikeanalyze.dataset.compare.columns import format_value
 from ikeanalyze.dataset.compare.result import Comparison
@@ -10,7 +10,7 @@ from ikeanalyze.render.core.values import escape_text, format_count
 
 
 def render_page(comparison: Comparison, *, every: bool = False) -> str:
-    """The page; `every`: with all groups, not just 30."""
+    """Return the page; `every`: with all groups instead of 30."""
     facts, groups, *rest = render_sections(comparison, every=every)
     figures = [prepare_figure(figure) for figure in make_figures(comparison)]
     by = escape_text(", ".join(comparison.by))
@@ -45,8 +45,8 @@ def _notices(comparison: Comparison) -> list[str]:
     notices = []
     if comparison.unread:
         notices.append(
-            f"{format_count(comparison.unread, 'capture')} could not be read: what was in them is in no group."
+            f"{format_count(comparison.unread, 'capture')} could not be read; their handshakes are in no group."
         )
     if not comparison.complete:
-        notices.append("The batch that makes this dataset has not read all captures.")
+        notices.append("The batch of this dataset has not read all captures yet.")
     return notices

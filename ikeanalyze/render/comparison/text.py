@@ -1,4 +1,4 @@
-"""A comparison of groups: for people in a terminal and as Markdown; `comparison_document` has what is for programs."""
+"""The sections of a comparison in text formats: the settings, the groups, and two tables for each metric."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,18 +12,18 @@ from ikeanalyze.render.core.table import TableColumn, min_distinct_width, number
 from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_count
 
 _DIGITS: Final = 4
-#: Below and from here on zeros would be all that is seen of a number.
+#: Smaller and larger numbers are written with an exponent.
 _TINY, _HUGE = 1e-9, 1e15
-#: Cells of a label at least, as far as it has so many.
+#: Minimum cells of a label.
 _NARROW: Final = 10
 _DISAGREE: Final = (
-    "an interval that leaves 1 out, beside a no: few handshakes make the means differ (p goes by ranks), or it may be "
-    "chance, as there are several comparisons"
+    "an interval without 1 next to a no: a few handshakes make the means differ (p compares ranks), or the difference "
+    "may be chance, because several groups are compared"
 )
 
 
 def render_sections(comparison: Comparison, *, every: bool) -> Iterator[Section]:
-    """What was asked, the groups, and for each metric what it is like and how it differs."""
+    """The settings, the groups, and for each metric its estimates and its differences from the baseline."""
     yield KeyValueSection(escape_text(comparison.source), _facts(comparison), level=1)
     shown = range(len(comparison.groups) if every else min(len(comparison.groups), FEW))
     yield _groups(comparison, shown)
@@ -59,7 +59,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _resamples(comparison: Comparison) -> str:
-    """How many there were; large groups have fewer than were asked for."""
+    """The number of resamples; large groups have fewer than requested."""
     taken = {comparison.resamples}
     for metric in comparison.metrics:
         for summary in metric.groups:
@@ -154,7 +154,7 @@ def _without_one(ratio: Estimate | None) -> bool:
 
 
 def _labels(comparison: Comparison, shown: Sequence[int]) -> list[TableColumn]:
-    """The columns that say which group a row is: values that differ still do where they are cut."""
+    """The columns that identify the group of a row. Values that differ still differ when they are cut."""
     values = zip(*(_values(comparison, i) for i in shown), strict=True)
     return [
         TableColumn(escape_text(name), narrow=min_distinct_width(texts, _NARROW), middle=True)
@@ -171,7 +171,7 @@ def _percent(comparison: Comparison) -> str:
 
 
 def format_significant(value: float | None) -> str:
-    """A number to four significant digits; of those before the point none is dropped, up to where it is a power of ten."""
+    """Return a number with four significant digits; all digits before the point are kept below 1e15."""
     if value is None:
         return UNKNOWN
     if value and not _TINY <= abs(value) < _HUGE:
@@ -181,7 +181,7 @@ def format_significant(value: float | None) -> str:
 
 
 def format_interval(estimate: Estimate | None) -> str:
-    """Both bounds; a bound that the sample does not have is a question mark."""
+    """Return both bounds; a bound that cannot be estimated is a question mark."""
     if estimate is None or estimate.method is None:
         return UNKNOWN
     low, high = ("?" if bound is None else format_significant(bound) for bound in (estimate.low, estimate.high))
@@ -189,5 +189,5 @@ def format_interval(estimate: Estimate | None) -> str:
 
 
 def format_p_value(p: float) -> str:
-    """A p-value: two significant digits, none below 0.0001."""
+    """Return a p-value with two significant digits, or `< 0.0001`."""
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}"

@@ -1,10 +1,10 @@
-"""What a kind of result can be written as: the one interface between results and formats.
+"""The output formats of a kind of result.
 
-Each kind of result (a report, a comparison, a prediction...) has one table, `FORMATS`, with a writer for each format that
-it can be written as. Most writers are made here, of what the kind gives anyway: its sections, its document, its rows.
+Each kind of result (a report, a comparison, a prediction...) has a table `FORMATS` with a writer for each of its formats.
+Most writers are made here from functions of the kind: its sections, its document, its rows.
 
-What formats need is imported when something is written: a command knows its formats before it reads a capture, and polars
-must not be there yet (`capture.forked`).
+The modules of a format are imported when it is written: a command needs the names of its formats before it reads a
+capture, and polars must not be loaded before the reader process forks.
 """
 
 import csv
@@ -17,36 +17,35 @@ from ikeanalyze.render.core.output import open_output
 from ikeanalyze.render.core.section import Section
 
 Result = TypeVar("Result")
-_Shown = TypeVar("_Shown", contravariant=True)
+_Rendered = TypeVar("_Rendered", contravariant=True)
 
 #: Writes a result to a stream.
 Writer = Callable[[Result, TextIO, RenderOptions], None]
 
 
-class SectionsFunction(Protocol[_Shown]):
-    """What a result says to people, section by section; `every`: all rows of a table, however many."""
+class SectionsFunction(Protocol[_Rendered]):
+    """Renders a result as sections; `every`: with all rows of a table."""
 
-    def __call__(self, result: _Shown, /, *, every: bool) -> Iterable[Section]:
-        """The sections of `result`."""
+    def __call__(self, result: _Rendered, /, *, every: bool) -> Iterable[Section]:
+        """Return the sections of `result`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFormats(Generic[Result]):
-    """The formats of one kind of result, each with what writes it."""
+    """The formats of a kind of result with their writers."""
 
-    texts: Mapping[Format, Writer[Result]]  # of formats that are one stream of text
-    #: Of formats that are a directory, which is made.
+    texts: Mapping[Format, Writer[Result]]  # for formats that are one stream of text
+    #: For formats that are a directory, which the writer creates.
     directories: Mapping[Format, Callable[[Result, str], None]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Format]:
-        """The formats that there are, in the order of `Format`."""
+        """Iterate over the formats in the order of `Format`."""
         return (form for form in Format if form in self.texts or form in self.directories)
 
     def write(self, result: Result, form: Format, path: str = "-", view: RenderOptions | None = None) -> None:
-        """Write `result` as `form`, one of these formats, to `path` ("-": standard output, but for a directory).
+        """Write `result` in one of these formats to `path` ("-": standard output, except for a directory).
 
-        A file appears under its name when it is complete, not before. Raises `OutputError` where `path` cannot be
-        written.
+        A file appears under its name when it is complete. Raises `OutputError` if `path` cannot be written.
         """
         if form in self.directories:
             self.directories[form](result, path)
@@ -56,7 +55,7 @@ class OutputFormats(Generic[Result]):
 
 
 def make_terminal_writer(sections: SectionsFunction[Result]) -> Writer[Result]:
-    """Lays sections out in the width that there is."""
+    """Return a writer that lays sections out in the width of the terminal."""
 
     def write(result: Result, out: TextIO, view: RenderOptions) -> None:
         from ikeanalyze.render.core.terminal import write_sections
@@ -67,7 +66,7 @@ def make_terminal_writer(sections: SectionsFunction[Result]) -> Writer[Result]:
 
 
 def make_markdown_writer(sections: SectionsFunction[Result]) -> Writer[Result]:
-    """Writes sections as Markdown."""
+    """Return a writer of sections as Markdown."""
 
     def write(result: Result, out: TextIO, view: RenderOptions) -> None:
         from ikeanalyze.render.core.markdown import write_sections
@@ -78,7 +77,7 @@ def make_markdown_writer(sections: SectionsFunction[Result]) -> Writer[Result]:
 
 
 def make_json_writer(document: Callable[[Result], dict[str, Any]]) -> Writer[Result]:
-    """Writes one JSON document."""
+    """Return a writer of one JSON document."""
 
     def write(result: Result, out: TextIO, _view: RenderOptions) -> None:
         from ikeanalyze.render.core.json import format_json
@@ -89,7 +88,7 @@ def make_json_writer(document: Callable[[Result], dict[str, Any]]) -> Writer[Res
 
 
 def make_csv_writer(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Writer[Result]:
-    """Writes CSV: a heading with the names of the first row, and the rows, which all have these; of no rows nothing."""
+    """Return a writer of CSV: a heading with the keys of the first row, then the rows. Without rows it writes nothing."""
 
     def write(result: Result, out: TextIO, _view: RenderOptions) -> None:
         records = list(rows(result))
@@ -102,7 +101,7 @@ def make_csv_writer(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Wr
 
 
 def make_text_writer(write: Callable[[Result, TextIO], None]) -> Writer[Result]:
-    """A writer that writes everything, whatever the view."""
+    """Return a writer that ignores the options."""
 
     def writer(result: Result, out: TextIO, _view: RenderOptions) -> None:
         write(result, out)

@@ -1,4 +1,4 @@
-"""Where output goes: standard output, or a file that appears under its name only when it is complete."""
+"""Output to standard output, or to a file that appears under its name only when it is complete."""
 
 import os
 import sys
@@ -12,21 +12,21 @@ from ikeanalyze.io.atomic_write import is_device_or_pipe
 
 
 class OutputError(Exception):
-    """The output cannot be written: the path, what is wrong with it, and what to do."""
+    """The output cannot be written: the path, the problem, and what to do."""
 
-    def __init__(self, path: str, what: str) -> None:
-        super().__init__(f"{path}: {what}")
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
         self.path = path
-        self.what = what
+        self.problem = problem
 
 
 def make_output_error(path: str, error: OSError, option: str = "-o") -> OutputError:
-    """The operating system's error in one line; `option` is where the path was named."""
+    """Return the error for an error of the operating system; `option` is the option with the path."""
     return OutputError(path, f"cannot be written: {error.strerror or error}. Name another output with {option}")
 
 
 def check_output(path: str, *, directory: bool = False, option: str = "-o") -> None:
-    """Raise `OutputError` now if `path` cannot be written: nobody wants to wait for a report to learn it."""
+    """Raise `OutputError` if `path` cannot be written, so that a command can fail before it reads anything."""
     if path == "-":
         if sys.stdout is None:
             raise OutputError("standard output", "is closed. Name another output with -o")
@@ -45,7 +45,8 @@ def check_output(path: str, *, directory: bool = False, option: str = "-o") -> N
             parent = Path(os.path.realpath(target)).parent
             if not parent.exists():
                 raise OutputError(
-                    path, f"there is no directory {parent}. Make it first, or name another output with {option}"
+                    path,
+                    f"the directory {parent} does not exist. Create it first, or name another output with {option}",
                 )
     except OSError as error:
         raise make_output_error(path, error, option) from None
@@ -55,7 +56,7 @@ def check_output(path: str, *, directory: bool = False, option: str = "-o") -> N
 
 @contextmanager
 def open_output(path: str) -> Iterator[TextIO]:
-    """A text stream to `path` ("-": standard output); on an error nothing of the file stays behind."""
+    """Open a text stream to `path` ("-": standard output). On an error, the file is not created or changed."""
     if path == "-":
         check_output(path)
         try:
@@ -84,10 +85,9 @@ def open_output(path: str) -> Iterator[TextIO]:
 
 @contextmanager
 def replace_atomically(path: str) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its name at the end, or is removed on an error.
+    """Yield a temporary path in the same directory that is renamed to `path` at the end, or removed on an error.
 
-    A link is written through, and an existing file's permissions stay. Raises `OutputError` for what the
-    system refuses.
+    Follows symbolic links and keeps the permissions of an existing file. Raises `OutputError` for an `OSError`.
     """
     try:
         with atomic_write.replace_atomically(path) as temporary:

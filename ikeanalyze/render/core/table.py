@@ -14,28 +14,28 @@ class TableColumn:
     """One column of a table."""
 
     name: str
-    right: bool = False  # numbers stand at the right
-    narrow: int = 0  # may be cut down to this many cells; 0: is never cut
-    middle: bool = False  # is cut in the middle, as its values have their differences at both ends
-    optional: int = 0  # is left out if there is no room, the highest first; 0: never
+    right: bool = False  # aligned to the right
+    narrow: int = 0  # may be cut to this many cells; 0: never cut
+    middle: bool = False  # cut in the middle: values differ at both ends
+    optional: int = 0  # omitted if the table is too wide, the highest first; 0: never
 
 
 def number_columns(*names: str, optional: int = 0) -> tuple[TableColumn, ...]:
-    """Columns of numbers, which are aligned to the right."""
+    """Return right-aligned columns."""
     return tuple(TableColumn(name, right=True, optional=optional) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """A table as it fits."""
+    """The columns that fit a width."""
 
-    columns: tuple[int, ...]  # those that are shown
+    columns: tuple[int, ...]  # indices of the shown columns
     widths: tuple[int, ...]
-    left_out: tuple[int, ...]  # those for which there is no room
+    left_out: tuple[int, ...]  # indices of the omitted columns
 
 
 def clip_text(text: str, width: int, *, middle: bool = False) -> str:
-    """`text` in at most `width` cells, with an ellipsis where something is missing: at the end or in the middle."""
+    """Return `text` cut to at most `width` cells, with an ellipsis at the end or in the middle."""
     if cell_len(text) <= width:
         return text
     if middle and width > 2:
@@ -45,7 +45,7 @@ def clip_text(text: str, width: int, *, middle: bool = False) -> str:
 
 
 def min_distinct_width(texts: Iterable[str], minimum: int) -> int:
-    """The fewest cells, `least` or more, in which texts that differ still do, cut in the middle."""
+    """Return the fewest cells, at least `minimum`, to which the texts can be cut in the middle so that they still differ."""
     different = set(texts)
     width = minimum
     while len({clip_text(text, width, middle=True) for text in different}) < len(different):
@@ -54,14 +54,14 @@ def min_distinct_width(texts: Iterable[str], minimum: int) -> int:
 
 
 def pad_text(text: str, width: int, *, right: bool = False, middle: bool = False) -> str:
-    """`text` in exactly `width` cells."""
+    """Return `text` cut or padded to exactly `width` cells."""
     text = clip_text(text, width, middle=middle)
     space = " " * (width - cell_len(text))
     return space + text if right else text + space
 
 
 def fit_columns(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int) -> FittedTable:
-    """Widths for `columns`: what can be left out goes first, then the widest is cut."""
+    """Fit the columns to `width`: first optional columns are omitted, then the widest are cut."""
     natural = [max([cell_len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     shown = list(range(len(columns)))
 
@@ -92,7 +92,7 @@ def fit_columns(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], w
 
 
 def format_lines(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], fitted: FittedTable) -> Iterator[str]:
-    """The heading, then a line for each row; without spaces at the end."""
+    """Yield the heading, then a line for each row, without trailing spaces."""
     layout = [
         (i, width, columns[i].right, columns[i].middle) for i, width in zip(fitted.columns, fitted.widths, strict=True)
     ]

@@ -1,18 +1,18 @@
-"""Values as people read them: times, numbers, lists, and text that came out of a capture."""
+"""Values for text output: times, numbers, lists, and escaped text from a capture."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-#: What stands where nothing is known.
+#: Text of an unknown value.
 UNKNOWN = "-"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def format_iso_time(ns: int | None) -> str | None:
-    """A point in time as ISO 8601 in UTC with nine fractional digits."""
+    """Return a point in time as ISO 8601 in UTC with nine fractional digits."""
     if ns is None:
         return None
     seconds, rest = divmod(ns, 1_000_000_000)
@@ -20,18 +20,18 @@ def format_iso_time(ns: int | None) -> str | None:
 
 
 def format_time(ns: int | None) -> str:
-    """A point in time for people: UTC, microseconds."""
+    """Return a point in time in UTC with microseconds: `2026-01-31 12:00:00.000000 UTC`."""
     text = format_iso_time(ns)
     return UNKNOWN if text is None else f"{text[:10]} {text[11:26]} UTC"
 
 
 def format_ms(ns: int | None) -> str:
-    """A duration in milliseconds, to the microsecond."""
+    """Return a duration in milliseconds with three fractional digits, without the unit."""
     return UNKNOWN if ns is None else f"{ns / 1e6:,.3f}"
 
 
 def format_duration(ns: int) -> str:
-    """A duration with the unit that suits it."""
+    """Return a duration in ms, s, min and s, or h and min."""
     if ns < 1_000_000_000:
         return f"{ns / 1e6:,.3f} ms"
     seconds = ns / 1e9
@@ -43,28 +43,33 @@ def format_duration(ns: int) -> str:
     return f"{rounded // 3600:,} h {rounded % 3600 // 60} min"
 
 
+def convert_to_ms(ns: int | None) -> float | None:
+    """Return a duration in milliseconds."""
+    return None if ns is None else ns / 1e6
+
+
 def format_integer(value: int | None) -> str:
-    """An integer with thousands separated."""
+    """Return an integer with thousands separators."""
     return UNKNOWN if value is None else f"{value:,}"
 
 
 def format_ratio(value: float | None) -> str:
-    """A ratio such as the blow-up."""
+    """Return a ratio such as the blow-up with three fractional digits."""
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
 def format_count(value: int, singular: str, plural: str | None = None) -> str:
-    """A number and what it counts: `1 frame`, `2 frames`."""
+    """Return a number with its noun: `1 frame`, `2 frames`."""
     return f"{value:,} {singular if value == 1 else plural or singular + 's'}"
 
 
 def join_items(items: Iterable[str | None]) -> str:
-    """Items after one another, what is unknown left out."""
+    """Return the known items, joined with commas."""
     return ", ".join(escape_text(item) for item in items if item) or UNKNOWN
 
 
 def format_endpoint(address: str | None, port: int | None) -> str:
-    """A host, with its port where there is one."""
+    """Return an address, with its port if known."""
     if address is None:
         return UNKNOWN
     return escape_text(address) if port is None else f"{escape_text(address)} port {port}"
@@ -73,42 +78,42 @@ def format_endpoint(address: str | None, port: int | None) -> str:
 def format_key_exchanges(
     first: str | None, additional: Sequence[Mapping[str, Any]] | None, joint: str = " + "
 ) -> str | None:
-    """All key exchange methods of a proposal, in the order in which they are done."""
+    """Return the key exchange methods of a proposal in their order; None if none is known."""
     names = [first, *(slot["method"] or f"method {slot['id']}" for slot in additional or ())]
     escaped = [escape_text(name) for name in names if name]
     return joint.join(escaped) or None
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Messages, frames and bytes."""
+    """Return `2 messages, 3 frames, 400 bytes`."""
     return ", ".join(format_count(counts[name], name.removesuffix("s")) for name in ("messages", "frames", "bytes"))
 
 
 def format_percentage(part: int, total: int) -> str:
-    """A part in per cent of the whole."""
+    """Return a part in per cent of the total."""
     return f"{100 * part / total:.1f} %" if total else UNKNOWN
 
 
 def format_outcome(outcome: str, reason: str | None, child_error: str | None = None) -> str:
-    """How a handshake ended, with why."""
+    """Return the outcome of a handshake with its reason."""
     text = f"{outcome}: {escape_text(reason)}" if reason else outcome
     return f"{text}, no CHILD_SA: {escape_text(child_error)}" if child_error else text
 
 
 def format_input_name(path: str) -> str:
-    """A capture as it was given."""
+    """Return the path of a capture as given on the command line, or `standard input`."""
     return "standard input" if path == "-" else escape_text(path)
 
 
 def strip_common_folder(paths: Sequence[str]) -> dict[str, str]:
-    """Paths without the folders that they have in common."""
+    """Map paths to escaped paths without their common folders."""
     folders = zip(*(path.split("/")[:-1] for path in paths), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, folders))
     return {path: escape_text("/".join(path.split("/")[common:])) for path in paths}
 
 
 def escape_text(text: str) -> str:
-    """`text` on one line and harmless to a terminal: what is not printable is written as an escape."""
+    """Return `text` on one line with characters that are not printable as escapes, so that it is safe for a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

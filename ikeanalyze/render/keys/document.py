@@ -1,4 +1,4 @@
-"""A list of keys for programs: the JSON document of schema "ikeanalyze.keylist/1"."""
+"""The JSON document of a list of keys, schema "ikeanalyze.keylist/1"."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ SCHEMA: Final = "ikeanalyze.keylist/1"
 
 
 def build_document(listing: KeyList) -> dict[str, Any]:
-    """The document of schema "ikeanalyze.keylist/1"."""
+    """Return the document. It has secrets only if `listing.reveal` is set."""
     return {
         "schema": SCHEMA,
         "files": [_file_object(file, reveal=listing.reveal) for file in listing.files],

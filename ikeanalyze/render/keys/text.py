@@ -1,4 +1,4 @@
-"""What is in key files, in a terminal or as JSON; the keys themselves only if that is asked for."""
+"""The keys in key files as text; secrets only with --reveal."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from ikeanalyze.render.core.table import TableColumn, fit_columns, format_lines,
 from ikeanalyze.render.core.terminal import TextStyler
 from ikeanalyze.render.core.values import escape_text, format_count
 
-_NOT_SAID: Final = "not said"
+_MISSING: Final = "not said"
 SECRETS: Final = ("sk_d", "sk_ai", "sk_ar", "sk_ei", "sk_er", "sk_pi", "sk_pr")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyList:
-    """What is listed, and how much of it."""
+    """The key files to list."""
 
     files: Sequence[KeyFile]
     skipped: Sequence[tuple[str, str]]  # paths of files that could not be read, with reasons
-    reveal: bool  # the keys themselves as well
+    reveal: bool  # with the secrets
 
 
 def write_key_list(listing: KeyList, out: TextIO, view: RenderOptions) -> None:
-    """List what is in files for people."""
+    """Write the keys of each file as text."""
     paint = TextStyler(out, view.width)
     for number, file in enumerate(listing.files):
         if number:
@@ -104,7 +104,7 @@ def _table(
     *,
     narrow: bool = False,
 ) -> Iterator[str]:
-    """A table; `narrow`: without its last two columns, since what would stand there is said already."""
+    """A table; `narrow`: without its last two columns, because their values are listed above."""
     if narrow:
         columns, rows = columns[:-2], [row[:-2] for row in rows]
     yield ""
@@ -119,9 +119,9 @@ def _table(
 def _set_rows(file: KeyFile) -> list[tuple[str, ...]]:
     return [
         (
-            _NOT_SAID if keys.spi_i is None else keys.spi_i.hex(),
-            _NOT_SAID if keys.spi_r is None else keys.spi_r.hex(),
-            _NOT_SAID if epoch is None else str(epoch),
+            _MISSING if keys.spi_i is None else keys.spi_i.hex(),
+            _MISSING if keys.spi_r is None else keys.spi_r.hex(),
+            _MISSING if epoch is None else str(epoch),
             compute_fingerprint(keys),
             _line(keys),
             _algorithms(keys),
@@ -135,7 +135,7 @@ def _algorithms(keys: KeySet) -> str:
     """Encryption with the key length in bits, and integrity."""
     encryption = get_encryption_name(keys.encryption)
     if encryption is None:
-        return _NOT_SAID
+        return _MISSING
     if (bits := key_bits(keys)) is not None:
         encryption += f"-{bits}"
     if keys.unchecked_icv is not None:
@@ -147,7 +147,7 @@ def _algorithms(keys: KeySet) -> str:
 
 
 def key_bits(keys: KeySet) -> int | None:
-    """The key length in bits, of an algorithm that has several."""
+    """Return the key length in bits of an algorithm with several key lengths, otherwise None."""
     algorithm = None if keys.encryption is None else ENCRYPTION.get(keys.encryption)
     if algorithm is None or len(algorithm.key_sizes) == 1:
         return None
@@ -156,7 +156,7 @@ def key_bits(keys: KeySet) -> int | None:
 
 
 def _sizes(keys: KeySet) -> str:
-    """Bytes of the keys; what is missing of them is said."""
+    """The sizes of the keys in bytes."""
     parts = [f"SK_e {_both(keys.sk_ei, keys.sk_er)}"]
     if keys.sk_ai or keys.sk_ar:
         parts.append(f"SK_a {_both(keys.sk_ai, keys.sk_ar)}")
@@ -185,23 +185,23 @@ def _line(key: KeySet | Phase1Key | EspKey) -> str:
 
 
 def _revealed(file: KeyFile, paint: TextStyler) -> Iterator[str]:
-    """The keys themselves, unbroken, for whoever wants to copy them."""
+    """The secrets without line breaks, so that they can be copied."""
     for keys in file.key_sets:
         yield ""
-        yield paint(f"{compute_fingerprint(keys)}", "bold")
+        yield paint(compute_fingerprint(keys), "bold")
         for name in SECRETS:
             if value := getattr(keys, name):
-                yield f"  {_spelled(name)}  {value.hex()}"
+                yield f"  {_format_key_name(name)}  {value.hex()}"
     for key in file.phase1:
         yield ""
-        yield paint(f"{compute_fingerprint(key)}", "bold")
+        yield paint(compute_fingerprint(key), "bold")
         yield f"  key    {key.key.hex()}"
     for esp in file.esp:
         yield ""
-        yield paint(f"{compute_fingerprint(esp)}", "bold")
+        yield paint(compute_fingerprint(esp), "bold")
         yield f"  encryption  {esp.encryption_key.hex()}"
         yield f"  integrity   {esp.integrity_key.hex()}"
 
 
-def _spelled(name: str) -> str:
+def _format_key_name(name: str) -> str:
     return pad_text("SK_" + name.removeprefix("sk_"), 5)

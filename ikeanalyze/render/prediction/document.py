@@ -1,4 +1,4 @@
-"""Predictions for programs: the JSON document of schema "ikeanalyze.prediction/1", and CSV with a row for each."""
+"""The JSON document of predictions, schema "ikeanalyze.prediction/1", and CSV with a row for each."""
 
 import csv
 from collections.abc import Sequence
@@ -8,15 +8,16 @@ from typing import Any, Final, TextIO
 from ikeanalyze.model.prediction.flow import FlowMessage, HandshakeFlow
 from ikeanalyze.model.prediction.link import LinkModel
 from ikeanalyze.model.prediction.predict import Distribution, Prediction
+from ikeanalyze.render.core.values import convert_to_ms
 
 SCHEMA: Final = "ikeanalyze.prediction/1"
 
 _DISTRIBUTIONS: Final = ("setup_ms", "bytes", "messages", "frames")
-_VALUES: Final = tuple(one.name for one in fields(Distribution))
+_VALUES: Final = tuple(field.name for field in fields(Distribution))
 
 
 def build_document(predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """The whole document; the single runs are not in it."""
+    """Return the document, without the single runs."""
     flows = {(prediction.flow.capture, prediction.flow.handshake): prediction.flow for prediction in predictions}
     return {
         "schema": SCHEMA,
@@ -34,11 +35,11 @@ def _flow(flow: HandshakeFlow) -> dict[str, Any]:
         "messages": flow.messages,
         "bytes": flow.bytes,
         "setup_ms": flow.setup_ns / 1e6,
-        "initiator_ms": _ms(flow.computation_ns("initiator")),
-        "responder_ms": _ms(flow.computation_ns("responder")),
+        "initiator_ms": convert_to_ms(flow.computation_ns("initiator")),
+        "responder_ms": convert_to_ms(flow.computation_ns("responder")),
         "aaa_ms": sum(exchange.aaa_ns for exchange in flow.exchanges) / 1e6,
         "aaa_round_trips": sum(exchange.aaa_round_trips for exchange in flow.exchanges),
-        "path_rtt_ms": _ms(flow.path_rtt_ns),
+        "path_rtt_ms": convert_to_ms(flow.path_rtt_ns),
         "path": flow.path,
         "ike_fragmentation": flow.fragmentation,
         "exchanges": [
@@ -49,7 +50,7 @@ def _flow(flow: HandshakeFlow) -> dict[str, Any]:
                 "request": _message(exchange.request),
                 "response": None if exchange.response is None else _message(exchange.response),
                 "before_ms": exchange.before_ns / 1e6,
-                "answer_ms": _ms(exchange.answer_ns),
+                "answer_ms": convert_to_ms(exchange.answer_ns),
                 "aaa_ms": exchange.aaa_ns / 1e6,
             }
             for exchange in flow.exchanges
@@ -63,10 +64,6 @@ def _message(message: FlowMessage) -> dict[str, Any]:
         "frames": sum(len(part.frames) for part in message.parts),
         "bytes": message.bytes,
     }
-
-
-def _ms(ns: int | None) -> float | None:
-    return None if ns is None else ns / 1e6
 
 
 def _prediction(prediction: Prediction) -> dict[str, Any]:
@@ -110,8 +107,8 @@ def _distribution(distribution: Distribution | None) -> dict[str, float] | None:
 
 
 def write_csv(predictions: Sequence[Prediction], out: TextIO) -> None:
-    """Write a heading and a row for each prediction; what is not known is empty."""
-    link = [prediction.name for prediction in fields(LinkModel) if prediction.name not in ("burst", "name")]
+    """Write a heading and a row for each prediction. Unknown values are empty."""
+    link = [field.name for field in fields(LinkModel) if field.name not in ("burst", "name")]
     closed = ("setup_ms", "bytes", "messages")
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(

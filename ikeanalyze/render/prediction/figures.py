@@ -1,4 +1,4 @@
-"""The figures of predictions: means against what was swept, and how set-up times and bytes are distributed on a few links."""
+"""The figures of predictions: means against the swept setting, and the distributions of set-up times and bytes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -11,10 +11,10 @@ from ikeanalyze.render.core.figures.figure import Figure
 from ikeanalyze.render.core.figures.style import Style
 from ikeanalyze.render.prediction.text import describe_settings, find_varied_settings, format_settings, format_value
 
-#: Lines or distributions that have a colour each.
-COLOURED: Final = 7
+#: Maximum number of lines or distributions, with a colour each.
+MAX_COLOURS: Final = 7
 
-#: What can be swept: name of the setting, how it is said on an axis, where it is, and by how much it is multiplied.
+#: The settings that can be swept: name, title of the axis, attribute, and factor.
 _AXES: Final[Mapping[str, tuple[str, str, float]]] = {
     "loss %": ("loss, %", "link.loss", 100),
     "RTT ms": ("round-trip time, ms", "link.rtt_ms", 1),
@@ -22,7 +22,7 @@ _AXES: Final[Mapping[str, tuple[str, str, float]]] = {
     "MTU": ("MTU, bytes", "link.mtu", 1),
     "AAA RTT ms": ("round-trip time to the AAA server, ms", "link.aaa_rtt_ms", 1),
 }
-_WHATS: Final = (("setup_ms", "set-up time", "ms"), ("bytes", "bytes", ""))
+_QUANTITIES: Final = (("setup_ms", "set-up time", "ms"), ("bytes", "bytes", ""))
 #: Normal quantile of a 95 % interval.
 _Z: Final = 1.96
 
@@ -30,14 +30,14 @@ Rows = list[dict[str, Any]]
 
 
 def make_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
-    """All figures that `predictions` have something for."""
+    """Yield the figures for which `predictions` have data."""
     settings = describe_settings(predictions)
     varying = find_varied_settings(settings)
     axis = next((name for name in _AXES if name in varying), None)
     if axis is not None:
         others = [name for name in varying if name != axis]
-        yield from _curves(predictions, axis, [format_settings(prediction, others) or "all" for prediction in settings])
-    for field, label, unit in _WHATS:
+        yield from _curves(predictions, axis, [format_settings(setting, others) or "all" for setting in settings])
+    for field, label, unit in _QUANTITIES:
         samples = {
             format_settings(setting, varying): prediction.samples[field].tolist()
             for prediction, setting in zip(predictions, settings, strict=True)
@@ -49,11 +49,11 @@ def make_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
 
 
 def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str]) -> Iterator[Figure]:
-    """Means and failures against what was swept; a line for each of `groups`, to which the predictions belong."""
+    """Means and failures against the swept setting. `groups` has the line of each prediction."""
     title, path, factor = _AXES[axis]
     positions = [attrgetter(path)(prediction) for prediction in predictions]
     lines = list(dict.fromkeys(groups))
-    if len(lines) > COLOURED or None in positions:
+    if len(lines) > MAX_COLOURS or None in positions:
         return
     against = path.removeprefix("link.")
 
@@ -62,7 +62,7 @@ def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str])
         text = f"{groups[i]}, {axis} {x:g}: {format_value(y)} {unit}".rstrip()
         return {"group": groups[i], "x": x, "y": y, "low": low, "high": high, "said": text}
 
-    for field, label, unit in _WHATS:
+    for field, label, unit in _QUANTITIES:
         rows = []
         for i, prediction in enumerate(predictions):
             distribution: Distribution | None = getattr(prediction, field)
@@ -74,7 +74,7 @@ def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str])
                 f"{field}-against-{against}",
                 f"{label[:1].upper()}{label[1:]} against {title.split(',')[0]}",
                 f"Mean of those of {predictions[0].runs:,} simulated handshakes that succeed, with its 95 % interval.",
-                _drawn(rows, lines, title, f"{label}, {unit}" if unit else label),
+                _make_drawing(rows, lines, title, f"{label}, {unit}" if unit else label),
             )
     if any(prediction.failures for prediction in predictions):
         rows = []
@@ -85,9 +85,9 @@ def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str])
             f"failures-against-{against}",
             f"Failures against {title.split(',')[0]}",
             f"Share of {predictions[0].runs:,} simulated handshakes, with its 95 % interval (Wilson).",
-            _drawn(rows, lines, title, "failures, %"),
+            _make_drawing(rows, lines, title, "failures, %"),
         )
 
 
-def _drawn(rows: Rows, groups: Sequence[str], x_title: str, y_title: str) -> Callable[[Style], str]:
+def _make_drawing(rows: Rows, groups: Sequence[str], x_title: str, y_title: str) -> Callable[[Style], str]:
     return lambda style: charts.draw_points(rows, style, groups=groups, x_title=x_title, y_title=y_title)

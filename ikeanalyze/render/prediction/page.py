@@ -1,4 +1,4 @@
-"""Predictions as a page: what goes into its template."""
+"""Predictions as an HTML page."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from ikeanalyze.render.prediction.text import render_sections
 
 
 def render_page(predictions: Sequence[Prediction]) -> str:
-    """The page: all predictions in it, a table of many in parts."""
+    """Return the page with all predictions; a long table is split."""
     captures = dict.fromkeys(format_input_name(section.flow.capture) for section in predictions)
     sections = list(render_sections(predictions, every=True))
     many = len(predictions) > 1

@@ -1,6 +1,6 @@
-"""Predictions: for people in a terminal and as Markdown; `prediction_document` has what is for programs.
+"""The sections of predictions in text formats.
 
-What all predictions have in common stands once, above; what they differ in makes the first columns of their table.
+The settings that all predictions have in common come first; the settings that differ are the first columns of the table.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,18 +21,18 @@ from ikeanalyze.render.core.values import (
     strip_common_folder,
 )
 
-#: Fields of a distribution that people see.
+#: Fields of a distribution in text formats.
 QUANTILES: Final = ("mean", "median", "p95", "p99")
 
 _METRICS: Final = (("set-up ms", "setup_ms"), ("bytes", "bytes"), ("messages", "messages"), ("frames", "frames"))
 Settings = Mapping[str, str]
 
-_SUCCEEDED: Final = "distributions are of the handshakes that succeed"
-_CONTAINED: Final = "contains the path's own time, as it is not known on which side the capture was taken"
+_SUCCEEDED: Final = "distributions cover only the handshakes that succeed"
+_CONTAINED: Final = "includes the delay of the path, because the capture point is not known"
 
 
 def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterator[Section]:
-    """What was recorded, what is assumed, and what follows."""
+    """The recorded handshakes, the assumptions, and the predictions."""
     flows = {(prediction.flow.capture, prediction.flow.handshake): prediction.flow for prediction in predictions}
     for flow in flows.values():
         yield KeyValueSection(format_input_name(flow.capture), _recorded(flow), level=1)
@@ -47,9 +47,9 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
     facts.append(("runs", f"{first.runs:,}, with seed {first.seed}"))
     yield KeyValueSection("Assumed", facts)
     if len(predictions) == 1:
-        yield from _one(first)
+        yield from _render_prediction(first)
     else:
-        yield _many(predictions, settings, varying, every=every)
+        yield _render_table(predictions, settings, varying, every=every)
 
 
 def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
@@ -91,7 +91,7 @@ def _computation(ns: int | None) -> str:
     return UNKNOWN if ns is None else f"{format_ms(ns)} ms"
 
 
-def _one(prediction: Prediction) -> Iterator[Section]:
+def _render_prediction(prediction: Prediction) -> Iterator[Section]:
     once = prediction.once
     closed = prediction.closed
     facts = [
@@ -138,7 +138,7 @@ def _failure(prediction: Prediction) -> str:
     return f"{text}; {where}" if where else text
 
 
-def _many(
+def _render_table(
     predictions: Sequence[Prediction], settings: Sequence[Settings], varying: Sequence[str], *, every: bool
 ) -> TableSection:
     columns = [
@@ -168,7 +168,7 @@ def _many(
 
 
 def describe_settings(predictions: Sequence[Prediction]) -> list[Settings]:
-    """What each prediction was made for, by the names of its settings; captures without the folders they have in common."""
+    """Return the settings of each prediction by name; captures without their common folders."""
     names = strip_common_folder(list(dict.fromkeys(prediction.flow.capture for prediction in predictions)))
     return [
         {
@@ -180,12 +180,12 @@ def describe_settings(predictions: Sequence[Prediction]) -> list[Settings]:
 
 
 def find_varied_settings(settings: Sequence[Settings]) -> list[str]:
-    """Names of the settings that differ, in order; the capture, if none does."""
+    """Return the names of the settings that differ, in order; the capture if none does."""
     return [name for name in settings[0] if len({setting[name] for setting in settings}) > 1] or ["capture"]
 
 
 def format_settings(settings: Settings, names: Sequence[str]) -> str:
-    """These settings in one line."""
+    """Return these settings on one line."""
     return ", ".join(f"{name} {settings[name]}" if name in _NUMERIC else settings[name] for name in names)
 
 
@@ -226,23 +226,25 @@ def _timers(policy: RetransmissionPolicy) -> str:
 
 
 _REPEATS: Final = {ResponseTrigger.FIRST: "fragment 1", ResponseTrigger.ALL: "all fragments"}
-#: What a prediction is made for besides its capture, by name.
+#: The settings of a prediction apart from its capture: name and text.
 _SETTINGS: Final[Mapping[str, Callable[[Prediction], str]]] = {
-    "scenario": lambda one: one.link.name or UNKNOWN,
-    "transport": lambda one: one.use.transport.upper() if one.flow.exchanges[0].request.transport else "IP",
-    "policy": lambda one: one.use.policy.name,
+    "scenario": lambda prediction: prediction.link.name or UNKNOWN,
+    "transport": lambda prediction: (
+        prediction.use.transport.upper() if prediction.flow.exchanges[0].request.transport else "IP"
+    ),
+    "policy": lambda prediction: prediction.use.policy.name,
     "fragments": _fragments,
-    "RTT ms": lambda one: f"{one.link.rtt_ms:g}",
-    "jitter ms": lambda one: f"{one.link.jitter_ms:g}" if one.link.jitter_ms else UNKNOWN,
-    "loss %": lambda one: f"{100 * one.link.loss:g}",
+    "RTT ms": lambda prediction: f"{prediction.link.rtt_ms:g}",
+    "jitter ms": lambda prediction: f"{prediction.link.jitter_ms:g}" if prediction.link.jitter_ms else UNKNOWN,
+    "loss %": lambda prediction: f"{100 * prediction.link.loss:g}",
     "bursts": _burst,
-    "rate": lambda one: _rates(one.link),
-    "MTU": lambda one: UNKNOWN if one.link.mtu is None else f"{one.link.mtu:g}",
-    "AAA RTT ms": lambda one: f"{one.link.aaa_rtt_ms:g}" if one.link.aaa_rtt_ms else UNKNOWN,
-    "IP fragments": lambda one: "dropped" if one.link.drop_ip_fragments else UNKNOWN,
-    "answered again": lambda one: (
-        f"when {_REPEATS[one.use.repeats]} of a repeated request arrived"
-        if one.use.transport is IkeTransport.UDP
+    "rate": lambda prediction: _rates(prediction.link),
+    "MTU": lambda prediction: UNKNOWN if prediction.link.mtu is None else f"{prediction.link.mtu:g}",
+    "AAA RTT ms": lambda prediction: f"{prediction.link.aaa_rtt_ms:g}" if prediction.link.aaa_rtt_ms else UNKNOWN,
+    "IP fragments": lambda prediction: "dropped" if prediction.link.drop_ip_fragments else UNKNOWN,
+    "answered again": lambda prediction: (
+        f"when {_REPEATS[prediction.use.repeats]} of a repeated request arrived"
+        if prediction.use.transport is IkeTransport.UDP
         else UNKNOWN
     ),
 }
@@ -250,7 +252,7 @@ _NUMERIC: Final = ("RTT ms", "jitter ms", "loss %", "MTU", "AAA RTT ms")
 
 
 def format_value(value: float | None) -> str:
-    """A number to the digits that a simulation gives: none behind the point of large ones."""
+    """Return a number with four significant digits; from 1,000 on without a fraction."""
     if value is None:
         return UNKNOWN
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"

@@ -1,4 +1,4 @@
-"""A ranking for programs: the JSON document of schema "ikeanalyze.ranking/1", and the rows of its CSV."""
+"""The JSON document of a ranking, schema "ikeanalyze.ranking/1", and the rows of its CSV."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,7 +9,7 @@ SCHEMA: Final = "ikeanalyze.ranking/1"
 
 
 def build_document(ranking: Ranking) -> dict[str, Any]:
-    """The document of schema "ikeanalyze.ranking/1"."""
+    """Return the document."""
     criteria = ranking.criteria
     return {
         "schema": SCHEMA,
@@ -57,7 +57,7 @@ def _criterion(criterion: RankedCriterion) -> dict[str, Any]:
 
 
 def build_rows(ranking: Ranking) -> Iterator[dict[str, Any]]:
-    """A row for each alternative, best first."""
+    """Yield a row for each alternative, best first."""
     for place in ranking.places:
         yield {
             "rank": place.rank,

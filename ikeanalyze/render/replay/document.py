@@ -1,9 +1,10 @@
-"""A replay for programs: the JSON document of schema "ikeanalyze.replay/1", described in docs/replay.md."""
+"""The JSON document of a replay, schema "ikeanalyze.replay/1", described in docs/replay.md."""
 
 from collections import Counter
 from typing import Any, Final
 
-from ikeanalyze.render.core.values import format_iso_time
+from ikeanalyze.render.core.json import select_attributes
+from ikeanalyze.render.core.values import convert_to_ms, format_iso_time
 from ikeanalyze.render.replay.words import describe_outcome, get_round_trip_ns, get_setup_ns
 from ikeanalyze.replay.initiator.interface import ExchangeStats, InitiatorResult
 from ikeanalyze.replay.responses import ResponseSummary
@@ -24,37 +25,23 @@ SCHEMA: Final = "ikeanalyze.replay/1"
 
 
 def build_document(replayed: ReplayReport) -> dict[str, Any]:
-    """The document of schema "ikeanalyze.replay/1"."""
-    local, counts = replayed.local, replayed.counts
+    """Return the document."""
     compared = {comparison.run: comparison for comparison in replayed.compared}
     return {
         "schema": SCHEMA,
-        "mode": replayed.mode,
-        "capture": replayed.capture,
-        "handshake": replayed.handshake,
-        "target": replayed.target,
-        "way": replayed.way,
-        "local": {"address": local.address, "port": local.port, "nat_port": local.nat_port},
+        **select_attributes(replayed, "mode", "capture", "handshake", "target", "way"),
+        "local": select_attributes(replayed.local, "address", "port", "nat_port"),
         "rate": replayed.rate,
         "start_time": format_iso_time(replayed.began_ns),
         "end_time": format_iso_time(replayed.ended_ns),
         "policy": replayed.policy,
         "faults": list(replayed.faults),
-        "seed": replayed.seed,
-        "interrupted": replayed.interrupted,
+        **select_attributes(replayed, "seed", "interrupted"),
         "notes": list(replayed.notes),
-        "recording": replayed.recording,
-        "keys": replayed.keys,
-        "report": replayed.report,
-        "datagrams": {
-            "sent": counts.sent,
-            "received": counts.received,
-            "stray": counts.stray,
-            "stray_from": counts.stray_from,
-            "not_ike": counts.not_ike,
-            "refused": counts.refused,
-            "refusal": counts.refusal,
-        },
+        **select_attributes(replayed, "recording", "keys", "report"),
+        "datagrams": select_attributes(
+            replayed.counts, "sent", "received", "stray", "stray_from", "not_ike", "refused", "refusal"
+        ),
         "runs": [_json_run(run, compared.get(run.number)) for run in replayed.runs],
         "mutated": None if replayed.mutated is None else _json_mutated(replayed.mutated),
     }
@@ -76,15 +63,13 @@ def _json_run(run: ReplayRun, compared: ReplayComparison | None) -> dict[str, An
         "faults_met_by_name": dict(sorted(run.met.items())),
         "handshake": None if run.result is None else _json_result(run, run.result),
         "messages": None if run.verbatim is None else [_json_sent(message) for message in run.verbatim.sent],
-        "unasked": None if run.verbatim is None else run.verbatim.unasked,
-        "garbage": None if run.verbatim is None else run.verbatim.garbage,
-        "left_out": None if run.verbatim is None else run.verbatim.left_out,
+        **{name: getattr(run.verbatim, name, None) for name in ("unasked", "garbage", "left_out")},
         "compared": None if compared is None else _json_compared(compared),
     }
 
 
 def _by_kind(met: Counter[str]) -> dict[str, int]:
-    """Drop, delay..., the first word of a fault's name."""
+    """Counts by the first word of the fault, such as drop or delay."""
     kinds: Counter[str] = Counter()
     for name, value in met.items():
         kinds[name.partition(" ")[0]] += value
@@ -92,37 +77,25 @@ def _by_kind(met: Counter[str]) -> dict[str, int]:
 
 
 def _json_result(run: ReplayRun, result: InitiatorResult) -> dict[str, Any]:
-    ignored = result.ignored
     return {
-        "established": result.established,
-        "reason": result.reason,
-        "child_error": result.child_error,
-        "deleted": result.deleted,
+        **select_attributes(result, "established", "reason", "child_error", "deleted"),
         "spi_i": result.spi_i.hex(),
         "spi_r": result.spi_r.hex(),
         "proposal": result.chosen,
         "auth": {"initiator": result.authentication[0], "responder": result.authentication[1]},
-        "setup_ms": _ms(get_setup_ns(run)),
+        "setup_ms": convert_to_ms(get_setup_ns(run)),
         "exchanges": [_json_exchange(exchange, run.reported) for exchange in result.exchanges],
-        "ignored": {
-            "repeated": ignored.repeated,
-            "foreign": ignored.foreign,
-            "garbage": ignored.garbage,
-            "unprotected": ignored.unprotected,
-            "unexpected": ignored.unexpected,
-        },
+        "ignored": select_attributes(result.ignored, "repeated", "foreign", "garbage", "unprotected", "unexpected"),
     }
 
 
 def _json_exchange(exchange: ExchangeStats, reported: ReportFigures | None) -> dict[str, Any]:
     return {
         "type": get_name(ExchangeType, exchange.exchange_type),
-        "message_id": exchange.message_id,
-        "attempt": exchange.attempt,
-        "transmissions": exchange.transmissions,
+        **select_attributes(exchange, "message_id", "attempt", "transmissions"),
         "sent": {"datagrams": exchange.datagrams_sent, "bytes": exchange.bytes_sent},
         "received": {"datagrams": exchange.datagrams_received, "bytes": exchange.bytes_received},
-        "rtt_ms": _ms(get_round_trip_ns(exchange, reported)),
+        "rtt_ms": convert_to_ms(get_round_trip_ns(exchange, reported)),
         "answer": exchange.answer,
     }
 
@@ -130,11 +103,7 @@ def _json_exchange(exchange: ExchangeStats, reported: ReportFigures | None) -> d
 def _json_sent(message: ReplayedMessage) -> dict[str, Any]:
     return {
         "type": get_name(ExchangeType, message.exchange_type),
-        "message_id": message.message_id,
-        "response": message.response,
-        "transmissions": message.transmissions,
-        "datagrams": message.datagrams,
-        "bytes": message.bytes,
+        **select_attributes(message, "message_id", "response", "transmissions", "datagrams", "bytes"),
         "new": list(message.changed),
         "recorded": None if message.recorded is None else _json_answer(message.recorded),
         "answers": [_json_arrived(arrived) for arrived in message.answers],
@@ -143,28 +112,27 @@ def _json_sent(message: ReplayedMessage) -> dict[str, Any]:
 
 
 def _json_arrived(arrived: ReceivedResponse) -> dict[str, Any]:
-    return {**_json_answer(arrived.answer), "rtt_ms": _ms(arrived.round_trip_ns), "differs": list(arrived.differs)}
+    return {
+        **_json_answer(arrived.answer),
+        "rtt_ms": convert_to_ms(arrived.round_trip_ns),
+        "differs": list(arrived.differs),
+    }
 
 
 def _json_answer(answer: ResponseSummary) -> dict[str, Any]:
     return {
         "type": answer.exchange,
-        "kind": answer.kind,
-        "proposal": answer.proposal,
-        "key_exchange": answer.key_exchange,
+        **select_attributes(answer, "kind", "proposal", "key_exchange"),
         "notifies": list(answer.notifies),
         "payloads": list(answer.payloads),
-        "fragments": answer.fragments,
-        "bytes": answer.bytes,
+        **select_attributes(answer, "fragments", "bytes"),
     }
 
 
 def _json_mutated(mutated: FuzzReport) -> dict[str, Any]:
     barrage = mutated.barrage
     return {
-        "up": mutated.up,
-        "seed": mutated.seed,
-        "broken_off": mutated.broken_off,
+        **select_attributes(mutated, "up", "seed", "broken_off"),
         "before": _json_check(mutated.before),
         "after": None if mutated.after is None else _json_check(mutated.after),
         "sent": 0 if barrage is None else barrage.sent,
@@ -186,30 +154,30 @@ def _json_compared(compared: ReplayComparison) -> dict[str, Any]:
     def side(cost: ExchangeCost | None) -> dict[str, Any] | None:
         if cost is None:
             return None
-        return {"messages": cost.messages, "bytes": cost.bytes, "ms": _ms(cost.rtt_ns), "answered": cost.answered}
+        return {
+            "messages": cost.messages,
+            "bytes": cost.bytes,
+            "ms": convert_to_ms(cost.rtt_ns),
+            "answered": cost.answered,
+        }
 
     return {
         "exchanges": [
             {
                 "type": row.exchange,
-                "message_id": row.message_id,
-                "attempt": row.attempt,
+                **select_attributes(row, "message_id", "attempt"),
                 "recorded": side(row.recorded),
                 "live": side(row.live),
             }
             for row in compared.rows
         ],
         **{
-            name: {"recorded": recorded, "live": live}
-            for name, (recorded, live) in (
-                ("together", (side(compared.together[0]), side(compared.together[1]))),
+            name: dict(zip(("recorded", "live"), pair, strict=True))
+            for name, pair in (
+                ("together", map(side, compared.together)),
                 ("outcome", compared.outcomes),
                 ("proposal", compared.proposals),
                 ("blowup", compared.blowups),
             )
         },
     }
-
-
-def _ms(ns: int | None) -> float | None:
-    return None if ns is None else ns / 1e6

@@ -1,4 +1,4 @@
-"""The outcome and the times of a replay, as both the terminal and the JSON document have them."""
+"""The outcome and the times of a replay, for text formats and the JSON document."""
 
 from ikeanalyze.render.core.values import format_count
 from ikeanalyze.replay.initiator.interface import ExchangeStats
@@ -8,7 +8,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 
 def describe_outcome(run: ReplayRun) -> str:
-    """How a run ended, in a few words."""
+    """Return the outcome of a run in a few words."""
     if run.broken_off:
         return f"broken off: {run.broken_off}"
     if run.result is not None:
@@ -22,7 +22,7 @@ def describe_outcome(run: ReplayRun) -> str:
 
 
 def get_setup_ns(run: ReplayRun) -> int | None:
-    """Set-up time, by our own capture if it tells; None: nothing was established."""
+    """Return the set-up time, from our own capture if possible; None if no IKE SA was established."""
     if run.result is None or not run.result.established:
         return None
     if run.reported is not None and run.reported.setup_ns is not None:
@@ -31,7 +31,7 @@ def get_setup_ns(run: ReplayRun) -> int | None:
 
 
 def get_round_trip_ns(exchange: ExchangeStats, reported: ReportFigures | None) -> int | None:
-    """Round trip of an exchange, by our own capture if it tells."""
+    """Return the round-trip time of an exchange, from our own capture if possible."""
     key = get_name(ExchangeType, exchange.exchange_type), exchange.message_id, exchange.attempt
     trip = reported.round_trips.get(key) if reported else None
     return exchange.round_trip_ns if trip is None else trip

@@ -1,12 +1,12 @@
-"""CSV: a row per handshake, for spreadsheets and R.
+"""The handshakes of a report as CSV, one row each.
 
 The columns are those of the handshakes table, with points in time as ISO 8601 (`*_time`), durations in
 milliseconds (`*_ms`), lists as text separated by "; ", and three columns for each phase that occurs
 (`phase_IKE_AUTH_bytes`).
 
-What decrypted payloads tell stands behind them: `key_exchange_bytes` (of the set-up, public values, encapsulation keys
-and ciphertexts), `key_exchange_findings`, `certificate_bytes` with its three parts, and a column for each payload that
-occurs (`payload_KE_bytes`). Empty: nothing was decrypted, or it is not known.
+The columns from decrypted payloads follow: `key_exchange_bytes` (public values, encapsulation keys and ciphertexts of the
+set-up), `key_exchange_findings`, `certificate_bytes` with its three parts, and a column for each payload that occurs
+(`payload_KE_bytes`). They are empty if nothing was decrypted or the value is unknown.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import HANDSHAKES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
 
-#: Gives the expression of a field of a struct.
+#: Returns the expression of a field of a struct.
 Field = Callable[[str], pl.Expr]
 
 _ROWS_AT_ONCE: Final = 10_000
@@ -33,7 +33,7 @@ def write_csv(analysis: Analysis, out: TextIO) -> None:
 
 
 def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
-    """The handshakes table with nothing in it but numbers and text."""
+    """Return the handshakes table with only numbers and text."""
     points = ["start_ns", "end_ns"]
     spans = [name for name in HANDSHAKES if name.endswith("_ns") and name not in points]
     lists = [name for name, kind in HANDSHAKES.items() if kind == pl.List(pl.String)]
@@ -72,13 +72,13 @@ def _texts(column: str, text: Callable[[Field], pl.Expr]) -> pl.Expr:
 
 
 def _key_exchange(field: Field) -> pl.Expr:
-    """IKE SA 1 ML-KEM-768 1184/1088: purpose, slot, method, bytes of request and response; ? is not known."""
+    """IKE SA 1 ML-KEM-768 1184/1088: purpose, slot, method, bytes of request and response; ? if unknown."""
     cells = [field(name).cast(pl.String).fill_null("?") for name in ("slot", "request_bytes", "response_bytes")]
     return pl.format("{} {} {} {}/{}", field("purpose"), cells[0], field("method"), *cells[1:])
 
 
 def _certificate(field: Field) -> pl.Expr:
-    """Who sent it, what it is, how it is signed."""
+    """Sender, name and signature algorithm."""
     signed = pl.format(", signed with {}", field("signature")).fill_null("")
     return pl.format("{} {}{}", field("side"), field("name"), signed)
 
@@ -90,7 +90,7 @@ def _inside(handshakes: pl.DataFrame) -> pl.DataFrame:
     exchanged = pl.when(field("purpose") == "IKE SA").then(
         pl.sum_horizontal(field("request_bytes"), field("response_bytes")).cast(pl.UInt64)
     )
-    # those of IKEv1 are not looked into
+    # certificates of IKEv1 are not decoded
     certificates = pl.when(pl.col("protocol") != "IKEv1").then(pl.col("certificates"))
     return handshakes.select(
         "handshake",
@@ -107,7 +107,7 @@ def _inside(handshakes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(handshakes: pl.DataFrame) -> pl.DataFrame:
-    """`payload_NAME_bytes` for every payload that occurs, 0 where a handshake that was looked into lacks it."""
+    """`payload_NAME_bytes` for every payload that occurs, 0 if a decrypted handshake lacks it."""
     rows = (
         handshakes.select("handshake", "payload_bytes")
         .explode("payload_bytes")

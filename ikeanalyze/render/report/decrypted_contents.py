@@ -1,7 +1,4 @@
-"""What decrypted payloads tell, for people: key exchanges, certificates, and where the bytes go.
-
-Each section is there only if something was looked into.
-"""
+"""Sections from decrypted payloads: key exchanges, certificates, and bytes by payload, each only if it has data."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -14,13 +11,13 @@ from ikeanalyze.render.core.values import escape_text, format_count, format_inte
 from ikeanalyze.render.report import document
 from ikeanalyze.wire.ikev2.key_exchange import get_ke_data_sizes
 
-#: What key exchange data are, in a word.
+#: Short names of key exchange data.
 _SHORT: Final = {"public value": "public", "encapsulation key": "key"}
 _PURPOSES: Final = {"rekeying": "IKE SA"}
 
 
 def describe_decryption(messages: pl.DataFrame) -> str | None:
-    """How much of what was encrypted could be opened, and with which keys; None: nothing."""
+    """Return the number of decrypted messages and their epochs; None if none was decrypted."""
     sealed = messages.filter(pl.col("decrypted").is_not_null())
     opened = sealed.filter("decrypted")
     if opened.is_empty():
@@ -34,7 +31,7 @@ def describe_decryption(messages: pl.DataFrame) -> str | None:
 
 
 def describe_radius_matching(messages: pl.DataFrame) -> str:
-    """How RADIUS packets were given to the exchanges of a handshake, in words; empty: it has none."""
+    """Return how the RADIUS packets of a handshake were matched to its exchanges; empty without RADIUS packets."""
     methods = messages["matched_by"].drop_nulls()
     if methods.is_empty():
         return ""
@@ -45,7 +42,7 @@ def describe_radius_matching(messages: pl.DataFrame) -> str:
 
 
 def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Iterator[TableSection]:
-    """The key exchanges of one handshake's IKE SA."""
+    """Yield the tables of key exchanges of a handshake, during and after the set-up."""
     all_rows = row["key_exchanges"] or ()
     names = {
         number: (kind, message_id)
@@ -96,7 +93,7 @@ def _data(key_exchange: Mapping[str, Any], side: str) -> str:
 
 
 def _checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | None]]) -> Iterator[str]:
-    """What the words mean, what was checked, and what is wrong."""
+    """Notes: the unit, the findings, and the checks made."""
     yield "bytes of public values, encapsulation keys and ciphertexts"
     unknown = sorted(
         {key_exchange["method"] for key_exchange in rows if not get_ke_data_sizes(key_exchange["id"], None)}
@@ -114,7 +111,7 @@ def _checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | 
 
 
 def render_certificates(row: Mapping[str, Any]) -> Iterator[TableSection]:
-    """The certificates of one handshake, and where their bytes go."""
+    """Yield the table of certificates of a handshake with their sizes."""
     rows = [
         (
             certificate["side"],
@@ -138,7 +135,7 @@ def render_certificates(row: Mapping[str, Any]) -> Iterator[TableSection]:
 
 
 def render_payload_bytes(handshakes: pl.DataFrame) -> Iterator[TableSection]:
-    """Where the bytes of the set-ups go: by payload, and what is wrapped around them."""
+    """Yield the table of the bytes of the set-ups by payload and header."""
     parts = document.sum_payload_bytes(handshakes)
     if not parts:
         return

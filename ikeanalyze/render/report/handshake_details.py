@@ -1,4 +1,4 @@
-"""One handshake for people, with all that is known of it."""
+"""The sections of a single handshake with all its details."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -33,7 +33,7 @@ from ikeanalyze.render.report.decrypted_contents import (
 
 
 def render_handshake(analysis: Analysis) -> Iterator[Section]:
-    """Everything about the one handshake of `analysis`."""
+    """Yield the sections of the only handshake of `analysis`."""
     row = analysis.handshakes.with_columns(*cast_text_columns(analysis.handshakes)).row(0, named=True)
     outcome = format_outcome(row["outcome"], row["reason"])
     set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
@@ -118,7 +118,7 @@ def _proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 _COUNTS: Final = (*number_columns("messages", "frames", "bytes"),)
 
 
-def _three(row: Mapping[str, Any], sender: str) -> tuple[str, str, str]:
+def _format_counts_of(row: Mapping[str, Any], sender: str) -> tuple[str, str, str]:
     return (
         format_integer(row[f"{sender}_messages"]),
         format_integer(row[f"{sender}_frames"]),
@@ -128,14 +128,15 @@ def _three(row: Mapping[str, Any], sender: str) -> tuple[str, str, str]:
 
 def _links(row: Mapping[str, Any]) -> TableSection:
     rows = [
-        ("initiator-responder", "from initiator", *_three(row, "initiator")),
-        ("initiator-responder", "from responder", *_three(row, "responder")),
+        ("initiator-responder", "from initiator", *_format_counts_of(row, "initiator")),
+        ("initiator-responder", "from responder", *_format_counts_of(row, "responder")),
     ]
     if row["nas_address"] is not None:
-        rows.append(("responder-aaa", "from responder", *_three(row, "aaa_request")))
-        rows.append(("responder-aaa", "from AAA", *_three(row, "aaa_response")))
+        rows.append(("responder-aaa", "from responder", *_format_counts_of(row, "aaa_request")))
+        rows.append(("responder-aaa", "from AAA", *_format_counts_of(row, "aaa_response")))
     after = [
-        ("after the set-up", f"from {side}", *_three(row, f"after_setup_{side}")) for side in ("initiator", "responder")
+        ("after the set-up", f"from {side}", *_format_counts_of(row, f"after_setup_{side}"))
+        for side in ("initiator", "responder")
     ]
     if any(row[f"after_setup_{side}_messages"] for side in ("initiator", "responder")):
         rows += after

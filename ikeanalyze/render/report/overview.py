@@ -1,4 +1,4 @@
-"""Many handshakes for people: what they have in common, a row for each, and sums."""
+"""The sections of several handshakes: common properties, a table with a row for each, and sums."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ from ikeanalyze.render.report.decrypted_contents import describe_decryption, ren
 
 
 def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
-    """Many handshakes: what they have in common, a row for each, and sums."""
+    """Yield common properties, the table of handshakes, and sums."""
     table = analysis.handshakes.sort("handshake")
     shown = table if every else table.head(FEW)
     texts = shown.with_columns(*cast_text_columns(shown))
@@ -59,7 +59,7 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
 
 
 def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[str, pl.Series, list[str]]]:
-    """What may be common to all handshakes: name, something to compare, text of the rows that are shown."""
+    """Properties that may be common to all handshakes: name, column to compare, texts of the shown rows."""
     several = table["capture"].n_unique() > 1
     for name, column in (
         ("capture", "capture"),
@@ -123,7 +123,7 @@ def _together(analysis: Analysis) -> Iterator[tuple[str, str]]:
 
 
 def _key_exchanges(table: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """How many key exchanges could be looked at, and whether anything is wrong with them."""
+    """The number of decoded key exchanges, and of those with findings."""
     findings = table["key_exchanges"].drop_nulls().explode().drop_nulls().struct.field("findings")
     if findings.is_empty():
         return

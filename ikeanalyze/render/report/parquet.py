@@ -1,7 +1,7 @@
-"""Parquet: a directory with the four tables, and one of the captures.
+"""A report as Parquet: a directory with the four tables and a table of the captures.
 
 Column names and units are those of `ikeanalyze.analysis.schema`, types those of a dataset (`dataset.columns`), so that the
-tables of both can be joined and concatenated. `build_captures_table.parquet` has the summary of each capture, with columns for each kind
+tables of both can be joined and concatenated. `captures.parquet` has the summary of each capture, with columns for each kind
 of packet in its accounting (`ike_packets`, `ike_bytes`).
 """
 
@@ -19,20 +19,19 @@ if TYPE_CHECKING:  # loading it early would keep a large capture from being read
 
 
 def write_parquet(analysis: Analysis, directory: str) -> None:
-    """Make `directory` and write the tables; they take their names when all are complete."""
+    """Create `directory` and write the tables; they get their names when all are complete."""
     with ParquetWriter(directory) as writer:
         writer.finish(analysis)
 
 
 class ParquetWriter:
-    """Writes tables as they become complete. A context manager: they take their names at its end, or never.
+    """Writes tables as they become complete. A context manager: the files get their names at its end, or are removed.
 
-    polars writes a table with one processor for the most part, so several are written at once, and one can be
-    while the others are still being made.
+    polars writes a table mostly on one processor, so that several are written in parallel, also while others are built.
     """
 
     def __init__(self, directory: str) -> None:
-        """Make `directory`; `OutputError` if that cannot be."""
+        """Create `directory`. Raises `OutputError` if that fails."""
         output.check_output(directory, directory=True)
         try:
             Path(directory).mkdir(parents=True, exist_ok=True)
@@ -44,12 +43,12 @@ class ParquetWriter:
         self._written: dict[str, Future[None]] = {}
 
     def add(self, name: str, table: "pl.DataFrame") -> None:
-        """Begin to write a table; from any thread."""
+        """Start to write a table. Can be called from any thread."""
         path = self._files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
         self._written[name] = self._pool.submit(_write, name, table, path)
 
     def finish(self, analysis: Analysis) -> None:
-        """Write what has not been added, and wait for all."""
+        """Write the tables that were not added, and wait for all."""
         for name in ("frames", "messages", "exchanges", "handshakes"):
             if name not in self._written:
                 self.add(name, getattr(analysis, name))
@@ -77,7 +76,7 @@ def _write(name: str, table: "pl.DataFrame", path: Path) -> None:
 
 
 def build_captures_table(analysis: Analysis) -> "pl.DataFrame":
-    """A row per capture; the columns of a dataset's captures, but for those that only a batch has."""
+    """Return a row per capture with the columns of the captures table of a dataset, except those that only a batch has."""
     import polars as pl
 
     from ikeanalyze.dataset.columns import get_columns

@@ -1,7 +1,4 @@
-"""One handshake out of an analysis.
-
-Which handshakes of many are shown one by one: all of a few, else those that say most about the rest.
-"""
+"""Selection of handshakes: one by its id, or the noteworthy ones of many."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +11,7 @@ from ikeanalyze.render.core.values import format_outcome
 
 
 def get_id_range(analysis: Analysis) -> tuple[int, int] | None:
-    """The smallest and the largest handshake id; None: there is no handshake."""
+    """Return the smallest and the largest handshake id; None without handshakes."""
     column = analysis.handshakes["handshake"]
     if column.is_empty():
         return None
@@ -22,9 +19,9 @@ def get_id_range(analysis: Analysis) -> tuple[int, int] | None:
 
 
 def select_handshake(analysis: Analysis, number: int) -> Analysis:
-    """The analysis with nothing in its tables but handshake `number`; captures and warnings stay.
+    """Return the analysis with tables that contain only handshake `number`, and with all captures and warnings.
 
-    Raises `LookupError`, with a line for the user, if there is no such handshake.
+    Raises `LookupError` with a message for the user if the handshake does not exist.
     """
     chosen = pl.col("handshake") == number
     handshakes = analysis.handshakes.filter(chosen)
@@ -42,21 +39,21 @@ def select_handshake(analysis: Analysis, number: int) -> Analysis:
     )
 
 
-#: As many handshakes are all shown.
+#: Maximum number of handshakes that are all selected.
 ALL: Final = 30
-_OUTCOMES: Final = 6  # kinds of outcome of which the first handshake is shown
+_OUTCOMES: Final = 6  # outcomes of which the first handshake is selected
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedHandshake:
-    """A handshake that is shown, and why it and not another."""
+    """A selected handshake and the reason."""
 
     handshake: int
-    why: str  # empty: all are shown
+    why: str  # empty if all are selected
 
 
 def select_noteworthy(handshakes: pl.DataFrame, limit: int = ALL) -> list[SelectedHandshake]:
-    """The handshakes to show, in order of id: all if there are no more than `few`."""
+    """Return the selected handshakes in order of id: all if there are at most `limit`."""
     if handshakes.height <= limit:
         return [SelectedHandshake(handshake, "") for handshake in handshakes["handshake"].sort().to_list()]
     reasons: dict[int, list[str]] = {}

@@ -1,16 +1,17 @@
-"""A verification for programs: the JSON document of schema "ikeanalyze.verification/1"."""
+"""The JSON document of a verification, schema "ikeanalyze.verification/1"."""
 
 from collections import Counter
 from typing import Any, Final
 
 from ikeanalyze.analysis.verification.checks import VerificationCheck
 from ikeanalyze.analysis.verification.verify import Verification
+from ikeanalyze.render.core.json import select_attributes
 
 SCHEMA: Final = "ikeanalyze.verification/1"
 
 
 def build_document(verification: Verification) -> dict[str, Any]:
-    """The document of schema "ikeanalyze.verification/1"."""
+    """Return the document."""
     outcomes = Counter(check.outcome for check in verification.checks)
     return {
         "schema": SCHEMA,
@@ -35,16 +36,9 @@ def build_document(verification: Verification) -> dict[str, Any]:
 
 def _check(check: VerificationCheck) -> dict[str, Any]:
     return {
-        "what": check.what,
-        "outcome": check.outcome,
-        "why": check.why,
-        "how": check.how,
-        "expected": check.expected,
-        "found": check.found,
-        "epoch": check.epoch,
-        "side": check.side,
-        "exchange": check.exchange,
-        "frame": check.frame,
+        **select_attributes(
+            check, "what", "outcome", "why", "how", "expected", "found", "epoch", "side", "exchange", "frame"
+        ),
         "file": None if check.origin is None else check.origin.path,
         "line": None if check.origin is None else check.origin.line,
     }

@@ -51,7 +51,7 @@ def test_what_is_not_known_is_said():
     facts = dict(recorded.rows)
     assert facts["responder took"] == "-"
     assert facts["not known"].startswith("responder in IKE_AUTH 1: counts as no time")
-    assert "it is not known on which side" in facts["computation"]
+    assert "the capture point is not known" in facts["computation"]
 
 
 def test_many():
