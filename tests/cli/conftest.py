@@ -4,14 +4,14 @@ import pytest
 from typer.testing import CliRunner
 
 from ikeanalyze.cli.app import app
-from tests.render import handmade
+from tests.render import analysis_examples
 
 
 class Reader:
     """Stands in for reading captures: notes what it is asked for, gives what the test has set."""
 
     def __init__(self) -> None:
-        self.analysis = handmade.analysis()
+        self.analysis = analysis_examples.analysis()
         self.raises: BaseException | None = None
         self.asked: dict = {}
 

@@ -3,7 +3,7 @@ import typer
 
 from ikeanalyze.cli.exit_status import CommandError, handle_errors, log_stderr
 from ikeanalyze.render.core.output import OutputError
-from tests.render.handmade import CAPTURE
+from tests.render.analysis_examples import CAPTURE
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 from ikeanalyze.analysis.result import SkippedFile
-from tests.render.handmade import CAPTURE, analysis
+from tests.render.analysis_examples import CAPTURE, analysis
 
 
 def test_the_first_handshake(run, reader):

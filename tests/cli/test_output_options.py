@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.render.handmade import CAPTURE
+from tests.render.analysis_examples import CAPTURE
 
 
 @pytest.mark.parametrize("directory", ["", "-"])

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.alone
 # The command line with captures read by hand: 2,000 handshakes, more than a pipe holds.
 STAND_IN = """
 import ikeanalyze.analysis.read
-from tests.render import handmade
+from tests.render import analysis_examples
 def read(paths, options):
     if paths == ["slow"]:
         import time
         print("reading", flush=True)
         time.sleep(30)
-    return handmade.analysis([1] * 2000)
+    return analysis_examples.analysis([1] * 2000)
 ikeanalyze.analysis.read.read = read
 from ikeanalyze.cli import main
 main()

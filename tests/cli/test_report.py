@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile  # noqa: A004
+from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
 from ikeanalyze.render import Format
 from tests.paths import CAPTURES
-from tests.render import handmade
-from tests.render.handmade import CAPTURE, analysis
+from tests.render import analysis_examples
+from tests.render.analysis_examples import CAPTURE, analysis
 
 CLASSIC, PQ = CAPTURES / "psk-classic.pcap", CAPTURES / "pq-mlkem768-psk.pcap"
 
@@ -170,7 +170,7 @@ def test_damaged_is_done_with_a_warning(run, reader):
 def test_ten_warnings_per_capture(run, reader):
     warnings = [AnalysisWarning(path, i, "odd") for i in range(1, 13) for path in (CAPTURE, "other")]
     reader.analysis = replace(
-        analysis(warnings=warnings), captures=[handmade.summary(CAPTURE), handmade.summary("other")]
+        analysis(warnings=warnings), captures=[analysis_examples.summary(CAPTURE), analysis_examples.summary("other")]
     )
     lines = run("report", CAPTURE, "other").stderr.splitlines()
     assert lines[0] == f"ikeanalyze: {CAPTURE}: packet 1: odd"

@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from tests.paths import CAPTURES
-from tests.render.handmade import CAPTURE, analysis
+from tests.render.analysis_examples import CAPTURE, analysis
 
 
 def test_a_page(run, tmp_path):

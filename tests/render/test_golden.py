@@ -11,7 +11,7 @@ from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.ladder import text as ladder_text
 from ikeanalyze.render.report import selection
 from ikeanalyze.render.report.formats import FORMATS
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -1,7 +1,7 @@
 import polars as pl
 
 from ikeanalyze.view.columns import build_list_table, compute_widths, make_list_columns, sort_rows
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 HANDSHAKES = analysis(range(1, 9)).handshakes
 

@@ -3,7 +3,7 @@ import pytest
 
 from ikeanalyze.view.columns import build_list_table
 from ikeanalyze.view.filters import NAMES, parse_filter
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 TABLE = build_list_table(analysis(range(1, 9)).handshakes)
 

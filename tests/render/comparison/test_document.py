@@ -4,8 +4,8 @@ import json
 
 from ikeanalyze.render import Format
 from ikeanalyze.render.comparison.formats import FORMATS
-from tests.render.compared import comparison
-from tests.render.written import written
+from tests.render.comparison_examples import comparison
+from tests.render.render_text import written
 
 
 def test_json():

@@ -8,7 +8,7 @@ from ikeanalyze.dataset.compare.result import Estimate
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.comparison.formats import FORMATS
 from ikeanalyze.render.comparison.text import format_interval, format_p_value, format_significant, render_sections
-from tests.render.compared import comparison, group, measured
+from tests.render.comparison_examples import comparison, group, measured
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

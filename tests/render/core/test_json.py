@@ -4,7 +4,7 @@ from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
 from ikeanalyze.render import Format
 from ikeanalyze.render.core.json import format_json
 from ikeanalyze.render.report import document
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def test_the_stream_is_the_document(rendered):

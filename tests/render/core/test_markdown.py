@@ -4,7 +4,7 @@ import polars as pl
 
 from ikeanalyze.analysis.result import SkippedFile
 from ikeanalyze.render import Format
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def test_tables_are_whole(rendered):

@@ -6,7 +6,7 @@ import pytest
 
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.report.formats import FORMATS
-from tests.render.handmade import analysis, summary
+from tests.render.analysis_examples import analysis, summary
 
 
 class Terminal(io.StringIO):

@@ -17,10 +17,10 @@ from ikeanalyze.render.comparison import text
 from ikeanalyze.render.prediction import text as prediction_text
 from ikeanalyze.render.report.formats import FORMATS
 from tests.paths import CAPTURES
-from tests.render import compared
-from tests.render.handmade import analysis
+from tests.render import comparison_examples
+from tests.render.analysis_examples import analysis
 from tests.render.html.hostile import hostile
-from tests.render.predicted import sweep
+from tests.render.prediction_examples import sweep
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +61,7 @@ def pages(tmp_path_factory) -> Callable[[str], Path]:
         "long": long,
     }
     others = {
-        "comparison": (text.FORMATS, compared.comparison),
+        "comparison": (text.FORMATS, comparison_examples.comparison),
         "prediction": (prediction_text.FORMATS, lambda: sweep() * 25),
     }
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 
 from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 HOSTILE = "</script></style></title><script>hacked=1</script><img src=x onerror=hacked=1>\"'{{7*7}}"
 

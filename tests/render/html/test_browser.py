@@ -9,7 +9,7 @@ import pytest
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.report.figures import write_report_figures
 from tests.paths import CAPTURES
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 pytestmark = [pytest.mark.browser, pytest.mark.alone]
 

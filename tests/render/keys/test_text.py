@@ -7,7 +7,7 @@ from ikeanalyze.render import Format
 from ikeanalyze.render.keys.formats import FORMATS
 from ikeanalyze.render.keys.text import KeyList
 from tests.paths import CAPTURES, ROOT
-from tests.render.written import written
+from tests.render.render_text import written
 
 CAPTURES, LOGS = CAPTURES, ROOT / "tests" / "keys" / "logs"
 PQ = str(CAPTURES / "pq-mlkem768-psk.charon.log.gz")

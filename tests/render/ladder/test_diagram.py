@@ -9,7 +9,7 @@ import pytest
 from ikeanalyze.render.ladder.diagram import FILE_WIDTH, PAGE_WIDTH, LadderLayout, _apart, _step, draw_ladder
 from ikeanalyze.render.ladder.model import build_ladder
 from ikeanalyze.render.report import selection
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 SVG = "{http://www.w3.org/2000/svg}"
 

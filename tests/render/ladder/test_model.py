@@ -7,7 +7,7 @@ from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.ladder.model import MOST, build_ladder
 from ikeanalyze.render.report import selection
 from tests.paths import CAPTURES
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def one(number):

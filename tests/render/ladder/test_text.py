@@ -9,7 +9,7 @@ from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.ladder import text as ladder_text
 from ikeanalyze.render.report import selection
 from tests.craft import MS, Trace, hip
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def draw(number: int, encoding: str = "utf-8", **view) -> list[str]:

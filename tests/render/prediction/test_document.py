@@ -5,8 +5,8 @@ import json
 from ikeanalyze.render import Format
 from ikeanalyze.render.prediction.document import build_document
 from ikeanalyze.render.prediction.formats import FORMATS
-from tests.render.predicted import bursts, failed, prediction, sweep
-from tests.render.written import written
+from tests.render.prediction_examples import bursts, failed, prediction, sweep
+from tests.render.render_text import written
 
 
 def test_json():

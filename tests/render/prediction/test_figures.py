@@ -3,7 +3,7 @@ import re
 from ikeanalyze.render.core.figures.style import SINGLE
 from ikeanalyze.render.prediction.figures import make_figures
 from ikeanalyze.render.prediction.formats import write_prediction_figures
-from tests.render.predicted import failed, prediction, sweep
+from tests.render.prediction_examples import failed, prediction, sweep
 
 
 def figures(predictions):

@@ -3,7 +3,7 @@
 from ikeanalyze.render.prediction.document import build_document
 from ikeanalyze.render.prediction.page import render_page
 from tests.render.html.pages import Page
-from tests.render.predicted import prediction, sweep
+from tests.render.prediction_examples import prediction, sweep
 
 
 def test_numbers_are_those_of_the_document():

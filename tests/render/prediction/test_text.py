@@ -14,7 +14,7 @@ from ikeanalyze.render.prediction.text import (
     format_value,
     render_sections,
 )
-from tests.render.predicted import bursts, failed, prediction, sweep
+from tests.render.prediction_examples import bursts, failed, prediction, sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -2,8 +2,8 @@ import json
 
 from ikeanalyze.render import Format
 from ikeanalyze.render.replay.formats import FORMATS
-from tests.render import replays
-from tests.render.written import written
+from tests.render import replay_examples
+from tests.render.render_text import written
 
 
 def document(replayed):
@@ -11,7 +11,7 @@ def document(replayed):
 
 
 def test_what_it_is_about():
-    found = document(replays.verbatim())
+    found = document(replay_examples.verbatim())
     assert found["schema"] == "ikeanalyze.replay/1"
     assert {key: found[key] for key in ("mode", "capture", "handshake", "target", "way", "mutated")} == {
         "mode": "verbatim",
@@ -27,7 +27,7 @@ def test_what_it_is_about():
 
 
 def test_verbatim():
-    (run,) = document(replays.verbatim())["runs"]
+    (run,) = document(replay_examples.verbatim())["runs"]
     assert (run["unasked"], run["garbage"], run["left_out"], run["handshake"]) == (2, 1, 0, None)
     first, second = run["messages"]
     assert (first["type"], first["transmissions"], first["new"][:2]) == ("IKE_SA_INIT", 2, ["SPIi", "nonce"])
@@ -50,7 +50,7 @@ def test_verbatim():
 
 
 def test_a_live_one():
-    found = document(replays.reenact())
+    found = document(replay_examples.reenact())
     (run,) = found["runs"]
     assert found["datagrams"]["stray_from"] == "192.0.2.9:500"
     assert (found["recording"], found["keys"]) == ("live.pcapng", "live.keys.json")
@@ -74,7 +74,7 @@ def test_a_live_one():
 
 
 def test_many():
-    runs = document(replays.many())["runs"]
+    runs = document(replay_examples.many())["runs"]
     assert [run["seed"] for run in runs] == [5, 6, 7]
     assert [run["faults_met"] for run in runs] == [{"delay": 2, "drop": 2}, {"drop": 1}, {}]
     assert [run["broken_off"] for run in runs] == [None, None, "not over after 5 s"]
@@ -82,7 +82,7 @@ def test_many():
 
 
 def test_mutated():
-    found = document(replays.mutated())
+    found = document(replay_examples.mutated())
     assert found["runs"] == []
     mutated = found["mutated"]
     assert (mutated["up"], mutated["sent"], mutated["seed"], mutated["garbage"]) == (True, 20, 7, 1)
@@ -97,7 +97,7 @@ def test_no_keys_in_it():
 
     from ikeanalyze.keys.key_set import KeySet, Origin
 
-    one = replays.reenact()
+    one = replay_examples.reenact()
     keys = KeySet(
         origin=Origin("replay", None),
         spi_i=b"\1" * 8,
@@ -107,5 +107,5 @@ def test_no_keys_in_it():
         sk_ei=b"\xaa" * 36,
         sk_er=b"\xbb" * 36,
     )
-    run = replace(one.runs[0], result=replays.result(keys=(keys,)))
+    run = replace(one.runs[0], result=replay_examples.result(keys=(keys,)))
     assert "aaaa" not in written(FORMATS, replace(one, runs=(run,)), Format.JSON) + repr(run)

@@ -4,8 +4,8 @@ from dataclasses import replace
 from ikeanalyze.render import Format
 from ikeanalyze.render.replay.formats import FORMATS
 from ikeanalyze.render.replay.words import describe_outcome, get_round_trip_ns, get_setup_ns
-from tests.render import replays
-from tests.render.written import written
+from tests.render import replay_examples
+from tests.render.render_text import written
 
 
 def text(replayed, *, width=100, every=False):
@@ -13,7 +13,7 @@ def text(replayed, *, width=100, every=False):
 
 
 def test_verbatim():
-    assert text(replays.verbatim()) == (
+    assert text(replay_examples.verbatim()) == (
         """\
 a.pcap
   target     192.0.2.2:500
@@ -42,7 +42,7 @@ Differs from the recording
 
 
 def test_a_live_one_with_its_recording_beside_it():
-    assert text(replays.reenact()) == (
+    assert text(replay_examples.reenact()) == (
         """\
 a.pcap
   target     192.0.2.2:500
@@ -87,14 +87,14 @@ Recorded and live (run 1)
 
 
 def test_the_chosen_proposal():
-    one = replays.verbatim()
+    one = replay_examples.verbatim()
     sent = one.runs[0].verbatim.sent[0]
-    sent.answers[0] = replace(sent.answers[0], answer=replays.ACCEPTED)
+    sent.answers[0] = replace(sent.answers[0], answer=replay_examples.ACCEPTED)
     assert "  SPIi      0101010101010101\n  proposal  AES-GCM-16-256\n" in text(one)
 
 
 def test_many_runs_have_a_line_each():
-    shown = text(replays.many(), width=80)
+    shown = text(replay_examples.many(), width=80)
     assert "  faults     drop 0.2, delay any:5ms\n  seed       5\n" in shown
     assert (
         """\
@@ -120,22 +120,22 @@ Together
 
 
 def test_only_thirty_runs_unless_all_are_asked_for():
-    one = replays.many()
+    one = replay_examples.many()
     many = replace(one, runs=one.runs * 20)
     assert "and 30 more (--no-limit shows them)" in text(many)
     assert "--no-limit" not in text(many, every=True)
 
 
 def test_a_delete_that_was_not_answered():
-    one = replays.reenact()
-    run = replace(one.runs[0], result=replays.result(deleted=False))
+    one = replay_examples.reenact()
+    run = replace(one.runs[0], result=replay_examples.result(deleted=False))
     said = "  delete          not answered: the target may still have the IKE SA\n"
     assert said in text(replace(one, runs=(run,)))
     assert said not in text(one)
 
 
 def test_many_verbatim_ones_by_answer():
-    one = replays.verbatim()
+    one = replay_examples.verbatim()
     shown = text(replace(one, runs=one.runs * 3))
     assert "  runs     3: 1 of 2 requests answered (3)\n" in shown
     assert "  IKE_SA_INIT   0  COOKIE  accepted      3\n" in shown
@@ -143,7 +143,7 @@ def test_many_verbatim_ones_by_answer():
 
 
 def test_mutated():
-    shown = text(replays.mutated())
+    shown = text(replay_examples.mutated())
     assert "  seed    7\n" in shown
     assert (
         """\
@@ -161,13 +161,13 @@ Errors in them
 """
         in shown
     )
-    down = replays.mutated()
+    down = replay_examples.mutated()
     down = replace(down, mutated=replace(down.mutated, after=replace(down.mutated.after, answer=None)))
     assert "  up after   no answer after 3 requests in 4.0 s\n" in text(down)
 
 
 def test_what_a_target_sends_is_harmless_to_a_terminal():
-    one = replays.verbatim()
+    one = replay_examples.verbatim()
     sent = one.runs[0].verbatim.sent[0]
     evil = "\x1b[31mred\n"
     sent.answers[0] = replace(
@@ -179,16 +179,16 @@ def test_what_a_target_sends_is_harmless_to_a_terminal():
 
 
 def test_times_are_those_of_our_capture_where_it_has_them():
-    run = replays.reenact().runs[0]
+    run = replay_examples.reenact().runs[0]
     assert get_setup_ns(run) == 12_000_000
     assert get_setup_ns(replace(run, reported=None)) == 15_000_000
     exchange = run.result.exchanges[1]
     assert get_round_trip_ns(exchange, run.reported) == get_round_trip_ns(exchange, None) == 4_000_000
-    assert get_setup_ns(replays.verbatim().runs[0]) is None
+    assert get_setup_ns(replay_examples.verbatim().runs[0]) is None
 
 
 def test_outcomes():
-    run = replays.reenact().runs[0]
+    run = replay_examples.reenact().runs[0]
     assert describe_outcome(replace(run, broken_off="x")) == "broken off: x"
-    assert describe_outcome(replays.verbatim().runs[0]) == "1 of 2 requests answered"
-    assert Counter(describe_outcome(one) for one in replays.many().runs)["failed: no answer"] == 1
+    assert describe_outcome(replay_examples.verbatim().runs[0]) == "1 of 2 requests answered"
+    assert Counter(describe_outcome(one) for one in replay_examples.many().runs)["failed: no answer"] == 1

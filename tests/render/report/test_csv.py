@@ -4,8 +4,8 @@ import io
 from ikeanalyze.analysis import schema
 from ikeanalyze.render import Format
 from ikeanalyze.render.report import csv as ours
-from tests.render.handmade import analysis
-from tests.render.handshakes import BAD_KEY
+from tests.render.analysis_examples import analysis
+from tests.render.handshake_examples import BAD_KEY
 
 
 def test_a_row_per_handshake(rendered):

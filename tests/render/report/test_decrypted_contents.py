@@ -1,9 +1,9 @@
 import polars as pl
 
 from ikeanalyze.render.report import decrypted_contents
+from tests.render.analysis_examples import analysis
 from tests.render.conftest import titled
-from tests.render.handmade import analysis
-from tests.render.handshakes import BAD_KEY
+from tests.render.handshake_examples import BAD_KEY
 
 
 def first_row(a) -> dict:

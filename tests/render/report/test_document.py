@@ -7,8 +7,8 @@ import pytest
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.result import ACCOUNTING
 from ikeanalyze.render.report import document
-from tests.render.handmade import START, analysis, summary
-from tests.render.handshakes import BAD_KEY
+from tests.render.analysis_examples import START, analysis, summary
+from tests.render.handshake_examples import BAD_KEY
 
 # The keys of the contract, in its order; what we add stands behind them.
 HANDSHAKE = [

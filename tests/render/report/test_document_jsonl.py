@@ -2,7 +2,7 @@ import json
 
 from ikeanalyze.render import Format
 from ikeanalyze.render.report import document
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def test_a_handshake_a_line(rendered):

@@ -14,7 +14,7 @@ from ikeanalyze.render.core.figures.style import PAGE, SINGLE
 from ikeanalyze.render.report import document
 from ikeanalyze.render.report.figures import make_figures
 from tests.paths import CAPTURES
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def figures(a):

@@ -1,6 +1,6 @@
 from ikeanalyze.render import Format
 from ikeanalyze.render.report.formats import FORMATS
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def test_a_report_can_be_written_in_every_format(tmp_path):

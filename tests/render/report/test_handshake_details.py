@@ -3,8 +3,8 @@ from dataclasses import replace
 import polars as pl
 
 from ikeanalyze.analysis import schema
+from tests.render.analysis_examples import analysis
 from tests.render.conftest import titled
-from tests.render.handmade import analysis
 
 
 def test_links():

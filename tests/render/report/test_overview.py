@@ -1,5 +1,5 @@
+from tests.render.analysis_examples import analysis
 from tests.render.conftest import titled
-from tests.render.handmade import analysis
 
 
 def test_what_all_have_in_common_is_said_once():

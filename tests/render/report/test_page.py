@@ -21,7 +21,7 @@ from ikeanalyze.render.report import document
 from ikeanalyze.render.report import page as report_page
 from ikeanalyze.render.report.formats import FORMATS
 from tests.paths import CAPTURES
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 from tests.render.html.hostile import hostile
 from tests.render.html.pages import Page
 

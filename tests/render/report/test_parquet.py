@@ -9,7 +9,7 @@ from ikeanalyze.render.report.formats import FORMATS
 from ikeanalyze.render.report.parquet import ParquetWriter
 from tests.dataset.made import batch
 from tests.paths import CAPTURES
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 CAPTURE = CAPTURES / "eap-md5-radius.pcapng"
 

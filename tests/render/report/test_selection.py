@@ -1,7 +1,7 @@
 import pytest
 
 from ikeanalyze.render.report import selection
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def test_only_the_one():

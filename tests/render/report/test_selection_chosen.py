@@ -1,5 +1,5 @@
 from ikeanalyze.render.report.selection import ALL, SelectedHandshake, select_noteworthy
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def test_a_few_are_all_shown():

@@ -1,5 +1,5 @@
 from ikeanalyze.render.report import text
-from tests.render.handmade import CAPTURE, analysis
+from tests.render.analysis_examples import CAPTURE, analysis
 
 
 def titles(a) -> list[str]:

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from ikeanalyze.analysis.result import AnalysisWarning
+from tests.render.analysis_examples import CAPTURE, analysis, summary
 from tests.render.conftest import titled
-from tests.render.handmade import CAPTURE, analysis, summary
 
 
 def test_warnings_are_counted_per_capture():

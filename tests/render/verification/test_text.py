@@ -10,7 +10,7 @@ from ikeanalyze.render.verification.formats import FORMATS
 from ikeanalyze.render.verification.text import format_check_label, format_summary
 from tests.analysis.verify_recordings import recorded
 from tests.keys.logs_of import LOGS
-from tests.render.written import written
+from tests.render.render_text import written
 
 PASSED = VerificationCheck(
     0,

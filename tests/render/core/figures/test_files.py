@@ -7,7 +7,7 @@ import pytest
 from ikeanalyze.render.core.figures.style import COLOURS
 from ikeanalyze.render.core.output import OutputError
 from ikeanalyze.render.report.figures import write_report_figures
-from tests.render.handmade import analysis
+from tests.render.analysis_examples import analysis
 
 
 def png_size(data: bytes) -> tuple[int, int]:

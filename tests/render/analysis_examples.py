@@ -1,4 +1,4 @@
-"""Tables made by hand, as an analysis gives them, of the messages in `handshakes`."""
+"""Example analyses: hand-written tables of the messages in `handshake_examples`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, CaptureSummary, SkippedFile
-from tests.render.handshakes import HANDSHAKES, Sent
+from tests.render.handshake_examples import HANDSHAKES, Sent
 
 START = 1_764_000_000_123_456_789
 CAPTURE = "lab/testbed.pcapng"
