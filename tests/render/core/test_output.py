@@ -82,7 +82,7 @@ def test_standard_output(capsys):
 
 
 def test_what_cannot_be_written(tmp_path):
-    with pytest.raises(OutputError, match="the directory .* does not exist"):
+    with pytest.raises(OutputError, match=r"the directory .* does not exist"):
         check_output(str(tmp_path / "no" / "out"))
     with pytest.raises(OutputError, match="is a directory"):
         check_output(str(tmp_path))
