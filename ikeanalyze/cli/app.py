@@ -40,7 +40,7 @@ class _LazyCommand(TyperCommand):
         self._module = f"ikeanalyze.cli.{module}"
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Make a context of the command itself, which Click runs then."""
+        """Import the command and return its context, which Click then runs."""
         loaded = typer.main.get_command(import_module(self._module).app)
         return loaded.make_context(info_name, args, parent=parent, **extra)
 
@@ -76,7 +76,7 @@ class _LazyGroup(TyperGroup):
 
 
 def _report_usage_error(error: Exception) -> int:
-    """Print what is wrong with the arguments. The errors are Click's or, in later versions of Typer, Typer's."""
+    """Print an error of the arguments. The classes are Click's or, in later versions of Typer, Typer's."""
     if not hasattr(error, "format_message"):
         return report_internal_error(error, verbose="--verbose" in sys.argv)
     if type(error).__name__ == "NoArgsIsHelpError":

@@ -1,4 +1,4 @@
-"""Options for captures and keys, how captures are read, and the warnings about them."""
+"""Options for captures and keys, and functions that read captures and print their problems."""
 
 import os
 import time
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis, SkippedFile
     from ikeanalyze.analysis.verification.verify import Verification
 
-_LARGEST_KEY_FILE: Final = 16 << 20  # bytes of a file named as a capture that is tested for keys
+_MAX_KEY_FILE_BYTES: Final = 16 << 20  # size of a skipped capture that is tested for keys
 _DEFAULT: Final = ReadOptions()
 
 CaptureArgument = Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)]
@@ -88,7 +88,7 @@ def read_captures(
 def report_problems(
     result: "Analysis | Verification", captures: Sequence[str], keys: Sequence[str], messages: MessageOptions
 ) -> None:
-    """Print what is wrong with captures and key files; exit with status 1 if no capture can be read."""
+    """Print the problems of captures and key files; exit with status 1 if no capture can be read."""
     _print_warnings(result, messages)
     for skipped in result.skipped:
         name = display_path(skipped.path)
@@ -106,7 +106,7 @@ def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str
     if path in keys and path not in captures:
         return ". Name it as CAPTURE, without --keys" if "is a capture" in skipped.reason else ""
     try:
-        if path == "-" or path in keys or os.path.getsize(path) > _LARGEST_KEY_FILE:
+        if path == "-" or path in keys or os.path.getsize(path) > _MAX_KEY_FILE_BYTES:
             return ""
         read_keys(path)
     except (KeyFileError, OSError):

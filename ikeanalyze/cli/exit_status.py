@@ -19,7 +19,7 @@ INTERRUPTED: Final = 130
 
 
 class CommandError(Exception):
-    """The command failed; the message says what is wrong and what to do."""
+    """The command failed; the message has the problem and its solution."""
 
 
 def log_stderr(text: str) -> None:

@@ -13,12 +13,12 @@ from ikeanalyze.cli.exit_status import handle_errors, log_stderr
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
-_WARNING_LIMIT: Final = 10
+_MAX_WARNINGS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageOptions:
-    """What a command writes to standard error besides errors."""
+    """Whether a command writes warnings, remarks and timings to standard error."""
 
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no warnings, remarks or progress.")] = False
     verbose: Annotated[
@@ -32,7 +32,7 @@ class MessageOptions:
 
     def warn(self, path: str, warnings: Sequence[str]) -> None:
         """Write the first warnings about a file, or all if the command is verbose."""
-        shown = warnings if self.verbose else warnings[:_WARNING_LIMIT]
+        shown = warnings if self.verbose else warnings[:_MAX_WARNINGS]
         for warning in shown:
             self.remark(warning)
         if len(warnings) > len(shown):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: Takes what is done and the total (None: unknown), in bytes or, for a bar of counts, in units.
+#: Takes the completed and the total amount (None: unknown), in bytes or, for a bar of counts, in units.
 Report = Callable[[int, int | None], None]
 
 _DELAY: Final = 1.0  # seconds before the bar appears

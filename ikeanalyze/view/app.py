@@ -1,4 +1,4 @@
-"""The browser: its screens, and the way between them."""
+"""The Textual app of the browser: its screens, and the navigation between them."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -17,18 +17,18 @@ from ikeanalyze.view.text_lines import TextLine, make_line
 
 
 class TerminalError(Exception):
-    """The terminal is none that the browser can be used in; a line for the user."""
+    """The browser cannot be used in this terminal; the message is one line for the user."""
 
 
 class Browser(App[None]):
-    """A capture's handshakes in a terminal."""
+    """Browses the handshakes of a capture in a terminal."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c,ctrl+q", "quit", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False),
     ]
-    # the terminal's own colours, on its own ground, be that light or dark
+    # only the terminal's own colours, which fit a light and a dark background
     CSS = """
     Screen, Input, Static, Toast { background: ansi_default; color: ansi_default; }
     * { scrollbar-color: ansi_bright_black; scrollbar-color-hover: ansi_bright_black;
@@ -41,41 +41,41 @@ class Browser(App[None]):
     Toast { border: solid ansi_default; width: auto; max-width: 90%; padding: 0 1; }
     """
 
-    def __init__(self, browsed: CaptureSession) -> None:
+    def __init__(self, session: CaptureSession) -> None:
         super().__init__(ansi_color=True)
-        self._browsed = browsed
+        self._session = session
         self._marked: list[MessageDetails] = []
-        self.listed = HandshakeListScreen(browsed)
-        self.broken: str | None = None  #: why the terminal cannot be read any more
+        self.list_screen = HandshakeListScreen(session)
+        self.terminal_error: str | None = None  #: why the terminal cannot be read any more
 
     def on_mount(self) -> None:
-        """Begin with the list."""
-        self.push_screen(self.listed)
+        """Show the list first."""
+        self.push_screen(self.list_screen)
 
-    async def on_list_screen_wanted(self, event: HandshakeListScreen.Wanted) -> None:
-        """Open a handshake."""
-        screen = LadderScreen(self._browsed, self._marked)
+    async def on_handshake_list_screen_open_requested(self, event: HandshakeListScreen.OpenRequested) -> None:
+        """Show the ladder of a handshake."""
+        screen = LadderScreen(self._session, self._marked)
         await self.push_screen(screen)
         screen.open(event.handshake)
 
-    def on_ladder_screen_next_wanted(self, event: LadderScreen.NextWanted) -> None:
-        """Open the handshake that the list has next, or before."""
-        listing = self.listed.listing
-        before = listing.cursor
-        listing.cursor += event.by
-        if listing.cursor != before and listing.current is not None and isinstance(self.screen, LadderScreen):
-            self.screen.open(listing.current)
+    def on_ladder_screen_next_requested(self, event: LadderScreen.NextRequested) -> None:
+        """Show the ladder of the next or the previous handshake of the list."""
+        handshakes = self.list_screen.handshake_list
+        cursor = handshakes.cursor
+        handshakes.cursor += event.by
+        if handshakes.cursor != cursor and handshakes.current is not None and isinstance(self.screen, LadderScreen):
+            self.screen.open(handshakes.current)
 
     def action_help(self) -> None:
-        """What the keys do."""
+        """Show the help."""
         self.push_screen(TextScreen("ikeanalyze view", lambda _: render_help()))
 
     def action_warnings(self) -> None:
-        """What the user should know of the capture."""
-        self.push_screen(TextScreen("Warnings", lambda _: self._warnings()))
+        """Show the warnings about the capture."""
+        self.push_screen(TextScreen("Warnings", lambda _: self._render_warnings()))
 
-    def _warnings(self) -> Iterator[TextLine]:
-        warnings = self._browsed.analysis.warnings
+    def _render_warnings(self) -> Iterator[TextLine]:
+        warnings = self._session.analysis.warnings
         for warning in warnings:
             where = "" if warning.frame is None else f"packet {warning.frame}: "
             yield make_line(f"{where}{escape_text(warning.what)}", hang=2)
@@ -83,26 +83,27 @@ class Browser(App[None]):
             yield make_line("none")
 
     def panic(self, *renderables: object) -> None:
-        """Leave, since the terminal cannot be read any more; `run_browser` says so."""
-        stacks = [stack for one in renderables if isinstance(one, Traceback) for stack in one.trace.stacks]
-        self.broken = stacks[0].exc_value if stacks else "it does not answer"
+        """Exit because the terminal cannot be read any more; `run_browser` raises the error."""
+        stacks = [
+            stack for traceback in renderables if isinstance(traceback, Traceback) for stack in traceback.trace.stacks
+        ]
+        self.terminal_error = stacks[0].exc_value if stacks else "it does not answer"
         self._close_messages_no_wait()
 
     def _fatal_error(self) -> None:
-        """Leave; `run_browser` raises the error. Textual would print a traceback with the values of all variables: with keys."""
+        """Exit; `run_browser` raises the error. Textual's traceback would show the values of variables, keys included."""
         self._close_messages_no_wait()
 
 
-def run_browser(browsed: CaptureSession) -> None:
-    """Show the browser until it is left. What goes wrong inside is raised when the screen is as it was before.
+def run_browser(session: CaptureSession) -> None:
+    """Run the browser until the user quits. Errors are raised after the terminal has been restored.
 
     Raises:
         TerminalError: the terminal cannot be read.
-
     """
-    browser = Browser(browsed)
+    browser = Browser(session)
     browser.run()
     if browser._exception is not None:
         raise browser._exception
-    if browser.broken is not None:
-        raise TerminalError(f"the terminal cannot be read: {browser.broken}. Set it to UTF-8")
+    if browser.terminal_error is not None:
+        raise TerminalError(f"the terminal cannot be read: {browser.terminal_error}. Set it to UTF-8")

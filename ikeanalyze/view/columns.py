@@ -1,7 +1,7 @@
-"""The columns of the list of handshakes: what stands in them, what they are sorted by, what is found in them."""
+"""The columns of the list of handshakes: their text, order and search table."""
 
 import ipaddress
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,9 +12,9 @@ from ikeanalyze.render.core.values import escape_text, format_integer, format_is
 from ikeanalyze.view.text_lines import SPECIAL, WRONG
 
 _OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "cut": SPECIAL}
-_WIDEST: Final = 45  # cells of a column at most: an IPv6 address with a dotted end
+_MAX_WIDTH: Final = 45  # cells of a column: an IPv6 address with a dotted end
 _DAY: Final = 86_400_000_000_000  # ns
-#: Columns of the prepared table that are searched.
+#: Columns of the list table that are searched.
 _TEXTS: Final = (
     *("initiator", "responder", "aaa", "outcome", "reason", "child_error", "kex", "spii", "spir", "auth"),
     *("protocol", "algorithms"),
@@ -25,17 +25,17 @@ _TEXTS: Final = (
 class ListColumn:
     """One column of the list."""
 
-    name: str  # as it stands above the list and in filters
-    source: str  # column of the prepared table that it is sorted and filtered by
-    text: Callable[[dict[str, Any]], str]  # of a row of that table
-    right: bool = False  # numbers stand at the right
+    name: str  # in the heading and in filters
+    source: str  # column of the list table to sort and filter by
+    text: Callable[[dict[str, Any]], str]  # of a row of the list table
+    right: bool = False  # right-aligned, as numbers are
     style: Callable[[dict[str, Any]], str] | None = None
 
 
 def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
-    """The table of the list: of each handshake what is shown, sorted by and searched, in order of ids.
+    """Return the list table: for each handshake what is shown, sorted by and searched, in order of ids.
 
-    `search` has all texts of a row in small letters.
+    The column `search` has all texts of a row in lower case.
     """
     table = handshakes.with_columns(*cast_text_columns(handshakes)).sort("handshake")
     additional = (
@@ -63,7 +63,7 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         "key_exchange",
         "additional_key_exchanges",
         pl.concat_str("key_exchange", additional, separator=" + ", ignore_nulls=True).alias("kex"),
-        # HIP has HITs in place of SPIs
+        # HIP has HITs instead of SPIs
         pl.coalesce("spi_i", "initiator_hit").alias("spii"),
         pl.coalesce("spi_r", "responder_hit").alias("spir"),
         pl.concat_str("auth_initiator", "auth_responder", "auth_eap", separator=" ", ignore_nulls=True).alias("auth"),
@@ -72,10 +72,10 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         pl.concat_str("encryption", "prf", "integrity", separator=" ", ignore_nulls=True).alias("algorithms"),
     )
     numbers = ("handshake", "initiator_port", "responder_port", "messages", "bytes")
-    moment = pl.from_epoch("time", time_unit="ns").dt.strftime("%Y-%m-%d %H:%M:%S%.6f")
+    time = pl.from_epoch("time", time_unit="ns").dt.strftime("%Y-%m-%d %H:%M:%S%.6f")
     return table.with_columns(
         pl.concat_str(
-            *_TEXTS, moment, *(pl.col(name).cast(pl.String) for name in numbers), separator=" ", ignore_nulls=True
+            *_TEXTS, time, *(pl.col(name).cast(pl.String) for name in numbers), separator=" ", ignore_nulls=True
         )
         .str.to_lowercase()
         .alias("search")
@@ -83,12 +83,12 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
 
 
 def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
-    """The columns of the list, made for what is in `table`."""
+    """Return the columns of the list for the contents of `table`."""
     times = table["time"].drop_nulls()
-    dated = len(times) > 0 and int(times.max()) // _DAY != int(times.min()) // _DAY  # type: ignore[arg-type]
-    return [
+    with_date = len(times) > 0 and int(times.max()) // _DAY != int(times.min()) // _DAY  # type: ignore[arg-type]
+    columns = [
         ListColumn("#", "handshake", lambda row: format_integer(row["handshake"]), right=True),
-        ListColumn("time", "time", lambda row: _time(row["time"], dated)),
+        ListColumn("time", "time", lambda row: _format_time(row["time"], with_date=with_date)),
         ListColumn("initiator", "initiator", lambda row: escape_text(row["initiator"] or "-")),
         ListColumn("responder", "responder", lambda row: escape_text(row["responder"] or "-")),
         ListColumn(
@@ -109,45 +109,42 @@ def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
             "kex",
             lambda row: format_key_exchanges(row["key_exchange"], row["additional_key_exchanges"]) or "-",
         ),
-        *_reason(table),
     ]
-
-
-def _reason(table: pl.DataFrame) -> Iterator[ListColumn]:
     if table["reason"].null_count() < table.height:
-        yield ListColumn("reason", "reason", lambda row: escape_text(row["reason"] or ""))
+        columns.append(ListColumn("reason", "reason", lambda row: escape_text(row["reason"] or "")))
+    return columns
 
 
-def _time(ns: int | None, dated: bool) -> str:
-    """UTC, to the millisecond, with its date where the capture has several."""
+def _format_time(ns: int | None, *, with_date: bool) -> str:
+    """Return a UTC time to the millisecond."""
     text = format_iso_time(ns)
     if text is None:
         return "-"
-    return f"{text[:10]} {text[11:23]}" if dated else text[11:23]
+    return f"{text[:10]} {text[11:23]}" if with_date else text[11:23]
 
 
 def sort_rows(table: pl.DataFrame, by: str, *, falling: bool) -> pl.Series:
-    """Rows of the table in the order of one of its columns, what is unknown last. Addresses go by number."""
+    """Return row numbers in the order of a column. Unknown values are last; addresses are sorted numerically."""
     column = table[by]
     if by in ("initiator", "responder"):
         known = column.unique().drop_nulls().to_list()
-        ranks = {text: rank for rank, text in enumerate(sorted(known, key=_address))}
+        ranks = {text: rank for rank, text in enumerate(sorted(known, key=_get_address_key))}
         column = column.replace_strict(ranks, default=None, return_dtype=pl.UInt32)
     return column.arg_sort(descending=falling, nulls_last=True)
 
 
-def _address(text: str) -> tuple[int, int]:
+def _get_address_key(text: str) -> tuple[int, int]:
     address = ipaddress.ip_address(text)
     return address.version, int(address)
 
 
 def compute_widths(columns: Sequence[ListColumn], table: pl.DataFrame) -> list[int]:
-    """Cells that each column takes, whichever rows are shown."""
-    found = []
+    """Return the width of each column in cells, the same for all rows."""
+    widths = []
     for column in columns:
         series = table[column.source]
         longest: Any = series.str.len_chars().max() if series.dtype == pl.String else None
         if longest is None and not series.is_empty():
             longest = len(column.text({column.source: series.max()}))
-        found.append(min(max(len(column.name), longest or 0), _WIDEST))
-    return found
+        widths.append(min(max(len(column.name), longest or 0), _MAX_WIDTH))
+    return widths

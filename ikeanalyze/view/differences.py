@@ -1,4 +1,4 @@
-"""What differs between two messages: how they were sent, payload by payload, and byte by byte."""
+"""Compares two messages: how they were sent, their payloads, and their bytes."""
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
@@ -9,129 +9,128 @@ from rich.text import Text
 
 from ikeanalyze.render.core.values import escape_text, format_count, format_ms
 from ikeanalyze.view.hexdump import format_hexdump, get_row_bytes
-from ikeanalyze.view.message_details import PayloadView, get_message_bytes, list_message_facts, payload_views
+from ikeanalyze.view.message_details import PayloadView, get_message_bytes, inspect_payloads, list_message_facts
 from ikeanalyze.view.session import MessageDetails
 from ikeanalyze.view.text_lines import FIRST, NAME, SECOND, SPECIAL, TITLE, TextLine, make_fact_line, make_line
 
 #: Rows of the hex dump that are shown for each message.
-_MOST_ROWS: Final = 64
-#: Pairs of payloads, or of facts, among which the search for those that stand for one another is quick.
-_MOST_PAIRS: Final = 1 << 16
-_ONE, _OTHER = "< ", "> "
+_MAX_ROWS: Final = 64
+#: Pairs of items up to which `SequenceMatcher` is fast enough.
+_MAX_PAIRS: Final = 1 << 16
+_FIRST_SIGN, _SECOND_SIGN = "< ", "> "
 
 _T = TypeVar("_T")
+#: A name and its value.
 Fact = tuple[str, str]
-"""A name and its value."""
 
 
-def compare_messages(one: MessageDetails, other: MessageDetails, width: int) -> Iterator[TextLine]:
-    """Two messages, side by side in words: "<" is of the first, ">" of the second. `width`: cells there are."""
-    for sign, message, style in ((_ONE, one, FIRST), (_OTHER, other, SECOND)):
+def compare_messages(first: MessageDetails, second: MessageDetails, width: int) -> Iterator[TextLine]:
+    """Render the differences of two messages: "<" marks the first, ">" the second. `width`: of a line, in cells."""
+    for sign, message, style in ((_FIRST_SIGN, first, FIRST), (_SECOND_SIGN, second, SECOND)):
         row = message.row
         text = Text().append(sign, style).append(message.label, TITLE)
         where = f"  handshake {row['handshake']:,}, frame {row['first_frame']:,}"
         yield TextLine(text.append(where, NAME), 2)
-    apart = other.row["first_ns"] - one.row["first_ns"]
-    yield make_line(f"  {format_ms(abs(apart))} ms {'later' if apart >= 0 else 'earlier'}", NAME, 2)
+    gap = second.row["first_ns"] - first.row["first_ns"]
+    yield make_line(f"  {format_ms(abs(gap))} ms {'later' if gap >= 0 else 'earlier'}", NAME, 2)
     yield make_line("")
     yield make_line("How they were sent", TITLE)
-    yield from _facts(
-        [pair for pair in list_message_facts(one) if pair[0] != "time"],
-        [pair for pair in list_message_facts(other) if pair[0] != "time"],
+    yield from _compare_facts(
+        [fact for fact in list_message_facts(first) if fact[0] != "time"],
+        [fact for fact in list_message_facts(second) if fact[0] != "time"],
     )
     yield make_line("")
     yield make_line("Payloads", TITLE)
-    if any(message.content is None and message.row["protocol"] != "RADIUS" for message in (one, other)):
-        yield make_line("  what is encrypted is compared with --keys alone", SPECIAL, 2)
-    yield from _payloads(payload_views(one)[0], payload_views(other)[0])
+    if any(message.content is None and message.row["protocol"] != "RADIUS" for message in (first, second)):
+        yield make_line("  encrypted payloads are compared only with --keys", SPECIAL, 2)
+    yield from _compare_payloads(inspect_payloads(first)[0], inspect_payloads(second)[0])
     yield make_line("")
-    lacking = [name for name, message in (("first", one), ("second", other)) if not message.parts]
-    if lacking:
-        those = " and ".join(f"the {name} message" for name in lacking)
-        yield make_line(f"Bytes: those of {those} could not be found in the capture again", SPECIAL, 2)
+    missing = [f"the {name} message" for name, message in (("first", first), ("second", second)) if not message.parts]
+    if missing:
+        yield make_line(f"Bytes of {' and '.join(missing)}: no longer found in the capture", SPECIAL, 2)
     else:
-        yield from _bytes(get_message_bytes(one), get_message_bytes(other), width)
+        yield from _compare_bytes(get_message_bytes(first), get_message_bytes(second), width)
 
 
-def _facts(one: Sequence[Fact], other: Sequence[Fact], indent: int = 2) -> Iterator[TextLine]:
-    """Names and values that only one has, or that differ; in their order."""
+def _compare_facts(first: Sequence[Fact], second: Sequence[Fact], indent: int = 2) -> Iterator[TextLine]:
+    """Render the facts that differ, or that only one message has, in their order."""
     differ = False
-    names = max((len(name) for name, _ in [*one, *other]), default=0)
-    for left, right in _aligned(one, other, [name for name, _ in one], [name for name, _ in other]):
+    names = max((len(name) for name, _ in [*first, *second]), default=0)
+    for left, right in _align(first, second, [name for name, _ in first], [name for name, _ in second]):
         if left == right:
             continue
         differ = True
-        for sign, style, pair in ((_ONE, FIRST, left), (_OTHER, SECOND, right)):
-            if pair is not None:
-                line = make_fact_line(*pair, names, indent=indent)
+        for sign, style, fact in ((_FIRST_SIGN, FIRST, left), (_SECOND_SIGN, SECOND, right)):
+            if fact is not None:
+                line = make_fact_line(*fact, names, indent=indent)
                 yield TextLine(Text().append(sign, style).append_text(line.text), line.hang + len(sign))
     if not differ:
         yield make_line(f"{' ' * indent}the same", NAME)
 
 
-def _payloads(one: Sequence[PayloadView], other: Sequence[PayloadView]) -> Iterator[TextLine]:
-    for left, right in _aligned(one, other, [its.kind for its in one], [its.kind for its in other]):
+def _compare_payloads(first: Sequence[PayloadView], second: Sequence[PayloadView]) -> Iterator[TextLine]:
+    kinds, second_kinds = [payload.kind for payload in first], [payload.kind for payload in second]
+    for left, right in _align(first, second, kinds, second_kinds):
         if left is not None and right is not None:
-            yield from _pair(left, right)
+            yield from _compare_payload(left, right)
             continue
-        for sign, style, alone in ((_ONE, FIRST, left), (_OTHER, SECOND, right)):
-            if alone is not None:
-                text = f"{escape_text(alone.name)}  {alone.size:,} bytes"
+        for sign, style, payload in ((_FIRST_SIGN, FIRST, left), (_SECOND_SIGN, SECOND, right)):
+            if payload is not None:
+                text = f"{escape_text(payload.name)}  {payload.size:,} bytes"
                 yield TextLine(Text().append(sign, style).append(text), len(sign))
 
 
-def _aligned(
-    one: Sequence[_T], other: Sequence[_T], kinds: Sequence[object], other_kinds: Sequence[object]
+def _align(
+    first: Sequence[_T], second: Sequence[_T], kinds: Sequence[object], second_kinds: Sequence[object]
 ) -> Iterator[tuple[_T | None, _T | None]]:
-    """What of the one stands for what of the other, by kinds in their order; None: it has no counterpart.
+    """Pair the items of two sequences whose kinds match, in order; None: an item has no counterpart.
 
-    Of more than anybody sends, what stands at the same place is compared: the search would take minutes.
+    Sequences that are too long are paired by position, since matching them would take minutes.
     """
-    if len(one) * len(other) > _MOST_PAIRS:
-        for left, right, kind, other_kind in zip_longest(one, other, kinds, other_kinds):
-            if kind == other_kind:
+    if len(first) * len(second) > _MAX_PAIRS:
+        for left, right, kind, second_kind in zip_longest(first, second, kinds, second_kinds):
+            if kind == second_kind:
                 yield left, right
             else:
                 yield from ((left, None), (None, right))
         return
-    matcher = SequenceMatcher(None, kinds, other_kinds, autojunk=False)
-    for what, low, high, other_low, other_high in matcher.get_opcodes():
-        if what == "equal":
-            yield from zip(one[low:high], other[other_low:other_high], strict=True)
+    matcher = SequenceMatcher(None, kinds, second_kinds, autojunk=False)
+    for tag, low, high, second_low, second_high in matcher.get_opcodes():
+        if tag == "equal":
+            yield from zip(first[low:high], second[second_low:second_high], strict=True)
         else:
-            yield from ((left, None) for left in one[low:high])
-            yield from ((None, right) for right in other[other_low:other_high])
+            yield from ((left, None) for left in first[low:high])
+            yield from ((None, right) for right in second[second_low:second_high])
 
 
-def _pair(left: PayloadView, right: PayloadView) -> Iterator[TextLine]:
+def _compare_payload(left: PayloadView, right: PayloadView) -> Iterator[TextLine]:
     if (left.name, left.size, left.facts) == (right.name, right.size, right.facts):
         yield make_line(f"= {escape_text(left.name)}", NAME, 2)
         return
     name = left.name if left.name == right.name else f"{left.name} / {right.name}"
     size = "" if left.size == right.size else f"  {left.size:,} / {right.size:,} bytes"
     yield make_line(f"≠ {escape_text(name)}{size}", SPECIAL, 2)
-    yield from _facts(left.facts, right.facts, indent=4)
+    yield from _compare_facts(left.facts, right.facts, indent=4)
 
 
-def _bytes(one: bytes, other: bytes, width: int) -> Iterator[TextLine]:
-    """The rows of both in which bytes differ, place by place."""
-    size = get_row_bytes(width - len(_ONE))
-    shared = min(len(one), len(other))
-    differing = [at for at in range(shared) if one[at] != other[at]]
-    lengths = format_count(len(one), "byte") if len(one) == len(other) else f"{len(one):,} and {len(other):,} bytes"
-    yield make_line(f"Bytes: {lengths}, {_many(differing, shared, len(one) != len(other))}", TITLE, 2)
+def _compare_bytes(first: bytes, second: bytes, width: int) -> Iterator[TextLine]:
+    """Render the rows of both hex dumps in which bytes at the same offset differ."""
+    size = get_row_bytes(width - len(_FIRST_SIGN))
+    shared = min(len(first), len(second))
+    differing = [offset for offset in range(shared) if first[offset] != second[offset]]
+    same_length = len(first) == len(second)
+    lengths = format_count(len(first), "byte") if same_length else f"{len(first):,} and {len(second):,} bytes"
+    if differing:
+        result = f"{len(differing):,} of {shared:,} differ, from byte {differing[0]:,} on"
+    else:
+        result = "all the same" if same_length else f"the first {shared:,} are the same"
+    yield make_line(f"Bytes: {lengths}, {result}", TITLE, 2)
     marked = set(differing)
-    rows = sorted({at // size for at in differing})
-    for row in rows[:_MOST_ROWS]:
-        at = row * size
-        for sign, style, data in ((_ONE, FIRST, one), (_OTHER, SECOND, other)):
-            (line,) = format_hexdump(data, width - len(sign), range(at, at + 1), marked=marked)
+    rows = sorted({offset // size for offset in differing})
+    for row in rows[:_MAX_ROWS]:
+        offset = row * size
+        for sign, style, data in ((_FIRST_SIGN, FIRST, first), (_SECOND_SIGN, SECOND, second)):
+            (line,) = format_hexdump(data, width - len(sign), range(offset, offset + 1), marked=marked)
             yield TextLine(Text().append(sign, style).append_text(line))
-    if len(rows) > _MOST_ROWS:
-        yield make_line(f"and {len(rows) - _MOST_ROWS:,} more rows", NAME)
-
-
-def _many(differing: Sequence[int], shared: int, lengths_differ: bool) -> str:
-    if not differing:
-        return f"the first {shared:,} are the same" if lengths_differ else "all the same"
-    return f"{len(differing):,} of {shared:,} differ, from byte {differing[0]:,} on"
+    if len(rows) > _MAX_ROWS:
+        yield make_line(f"and {len(rows) - _MAX_ROWS:,} more rows", NAME)

@@ -1,4 +1,4 @@
-"""Bytes as people look at them: offset, hexadecimal digits, characters."""
+"""Formats bytes as a hex dump: offset, hexadecimal digits, characters."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -7,24 +7,28 @@ from rich.text import Text
 
 _ROW: Final = 16
 _HALF_ROW: Final = 8
-#: Cells of a row besides its bytes: the offset, gaps, and the bars around the characters.
+#: Cells of a row without its bytes: the offset, gaps, and the bars around the characters.
 _AROUND: Final = 9
-#: Cells that a byte takes: two digits, a space, a character.
+#: Cells of a byte: two digits, a space, a character.
 _BYTE: Final = 4
-_FIRST, _LAST = 0x20, 0x7E  # characters of ASCII that can be shown
+_FIRST, _LAST = 0x20, 0x7E  # printable ASCII characters
 
 
 def get_row_bytes(width: int) -> int:
-    """How many bytes fit into a row of so many cells: 16, or 8."""
+    """Return the number of bytes in a row of `width` cells: 16 or 8."""
     return _ROW if width >= _AROUND + _ROW * _BYTE else _HALF_ROW
 
 
 def format_hexdump(
     data: bytes, width: int, rows: range | None = None, *, marked: Collection[int] = ()
 ) -> Iterator[Text]:
-    """A line for each row of `data`, or for those of some offsets in it; bytes at the offsets `marked` stand out.
+    """Yield a line for each row of `data`.
 
-    `rows`: offsets that rows begin at, a multiple of `get_row_bytes` apart.
+    Args:
+        data: the bytes.
+        width: of a line, in cells.
+        rows: offsets of the rows to show, with a step of `get_row_bytes` or a multiple; None: all.
+        marked: offsets of bytes to highlight.
     """
     size = get_row_bytes(width)
     for at in range(0, len(data), size) if rows is None else rows:

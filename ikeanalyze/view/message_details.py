@@ -1,6 +1,6 @@
-"""All that is known of one message, line by line: how it was sent, each payload in full, what is wrong with it."""
+"""Renders the details of one message: its payloads with their findings, and how it was sent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,55 +17,55 @@ from ikeanalyze.wire.hip.packet import check_hip_packet, parse_hip
 from ikeanalyze.wire.ikev1.describe import describe_ikev1_payload
 from ikeanalyze.wire.ikev2.checks import check_payload_chain
 from ikeanalyze.wire.ikev2.describe import describe_payload
-from ikeanalyze.wire.payload_chain import Payload, PayloadChain, parse_message_chain
-from ikeanalyze.wire.radius import RadiusPacket, parse_radius
+from ikeanalyze.wire.payload_chain import PayloadChain, parse_message_chain
+from ikeanalyze.wire.radius import parse_radius
 
+_NOT_FOUND: Final = make_line("  its bytes are no longer found in the capture", SPECIAL, 2)
 _HEADER: Final = 4  # bytes of a payload's generic header
-_FRAMES_SHOWN: Final = 12
+_MAX_FRAMES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadView:
-    """A payload in words: what a browser shows of it, and what two messages are compared by."""
+    """A decoded payload, as it is shown and compared."""
 
-    kind: object  # equal for payloads that are compared with one another: of one type, notifies of one notify type
-    name: str  # in a few words
-    size: int  # bytes, its header included
+    kind: object  # compared payloads have the same kind: the type and, for notifies, the notify type
+    name: str  # short description
+    size: int  # bytes, with its header
     facts: list[tuple[str, str]]
-    findings: tuple[str, ...] = ()  # what is wrong with it
+    findings: tuple[str, ...] = ()  # problems
 
 
 def list_message_facts(message: MessageDetails) -> list[tuple[str, str]]:
-    """How a message was sent."""
+    """Return how a message was sent, as names and values."""
     row = message.row
-    found = [
+    sender = row["sender"]
+    if row["transmission"] > 1:
+        sender += f", retransmission {row['transmission'] - 1}"
+    facts = [
         ("time", f"{format_ms(message.after_ns)} ms, {format_time(row['first_ns'])}"),
-        ("from", row["sender"] if row["transmission"] == 1 else f"{row['sender']}, {_again(message)}"),
-        ("frames", _frames(message)),
+        ("from", sender),
+        ("frames", _format_frames(message)),
         ("bytes", f"{format_integer(row['bytes'])} in frames"),
     ]
     if row["fragments"] is not None:
-        found.append(("fragments", f"{row['fragments_seen']} of {row['fragments']} seen"))
+        facts.append(("fragments", f"{row['fragments_seen']} of {row['fragments']} seen"))
     if row["ip_fragments"]:
-        found.append(("IP", format_count(row["ip_fragments"], "IP fragment")))
+        facts.append(("IP", format_count(row["ip_fragments"], "IP fragment")))
     if message.parts:
-        found.extend(_header(message.parts[0]) if row["protocol"] not in ("RADIUS", "HIP") else ())
+        facts.extend(_list_header_facts(message.parts[0]) if row["protocol"] not in ("RADIUS", "HIP") else ())
     if row["decrypted"] is not None:
-        found.append(("decrypted", _decrypted(message)))
-    return found
+        facts.append(("decrypted", _describe_decryption(message)))
+    return facts
 
 
-def _again(message: MessageDetails) -> str:
-    return f"retransmission {message.row['transmission'] - 1}"
-
-
-def _frames(message: MessageDetails) -> str:
-    shown = ", ".join(map(str, message.frames[:_FRAMES_SHOWN]))
-    more = len(message.frames) - _FRAMES_SHOWN
+def _format_frames(message: MessageDetails) -> str:
+    shown = ", ".join(map(str, message.frames[:_MAX_FRAMES]))
+    more = len(message.frames) - _MAX_FRAMES
     return shown if more <= 0 else f"{shown} and {more:,} more"
 
 
-def _header(part: CapturedPart) -> Iterator[tuple[str, str]]:
+def _list_header_facts(part: CapturedPart) -> Iterator[tuple[str, str]]:
     try:
         header = parse_header(part.data)
     except WireError:
@@ -73,12 +73,12 @@ def _header(part: CapturedPart) -> Iterator[tuple[str, str]]:
     yield "SPIi, SPIr", f"{header.spi_i.hex()}, {header.spi_r.hex()}"
     flags = [
         name
-        for name, there in (
+        for name, is_set in (
             ("initiator", header.initiator),
             ("response", header.response),
             ("higher version", header.higher_version),
         )
-        if there
+        if is_set
     ]
     if header.major_version == 1:
         flags = ["encrypted"] if header.encrypted else []
@@ -87,133 +87,127 @@ def _header(part: CapturedPart) -> Iterator[tuple[str, str]]:
     yield ("length", f"{header.length:,} bytes" + ("" if part.fragment is None else " of the first fragment seen"))
 
 
-def _decrypted(message: MessageDetails) -> str:
+def _describe_decryption(message: MessageDetails) -> str:
     row = message.row
     if not row["decrypted"]:
-        return "no: no key fits, or it is not whole in the capture"
+        return "no: no key decrypts it, or it is truncated in the capture"
     epoch = "" if row["epoch"] is None else f", epoch {row['epoch']}"
     if row["protocol"] == "IKEv1":
-        return f"yes{epoch}"  # which has no integrity check
+        return f"yes{epoch}"  # IKEv1 has no integrity check
     return f"yes{epoch}, {'ICV verified' if row['verified'] else 'no ICV to check'}"
 
 
-def payload_views(message: MessageDetails) -> tuple[list[PayloadView], list[str]]:
-    """The payloads of a message, and what is wrong with the message as a whole."""
+def inspect_payloads(message: MessageDetails) -> tuple[list[PayloadView], list[str]]:
+    """Return the payloads of a message, and the problems of the message as a whole."""
     content = message.content
     if message.row["protocol"] == "RADIUS":
-        return _told_radius(message)
+        return _inspect_radius(message)
     if message.row["protocol"] == "HIP":
-        return _told_hip(message)
+        return _inspect_hip(message)
     if content is not None:
-        return _told_chain(
+        return _inspect_chain(
             PayloadChain(content.payloads, content.error),
             ikev1_exchange=content.exchange_type if message.row["protocol"] == "IKEv1" else None,
             response=content.response,
         )
     if message.row["protocol"] == "IKEv1" or not message.parts:
-        return [], []  # of an encrypted message of IKEv1 not even the types of its payloads are known
-    return _told_chain(parse_message_chain(message.parts[0].data), ikev1_exchange=None, response=None)
+        return [], []  # an encrypted IKEv1 message hides even the types of its payloads
+    return _inspect_chain(parse_message_chain(message.parts[0].data), ikev1_exchange=None, response=None)
 
 
-def _told_chain(
+def _inspect_chain(
     chain: PayloadChain, *, ikev1_exchange: int | None, response: bool | None
 ) -> tuple[list[PayloadView], list[str]]:
     if ikev1_exchange is not None:
-        found = [
+        views = [
             PayloadView(
                 payload.type,
                 describe_ikev1_payload(payload),
-                _size(payload),
+                len(payload.body) + _HEADER,
                 list(list_ikev1_facts(payload, ikev1_exchange)),
             )
             for payload in chain.payloads
         ]
-        return found, [] if chain.error is None else [f"payloads: {chain.error}"]
+        return views, [] if chain.error is None else [f"payloads: {chain.error}"]
     inspected = check_payload_chain(chain, response=response)
-    found = []
-    for one in inspected.payloads:
-        payload, body = one.payload, one.body
+    views = []
+    for checked in inspected.payloads:
+        payload, body = checked.payload, checked.body
         name = describe_payload(payload, body)
         kind = payload.type, getattr(body, "type", None) if name.startswith("N(") else None
         critical = [("critical", "yes")] if payload.critical else []
-        found.append(PayloadView(kind, name, _size(payload), critical + list(list_payload_facts(body)), one.findings))
-    theirs = {what for one in inspected.payloads for what in one.findings}
-    return found, [what for what in inspected.findings if what not in theirs]
+        facts = critical + list(list_payload_facts(body))
+        views.append(PayloadView(kind, name, len(payload.body) + _HEADER, facts, checked.findings))
+    of_payloads = {finding for checked in inspected.payloads for finding in checked.findings}
+    return views, [finding for finding in inspected.findings if finding not in of_payloads]
 
 
-def _size(payload: Payload) -> int:
-    return len(payload.body) + _HEADER
-
-
-def _told_radius(message: MessageDetails) -> tuple[list[PayloadView], list[str]]:
+def _inspect_radius(message: MessageDetails) -> tuple[list[PayloadView], list[str]]:
     if not message.parts:
         return [], []
-    view: RadiusPacket = parse_radius(message.parts[0].data)
-    found = [PayloadView("RADIUS", message.row["type"], view.length, list(list_radius_facts(view)))]
-    eap = None if view.eap_message is None else parse_eap_message(view.eap_message)
-    if eap is not None and view.eap_message is not None:
-        found.append(
-            PayloadView("EAP", f"EAP({describe_eap(eap)})", len(view.eap_message), list(list_payload_facts(eap)))
-        )
-    return found, []
+    packet = parse_radius(message.parts[0].data)
+    views = [PayloadView("RADIUS", message.row["type"], packet.length, list(list_radius_facts(packet)))]
+    if packet.eap_message is not None and (eap := parse_eap_message(packet.eap_message)) is not None:
+        facts = list(list_payload_facts(eap))
+        views.append(PayloadView("EAP", f"EAP({describe_eap(eap)})", len(packet.eap_message), facts))
+    return views, []
 
 
-def _told_hip(message: MessageDetails) -> tuple[list[PayloadView], list[str]]:
-    view = parse_hip(message.parts[0].data) if message.parts else None
-    if view is None:
+def _inspect_hip(message: MessageDetails) -> tuple[list[PayloadView], list[str]]:
+    packet = parse_hip(message.parts[0].data) if message.parts else None
+    if packet is None:
         return [], []
-    found = [
-        PayloadView(one.type, one.describe(), one.bytes + _HEADER, [("critical", "yes" if one.critical else "no")])
-        for one in view.parameters
+    views = [
+        PayloadView(item.type, item.describe(), item.bytes + _HEADER, [("critical", "yes" if item.critical else "no")])
+        for item in packet.parameters
     ]
-    return found, check_hip_packet(view)
+    return views, inspect_hip(packet)
 
 
 def render_message(message: MessageDetails) -> Iterator[TextLine]:
-    """A message in full: its payloads, then how it was sent."""
+    """Render a message: its payloads, then how it was sent."""
     yield make_line(message.label, TITLE)
-    found, wrong = payload_views(message)
-    for what in wrong:
-        yield make_line(f"  ! {escape_text(what)}", WRONG, 4)
-    for one in found:
-        yield _heading(one)
-        yield from make_fact_lines(one.facts)
-        for what in one.findings:
-            yield make_line(f"  ! {escape_text(what)}", WRONG, 4)
+    payloads, findings = inspect_payloads(message)
+    yield from _render_findings(findings)
+    for payload in payloads:
+        heading = make_line(escape_text(payload.name), TITLE, 2)
+        heading.text.append(f"  {payload.size:,} bytes", "not bold dim")
+        yield heading
+        yield from make_fact_lines(payload.facts)
+        yield from _render_findings(payload.findings)
     if not message.parts:
-        yield make_line("  its bytes could not be found in the capture again", SPECIAL, 2)
+        yield _NOT_FOUND
     yield make_line("")
     yield make_line("How it was sent", TITLE)
     yield from make_fact_lines(list_message_facts(message))
 
 
-def _heading(one: PayloadView) -> TextLine:
-    line = make_line(escape_text(one.name), TITLE, 2)
-    line.text.append(f"  {one.size:,} bytes", "not bold dim")
-    return line
+def _render_findings(findings: Iterable[str]) -> Iterator[TextLine]:
+    for finding in findings:
+        yield make_line(f"  ! {escape_text(finding)}", WRONG, 4)
 
 
 def render_hex_lines(message: MessageDetails, width: int) -> Iterator[TextLine]:
-    """The bytes of a message: as they crossed the wire, and in clear."""
+    """Render the bytes of a message as they were captured, and decrypted."""
     yield make_line(message.label, TITLE)
     for part in message.parts:
-        which = "" if part.fragment is None else f", fragment {part.fragment} of {message.row['fragments']}"
-        yield make_line(f"frame {part.frame}{which}: {format_count(len(part.data), 'byte')}", "bold dim")
+        fragment = "" if part.fragment is None else f", fragment {part.fragment} of {message.row['fragments']}"
+        yield make_line(f"frame {part.frame}{fragment}: {format_count(len(part.data), 'byte')}", "bold dim")
         for line in format_hexdump(part.data, width):
             yield TextLine(line)
     content = message.content
     if content is not None and content.encrypted:
         data = build_cleartext_message(content)
         yield make_line("")
-        yield make_line(f"decrypted, as it would stand in clear: {format_count(len(data), 'byte')}", "bold dim")
+        yield make_line(f"decrypted: {format_count(len(data), 'byte')}", "bold dim")
         for line in format_hexdump(data, width):
             yield TextLine(line)
     if not message.parts:
-        yield make_line("  its bytes could not be found in the capture again", SPECIAL, 2)
+        yield _NOT_FOUND
 
 
 def get_message_bytes(message: MessageDetails) -> bytes:
-    """The bytes of a message for comparisons: in clear where it was decrypted, else its parts one behind the other."""
+    """Return the bytes of a message to compare: the decrypted message, or its concatenated parts."""
     content = message.content
     if content is not None and content.encrypted:
         return build_cleartext_message(content)

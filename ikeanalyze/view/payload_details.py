@@ -1,6 +1,6 @@
-"""One payload in full: all that `wire` can read of it, as names and values."""
+"""Lists the contents of a payload, as far as `wire` decodes them, as names and values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from ikeanalyze.wire.ikev2.decode import Body, MalformedPayload, Nonce, SkPayloa
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.ikev2.notify import Notify, describe_notify
 from ikeanalyze.wire.ikev2.payloads import Authentication, CertificateRequest, Delete, Identification, KeyExchange
-from ikeanalyze.wire.ikev2.proposals import Proposal, SecurityAssociation
+from ikeanalyze.wire.ikev2.proposals import SecurityAssociation
 from ikeanalyze.wire.ikev2.traffic_selectors import TrafficSelectorPayload
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.radius import RadiusPacket
@@ -29,15 +29,15 @@ from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 Facts = Iterator[tuple[str, str]]
 
-#: Bytes of a value that are shown in the list of facts; all of them are in the hex dump.
-_SHOWN: Final = 16
+#: Bytes of a value that are listed; the hex dump has all.
+_MAX_OCTETS: Final = 16
 
 
-def list_payload_facts(body: Body | Ikev1Body) -> Facts:
-    """What a payload says. Everything that a peer chose is escaped, fit for a terminal."""
+def list_payload_facts(body: Body | Body1) -> Facts:
+    """List the contents of a payload. Text from the peer is escaped for the terminal."""
     match body:
         case SecurityAssociation():
-            yield from _association(body)
+            yield from _list_sa(body)
         case KeyExchange(method, data):
             yield "method", f"{get_key_exchange_name(method)} ({method})"
             yield "data", format_octets(data)
@@ -45,7 +45,7 @@ def list_payload_facts(body: Body | Ikev1Body) -> Facts:
             yield "type", f"{get_name(IdType, kind)} ({kind})"
             yield "identity", escape_text(format_identity(kind, data) or format_octets(data))
         case ParsedCertificate():
-            yield from _certificate(body)
+            yield from _list_certificate(body)
         case CertificateRequest(encoding, authorities):
             yield "encoding", f"{get_name(CertEncoding, encoding)} ({encoding})"
             if authorities is not None:
@@ -56,7 +56,7 @@ def list_payload_facts(body: Body | Ikev1Body) -> Facts:
         case Nonce(data):
             yield "data", format_octets(data)
         case Notify():
-            yield from _notify(body)
+            yield from _list_notify(body)
         case Delete(protocol, spis, _):
             yield "protocol", get_name(ProtocolId, protocol)
             yield "SPIs", ", ".join(spi.hex() for spi in spis) or "none: the IKE SA itself"
@@ -70,9 +70,9 @@ def list_payload_facts(body: Body | Ikev1Body) -> Facts:
         case Configuration():
             yield "type", body.name
             for entry in body.entries:
-                yield entry.name, escape_text(entry.value or (format_octets(entry.data) if entry.data else "asked for"))
+                yield entry.name, escape_text(entry.value or (format_octets(entry.data) if entry.data else "requested"))
         case EapMessage():
-            yield from _eap(body)
+            yield from _list_eap(body)
         case SkPayload(size, _, _):
             yield "encrypted", f"{size:,} bytes of IV, ciphertext and ICV"
         case UnparsedPayload(size):
@@ -85,11 +85,11 @@ def list_payload_facts(body: Body | Ikev1Body) -> Facts:
             for name, text in zip(names, texts, strict=True):
                 yield escape_text(name), escape_text(text or "-")
         case _:
-            yield from _fields(body)
+            yield from _list_fields(body)
 
 
 def list_ikev1_facts(payload: Payload, exchange_type: int) -> Facts:
-    """What a payload of IKEv1 says; what an SA payload is about follows from the exchange that it is in."""
+    """List the contents of an IKEv1 payload; the exchange determines the format of an SA payload."""
     if payload.type != PayloadType1.SA:
         yield from list_payload_facts(decode_ikev1_payload(payload))
         return
@@ -107,7 +107,7 @@ def list_ikev1_facts(payload: Payload, exchange_type: int) -> Facts:
 
 
 def list_radius_facts(view: RadiusPacket) -> Facts:
-    """What a RADIUS packet says, as far as it is read: no user names and no passwords."""
+    """List the contents of a RADIUS packet, without user names and passwords."""
     yield "identifier", format_integer(view.identifier)
     yield "length", f"{view.length:,} bytes"
     yield "authenticator", view.authenticator.hex()
@@ -124,31 +124,27 @@ def list_radius_facts(view: RadiusPacket) -> Facts:
 
 
 def format_octets(data: bytes) -> str:
-    """Bytes as hexadecimal digits with their number: the first ones, if there are many."""
+    """Return the number of bytes, and the first bytes in hexadecimal."""
     if not data:
         return "0 bytes"
-    more = "…" if len(data) > _SHOWN else ""
-    return f"{len(data):,} bytes  {data[:_SHOWN].hex()}{more}"
+    more = "…" if len(data) > _MAX_OCTETS else ""
+    return f"{len(data):,} bytes  {data[:_MAX_OCTETS].hex()}{more}"
 
 
-def _association(body: SecurityAssociation) -> Facts:
+def _list_sa(body: SecurityAssociation) -> Facts:
     for proposal in body.proposals:
         spi = f", SPI {proposal.spi.hex()}" if proposal.spi else ""
         yield f"proposal {proposal.number}", f"{get_name(ProtocolId, proposal.protocol)}{spi}"
-        for kind, names in _alternatives(proposal).items():
+        names_by_type: dict[int, list[str]] = {}
+        for transform in proposal.transforms:
+            names_by_type.setdefault(transform.type, []).append(transform.name)
+        for kind, names in names_by_type.items():
             yield f"  {get_name(TransformType, kind)}", ", ".join(map(escape_text, names))
     if body.error is not None:
         yield "error", escape_text(body.error)
 
 
-def _alternatives(proposal: Proposal) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
-    for transform in proposal.transforms:
-        found.setdefault(transform.type, []).append(transform.name)
-    return found
-
-
-def _certificate(view: ParsedCertificate) -> Facts:
+def _list_certificate(view: ParsedCertificate) -> Facts:
     yield "encoding", f"{get_name(CertEncoding, view.encoding)} ({view.encoding})"
     if view.x509 is not None:
         x509 = view.x509
@@ -168,7 +164,7 @@ def _certificate(view: ParsedCertificate) -> Facts:
         yield "error", escape_text(view.error)
 
 
-def _notify(notify: Notify) -> Facts:
+def _list_notify(notify: Notify) -> Facts:
     yield "type", f"{escape_text(describe_notify(notify))} ({notify.type})"
     if notify.protocol or notify.spi:
         yield "protocol", get_name(ProtocolId, notify.protocol)
@@ -178,27 +174,27 @@ def _notify(notify: Notify) -> Facts:
         yield "data", format_octets(notify.data)
 
 
-def _eap(message: EapMessage) -> Facts:
+def _list_eap(message: EapMessage) -> Facts:
     yield "EAP", escape_text(describe_eap(message))
     yield "identifier", format_integer(message.packet.identifier)
     yield "length", f"{message.packet.length:,} bytes"
     if message.content is not None:
-        yield from _fields(message.content)
+        yield from _list_fields(message.content)
     if message.error is not None:
         yield "error", escape_text(message.error)
 
 
-def _fields(value: Any) -> Facts:
-    """The fields of a value that has no form of its own, as they are."""
+def _list_fields(value: Any) -> Facts:
+    """List the fields of a dataclass."""
     if not is_dataclass(value):
         return
     for field in fields(value):
-        text = _text(getattr(value, field.name))
+        text = _format_value(getattr(value, field.name))
         if text is not None:
             yield field.name.replace("_", " "), text
 
 
-def _text(value: object) -> str | None:
+def _format_value(value: object) -> str | None:
     match value:
         case None:
             return None
@@ -211,12 +207,6 @@ def _text(value: object) -> str | None:
         case str():
             return escape_text(value)
         case tuple() | list():
-            return _listed(value)
+            return ", ".join(filter(None, map(_format_value, value))) or (None if value else "none")
         case _:
             return None
-
-
-def _listed(values: Sequence[object]) -> str | None:
-    if not values:
-        return "none"
-    return ", ".join(text for text in map(_text, values) if text is not None) or None

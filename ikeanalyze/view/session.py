@@ -1,8 +1,8 @@
-"""One handshake of a large capture, looked into when somebody wants to see it and not before.
+"""Loads the messages of a handshake of a large capture when the user opens it.
 
-Its frames are copied out of the capture into a small one, which is read as any other is, with the bytes of its messages
-kept. So what a browser shows has one source with what reports say, and opening costs one walk over the records of the
-file. The tables of the large capture stay what they are: only what is inside of messages is taken from the small one.
+The frames of the handshake are copied to a small capture, which is analysed with the bytes of its messages. So the
+browser and the reports use the same analysis, and opening a handshake takes one pass over the records of the file. The
+tables of the large capture do not change: only the contents of messages come from the small one.
 """
 
 import os
@@ -29,47 +29,47 @@ from ikeanalyze.render.ladder.text import format_message_label
 from ikeanalyze.render.report.selection import select_handshake
 from ikeanalyze.wire.hip.packet import parse_hip
 
-#: IKE SAs made by rekeying one another that are followed back to what the first one agreed on.
-_MOST_BEFORE: Final = 1000
+#: Rekeyed IKE SAs that are followed back to the first one, which negotiated the algorithms.
+_MAX_REKEYS: Final = 1000
 _RESPONSE: Final = 0x20  # RFC 7296, 3.1
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedPart:
-    """The bytes of a message as they crossed the wire: all of it, or one of its fragments."""
+    """The captured bytes of a message, or of one of its fragments."""
 
     frame: int  # number of its first frame in the capture
     fragment: int | None  # RFC 7383 fragment number; None: not fragmented
-    data: bytes = field(repr=False)  # from its header on, as far as it was captured
+    data: bytes = field(repr=False)  # from the IKE header on, as far as captured
 
 
 @dataclass(frozen=True, slots=True)
 class MessageDetails:
-    """One message, one time that it was sent."""
+    """One transmission of a message."""
 
     row: Mapping[str, Any]  # of the messages table, enums as text
-    after_ns: int  # since the handshake began
+    after_ns: int  # since the start of the handshake
     frames: tuple[int, ...]  # numbers in the capture
     parts: tuple[CapturedPart, ...]  # in the order of their frames
-    content: DecodedMessage | None = field(repr=False)  # what is in it; None: encrypted, RADIUS, or HIP
+    content: DecodedMessage | None = field(repr=False)  # None: encrypted, RADIUS, or HIP
 
     @property
     def label(self) -> str:
-        """IKE_AUTH 1 request; of RADIUS Access-Request 12; of HIP I1."""
+        """Such as IKE_AUTH 1 request, Access-Request 12 or I1."""
         return format_message_label(self.row)
 
 
 @dataclass(frozen=True, slots=True)
 class HandshakeDetails:
-    """One handshake, looked into."""
+    """One handshake with its messages."""
 
     handshake: int
-    analysis: Analysis  # of this handshake alone, with the payloads of its messages
+    analysis: Analysis  # of this handshake only, with the payloads of its messages
     messages: Mapping[int, MessageDetails]  # by id, in order of time
 
 
 class CaptureSession:
-    """A capture that was read, and what is needed to look into its handshakes."""
+    """A capture that was read, its keys, and access to the messages of its handshakes."""
 
     def __init__(self, path: str, analysis: Analysis, keys: Sequence[KeyFile] = (), ports: Sequence[int] = ()) -> None:
         self.path: Final = path
@@ -78,72 +78,71 @@ class CaptureSession:
         self._ports = tuple(ports)
 
     def frames(self, handshakes: Collection[int]) -> list[int]:
-        """Numbers of the frames of some handshakes, duplicates that the capture made included."""
+        """Return the frame numbers of some handshakes, with duplicates made by the capture."""
         chosen = self.analysis.frames["handshake"].is_in(list(handshakes))
         return self.analysis.frames["number"].filter(chosen).unique().to_list()
 
     def load_handshake(self, handshake: int) -> HandshakeDetails:
-        """Look into one handshake.
+        """Load the messages of one handshake.
 
         Raises:
             CaptureError: the capture cannot be read any more.
-            OSError: there is no room for a temporary file.
+            OSError: a temporary file cannot be written.
         """
-        one = select_handshake(self.analysis, handshake)
-        chain = self._with_those_before(handshake)
+        selected = select_handshake(self.analysis, handshake)
+        chain = self._find_rekey_chain(handshake)
         numbers = sorted(self.frames(chain))
-        looked = self._look(chain, numbers)
-        messages = {message.row["message"]: message for message in _messages(one, numbers, looked)}
-        return HandshakeDetails(handshake, _with_payloads(one, messages.values()), messages)
+        collected = self._collect_bytes(chain, numbers)
+        messages = {message.row["message"]: message for message in _make_messages(selected, numbers, collected)}
+        return HandshakeDetails(handshake, _add_payload_names(selected, messages.values()), messages)
 
     def save(self, path: str, handshakes: Collection[int], frames: Collection[int]) -> FilterResult:
-        """Write the frames of some handshakes, and others by their numbers, as a capture; raises as `write_selected_packets`."""
+        """Write the frames of some handshakes and further frames to a capture; see `write_selected_packets` for errors."""
         numbers = {*frames, *(self.frames(handshakes) if handshakes else ())}
         return write_selected_packets(self.path, path, numbers)
 
-    def _with_those_before(self, handshake: int) -> list[int]:
-        """The handshake and those whose IKE SAs it replaces: they agreed on what its keys are for."""
+    def _find_rekey_chain(self, handshake: int) -> list[int]:
+        """Return the handshake and those that its IKE SA replaces, which are needed to decrypt it."""
         replaced = self.analysis.handshakes.select("handshake", "replaces").drop_nulls()
         before = dict(replaced.iter_rows())
         chain = [handshake]
-        while (last := before.get(chain[-1])) is not None and len(chain) < _MOST_BEFORE:
+        while (last := before.get(chain[-1])) is not None and len(chain) < _MAX_REKEYS:
             chain.append(last)
         return chain
 
-    def _look(self, chain: list[int], numbers: list[int]) -> "_MessageBytesCollector":
-        """Read the frames of these numbers again, as a capture of their own."""
-        suffix = f".{self.analysis.captures[0].format}"
-        looked = _MessageBytesCollector()
-        with tempfile.TemporaryDirectory(prefix="ikeanalyze-") as room:
-            path = os.path.join(room, f"handshake{suffix}")
+    def _collect_bytes(self, chain: list[int], numbers: list[int]) -> "_MessageBytesCollector":
+        """Copy frames to a capture of their own, and read it."""
+        collector = _MessageBytesCollector()
+        with tempfile.TemporaryDirectory(prefix="ikeanalyze-") as directory:
+            path = os.path.join(directory, f"handshake.{self.analysis.captures[0].format}")
             write_selected_packets(self.path, path, numbers)
-            looked.take_bytes(read_frames(path, self._ports, spis=None))
-            read_captures(
-                path,
-                ReadOptions(ports=self._ports, keys=self._keys_of(chain), payloads=True, looked=looked.take_contents),
+            collector.take_bytes(read_frames(path, self._ports, spis=None))
+            options = ReadOptions(
+                ports=self._ports, keys=self._select_keys(chain), payloads=True, looked=collector.take_contents
             )
-        return looked
+            read_captures(path, options)
+        return collector
 
-    def _keys_of(self, chain: list[int]) -> list[KeyFile]:
-        """Of a log with the keys of thousands of IKE SAs those that can fit."""
+    def _select_keys(self, chain: list[int]) -> list[KeyFile]:
+        """Return the keys of these handshakes, since a log may have the keys of thousands of IKE SAs."""
         chosen = self.analysis.handshakes.filter(pl.col("handshake").is_in(chain))["spi_i"].to_list()
         spis = {None, *(bytes.fromhex(spi) for spi in chosen if spi is not None)}
         return [
             replace(
                 file,
-                key_sets=[one for one in file.key_sets if one.spi_i in spis],
-                phase1=[one for one in file.phase1 if one.cookie_i in spis],
+                key_sets=[key_set for key_set in file.key_sets if key_set.spi_i in spis],
+                phase1=[key for key in file.phase1 if key.cookie_i in spis],
             )
             for file in self._keys
         ]
 
 
 class _MessageBytesCollector:
-    """What the small capture tells, by its units: messages or fragments as they crossed the wire."""
+    """The bytes and contents of the small capture, by unit: a message or a fragment on the wire."""
 
     def __init__(self) -> None:
-        #: Of each frame, in order, and of each message in it: number in the small capture, unit, message ID, whether it
-        #: is a response, fragment number.
+        #: For each message in each frame: frame number in the small capture, unit, message ID, whether it is a
+        #: response, fragment number.
         self.rows: list[tuple[int, int, int, bool, int]] = []
         self.bytes: dict[int, bytes] = {}
         self.contents: dict[int, DecodedMessage] = {}
@@ -159,53 +158,54 @@ class _MessageBytesCollector:
             data = capture.clear.get(unit)
             self.bytes[unit] = capture.sealed.get(unit, b"") if data is None else data
 
-    def take_contents(self, conversation: AnalysisState, _: MessageBytes, contents: DecodedMessages) -> None:
-        of_unit = contents.of_message[conversation.message_of_datagram]
-        for unit, index in zip(conversation.datagrams.datagram.tolist(), of_unit.tolist(), strict=True):
+    def take_contents(self, state: AnalysisState, _: MessageBytes, contents: DecodedMessages) -> None:
+        of_unit = contents.of_message[state.message_of_unit]
+        for unit, index in zip(state.units.unit.tolist(), of_unit.tolist(), strict=True):
             if index >= 0:
                 self.contents[unit] = contents.all[index]
 
 
-def _messages(one: Analysis, numbers: list[int], looked: _MessageBytesCollector) -> Iterator[MessageDetails]:
-    """The messages of a handshake, in order of time. `numbers`: of the frames of the small capture."""
-    units = {(numbers[number - 1], *which): unit for number, unit, *which in looked.rows}
+def _make_messages(
+    analysis: Analysis, numbers: list[int], collected: _MessageBytesCollector
+) -> Iterator[MessageDetails]:
+    """Yield the messages of a handshake in order of time; `numbers`: original numbers of the small capture's frames."""
+    units = {(numbers[number - 1], *key): unit for number, unit, *key in collected.rows}
     frames: dict[int, list[tuple[int, int | None, int | None]]] = {}
     columns = ("message", "number", "message_id", "flags", "fragment")
-    for message, number, message_id, flags, fragment in one.frames.select(columns).iter_rows():
-        found = units.get((number, message_id or 0, bool((flags or 0) & _RESPONSE), fragment or 0))
-        frames.setdefault(message, []).append((number, fragment, found))
-    begin = one.handshakes["start_ns"][0]
-    table = one.messages.with_columns(*cast_text_columns(one.messages)).sort("first_ns", "message")
+    for message, number, message_id, flags, fragment in analysis.frames.select(columns).iter_rows():
+        unit = units.get((number, message_id or 0, bool((flags or 0) & _RESPONSE), fragment or 0))
+        frames.setdefault(message, []).append((number, fragment, unit))
+    start = analysis.handshakes["start_ns"][0]
+    table = analysis.messages.with_columns(*cast_text_columns(analysis.messages)).sort("first_ns", "message")
     for row in table.iter_rows(named=True):
-        its = sorted(frames.get(row["message"], ()), key=lambda frame: frame[0])
-        begin = row["first_ns"] if begin is None else begin
+        frames_of_message = sorted(frames.get(row["message"], ()), key=lambda frame: frame[0])
+        start = row["first_ns"] if start is None else start
         parts: dict[int, CapturedPart] = {}
-        for number, fragment, unit in its:
-            if unit is not None and unit not in parts and looked.bytes.get(unit):
-                parts[unit] = CapturedPart(number, fragment, looked.bytes[unit])
+        for number, fragment, unit in frames_of_message:
+            if unit is not None and unit not in parts and collected.bytes.get(unit):
+                parts[unit] = CapturedPart(number, fragment, collected.bytes[unit])
         yield MessageDetails(
             row=row,
-            after_ns=row["first_ns"] - begin,
-            frames=tuple(dict.fromkeys(number for number, _, _ in its)),
+            after_ns=row["first_ns"] - start,
+            frames=tuple(dict.fromkeys(number for number, _, _ in frames_of_message)),
             parts=tuple(parts.values()),
-            content=next((looked.contents[unit] for unit in parts if unit in looked.contents), None),
+            content=next((collected.contents[unit] for unit in parts if unit in collected.contents), None),
         )
 
 
-def _names(message: MessageDetails) -> list[str] | None:
+def _list_payloads(message: MessageDetails) -> list[str] | None:
     if message.content is not None:
         return list_payload_names(message.content)
     if message.row["protocol"] == "HIP" and message.parts:
-        view = parse_hip(message.parts[0].data)
-        return None if view is None else view.describe()
-    named: list[str] | None = message.row["payloads"]
-    return named
+        packet = parse_hip(message.parts[0].data)
+        return None if packet is None else packet.describe()
+    names: list[str] | None = message.row["payloads"]
+    return names
 
 
-def _with_payloads(one: Analysis, messages: Iterable[MessageDetails]) -> Analysis:
-    """The analysis, its messages with the names of their payloads."""
-    named = {message.row["message"]: _names(message) for message in messages}
-    payloads = pl.Series(
-        "payloads", [named.get(number) for number in one.messages["message"]], dtype=MESSAGES["payloads"]
-    )
-    return replace(one, messages=one.messages.with_columns(payloads))
+def _add_payload_names(analysis: Analysis, messages: Iterable[MessageDetails]) -> Analysis:
+    """Return the analysis with the names of the payloads in its messages."""
+    names = {message.row["message"]: _list_payloads(message) for message in messages}
+    values = [names.get(number) for number in analysis.messages["message"]]
+    payloads = pl.Series("payloads", values, dtype=MESSAGES["payloads"])
+    return replace(analysis, messages=analysis.messages.with_columns(payloads))

@@ -22,16 +22,16 @@ def test_no_directory(run, reader, tmp_path, monkeypatch, command, directory):
 
 #: The package in `render` for the result of each command that has an option --format.
 FORMATS = {
-    "report": "report",
-    "keys": "keys",
-    "verify": "verification",
-    "compare": "comparison",
-    "replay": "replay",
-    "predict": "prediction",
-    "rank": "ranking",
-    "overhead compute": "overhead",
-    "overhead measure": "overhead",
-    "overhead paper": "overhead",
+    "report": "report.formats",
+    "keys": "keys.formats",
+    "verify": "verification.formats",
+    "compare": "comparison.formats",
+    "replay": "replay.formats",
+    "predict": "prediction.formats",
+    "rank": "ranking.formats",
+    "overhead compute": "overhead.formats",
+    "overhead measure": "overhead.formats",
+    "overhead paper": "overhead.formats",
 }
 
 

@@ -70,7 +70,7 @@ def test_one_handshake(run):
     assert "  handshake   7" in done.stdout.splitlines()
     done = run(*arguments(), "--handshake", "2")
     assert done.exit_code == 2
-    assert "there is no handshake 2: choose from 1 to 1" in done.stderr
+    assert "no handshake 2: choose from 1 to 1" in done.stderr
 
 
 def test_json_to_a_file(run, tmp_path):

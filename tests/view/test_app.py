@@ -93,7 +93,7 @@ def test_filter_while_typing_and_sort():
     slowest = sorted((row for row in rows if row[1] > 1), key=lambda row: -row[2])
 
     async def script(driver):
-        listing = driver.app.listed.listing
+        listing = driver.app.list_screen.handshake_list
         await driver.press("slash")
         assert listing.entries() == 25
         await driver.type("rtx>")
@@ -104,7 +104,7 @@ def test_filter_while_typing_and_sort():
         await driver.press("enter", *["greater_than_sign"] * 7, "z")
         assert listing.columns[listing.sorted_by].name == "set-up, ms"
         assert listing.shown == [row[0] for row in slowest]
-        assert (await driver.press("slash", "z", "z")).count("no handshake fits") == 1
+        assert (await driver.press("slash", "z", "z")).count("no handshake matches") == 1
         await driver.press("enter", "space", "s", "d", "j")
         assert listing.current is None
         await driver.press("escape")
@@ -137,7 +137,7 @@ def test_bytes_of_encrypted_messages_with_and_without_keys():
         await driver.press("enter", "down", "down", "down", "down", "x")
         clear = driver.app.screen.query_one("#message").text
         assert "frame 7: 267 bytes" in clear  # by the log of the daemon
-        assert "decrypted, as it would stand in clear" in clear
+        assert "decrypted: " in clear
         assert "|....ini" in clear.replace("  ", " ")
 
     drive(browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.keys.json"), script, (170, 40))
@@ -157,7 +157,7 @@ def test_a_capture_without_handshakes(tmp_path):
     path = str(trace.write(tmp_path / "none.pcap"))
 
     async def script(driver):
-        assert "no handshake in it" in driver.screen()
+        assert "no handshake found" in driver.screen()
         await driver.press("enter", "j", "k", "G", "pagedown", "space", "s", "z", "greater_than_sign", "slash", "x")
         assert "0 handshakes" in driver.screen()
 
@@ -224,14 +224,14 @@ def test_while_a_handshake_is_read_nothing_of_the_one_before_is_there(monkeypatc
         assert handshake == 1 or may_go_on.wait(10)
         return look(self, handshake)
 
-    monkeypatch.setattr(CaptureSession, "open", slowly)
+    monkeypatch.setattr(CaptureSession, "load_handshake", slowly)
 
     async def script(driver):
         await driver.press("enter")
         await driver.pilot.press("n", "m", "x", "p", "s", "d")
         try:
             assert driver.app._marked == []
-            assert "looking into it" in driver.screen()
+            assert "loading..." in driver.screen()
             assert "IKE_SA_INIT" not in driver.screen()
         finally:
             may_go_on.set()
@@ -249,7 +249,7 @@ def test_who_goes_on_before_a_handshake_is_read_sees_what_was_asked_for_last(mon
         time.sleep(waits.get(handshake, 0))
         return look(self, handshake)
 
-    monkeypatch.setattr(CaptureSession, "open", slowly)
+    monkeypatch.setattr(CaptureSession, "load_handshake", slowly)
 
     async def script(driver):
         await driver.pilot.press("enter", "n")

@@ -58,7 +58,7 @@ def test_a_payload_more_and_another_value():
 def test_what_is_encrypted_is_said_to_be():
     messages = list(browsed("pq-mlkem768-psk.pcap").load_handshake(1).messages.values())
     said = text(messages[0], messages[4])
-    assert "what is encrypted is compared with --keys alone" in said
+    assert "encrypted payloads are compared only with --keys" in said
     assert "> SK  239 bytes" in said
     assert "with --keys" not in text(messages[0], messages[1])
 
@@ -71,8 +71,8 @@ def test_of_bytes_that_are_gone_nothing_is_said(tmp_path):
         (one, gone[1], "the second message"),
     ):
         said = text(left, right)
-        assert f"Bytes: those of {which} could not be found in the capture again" in said
-        assert "the same\n" not in said.split("Bytes: ")[1] + "\n"
+        assert f"Bytes of {which}: no longer found in the capture" in said
+        assert "the same\n" not in said.split("Bytes of ")[1] + "\n"
 
 
 def test_more_payloads_than_anybody_sends(tmp_path):

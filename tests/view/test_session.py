@@ -7,7 +7,7 @@ import ikeanalyze
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.keys.detect import read_keys
-from ikeanalyze.view.message_details import payload_views, render_message
+from ikeanalyze.view.message_details import inspect_payloads, render_message
 from ikeanalyze.view.session import CaptureSession
 from tests.analysis.recorded_captures import followup_keys
 from tests.craft import MS, Handshake, Trace, hip, link, transport
@@ -133,7 +133,7 @@ def test_hip(tmp_path):
     assert [one.label for one in opened.messages.values()] == ["I1", "R1", "I2", "R2", "UPDATE 1", "UPDATE 1"]
     second = opened.messages[1]
     assert second.parts[0].data[40:42] == b"\0\x81"  # its first parameter is R1_COUNTER
-    found, wrong = payload_views(second)
+    found, wrong = inspect_payloads(second)
     assert [one.name for one in found][:2] == ["R1_COUNTER(7)", "PUZZLE(K 10)"]
     assert wrong == []
     assert "SPI" not in str(list(render_message(second)))

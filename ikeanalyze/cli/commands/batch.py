@@ -1,4 +1,4 @@
-"""`ikeanalyze batch`: thousands of captures to a dataset."""
+"""`ikeanalyze batch`: convert captures to a dataset."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ from ikeanalyze.dataset.labels import LabelError, LabelPattern, PatternError, pa
 from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.render.core.values import format_count
 
-_FAILURE_LIMIT: Final = 10
+_MAX_FAILURES: Final = 10
 
 app = make_app()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetOptions:
-    """What a dataset is made of, where it is, and what reads the captures."""
+    """The inputs and the location of a dataset, and how its captures are read."""
 
     output: Annotated[
         str,
@@ -177,7 +177,7 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[BatchStatus], object] |
 
 def _report(summary: BatchSummary, dataset: str, messages: MessageOptions) -> None:
     """Print the captures that could not be read, even if the command is quiet, and a summary."""
-    failed = summary.failed if messages.verbose else summary.failed[:_FAILURE_LIMIT]
+    failed = summary.failed if messages.verbose else summary.failed[:_MAX_FAILURES]
     for entry in failed:
         log_stderr(f"{entry.capture}: {entry.reason}")
     if len(summary.failed) > len(failed):

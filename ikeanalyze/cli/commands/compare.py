@@ -1,4 +1,4 @@
-"""`ikeanalyze compare`: groups of handshakes compared."""
+"""`ikeanalyze compare`: compare groups of handshakes."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -21,7 +21,7 @@ app = make_app()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOptions:
-    """Which groups are compared, in what, and with which statistics."""
+    """The groups, metrics and statistics of a comparison."""
 
     by: Annotated[
         list[str],

@@ -1,4 +1,4 @@
-"""`ikeanalyze decrypt`: a decrypted copy of a capture."""
+"""`ikeanalyze decrypt`: write a decrypted copy of a capture."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -20,7 +20,7 @@ app = make_app()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecryptionOptions(CaptureOptions):
-    """How a capture is read that is decrypted."""
+    """How the capture and its keys are read."""
 
     keys: Annotated[
         list[str],
@@ -56,6 +56,7 @@ def decrypt(
     analysis = read_captures([capture], inputs, messages, ReadOptions(cleartext=True))
     if not analysis.cleartexts:
         raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
+    # imported here because it loads polars, after which the capture reader cannot fork
     from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 
     decrypted = plan_decryption_edits(analysis.frames, analysis.cleartexts)

@@ -1,6 +1,6 @@
-"""`ikeanalyze doctor`: what this machine has of the requirements of the commands.
+"""`ikeanalyze doctor`: check the dependencies of the commands on this machine.
 
-Packages are imported in functions, since each of them may be missing or broken.
+Packages are imported in functions, since any of them may be missing or broken.
 """
 
 import importlib.metadata
@@ -28,7 +28,7 @@ from ikeanalyze.render.core.output import open_output
 
 SCHEMA: Final = "ikeanalyze.doctor/1"
 
-#: Installs a package. Never ours: it may have been installed from a clone, and an index may have another one of its name.
+#: Installs a package, but never ikeanalyze: an index may have another package of this name.
 _INSTALL: Final = "pip install --upgrade {}"
 _REINSTALL: Final = "pip install --force-reinstall {}"
 
@@ -49,12 +49,12 @@ class RequirementCheck:
 
     name: str
     state: RequirementStatus
-    found: str  # version, or what is wrong
+    found: str  # version, or the problem
     needed_for: str
-    how_to_get: str | None  # None: it is there
+    how_to_get: str | None  # None: the requirement is met
 
 
-#: Packages that `report` needs, and what for.
+#: Packages that `report` needs, and their purpose.
 _PACKAGES: Final = {
     "numpy": "reading captures",
     "polars": "all tables",
@@ -65,8 +65,8 @@ _PACKAGES: Final = {
     "typer": "the command line",
 }
 
-#: Packages that one command or format needs: their modules, what for, and how to install them (None: `_INSTALL`).
-_OTHERS: Final = {
+#: Packages for one command or format: module, purpose, and how to install it (None: `_INSTALL`).
+_OPTIONAL_PACKAGES: Final = {
     "cryptography": ("cryptography", "decrypting", None),
     "altair": ("altair", "figures and pages", None),
     "jinja2": ("jinja2", "pages", None),
@@ -80,7 +80,7 @@ _OTHERS: Final = {
     "psutil": ("psutil", "lab (see lab doctor)", "pip install 'ikeanalyze[lab]'"),
 }
 
-#: Optional programs, what for, and the Debian package that has them.
+#: Optional programs: purpose, and Debian package.
 _PROGRAMS: Final = {
     "tshark": ("looking into single packets", "tshark"),
     "dumpcap": ("recording captures", "wireshark-common"),
@@ -94,7 +94,7 @@ def check_requirements() -> Iterator[RequirementCheck]:
     yield _ok("Python", ".".join(map(str, sys.version_info[:3])), "everything")
     for name, needed_for in _PACKAGES.items():
         yield _check_package(name, needed_for)
-    for name, (module, needed_for, remedy) in _OTHERS.items():
+    for name, (module, needed_for, remedy) in _OPTIONAL_PACKAGES.items():
         yield _check_optional_package(name, module, needed_for, remedy or _INSTALL.format(name))
     yield _check_gzip()
     for name, (needed_for, package) in _PROGRAMS.items():
@@ -199,7 +199,7 @@ def doctor(
 ) -> None:
     """Check the dependencies of the other commands on this machine.
 
-    For each missing dependency the output says what it is needed for and how to get it. The exit status is 1 if `report`
+    For each missing dependency the output has its purpose and how to install it. The exit status is 1 if `report`
     does not work, and 0 if only optional dependencies are missing.
     """
     checks = list(check_requirements())

@@ -24,7 +24,7 @@ app = make_app()
 
 
 class KeyFormat(StrEnum):
-    """What keys can be converted to."""
+    """A format that keys can be converted to."""
 
     WIRESHARK = "wireshark"
     JSON = "json"
@@ -32,7 +32,7 @@ class KeyFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOutputOptions(OutputOptions):
-    """What is written, and where."""
+    """How keys are written."""
 
     to: Annotated[
         KeyFormat | None,

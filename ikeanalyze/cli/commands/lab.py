@@ -1,4 +1,4 @@
-"""`ikeanalyze lab`: scenarios with real daemons on this machine, recorded."""
+"""`ikeanalyze lab`: run scenarios with real daemons and record them."""
 
 import signal
 from contextlib import suppress
@@ -108,7 +108,7 @@ def _mark(row: RequirementFinding) -> str:
 
 
 def _describe(handshake: RecordedLabHandshake) -> str:
-    """Return the result of a handshake in a few words."""
+    """Return a short description of the result of a handshake."""
     if not handshake.established:
         return f"failed: {handshake.why}"
     parts = [f"{handshake.ms:.0f} ms"]

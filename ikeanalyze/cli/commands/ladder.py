@@ -1,4 +1,4 @@
-"""`ikeanalyze ladder`: one handshake, message by message."""
+"""`ikeanalyze ladder`: draw a handshake message by message."""
 
 import typer
 

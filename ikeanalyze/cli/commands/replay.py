@@ -1,4 +1,4 @@
-"""`ikeanalyze replay`: a recorded handshake replayed to a live responder."""
+"""`ikeanalyze replay`: replay a recorded handshake to a live responder."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ app = make_app()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOptions:
-    """Where datagrams are sent to, and how."""
+    """The target, and how datagrams are sent to it."""
 
     target: Annotated[
         str,
@@ -55,9 +55,9 @@ class TargetOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How often a handshake is replayed, and how fast."""
+    """The number and the timing of the runs."""
 
-    mode: Annotated[Mode, typer.Option("--mode", help="FaultKind is replayed, see above.")] = "verbatim"
+    mode: Annotated[Mode, typer.Option("--mode", help="How the handshake is replayed, see above.")] = "verbatim"
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, max=10_000, help="Number of runs.")] = 1
     rate: Annotated[
         float, typer.Option("--rate", metavar="N", min=0.001, max=1000, help="Maximum handshakes per second.")
@@ -88,7 +88,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOptions:
-    """What a live handshake needs, and the faults of its datagrams."""
+    """Parameters of a live handshake, and the faults of its datagrams."""
 
     credentials: Annotated[
         str | None,
@@ -116,15 +116,15 @@ class LiveOptions:
         list[str], typer.Option("--delay", metavar="DATAGRAMS", help="Impair: delay them, as in IKE_AUTH:250ms.")
     ] = field(default_factory=list)
 
-    def read_policy(self) -> RetransmissionPolicy:
-        """Read the retransmission policy; its name includes its parameters, so that the result shows them."""
+    def parse_policy(self) -> RetransmissionPolicy:
+        """Parse the retransmission policy; its name includes its parameters, so that the result shows them."""
         try:
             return replace(parse_policy(self.retransmission_policy), name=self.retransmission_policy)
         except PolicyError as error:
             raise typer.BadParameter(str(error), param_hint="--retransmission-policy") from None
 
-    def read_faults(self) -> tuple[Fault, ...]:
-        """Read the faults."""
+    def parse_faults(self) -> tuple[Fault, ...]:
+        """Parse the faults."""
         faults = []
         for kind in FaultKind:
             for text in getattr(self, kind):
@@ -137,14 +137,14 @@ class LiveOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayInputOptions(CaptureOptions):
-    """What is read from the capture."""
+    """How the capture is read."""
 
     handshake: HandshakeOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOutputOptions(TextOptions):
-    """What is written."""
+    """How the result is written."""
 
     compare_recorded: Annotated[
         bool, typer.Option("--compare-recorded", help="Show the recorded and the live handshake side by side.")
@@ -191,34 +191,34 @@ def replay(
         if capture == "-":
             raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
         output.check()
-        order = _make_order(capture, target, run, live, inputs, output)
-        _check_order(order)
-        if order.write is not None:
-            _check_capture_path(order, order.write, output.output)
-        replayed = _perform(order, inputs, messages)
-        output.write(FORMATS, replayed)
-        if replayed.lost is not None:
-            log_stderr(str(make_output_error(replayed.lost.path, replayed.lost.error, "-w")))
-        if replayed.report is not None:
-            messages.remark(f"read the live capture with: {replayed.report}")
-        if replayed.interrupted:
+        config = _make_config(capture, target, run, live, inputs, output)
+        _check_config(config)
+        if config.write is not None:
+            _check_capture_path(config, config.write, output.output)
+        result = _run(config, inputs, messages)
+        output.write(FORMATS, result)
+        if result.lost is not None:
+            log_stderr(str(make_output_error(result.lost.path, result.lost.why, "-w")))
+        if result.report is not None:
+            messages.remark(f"read the live capture with: {result.report}")
+        if result.interrupted:
             raise typer.Exit(INTERRUPTED)
-        _raise_failures(replayed)
-        if replayed.lost is not None and (order.write is not None or order.compare):
+        _raise_failures(result)
+        if result.lost is not None and (config.write is not None or config.compare):
             raise typer.Exit(FAILED)
 
 
 @contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM as Ctrl-C: delete the IKE SA at the target and keep the capture."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous)
 
 
-def _make_order(
+def _make_config(
     capture: str,
     target: TargetOptions,
     run: RunOptions,
@@ -229,8 +229,8 @@ def _make_order(
     return ReplayConfig(
         capture,
         run.mode,
-        _read_target(target),
-        live.read_policy(),
+        _parse_target(target),
+        live.parse_policy(),
         handshake=inputs.handshake,
         keys=tuple(inputs.keys),
         ports=tuple(inputs.port),
@@ -242,35 +242,35 @@ def _make_order(
         mutants=run.fuzz,
         seed=run.seed,
         credentials=live.credentials,
-        faults=live.read_faults(),
+        faults=live.parse_faults(),
         sockets=target.udp_sockets,
         compare=output.compare_recorded,
         write=output.write_capture,
     )
 
 
-def _read_target(options: TargetOptions) -> Target:
+def _parse_target(options: TargetOptions) -> Target:
     try:
         return parse_target(options.target, any_target=options.allow_public_target, nat_port=options.nat_port)
     except TargetError as error:
         raise typer.BadParameter(str(error), param_hint="--target") from None
 
 
-def _check_order(order: ReplayConfig) -> None:
+def _check_config(config: ReplayConfig) -> None:
     """Refuse options that cannot be combined."""
-    if order.mode != "verbatim" and order.credentials is None:
+    if config.mode != "verbatim" and config.credentials is None:
         raise typer.BadParameter("a live handshake needs credentials, see docs/replay.md", param_hint="--credentials")
-    if order.mode != "verbatim" and order.mutants is not None:
+    if config.mode != "verbatim" and config.mutants is not None:
         raise typer.BadParameter("needs --mode verbatim", param_hint="--fuzz")
-    if order.mode != "impair" and order.faults:
-        raise typer.BadParameter("needs --mode impair", param_hint=f"--{order.faults[0].kind}")
-    if order.mutants is not None and order.compare:
+    if config.mode != "impair" and config.faults:
+        raise typer.BadParameter("needs --mode impair", param_hint=f"--{config.faults[0].what}")
+    if config.mutants is not None and config.compare:
         raise typer.BadParameter("cannot be combined with --fuzz", param_hint="--compare-recorded")
 
 
-def _check_capture_path(order: ReplayConfig, path: str, output: str) -> None:
+def _check_capture_path(config: ReplayConfig, path: str, output: str) -> None:
     """Check that the live capture and its keys can be written, before anything is sent."""
-    inputs = (order.capture, *order.keys, *([order.credentials] if order.credentials else ()))
+    inputs = (config.capture, *config.keys, *([config.credentials] if config.credentials else ()))
     for written in (path, sidecar_keys_path(path)):
         if path == "-" or (os.path.exists(written) and not os.path.isfile(written)):
             raise typer.BadParameter(
@@ -283,41 +283,41 @@ def _check_capture_path(order: ReplayConfig, path: str, output: str) -> None:
         check_output(written, option="-w")
 
 
-def _perform(order: ReplayConfig, inputs: CaptureOptions, messages: MessageOptions) -> ReplayReport:
+def _run(config: ReplayConfig, inputs: CaptureOptions, messages: MessageOptions) -> ReplayReport:
     def report_run(run: ReplayRun) -> None:
-        if messages.verbose and order.runs > 1:
-            log_stderr(f"run {run.number:,} of {order.runs:,}: {describe_outcome(run)}")
+        if messages.verbose and config.runs > 1:
+            log_stderr(f"run {run.number:,} of {config.runs:,}: {describe_outcome(run)}")
 
-    analysis = read_captures([order.capture], inputs, messages)
+    analysis = read_captures([config.capture], inputs, messages)
     try:
-        return run_replay(order, analysis, ProgressListener(messages.remark, report_run))
+        return run_replay(config, analysis, ProgressListener(messages.remark, report_run))
     except (CaptureError, CannotReplayError, CredentialsError, TransportError) as error:
         raise CommandError(str(error)) from None
     except RecordingError as error:
         raise make_output_error(error.path, error.error, "-w") from None
 
 
-def _raise_failures(replayed: ReplayReport) -> None:
+def _raise_failures(result: ReplayReport) -> None:
     """Raise `CommandError` unless the target answered and, in a live mode, established an IKE SA."""
-    target = replayed.target
-    if replayed.mutated is not None:
-        if replayed.mutated.before.answer is None:
+    target = result.target
+    if result.mutated is not None:
+        if result.mutated.before.answer is None:
             raise CommandError(f"{target} does not answer an ordinary IKE_SA_INIT; no mutated message was sent")
-        if not replayed.mutated.up:
+        if not result.mutated.up:
             raise CommandError(f"{target} no longer answers after the mutated messages")
         return
-    if not any(_is_answered(run) for run in replayed.runs):
-        counts = replayed.counts
+    if not any(_is_answered(run) for run in result.runs):
+        counts = result.counts
         problem = f"sends {counts.received:,} datagrams that are not answers" if counts.received else "does not answer"
         if counts.refusal:
             problem += f"; the network reports: {counts.refusal}"
         if counts.stray:
             problem += f"; {counts.stray:,} datagrams came from other addresses, such as {counts.stray_from}"
-        raise CommandError(f"{target} {problem}{_describe_faults(replayed)}")
-    if replayed.mode != "verbatim" and not any(run.result and run.result.established for run in replayed.runs):
-        run = replayed.runs[0]
+        raise CommandError(f"{target} {problem}{_describe_faults(result)}")
+    if result.mode != "verbatim" and not any(run.result and run.result.established for run in result.runs):
+        run = result.runs[0]
         reason = run.broken_off or (run.result.reason if run.result else None)
-        raise CommandError(f"{target}: no IKE SA was established: {reason}{_describe_faults(replayed)}")
+        raise CommandError(f"{target}: no IKE SA was established: {reason}{_describe_faults(result)}")
 
 
 def _is_answered(run: ReplayRun) -> bool:
@@ -327,9 +327,9 @@ def _is_answered(run: ReplayRun) -> bool:
     return run.traffic.received > 0
 
 
-def _describe_faults(replayed: ReplayReport) -> str:
+def _describe_faults(result: ReplayReport) -> str:
     """Return how many datagrams the faults affected, as the end of an error message."""
-    met = replayed.met
+    met = result.met
     if not met:
         return ""
     return f"; the injected faults affected {format_count(met.total(), 'datagram')} ({', '.join(sorted(met))})"

@@ -1,14 +1,10 @@
-"""`ikeanalyze report`: what the handshakes in captures cost.
-
-An analysis whose clear payloads were named for a drawing, without what only keys tell.
-"""
+"""`ikeanalyze report`: the cost of the handshakes in captures."""
 
 import os
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import polars as pl
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
@@ -19,33 +15,29 @@ from ikeanalyze.cli.capture_options import CaptureOptions, HandshakeOption, Vant
 from ikeanalyze.cli.exit_status import SOME_SKIPPED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
-from ikeanalyze.render.report.figures import write_report_figures
 from ikeanalyze.render.report.parquet import ParquetWriter
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.options import TableCallback
-    from ikeanalyze.analysis.result import Analysis
-
-
-def drop_inferred_payloads(analysis: Analysis) -> Analysis:
-    """The same numbers as without names: what reading with `payloads` adds to handshakes that no key fits is taken away.
-
-    Of those, only IKE_SA_INIT was read; their bytes by payload would be a list of what was not.
-    """
-    opened = analysis.messages.filter(pl.col("decrypted"))["handshake"].unique()
-    known = pl.col("handshake").is_in(opened.implode())
-    return replace(
-        analysis,
-        handshakes=analysis.handshakes.with_columns(
-            pl.when(known).then(pl.col(name)).alias(name) for name in ("payload_bytes", "key_exchanges", "certificates")
-        ),
-    )
-
+    from ikeanalyze.analysis.pipeline import Finished
 
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
 _PAYLOAD_LIMIT: Final = 32 << 20
 
 app = make_app()
+
+
+def drop_inferred_payloads(analysis: Analysis) -> Analysis:
+    """Return an analysis that was read with `payloads`, with the numbers of one that was read without.
+
+    Handshakes that no key decrypts lose the columns about payloads, since only their IKE_SA_INIT was decoded.
+    """
+    import polars as pl  # after it is loaded the capture reader cannot fork
+
+    decrypted = analysis.messages.filter(pl.col("decrypted"))["handshake"].unique()
+    is_decrypted = pl.col("handshake").is_in(decrypted.implode())
+    columns = ("payload_bytes", "key_exchanges", "certificates")
+    kept = (pl.when(is_decrypted).then(pl.col(name)).alias(name) for name in columns)
+    return replace(analysis, handshakes=analysis.handshakes.with_columns(kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +109,10 @@ def report(
     else:
         analysis = _read(captures, output, inputs, messages)
     analysis = _select(analysis, inputs.handshake, messages)
+    # imported here because they load polars, after which the capture reader cannot fork
+    from ikeanalyze.render.report.figures import write_report
+
     if not streamed:
-        # imported here because it loads polars, after which the capture reader cannot fork
         from ikeanalyze.render.report.formats import FORMATS
 
         output.write(FORMATS, analysis)
@@ -132,19 +126,15 @@ def _read(
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
     messages: MessageOptions,
-    finished: "TableCallback | None" = None,
-) -> "Analysis":
+    finished: "Finished | None" = None,
+) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
     options = ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, finished=finished)
     analysis = read_captures(captures, inputs, messages, options)
-    if not output.is_drawn:
-        return analysis
-    pass
-
-    return drop_inferred_payloads(analysis)
+    return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 
 
-def _select(analysis: "Analysis", handshake: int | None, messages: MessageOptions) -> "Analysis":
+def _select(analysis: Analysis, handshake: int | None, messages: MessageOptions) -> Analysis:
     if handshake is None:
         if analysis.handshakes.is_empty():
             messages.remark("no handshake found. If IKE uses another UDP port, name it with --port")

@@ -1,4 +1,4 @@
-"""`ikeanalyze verify`: whether a capture agrees with a daemon's log."""
+"""`ikeanalyze verify`: verify a capture against a daemon's log."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
@@ -15,14 +15,14 @@ from ikeanalyze.keys.psk import PskError
 from ikeanalyze.render.verification.formats import FORMATS
 from ikeanalyze.render.verification.text import format_check_label
 
-_FAILURE_LIMIT: Final = 5
+_MAX_FAILURES: Final = 5
 
 app = make_app()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationOptions(CaptureOptions):
-    """How a capture is read that is verified."""
+    """How the capture and its keys are read."""
 
     keys: Annotated[
         list[str],
@@ -84,7 +84,7 @@ def _select(verification: Verification, number: int) -> Verification:
     if not selected:
         count = len(verification.handshakes)
         valid = f"choose from 1 to {count}" if count else "the capture has none"
-        raise typer.BadParameter(f"there is no handshake {number}: {valid}", param_hint="--handshake")
+        raise typer.BadParameter(f"no handshake {number}: {valid}", param_hint="--handshake")
     return replace(verification, handshakes=selected)
 
 
@@ -97,9 +97,9 @@ def _raise_failures(verification: Verification, capture: str) -> None:
         if check.outcome == "failed"
     ]
     if failed:
-        more = f" and {len(failed) - _FAILURE_LIMIT:,} more" if len(failed) > _FAILURE_LIMIT else ""
+        more = f" and {len(failed) - _MAX_FAILURES:,} more" if len(failed) > _MAX_FAILURES else ""
         number = "1 check" if len(failed) == 1 else f"{len(failed):,} checks"
-        raise CommandError(f"{capture}: {number} failed: {', '.join(failed[:_FAILURE_LIMIT])}{more}")
+        raise CommandError(f"{capture}: {number} failed: {', '.join(failed[:_MAX_FAILURES])}{more}")
     if all(check.outcome == "not made" for check in verification.checks):
         reason = next((check.why for check in verification.checks if check.why), "no encrypted IKEv2 message")
         raise CommandError(

@@ -1,4 +1,4 @@
-"""`ikeanalyze view`: the handshakes of a capture in a terminal browser."""
+"""`ikeanalyze view`: browse the handshakes of a capture in the terminal."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`ikeanalyze overhead`: what ESP costs, computed or measured in a capture."""
+"""`ikeanalyze overhead`: compute the overhead of ESP, or measure it in a capture."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,7 @@ from ikeanalyze.model.esp.overhead import OverheadQuery, compute_overhead, list_
 from ikeanalyze.model.esp.packet_size import EspConfig, EspEncapsulation, EspMode, check_size, validate_config
 from ikeanalyze.model.esp.queue import PacketSizes, make_fixed_sizes, make_pareto_sizes
 from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, parse_value_list
-from ikeanalyze.model.prediction.scenarios import LinkScenarioError
-from ikeanalyze.model.prediction.scenarios import parse_rate as read_rate
+from ikeanalyze.model.prediction.scenarios import LinkScenarioError, parse_rate
 from ikeanalyze.render.overhead.formats import FORMATS
 from ikeanalyze.render.overhead.text import OverheadReport
 
@@ -33,11 +32,11 @@ _SUITES: Final = ("aes256gcm16", "chacha20poly1305", "aes256-sha256")
 _SIZES: Final = "64,128,256,512,1024,1400"
 _FIGURE_SIZES: Final = range(40, 1501, 4)
 _PAPER_SIZES: Final = "64,480,1500"
-_DELAY_LIMIT: Final = 100_000
-_WARNING_LIMIT: Final = 10
-#: Processors in MIPS. Other values are typing errors, and their results are not numbers.
-_SLOWEST_MIPS: Final = 1e-3
-_FASTEST_MIPS: Final = 1e9
+_MAX_DELAYS: Final = 100_000
+_MAX_WARNINGS: Final = 10
+#: Allowed speeds of processors in MIPS; results for other values would overflow.
+_MIN_MIPS: Final = 1e-3
+_MAX_MIPS: Final = 1e9
 _SIZE_DIGITS: Final = 9
 
 app = make_app("Compute or measure the overhead of ESP: bytes, operations of a processor, and delay.")
@@ -92,8 +91,8 @@ class EspOptions:
         ),
     ] = field(default_factory=list)
 
-    def make_forms(self) -> list[EspConfig]:
-        """Return one form of ESP for each suite."""
+    def make_configs(self) -> list[EspConfig]:
+        """Return an ESP configuration for each suite."""
         outer = int(self.outer_ip)
         inner = outer if self.inner_ip is None else int(self.inner_ip)
         return [
@@ -153,7 +152,7 @@ class EspCaptureOptions:
         typer.Option(
             "--suite",
             metavar="NAME",
-            help="Cipher parse_suite of the ESP SAs, to compute the largest possible payload.",
+            help="Cipher suite of the ESP SAs, to compute the largest possible payload.",
         ),
     ] = None
     keys: Annotated[
@@ -177,11 +176,11 @@ def compute(esp: EspOptions, traffic: TrafficOptions, output: TableOptions, mess
     output.check()
     sizes = _parse_sizes(traffic.size, _SIZES if output.figures is None else _FIGURE_SIZES)
     with _esp_errors_as_options():
-        forms = esp.make_forms()
-        question = _make_question(forms, sizes, traffic, mtu=esp.mtu, per_byte=_parse_operations(esp.operations))
-        answer = OverheadReport(computed=compute_overhead(question))
-    output.write(FORMATS, answer)
-    output.write_figures(_write_figures, answer, messages)
+        configs, per_byte = esp.make_configs(), _parse_operations(esp.operations)
+        query = _make_query(configs, sizes, traffic, mtu=esp.mtu, per_byte=per_byte)
+        report = OverheadReport(computed=compute_overhead(query))
+    output.write(FORMATS, report)
+    output.write_figures(_write_figures, report, messages)
 
 
 @command(app, "[OPTIONS]", "Compute the overhead as Xenakis and Merakos do.")
@@ -193,12 +192,11 @@ def paper(traffic: TrafficOptions, output: TableOptions, messages: MessageOption
     output.check()
     sizes = _parse_sizes(traffic.size, _PAPER_SIZES)
     with _esp_errors_as_options():
-        answer = OverheadReport(
-            computed=compute_overhead(_make_question(list_paper_configs(), sizes, traffic, paper=True))
-        )
-    output.write(FORMATS, answer)
+        query = _make_query(list_paper_configs(), sizes, traffic, paper=True)
+        report = OverheadReport(computed=compute_overhead(query))
+    output.write(FORMATS, report)
     is_default = traffic.size is None and traffic.mips is None
-    output.write_figures(_write_paper_figures if is_default else _write_figures, answer, messages)
+    output.write_figures(_write_paper_figures if is_default else _write_figures, report, messages)
 
 
 @command(app, "CAPTURE [OPTIONS]", "Measure the ESP traffic of a capture.")
@@ -214,7 +212,7 @@ def measure(
     """
     output.check()
     with _esp_errors_as_options():
-        protection = None if inputs.suite is None else parse_suite(inputs.suite)
+        suite = None if inputs.suite is None else parse_suite(inputs.suite)
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
     start = time.perf_counter()
     keys, skipped = _read_keys(inputs.keys, messages)
@@ -223,20 +221,20 @@ def measure(
         log_stderr(f"{traffic.capture.packets:,} packets read in {time.perf_counter() - start:.2f} s")
     for warning in traffic.capture.warnings:
         messages.remark(f"{capture}: {warning}")
-    for reason in traffic.unusable_keys[:_WARNING_LIMIT]:
+    for reason in traffic.unusable_keys[:_MAX_WARNINGS]:
         messages.remark(reason)
     if not traffic.sas:
         messages.remark(f"{capture}: no ESP packets")
-    answer = OverheadReport(measured=traffic, suite=protection)
-    output.write(FORMATS, answer)
-    output.write_figures(_write_figures, answer, messages)
+    report = OverheadReport(measured=traffic, suite=suite)
+    output.write(FORMATS, report)
+    output.write_figures(_write_figures, report, messages)
     if skipped:
         raise typer.Exit(SOME_SKIPPED)
 
 
 @contextmanager
 def _esp_errors_as_options() -> Iterator[None]:
-    """Turn errors of the model into errors of the option that they came from."""
+    """Turn errors of the model into errors of the option that caused them."""
     try:
         yield
     except EspError as error:
@@ -261,7 +259,7 @@ def _parse_numbers(text: str, option: str) -> tuple[float, ...]:
 
 def _parse_rate(text: str, option: str) -> float:
     try:
-        rate = read_rate(text)
+        rate = parse_rate(text)
     except LinkScenarioError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
     if rate <= 0:
@@ -269,8 +267,8 @@ def _parse_rate(text: str, option: str) -> float:
     return rate
 
 
-def _make_question(
-    forms: list[EspConfig],
+def _make_query(
+    configs: list[EspConfig],
     sizes: list[int],
     traffic: TrafficOptions,
     *,
@@ -286,21 +284,21 @@ def _make_question(
         }.items():
             if value is not None:
                 raise typer.BadParameter("needs --mips", param_hint=option)
-        return OverheadQuery(forms, sizes, paper, mtu, per_byte=per_byte or {})
+        return OverheadQuery(configs, sizes, paper, mtu, per_byte=per_byte or {})
     mips = _parse_numbers(traffic.mips, "--mips")
     for speed in mips:
-        if not _SLOWEST_MIPS <= speed <= _FASTEST_MIPS:
+        if not _MIN_MIPS <= speed <= _MAX_MIPS:
             raise typer.BadParameter(
-                f"{speed:g} is not in the range {_SLOWEST_MIPS:g} to {_FASTEST_MIPS:g}", param_hint="--mips"
+                f"{speed:g} is not in the range {_MIN_MIPS:g} to {_MAX_MIPS:g}", param_hint="--mips"
             )
     rates = [] if traffic.rate is None else [_parse_rate(part, "--rate") for part in traffic.rate.split(",")]
     link_rate = None if traffic.link_rate is None else _parse_rate(traffic.link_rate, "--link-rate")
-    if len(rates) * len(mips) * len(forms) > _DELAY_LIMIT:
+    if len(rates) * len(mips) * len(configs) > _MAX_DELAYS:
         raise typer.BadParameter(
-            f"rates, processors and suites make more than {_DELAY_LIMIT:,} combinations", param_hint="--rate"
+            f"rates, processors and suites make more than {_MAX_DELAYS:,} combinations", param_hint="--rate"
         )
-    packet_sizes = _parse_packet_sizes(traffic.packet_sizes or "pareto", forms[0].inner)
-    return OverheadQuery(forms, sizes, paper, mtu, mips, packet_sizes, rates, link_rate, per_byte or {})
+    packet_sizes = _parse_packet_sizes(traffic.packet_sizes or "pareto", configs[0].inner)
+    return OverheadQuery(configs, sizes, paper, mtu, mips, packet_sizes, rates, link_rate, per_byte or {})
 
 
 def _parse_packet_sizes(text: str, version: int) -> PacketSizes:
@@ -340,10 +338,10 @@ def _read_keys(paths: Sequence[str], messages: MessageOptions) -> tuple[list[Esp
             log_stderr(str(error))
             skipped = True
             continue
-        for warning in file.warnings[:_WARNING_LIMIT]:
+        for warning in file.warnings[:_MAX_WARNINGS]:
             messages.remark(str(warning))
         if not file.esp:
-            messages.remark(f"{path}: no key of an ESP SA. Wireshark's esp_sa table has them")
+            messages.remark(f"{path}: no key of an ESP SA. Such keys are in Wireshark's esp_sa table")
         keys += file.esp
     return keys, skipped
 
@@ -356,18 +354,18 @@ def _read_traffic(capture: str, ports: Sequence[int], keys: Sequence[EspKey], me
         raise CommandError(str(error)) from None
 
 
-def _write_figures(answer: OverheadReport, directory: str) -> Sequence[Path]:
+def _write_figures(report: OverheadReport, directory: str) -> Sequence[Path]:
     # imported here because they load altair, which takes a quarter of a second
     from ikeanalyze.render.core.figures.files import write_figures
     from ikeanalyze.render.overhead.figures import make_computed_figures, make_measured_figures
 
-    if answer.computed is not None:
-        return write_figures(directory, make_computed_figures(answer.computed))
-    assert answer.measured is not None
-    return write_figures(directory, make_measured_figures(answer.measured))
+    if report.computed is not None:
+        return write_figures(directory, make_computed_figures(report.computed))
+    assert report.measured is not None
+    return write_figures(directory, make_measured_figures(report.measured))
 
 
-def _write_paper_figures(_answer: OverheadReport, directory: str) -> Sequence[Path]:
+def _write_paper_figures(_report: OverheadReport, directory: str) -> Sequence[Path]:
     # imported here as in _write_figures
     from ikeanalyze.render.core.figures.files import write_figures
     from ikeanalyze.render.overhead.figures import make_paper_figures

@@ -1,4 +1,4 @@
-"""`ikeanalyze predict`: recorded handshakes predicted on another link."""
+"""`ikeanalyze predict`: predict recorded handshakes on another link."""
 
 import os
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt, display_path, read_captures
 from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
@@ -16,6 +17,7 @@ from ikeanalyze.cli.output_options import PageOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.labels import LabelError, label_captures
+from ikeanalyze.model.prediction.flow import HandshakeFlow
 from ikeanalyze.model.prediction.layout import LayoutError
 from ikeanalyze.model.prediction.link import (
     IkeTransport,
@@ -25,25 +27,20 @@ from ikeanalyze.model.prediction.link import (
     ResponseTrigger,
     validate_link,
 )
-from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, parse_value_list
-from ikeanalyze.model.prediction.parameter_grid import expand_links as combine_links
-from ikeanalyze.model.prediction.predict import Prediction, RunConfig
-from ikeanalyze.model.prediction.predict import predict_handshake as predict_flow
-from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario
-from ikeanalyze.model.prediction.scenarios import parse_rate as read_rate
+from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, expand_links, parse_value_list
+from ikeanalyze.model.prediction.predict import Prediction, RunConfig, predict_handshake
+from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario, parse_rate
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
-from ikeanalyze.render.prediction.formats import FORMATS, write_prediction_figures
+from ikeanalyze.render.prediction.formats import FORMATS
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.result import Analysis
     from ikeanalyze.model.prediction.extract import CapturePoint
-    from ikeanalyze.model.prediction.flow import HandshakeFlow
 
 #: Runs of one prediction, and of all predictions together: ten minutes of computation.
 _RUN_LIMIT: Final = 1_000_000
 _TOTAL_RUN_LIMIT: Final = 300_000_000
 #: A longer path is an error in the manifest.
-_LONGEST_RTT_MS: Final = 3_600_000
+_MAX_RTT_MS: Final = 3_600_000
 #: Options whose name differs from the field of `LinkModel`.
 _LINK_OPTIONS: Final = {"aaa-rtt": "extra-aaa-rtt"}
 
@@ -116,7 +113,7 @@ class LinkOptions:
             if "rtt_ms" not in scenario and "rtt_ms" not in sweep:
                 _refuse("--rtt", f"{scenario['name']} has no round-trip time" if scenario else "needed without --link")
             try:
-                links += combine_links(LinkModel(**{"rtt_ms": 0.0, **scenario, **options, **rates}), sweep)
+                links += expand_links(LinkModel(**{"rtt_ms": 0.0, **scenario, **options, **rates}), sweep)
             except ParameterGridError as error:
                 _refuse("--rtt", str(error))
         for link in links:
@@ -253,6 +250,9 @@ def predict(
     flows = _get_flows(analysis, inputs, messages)
     is_drawn = output.figures is not None or output.output_format == "html"
     predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
+    # imported here because it loads polars, after which the capture reader cannot fork
+    from ikeanalyze.render.report.figures import write_predictions
+
     output.write(FORMATS, predictions)
     output.write_figures(write_prediction_figures, predictions, messages)
     if len(flows) < len(analysis.captures) or analysis.skipped:
@@ -260,7 +260,7 @@ def predict(
 
 
 def _predict(
-    flows: "list[HandshakeFlow]",
+    flows: list[HandshakeFlow],
     links: list[LinkModel],
     uses: list[RunConfig],
     simulation: SimulationOptions,
@@ -276,7 +276,9 @@ def _predict(
     with make_progress_bar(quiet=quiet, label="predicting", counts=True) as report:
         for flow, use, link in product(flows, uses, links):
             try:
-                predictions.append(predict_flow(flow, link, use, runs=simulation.runs, seed=simulation.seed, keep=keep))
+                predictions.append(
+                    predict_handshake(flow, link, use, runs=simulation.runs, seed=simulation.seed, keep=keep)
+                )
             except LayoutError as error:
                 raise CommandError(f"{flow.capture}: {error}") from None
             if report is not None:
@@ -284,19 +286,17 @@ def _predict(
     return predictions
 
 
-def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: MessageOptions) -> "list[HandshakeFlow]":
+def _get_flows(analysis: Analysis, inputs: RecordingOptions, messages: MessageOptions) -> list[HandshakeFlow]:
     """Return a handshake of each capture that has one; exit with status 1 if none has one."""
-    from ikeanalyze.model.prediction.extract import (  # loads polars, after which the capture reader cannot fork
-        FlowError,
-        extract_flow,
-    )
+    # imported here because it loads polars, after which the capture reader cannot fork
+    from ikeanalyze.model.prediction.extract import FlowError, extract_flow
 
     captures = [summary.path for summary in analysis.captures]
-    places = _read_manifests(captures) if inputs.vantage is None and inputs.recorded_rtt is None else {}
+    points = _read_manifests(captures) if inputs.vantage is None and inputs.recorded_rtt is None else {}
     flows = []
     for path in captures:
         try:
-            flow = extract_flow(analysis, path, inputs.handshake, places.get(path))
+            flow = extract_flow(analysis, path, inputs.handshake, points.get(path))
         except FlowError as error:
             if inputs.handshake is not None:
                 _refuse("--handshake", str(error))
@@ -311,11 +311,10 @@ def _get_flows(analysis: "Analysis", inputs: RecordingOptions, messages: Message
 
 def _read_manifests(captures: list[str]) -> "Mapping[str, CapturePoint]":
     """Return where captures of the lab were taken, according to their manifests: always at the responder."""
-    from ikeanalyze.model.prediction.extract import (
-        CapturePoint,  # loads polars, after which the capture reader cannot fork
-    )
+    # imported here because it loads polars, after which the capture reader cannot fork
+    from ikeanalyze.model.prediction.extract import CapturePoint
 
-    places = {}
+    points = {}
     for path in captures:
         if path == "-":
             continue
@@ -325,12 +324,12 @@ def _read_manifests(captures: list[str]) -> "Mapping[str, CapturePoint]":
         except LabelError:
             continue  # not a manifest of the lab
         rtt = labels.get(absolute, {}).get("link_rtt_ms")
-        if isinstance(rtt, float | int) and 0 <= rtt < _LONGEST_RTT_MS:
-            places[path] = CapturePoint("responder", round(rtt * 1_000_000))
-    return places
+        if isinstance(rtt, float | int) and 0 <= rtt < _MAX_RTT_MS:
+            points[path] = CapturePoint("responder", round(rtt * 1_000_000))
+    return points
 
 
-def _warn(flow: "HandshakeFlow", messages: MessageOptions) -> None:
+def _warn(flow: HandshakeFlow, messages: MessageOptions) -> None:
     """Print what is unknown in the capture and changes the predicted times."""
     name = display_path(flow.capture)
     if flow.path is None:
@@ -378,7 +377,7 @@ def _parse_rates(text: str | None) -> list[dict[str, float]]:
     for part in text.split(","):
         up, slash, down = part.partition("/")
         try:
-            rates.append({"rate_up": read_rate(up), "rate_down": read_rate(down if slash else up)})
+            rates.append({"rate_up": parse_rate(up), "rate_down": parse_rate(down if slash else up)})
         except LinkScenarioError as error:
             _refuse("--rate", str(error))
     return rates

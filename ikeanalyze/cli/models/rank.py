@@ -1,4 +1,4 @@
-"""`ikeanalyze rank`: alternatives ranked by several criteria."""
+"""`ikeanalyze rank`: rank alternatives by several criteria."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The first screen: all handshakes, a filter, and what is known of the one under the cursor."""
+"""The screen with the list of handshakes, a filter, and details of the handshake under the cursor."""
 
 from typing import Any, ClassVar
 
@@ -17,8 +17,8 @@ from ikeanalyze.view.widgets.handshake_list import HandshakeList
 from ikeanalyze.view.widgets.list_view import ListView
 
 _KEYS = [
-    ("Enter", "ladder"), ("/", "filter"), ("?", "help"), ("q", "quit"), ("s", "save"), ("Space", "choose"),
-    ("< >", "sort"), ("z", "turn"), ("w", "warnings"),
+    ("Enter", "ladder"), ("/", "filter"), ("?", "help"), ("q", "quit"), ("s", "save"), ("Space", "select"),
+    ("< >", "sort"), ("z", "reverse"), ("w", "warnings"),
 ]  # fmt: skip
 
 
@@ -27,135 +27,135 @@ class HandshakeListScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash,f,f3,f7", "filter", show=False),
-        Binding("escape", "all", show=False),
+        Binding("escape", "clear_filter", show=False),
         Binding("space", "choose", show=False),
         Binding("s,f2", "save", show=False),
         Binding("less_than_sign", "sort(-1)", show=False),
         Binding("greater_than_sign", "sort(1)", show=False),
-        Binding("z", "turn", show=False),
+        Binding("z", "reverse", show=False),
         Binding("w", "app.warnings", show=False),
         Binding("question_mark,h,f1", "app.help", show=False),
         Binding("q,f10", "app.quit", show=False),
     ]
     DEFAULT_CSS = """
-    ListScreen Input { display: none; }
-    ListScreen Input.filtering { display: block; }
-    ListScreen Listing { height: 1fr; }
-    ListScreen #about { height: auto; min-height: 2; max-height: 6; }
+    HandshakeListScreen Input { display: none; }
+    HandshakeListScreen Input.filtering { display: block; }
+    HandshakeListScreen HandshakeList { height: 1fr; }
+    HandshakeListScreen #about { height: auto; min-height: 2; max-height: 6; }
     """
 
-    class Wanted(Message):
-        """The handshake of this id is to be opened."""
+    class OpenRequested(Message):
+        """The user wants to see the handshake with this id."""
 
         def __init__(self, handshake: int) -> None:
             super().__init__()
             self.handshake = handshake
 
-    def __init__(self, browsed: CaptureSession) -> None:
+    def __init__(self, session: CaptureSession) -> None:
         super().__init__()
-        self._browsed = browsed
-        self.listing = HandshakeList(browsed.analysis.handshakes, id="listing")
+        self._session = session
+        self.handshake_list = HandshakeList(session.analysis.handshakes, id="handshakes")
 
     def compose(self) -> ComposeResult:
-        """Title, filter, list, what is known of one, keys."""
+        """Yield the title, the filter, the list, the details and the keys."""
         yield TitleBar("")
         yield Input(placeholder="filter: text, outcome:failed, bytes>2000, !word", id="filter")
-        yield self.listing
+        yield self.handshake_list
         yield Static(id="about")
         yield KeyBar(_KEYS)
 
     def on_mount(self) -> None:
-        """Begin in the list."""
-        self.listing.focus()
-        self._tell()
+        """Focus the list."""
+        self.handshake_list.focus()
+        self._show_status()
 
-    def on_rows_moved(self, _: ListView.Moved) -> None:
-        """Tell of the handshake under the cursor."""
-        self._tell()
+    def on_list_view_cursor_moved(self, _: ListView.CursorMoved) -> None:
+        """Show details of the handshake under the cursor."""
+        self._show_status()
 
-    def on_rows_chosen(self, _: ListView.Chosen) -> None:
-        """Open it."""
-        if self.listing.current is not None:
-            self.post_message(self.Wanted(self.listing.current))
+    def on_list_view_entry_chosen(self, _: ListView.EntryChosen) -> None:
+        """Open the handshake under the cursor."""
+        if self.handshake_list.current is not None:
+            self.post_message(self.OpenRequested(self.handshake_list.current))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while somebody types."""
-        self.listing.set_filter(event.value)
+        """Filter while the user types."""
+        self.handshake_list.set_filter(event.value)
 
     def on_input_submitted(self, _: Input.Submitted) -> None:
-        """Go back to the list, and keep the filter."""
-        self.listing.focus()
-        self._show_input(bool(self.listing.filter))
+        """Return to the list and keep the filter."""
+        self.handshake_list.focus()
+        self._show_input(visible=bool(self.handshake_list.filter))
 
     def on_key(self, event: Any) -> None:
-        """In the filter line the arrow downwards leads into the list."""
+        """Move from the filter line to the list with the down arrow."""
         if event.key == "down" and self.focused is self.query_one(Input):
-            self.listing.focus()
+            self.handshake_list.focus()
             event.stop()
 
     def action_filter(self) -> None:
-        """Type a filter."""
-        self._show_input(True)
+        """Edit the filter."""
+        self._show_input(visible=True)
         self.query_one(Input).focus()
 
-    def action_all(self) -> None:
-        """Show all again."""
+    def action_clear_filter(self) -> None:
+        """Remove the filter."""
         self.query_one(Input).value = ""
-        self._show_input(False)
-        self.listing.focus()
+        self._show_input(visible=False)
+        self.handshake_list.focus()
 
-    def _show_input(self, there: bool) -> None:
-        self.query_one(Input).set_class(there, "filtering")
+    def _show_input(self, *, visible: bool) -> None:
+        self.query_one(Input).set_class(visible, "filtering")
 
     def action_choose(self) -> None:
-        """Choose one to be saved."""
-        self.listing.choose()
-        self._tell()
+        """Select the handshake under the cursor to save it, or clear its selection."""
+        self.handshake_list.choose()
+        self._show_status()
 
     def action_sort(self, by: int) -> None:
-        """Sort by the column beside."""
-        self.listing.sort(self.listing.sorted_by + by, falling=self.listing.falling)
+        """Sort by the next (1) or the previous (-1) column."""
+        self.handshake_list.sort(self.handshake_list.sorted_by + by, falling=self.handshake_list.falling)
 
-    def action_turn(self) -> None:
-        """Turn the order round."""
-        self.listing.sort(self.listing.sorted_by, falling=not self.listing.falling)
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        self.handshake_list.sort(self.handshake_list.sorted_by, falling=not self.handshake_list.falling)
 
     def action_save(self) -> None:
-        """Save some as a capture."""
-        listing = self.listing
-        if listing.current is None:
+        """Ask for a file and save handshakes as a capture."""
+        handshakes = self.handshake_list
+        if handshakes.current is None:
             return
-        choices = [SaveChoice(f"handshake {listing.current}", [listing.current])]
-        if len(listing.shown) > 1:
-            choices.append(SaveChoice(f"all {len(listing.shown):,} that are shown", listing.shown))
-        if listing.chosen:
-            chosen = sorted(listing.chosen)
-            choices.insert(0, SaveChoice(f"the chosen: {format_count(len(chosen), 'handshake')}", chosen))
-        self.app.push_screen(SaveScreen(self._browsed, choices))
+        choices = [SaveChoice(f"handshake {handshakes.current}", [handshakes.current])]
+        if len(handshakes.shown) > 1:
+            choices.append(SaveChoice(f"all {len(handshakes.shown):,} shown handshakes", handshakes.shown))
+        if handshakes.chosen:
+            chosen = sorted(handshakes.chosen)
+            choices.insert(0, SaveChoice(f"selected: {format_count(len(chosen), 'handshake')}", chosen))
+        self.app.push_screen(SaveScreen(self._session, choices))
 
-    def _tell(self) -> None:
-        listing = self.listing
-        total, shown = listing.table.height, listing.entries()
-        some = (
-            format_count(total, "handshake") if shown == total else f"{shown:,} of {format_count(total, 'handshake')}"
-        )
-        chosen = f", {len(listing.chosen):,} chosen" if listing.chosen else ""
-        self.query_one(TitleBar).show(f"{some}{chosen}  {escape_text(self._browsed.path)}")
+    def _show_status(self) -> None:
+        handshakes = self.handshake_list
+        total, shown = handshakes.table.height, handshakes.entries()
+        count = format_count(total, "handshake")
+        if shown != total:
+            count = f"{shown:,} of {count}"
+        chosen = f", {len(handshakes.chosen):,} selected" if handshakes.chosen else ""
+        self.query_one(TitleBar).show(f"{count}{chosen}  {escape_text(self._session.path)}")
         about = self.query_one("#about", Static)
         if shown:
-            about.update(_about(listing.row(listing.cursor)))
+            about.update(_describe_handshake(handshakes.row(handshakes.cursor)))
         elif total:
-            about.update(Text("no handshake fits the filter; Esc shows all"))
+            about.update(Text("no handshake matches the filter; Esc removes it"))
         else:
-            about.update(Text("no handshake in it. If its IKE is on another UDP port, name that with --port"))
+            about.update(Text("no handshake found. If IKE uses another UDP port, name it with --port"))
 
 
-def _about(row: dict[str, Any]) -> Text:
-    """What the list has no column for, in two lines, which a narrow screen folds."""
+def _describe_handshake(row: dict[str, Any]) -> Text:
+    """Return the values without a column in the list, in two lines, which a narrow screen wraps."""
     outcome = format_outcome(row["outcome"], row["reason"], row["child_error"])
     first = [" ".join([row["protocol"], *filter(None, (row["spii"], row["spir"]))]), outcome]
     if row["auth"]:
-        first.append(f"{escape_text(row['auth'])}{' (a guess)' if row['auth_guessed'] else ''}")
+        first.append(f"{escape_text(row['auth'])}{' (guessed)' if row['auth_guessed'] else ''}")
     if row["nat"] not in (None, "none"):
         first.append(f"NAT: {row['nat']}")
     hosts = [

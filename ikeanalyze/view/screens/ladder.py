@@ -1,4 +1,4 @@
-"""The second screen: the ladder of a handshake, and all that is known of the message under the cursor."""
+"""The screen with the ladder of a handshake, and details of the message under the cursor."""
 
 from typing import ClassVar, Final
 
@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.events import Resize
-from textual.message import Message as Event
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -29,16 +29,16 @@ _KEYS = [
     ("↑↓", "message"), ("m", "mark"), ("x", "hex"), ("?", "help"), ("Esc", "back"), ("p", "payloads"),
     ("s", "save"), ("n N", "next"), ("Tab", "pane"), ("d", "differences"),
 ]  # fmt: skip
-#: Cells that a ladder of two and of three hosts needs, and a message beside it.
+#: Minimum width in cells of a ladder with two hosts and with three, and of the message next to it.
 _LADDER: Final = {False: 55, True: 85}
 _MESSAGE: Final = 54
-_TALL: Final = 16  # lines that there have to be for what is known of the handshake to stand above its ladder
-_SHARES: Final = range(20, 81, 10)  # per cent of the screen that the ladder may have
+_TALL: Final = 16  # lines of a screen from which on the heading of the handshake is shown
+_SHARES: Final = range(20, 81, 10)  # share of the screen for the ladder in per cent
 _MARKS: Final = ("1", "2")
 
 
 class LadderScreen(Screen[None]):
-    """One handshake."""
+    """Shows one handshake."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "back", show=False),
@@ -47,7 +47,7 @@ class LadderScreen(Screen[None]):
         Binding("m,space", "mark", show=False),
         Binding("d", "differences", show=False),
         Binding("x,f6", "hex", show=False),
-        Binding("p", "words", show=False),
+        Binding("p", "payloads", show=False),
         Binding("s,f2", "save", show=False),
         Binding("9", "share(-10)", show=False),
         Binding("0", "share(10)", show=False),
@@ -63,26 +63,26 @@ class LadderScreen(Screen[None]):
     LadderScreen.wide #message { border-top: none; border-left: solid ansi_default; padding-left: 1; }
     """
 
-    class NextWanted(Event):
-        """The handshake so many behind this one is to be opened."""
+    class NextRequested(Message):
+        """The user wants to see the next (1) or the previous (-1) handshake."""
 
         def __init__(self, by: int) -> None:
             super().__init__()
             self.by = by
 
-    def __init__(self, browsed: CaptureSession, marked: list[MessageDetails]) -> None:
-        """`marked`: the messages that were marked, in other handshakes too; changed here."""
+    def __init__(self, session: CaptureSession, marked: list[MessageDetails]) -> None:
+        """`marked`: the marked messages, also of other handshakes; this screen changes the list."""
         super().__init__()
-        self._browsed = browsed
+        self._session = session
         self._marked = marked
-        self._opened: HandshakeDetails | None = None
-        self._wanted = 0  # id of the handshake that was asked for last
+        self._details: HandshakeDetails | None = None
+        self._requested = 0  # id of the handshake that was requested last
         self._hex = False
         self._share = 50
         self.ladder = LadderView(id="ladder")
 
     def compose(self) -> ComposeResult:
-        """Title, ladder, message, keys."""
+        """Yield the title, the ladder, the message and the keys."""
         yield TitleBar("")
         yield Static(id="about")
         with Container(id="panes"):
@@ -91,16 +91,16 @@ class LadderScreen(Screen[None]):
         yield KeyBar(_KEYS)
 
     def on_mount(self) -> None:
-        """Begin in the ladder."""
+        """Focus the ladder."""
         self.ladder.focus()
-        self._divide()
+        self._arrange()
 
     def on_resize(self, _: Resize) -> None:
-        """Beside one another, or one below the other."""
-        self._divide()
+        """Arrange the panes for the new width."""
+        self._arrange()
 
-    def _divide(self) -> None:
-        three = self._opened is not None and self._opened.analysis.handshakes["aaa_address"][0] is not None
+    def _arrange(self) -> None:
+        three = self._details is not None and self._details.analysis.handshakes["aaa_address"][0] is not None
         wide = self.size.width >= _LADDER[three] + _MESSAGE
         self.set_class(wide, "wide")
         self.query_one("#about").display = self.size.height >= _TALL
@@ -109,53 +109,53 @@ class LadderScreen(Screen[None]):
         styles.min_width = _LADDER[three] if wide else 0
 
     def open(self, handshake: int) -> None:
-        """Look into a handshake; it is shown when that is done, and nothing of another one before."""
-        self._wanted = handshake
-        self._opened = None
+        """Load a handshake, and show it when it is loaded; until then nothing of another handshake is shown."""
+        self._requested = handshake
+        self._details = None
         self.ladder.clear()
         self.query_one(TextPane).show(lambda _: ())
-        self.query_one(TitleBar).show(f"handshake {handshake:,}  {escape_text(self._browsed.path)}")
-        self.query_one("#about", Static).update(Text("looking into it...", "dim"))
-        self._look(handshake)
+        self.query_one(TitleBar).show(f"handshake {handshake:,}  {escape_text(self._session.path)}")
+        self.query_one("#about", Static).update(Text("loading...", "dim"))
+        self._load(handshake)
 
     @work(thread=True, exclusive=True)
-    def _look(self, handshake: int) -> None:
+    def _load(self, handshake: int) -> None:
         try:
-            opened = self._browsed.load_handshake(handshake)
+            details = self._session.load_handshake(handshake)
         except (CaptureError, OSError) as error:
-            self.app.call_from_thread(self._tell_error, handshake, str(error))
+            self.app.call_from_thread(self._show_error, handshake, str(error))
         else:
-            self.app.call_from_thread(self._show, opened)
+            self.app.call_from_thread(self._show, details)
 
-    def _waits_for(self, handshake: int) -> bool:
-        """Whether that is still what is to be seen: somebody may have gone on meanwhile."""
-        return self.is_attached and self._wanted == handshake
+    def _is_requested(self, handshake: int) -> bool:
+        """Return whether the user still wants this handshake, and has not moved on while it was loaded."""
+        return self.is_attached and self._requested == handshake
 
-    def _tell_error(self, handshake: int, what: str) -> None:
-        if self._waits_for(handshake):
-            self.query_one("#about", Static).update(Text(escape_text(what), "bold"))
+    def _show_error(self, handshake: int, problem: str) -> None:
+        if self._is_requested(handshake):
+            self.query_one("#about", Static).update(Text(escape_text(problem), "bold"))
 
-    def _show(self, opened: HandshakeDetails) -> None:
-        if not self._waits_for(opened.handshake):
+    def _show(self, details: HandshakeDetails) -> None:
+        if not self._is_requested(details.handshake):
             return
-        self._opened = opened
-        about = "  ".join(text.render_heading(opened.analysis))
+        self._details = details
+        about = "  ".join(text.render_heading(details.analysis))
         self.query_one("#about", Static).update(Text(about))
         self._show_marks()
-        self._divide()
-        self.ladder.show(opened)
+        self._arrange()
+        self.ladder.show(details)
 
     def current(self) -> MessageDetails | None:
-        """The message under the cursor."""
+        """Return the message under the cursor."""
         number = self.ladder.current
-        return None if self._opened is None or number is None else self._opened.messages[number]
+        return None if self._details is None or number is None else self._details.messages[number]
 
-    def on_rows_moved(self, _: ListView.Moved) -> None:
+    def on_list_view_cursor_moved(self, _: ListView.CursorMoved) -> None:
         """Show the message under the cursor."""
         self._show_message()
 
-    def on_rows_chosen(self, _: ListView.Chosen) -> None:
-        """Go over to its payloads."""
+    def on_list_view_entry_chosen(self, _: ListView.EntryChosen) -> None:
+        """Focus the pane of the message."""
         self.query_one(TextPane).focus()
 
     def _show_message(self) -> None:
@@ -168,28 +168,27 @@ class LadderScreen(Screen[None]):
             self.query_one(TextPane).show(lambda _: render_message(message))
 
     def action_hex(self) -> None:
-        """Bytes in place of payloads."""
+        """Switch between bytes and payloads."""
         self._hex = not self._hex
         self._show_message()
 
-    def action_words(self) -> None:
-        """Payloads in the ladder, or not."""
-        self.ladder.show_words(not self.ladder.words)
+    def action_payloads(self) -> None:
+        """Show or hide payloads in the ladder."""
+        self.ladder.show_payloads(not self.ladder.has_payloads)
 
     def action_share(self, by: int) -> None:
-        """More or less room for the ladder."""
-        share = self._share + by
-        self._share = max(_SHARES[0], min(share, _SHARES[-1]))
-        self._divide()
+        """Change the share of the ladder by some per cent."""
+        self._share = max(_SHARES[0], min(self._share + by, _SHARES[-1]))
+        self._arrange()
 
     def action_mark(self) -> None:
-        """Mark a message, or not any more; with the second one their differences are shown."""
+        """Mark a message, or remove its mark; show the differences if two are marked."""
         message = self.current()
         if message is None:
             return
-        same = [one for one in self._marked if one.row["message"] == message.row["message"]]
-        if same:
-            self._marked.remove(same[0])
+        already = [marked for marked in self._marked if marked.row["message"] == message.row["message"]]
+        if already:
+            self._marked.remove(already[0])
         else:
             del self._marked[:-1]
             self._marked.append(message)
@@ -205,33 +204,33 @@ class LadderScreen(Screen[None]):
     def action_differences(self) -> None:
         """Show what differs between the two marked messages."""
         if len(self._marked) < len(_MARKS):
-            self.notify("mark two messages with m; their differences are shown then", timeout=4)
+            self.notify("mark two messages with m to see their differences", timeout=4)
             return
-        one, other = self._marked
-        title = f"{one.label} and {other.label}"
-        self.app.push_screen(TextScreen(title, lambda width: compare_messages(one, other, width)))
+        first, second = self._marked
+        title = f"{first.label} and {second.label}"
+        self.app.push_screen(TextScreen(title, lambda width: compare_messages(first, second, width)))
 
     def action_save(self) -> None:
-        """Save the handshake or some of its messages as a capture."""
+        """Ask for a file and save the handshake or some of its messages as a capture."""
         message = self.current()
-        if self._opened is None or message is None:
+        if self._details is None or message is None:
             return
-        number = self._opened.handshake
+        number = self._details.handshake
         choices = [
             SaveChoice(f"handshake {number}", [number]),
             SaveChoice(f"the message {message.label}, frame {message.row['first_frame']}", frames=message.frames),
         ]
         if self._marked:
-            frames = [frame for one in self._marked for frame in one.frames]
+            frames = [frame for marked in self._marked for frame in marked.frames]
             choices.append(SaveChoice("the marked messages", frames=frames))
-        self.app.push_screen(SaveScreen(self._browsed, choices))
+        self.app.push_screen(SaveScreen(self._session, choices))
 
     def action_next(self, by: int) -> None:
-        """Another handshake, as the list has them."""
-        self.post_message(self.NextWanted(by))
+        """Show the next (1) or the previous (-1) handshake of the list."""
+        self.post_message(self.NextRequested(by))
 
     def action_back(self) -> None:
-        """From the message to the ladder, from there to the list."""
+        """Return from the message to the ladder, or from the ladder to the list."""
         if self.focused is self.ladder:
             self.app.pop_screen()
         else:

@@ -1,4 +1,4 @@
-"""The question where to save what was chosen, and the saving itself."""
+"""The dialog that saves handshakes or messages as a capture."""
 
 import os
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ from ikeanalyze.view.text_lines import NAME, WRONG
 
 @dataclass(frozen=True, slots=True)
 class SaveChoice:
-    """Something that can be saved."""
+    """Handshakes or frames that can be saved."""
 
-    name: str  # for people
+    name: str  # as shown to the user
     handshakes: Sequence[int] = ()  # ids
-    frames: Sequence[int] = ()  # numbers, besides those of the handshakes
+    frames: Sequence[int] = ()  # numbers of further frames
 
 
 class SaveScreen(ModalScreen[None]):
-    """What and where to; Enter saves."""
+    """Asks what to save and in which file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", show=False),
@@ -45,95 +45,95 @@ class SaveScreen(ModalScreen[None]):
     SaveScreen Input { margin: 1 0; }
     """
 
-    def __init__(self, browsed: CaptureSession, choices: Sequence[SaveChoice]) -> None:
+    def __init__(self, session: CaptureSession, choices: Sequence[SaveChoice]) -> None:
         super().__init__()
-        self._browsed = browsed
+        self._session = session
         self._choices = choices
         self._chosen = 0
         self._confirmed: str | None = None  # a file that may be replaced
 
     def compose(self) -> ComposeResult:
-        """What, where to, and how it went."""
+        """Yield the choices, the path and the status."""
         with Vertical():
             yield Static(id="choices")
-            yield Input(_suggested(self._browsed), id="path")
-            yield Static(id="answer")
+            yield Input(_suggest_path(self._session), id="path")
+            yield Static(id="status")
 
     def on_mount(self) -> None:
-        """Begin with the name of the file."""
+        """Focus the path."""
         self.query_one(Input).focus()
         self._show()
 
     def action_choose(self, by: int) -> None:
-        """Save something else."""
+        """Select another choice."""
         self._chosen = (self._chosen + by) % len(self._choices)
         self._show()
 
     def _show(self) -> None:
-        text = Text("Save as a capture, with frames and times as they are:\n\n", "bold")
+        text = Text("Save as a capture, with unchanged frames and times:\n\n", "bold")
         for index, choice in enumerate(self._choices):
-            here = index == self._chosen
-            text.append(f"{'>' if here else ' '} {choice.name}\n", "bold" if here else "")
+            chosen = index == self._chosen
+            text.append(f"{'>' if chosen else ' '} {choice.name}\n", "bold" if chosen else "")
         self.query_one("#choices", Static).update(text)
-        self._answer("↑↓ what   Enter saves   Esc goes back", NAME)
+        self._show_status("↑↓ choose   Enter saves   Esc goes back", NAME)
 
-    def _answer(self, what: str, style: str = WRONG) -> None:
-        self.query_one("#answer", Static).update(Text(escape_text(what), style))
+    def _show_status(self, status: str, style: str = WRONG) -> None:
+        self.query_one("#status", Static).update(Text(escape_text(status), style))
 
     def on_input_changed(self, _: Input.Changed) -> None:
-        """Another file, another question."""
+        """Ask again before replacing another file."""
         self._confirmed = None
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Save it, if nothing is lost by that."""
-        given = event.value.strip()
-        if given in ("", "-"):  # standard output is the screen
-            self._answer("type the name of a file")
+        """Save, unless that would replace a file without confirmation."""
+        name = event.value.strip()
+        if name in ("", "-"):  # standard output is the screen
+            self._show_status("type the name of a file")
             return
-        path = os.path.expanduser(given)
+        path = os.path.expanduser(name)
         if os.path.isdir(path):
-            self._answer(f"{path} is a directory: name a file in it")
+            self._show_status(f"{path} is a directory: name a file in it")
         elif os.path.exists(path) and not os.path.isfile(path):
-            self._answer(f"{path} is a device or a pipe: name a file")
+            self._show_status(f"{path} is a device or a pipe: name a file")
         elif os.path.exists(path) and self._confirmed != path:
             self._confirmed = path
-            self._answer(f"{path} is there already. Enter again replaces it")
+            self._show_status(f"{path} already exists. Press Enter again to replace it")
         else:
-            self._answer("saving...", NAME)
+            self._show_status("saving...", NAME)
             self._save(path, self._choices[self._chosen])
 
     @work(thread=True, exclusive=True)
     def _save(self, path: str, choice: SaveChoice) -> None:
         try:
-            written = self._browsed.save(path, choice.handshakes, choice.frames)
+            written = self._session.save(path, choice.handshakes, choice.frames)
         except CaptureError as error:
-            self.app.call_from_thread(self._failed, str(error))
+            self.app.call_from_thread(self._report_error, str(error))
         except OSError as error:
-            self.app.call_from_thread(self._failed, f"{path}: cannot be written: {error.strerror or error}")
+            self.app.call_from_thread(self._report_error, f"{path}: cannot be written: {error.strerror or error}")
         else:
-            self.app.call_from_thread(self._saved, path, written)
+            self.app.call_from_thread(self._report_saved, path, written)
 
-    def _failed(self, what: str) -> None:
+    def _report_error(self, problem: str) -> None:
         if self.is_attached:
-            self._answer(what)
+            self._show_status(problem)
 
-    def _saved(self, path: str, written: FilterResult) -> None:
-        lost = f", {written.missing:,} are not in the capture any more" if written.missing else ""
-        form = self._browsed.analysis.captures[0].format
-        told = "" if path.lower().endswith(f".{form}") else f", as {form}"
-        said = f"{escape_text(path)}: {format_count(written.packets, 'packet')}{told}{lost}"
-        self.app.notify(said, timeout=6, markup=False)
+    def _report_saved(self, path: str, written: FilterResult) -> None:
+        missing = f", {written.missing:,} are no longer in the capture" if written.missing else ""
+        capture_format = self._session.analysis.captures[0].format
+        note = "" if path.lower().endswith(f".{capture_format}") else f", as {capture_format}"
+        text = f"{escape_text(path)}: {format_count(written.packets, 'packet')}{note}{missing}"
+        self.app.notify(text, timeout=6, markup=False)
         if self.is_attached:
             self.dismiss()
 
 
-def _suggested(browsed: CaptureSession) -> str:
-    """A name beside nothing else: in the current folder, of the capture's format, not yet there."""
-    stem = escape_text(Path(browsed.path).name)
+def _suggest_path(session: CaptureSession) -> str:
+    """Return the name of a new file in the current directory, with the extension of the capture's format."""
+    stem = escape_text(Path(session.path).name)
     for suffix in (".gz", ".zst", ".pcapng", ".pcap", ".cap"):
         stem = stem.removesuffix(suffix)
     for number in range(1, 1000):
-        name = f"{stem}-selection{'' if number == 1 else f'-{number}'}.{browsed.analysis.captures[0].format}"
+        name = f"{stem}-selection{'' if number == 1 else f'-{number}'}.{session.analysis.captures[0].format}"
         if not os.path.lexists(name):
             break
     return name

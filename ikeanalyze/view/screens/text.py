@@ -1,4 +1,4 @@
-"""A screen of text: help, warnings, the differences between two messages."""
+"""A screen of text, for the help, the warnings and the differences between two messages."""
 
 from typing import ClassVar
 
@@ -7,21 +7,21 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ikeanalyze.view.widgets.bars import KeyBar, TitleBar
-from ikeanalyze.view.widgets.text_pane import Maker, TextPane
+from ikeanalyze.view.widgets.text_pane import LineRenderer, TextPane
 
 
 class TextScreen(Screen[None]):
-    """Text over the whole screen, until a key takes it away."""
+    """A text that fills the screen until a key closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark,f1", "dismiss", show=False)]
 
-    def __init__(self, title: str, make: Maker) -> None:
+    def __init__(self, title: str, render_lines: LineRenderer) -> None:
         super().__init__()
         self._title = title
-        self._make = make
+        self._render_lines = render_lines
 
     def compose(self) -> ComposeResult:
-        """Title, text, keys."""
+        """Yield the title, the text and the keys."""
         yield TitleBar(self._title)
-        yield TextPane(self._make)
+        yield TextPane(self._render_lines)
         yield KeyBar([("↑↓", "scroll"), ("Esc", "back")])

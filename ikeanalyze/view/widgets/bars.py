@@ -1,4 +1,4 @@
-"""The lines at the edges of a screen: what it shows, and what its keys do."""
+"""The title bar and the key bar of a screen."""
 
 from collections.abc import Sequence
 
@@ -9,24 +9,24 @@ from ikeanalyze.view.text_lines import NAME
 
 
 class TitleBar(Static):
-    """A line at the top."""
+    """The top line: what the screen shows."""
 
-    DEFAULT_CSS = "Title { height: 1; text-style: bold; }"
+    DEFAULT_CSS = "TitleBar { height: 1; text-style: bold; }"
 
     def __init__(self, text: str) -> None:
         super().__init__(Text(text, no_wrap=True, overflow="ellipsis"))
         self.text = text
 
     def show(self, text: str) -> None:
-        """Show other text."""
+        """Change the text."""
         self.text = text
         self.update(Text(text, no_wrap=True, overflow="ellipsis"))
 
 
 class KeyBar(Static):
-    """A line at the bottom: keys, and a word for what each does; the most wanted first, since a narrow screen cuts it."""
+    """The bottom line: keys and their meanings, the most important first, since a narrow screen cuts the line."""
 
-    DEFAULT_CSS = "Keys { height: 1; }"
+    DEFAULT_CSS = "KeyBar { height: 1; }"
 
     def __init__(self, keys: Sequence[tuple[str, str]]) -> None:
         line = Text(no_wrap=True, overflow="crop")

@@ -1,4 +1,4 @@
-"""The ladder of one handshake, drawn by `render.ladder`, with a cursor that goes from message to message."""
+"""The ladder of one handshake, rendered by `render.ladder`, with a cursor that moves from message to message."""
 
 from dataclasses import replace
 from typing import Final
@@ -16,11 +16,11 @@ from ikeanalyze.view.text_lines import SPECIAL
 from ikeanalyze.view.widgets.list_view import ListView
 
 _GUTTER: Final = 2  # cells, for marks
-_LEAST: Final = 46  # cells that a ladder can be drawn in
+_MIN_WIDTH: Final = 46  # cells
 
 
 class StyledText(TextStyler):
-    """Paints in the colours of this room."""
+    """Styles the text of a ladder in the colours of the browser."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -28,18 +28,18 @@ class StyledText(TextStyler):
         self._colours = ColorSystem.STANDARD
 
     def __call__(self, text: str, style: str) -> str:
-        """`text` in `style`."""
+        """Return `text` in `style`."""
         return super().__call__(text, SPECIAL if style == "yellow" else style)
 
 
 class LadderView(ListView):
-    """The messages of a handshake between its hosts."""
+    """Shows the messages of a handshake between its hosts."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.words = False  #: the payloads of each message stand below it
-        self.marks: dict[int, str] = {}  #: signs of the messages that were marked, by their ids
-        self._opened: HandshakeDetails | None = None
+        self.has_payloads = False  #: whether the payloads of a message are shown below it
+        self.marks: dict[int, str] = {}  #: characters of the marked messages, by message id
+        self._details: HandshakeDetails | None = None
         self._heading: list[Text] = []
         self._lines: list[Text] = []
         self._entry_of_line: list[int | None] = []
@@ -48,44 +48,44 @@ class LadderView(ListView):
         self._drawn = 0
 
     def clear(self) -> None:
-        """Show no handshake."""
-        self._opened = None
+        """Remove the handshake."""
+        self._details = None
         self._heading, self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], [], []
         self.update_rows()
 
-    def show(self, opened: HandshakeDetails) -> None:
+    def show(self, details: HandshakeDetails) -> None:
         """Show a handshake."""
-        self._opened = opened
+        self._details = details
         self._lay_out()
         self.update_rows()
 
     @property
     def current(self) -> int | None:
-        """Id of the message under the cursor; None: there is none."""
+        """Id of the message under the cursor; None if the ladder is empty."""
         return self._messages[self.cursor] if self._messages else None
 
-    def show_words(self, words: bool) -> None:
-        """Show the payloads of each message below it, or not."""
-        self.words = words
+    def show_payloads(self, visible: bool) -> None:
+        """Show or hide the payloads of each message."""
+        self.has_payloads = visible
         self._lay_out()
         self.update_rows(self.cursor)
 
     def on_resize(self, _: Resize) -> None:
-        """Draw it as wide as there is room."""
-        if self._opened is not None and self._drawn != self._width():
+        """Render the ladder for the new width."""
+        if self._details is not None and self._drawn != self._width():
             self._lay_out()
             self.update_rows(self.cursor)
         else:
-            self._follow()
+            self._scroll_to_cursor()
 
     def _width(self) -> int:
-        return max(self.scrollable_content_region.width - _GUTTER, _LEAST)
+        return max(self.scrollable_content_region.width - _GUTTER, _MIN_WIDTH)
 
     def _lay_out(self) -> None:
-        if self._opened is None:
+        if self._details is None:
             return
-        analysis = self._opened.analysis
-        if not self.words:
+        analysis = self._details.analysis
+        if not self.has_payloads:
             nothing = pl.lit(None, MESSAGES["payloads"]).alias("payloads")
             analysis = replace(analysis, messages=analysis.messages.with_columns(nothing))
         self._drawn = self._width()
@@ -102,31 +102,31 @@ class LadderView(ListView):
             self._entry_of_line.extend([entry] * len(rung.lines))
 
     def heading(self) -> list[Text]:
-        """The names of the hosts."""
+        """Return the names of the hosts."""
         return self._heading
 
     def entries(self) -> int:
-        """Messages."""
+        """Return the number of messages."""
         return len(self._messages)
 
     def span(self, entry: int) -> tuple[int, int]:
-        """The lines of a message."""
+        """Return the first line of a message, and its number of lines."""
         return self._spans[entry]
 
     def entry_at(self, line: int) -> int | None:
-        """The message that a line is of."""
+        """Return the message that a line belongs to, or None."""
         return self._entry_of_line[line] if 0 <= line < len(self._lines) else None
 
     def lines(self) -> int:
-        """All of the ladder."""
+        """Return the number of lines of the ladder."""
         return len(self._lines)
 
     def cells(self) -> int:
-        """Those of a line."""
+        """Return the width of a line in cells."""
         return self._drawn + _GUTTER
 
     def draw(self, line: int) -> Text:
-        """One line, with the mark of its message."""
+        """Return one line, with the mark of its message."""
         text = self._lines[line]
         entry = self._entry_of_line[line]
         if entry is None or self._spans[entry][0] != line:

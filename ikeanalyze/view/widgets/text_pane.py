@@ -1,4 +1,4 @@
-"""A pane of text that fits its lines to its width."""
+"""A scrollable pane of text, wrapped to the width of the pane."""
 
 from collections.abc import Callable, Iterable
 from typing import ClassVar
@@ -12,12 +12,12 @@ from textual.strip import Strip
 
 from ikeanalyze.view.text_lines import TextLine, wrap_lines
 
-#: Makes the lines for a pane of so many cells.
-Maker = Callable[[int], Iterable[TextLine]]
+#: Renders the lines for a pane of a width in cells.
+LineRenderer = Callable[[int], Iterable[TextLine]]
 
 
 class TextPane(ScrollView, can_focus=True):
-    """Text to be read and scrolled through."""
+    """Scrollable text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "scroll_up", show=False),
@@ -28,39 +28,39 @@ class TextPane(ScrollView, can_focus=True):
         Binding("G", "scroll_end", show=False),
     ]
     DEFAULT_CSS = """
-    Pane { scrollbar-gutter: stable; scrollbar-size: 0 1; overflow-x: hidden; overflow-y: scroll; }
+    TextPane { scrollbar-gutter: stable; scrollbar-size: 0 1; overflow-x: hidden; overflow-y: scroll; }
     """
 
-    def __init__(self, make: Maker | None = None, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, render_lines: LineRenderer | None = None, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._make = make
+        self._render_lines = render_lines
         self._rows: list[Text] = []
 
-    def show(self, make: Maker) -> None:
-        """Show other text, from its beginning."""
-        self._make = make
-        self._fit()
+    def show(self, render_lines: LineRenderer) -> None:
+        """Show another text, from its beginning."""
+        self._render_lines = render_lines
+        self._wrap()
         self.scroll_home(animate=False, force=True)
 
     def on_resize(self, _: Resize) -> None:
-        """Fit the text to the new width."""
-        self._fit()
+        """Wrap the text to the new width."""
+        self._wrap()
 
-    def _fit(self) -> None:
+    def _wrap(self) -> None:
         width = self.scrollable_content_region.width
-        if self._make is None or width <= 0:
+        if self._render_lines is None or width <= 0:
             return
-        self._rows = wrap_lines(self._make(width), width)
+        self._rows = wrap_lines(self._render_lines(width), width)
         self.virtual_size = Size(width, len(self._rows))
         self.refresh()
 
     @property
     def text(self) -> str:
-        """What stands in the pane, row by row."""
+        """The text of the pane, one line per row."""
         return "\n".join(row.plain for row in self._rows)
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
+        """Return one line of the screen."""
         row = y + round(self.scroll_y)
         text = self._rows[row] if row < len(self._rows) else Text()
         strip = Strip(list(text.render(self.app.console)), text.cell_len)

@@ -116,7 +116,7 @@ class Scripted:
     def __init__(self, *messages):
         self.messages = list(messages)
 
-    def lost(self, rows, times):
+    def draw_losses(self, rows, times):
         return np.broadcast_to(self.messages.pop(0), times.shape)
 
 

@@ -44,7 +44,7 @@ def test_the_cursor_stays_where_it_was_though_nothing_fits_for_a_while():
     path = str(CAPTURES / "loss20-classic.pcap")
 
     async def script(driver):
-        listing = driver.app.listed.listing
+        listing = driver.app.list_screen.handshake_list
         await driver.press(*["down"] * 4, "slash")
         await driver.type("x")
         assert listing.current is None
@@ -62,7 +62,7 @@ def test_the_mouse_sorts_and_chooses():
     path = str(CAPTURES / "loss20-classic.pcap")
 
     async def script(driver):
-        listing = driver.app.listed.listing
+        listing = driver.app.list_screen.handshake_list
         heading = driver.screen().splitlines()[1]
         await driver.pilot.click(listing, offset=(heading.index("bytes") + 1, 0))
         await driver.settled()
