@@ -24,7 +24,7 @@ local View = require("ikex.view")
 local compat = require("ikex.compat")
 local fields = require("ikex.fields")
 local keyfile = require("ikex.keyfile")
-local redissect = require("ikex.redissect")
+local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
 
 local ikex = Proto("ikex", "IKE analysis")
@@ -121,25 +121,25 @@ local function show(pinfo, number, tree)
         end
         local root = view:unit(tree, capture, unit)
         if ikex.prefs.dissect then
-            redissect.show(root, pinfo, unit)
+            subdissect.show(root, pinfo, unit)
         end
     end
 end
 
 local function dissect(tvb, pinfo, tree)
     local number = pinfo.number
-    local intake = capture.intake
-    if number > intake.latest then -- for the first time
-        intake.latest = number
+    local queue = capture.queue
+    if number > queue.latest then -- for the first time
+        queue.latest = number
         local time = pinfo.abs_ts
-        if time > intake.last_time then
-            intake.last_time = time
+        if time > queue.last_time then
+            queue.last_time = time
         end
         local source_port, destination_port = pinfo.src_port, pinfo.dst_port
         if ports[source_port] or ports[destination_port] then
-            intake:packet(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
+            queue:packet(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
         elseif source_port == 0 then
-            intake:bare(number, time, pinfo.len, tvb:raw())
+            queue:bare(number, time, pinfo.len, tvb:raw())
         end
     elseif pinfo.visited then
         capture:finish()
@@ -196,8 +196,8 @@ end
 local has_tcp, tcp = pcall(require, "ikex.tcp")
 if has_tcp and type(tcp) == "table" and tcp.register then
     tcp.register(function(name, tvb, pinfo)
-        if pinfo.number > capture.intake.latest then
-            capture.intake:heard(
+        if pinfo.number > capture.queue.latest then
+            capture.queue:heard(
                 pinfo.number, pinfo.abs_ts, pinfo.len, name == "isakmp" and tvb:raw() or nil,
                 tostring(pinfo.src), tostring(pinfo.dst), pinfo.src_port, pinfo.dst_port
             )

@@ -1,12 +1,12 @@
 --[[ What is known of the capture that is open: its IKE messages, and what they were found to be.
 
-While a capture is read, packets are only put aside (`intake`); they are looked at when somebody wants to know, which for
+While a capture is read, packets are only put aside (`queue`); they are looked at when somebody wants to know, which for
 a plain listing is never. ]]
 local Association = require("ikex.association")
 local Conversation = require("ikex.conversation")
 local Duplicates = require("ikex.duplicates")
-local Intake = require("ikex.intake")
-local insides = require("ikex.insides")
+local PacketQueue = require("ikex.packet_queue")
+local contents = require("ikex.contents")
 local message = require("ikex.message")
 local outcome = require("ikex.outcome")
 
@@ -22,7 +22,7 @@ local process
 function Capture.new(keyring)
     local self = setmetatable({
         keyring = keyring,
-        intake = Intake.new(keyring.size > 0),
+        queue = PacketQueue.new(keyring.size > 0),
         conversation = Conversation.new(),
         duplicates = Duplicates.new(),
         replaced = {}, -- by both SPIs of an IKE SA: the one that it took over from
@@ -93,7 +93,7 @@ local function whole_content(self, unit, view)
     return nil
 end
 
--- Enter the message of a record of the intake. `incomplete`: the capture lacks bytes of it.
+-- Enter the message of a record of the queue. `incomplete`: the capture lacks bytes of it.
 local function make(self, record, unit, incomplete)
     local data = record.data
     local head = message.header(data)
@@ -118,7 +118,7 @@ local function make(self, record, unit, incomplete)
         source = ends.source, destination = ends.destination,
         source_port = ends.source_port, destination_port = ends.destination_port,
         head = head, data = data, time = unit.time, init = Association.is_init(head), clear = clear,
-        digest = clear and data or record.tail or sub(data, -Intake.TAIL),
+        digest = clear and data or record.tail or sub(data, -PacketQueue.TAIL),
     }
     unit.fragment, unit.total, unit.size, unit.next = head.fragment, head.total, head.length, head.next
     unit.clear = clear
@@ -154,19 +154,19 @@ end
 
 --- Look at what came by.
 function Capture:settle()
-    if self.intake.count > 0 then
+    if self.queue.count > 0 then
         self.finished = false
-        self.intake:empty(self.process)
+        self.queue:empty(self.process)
     end
 end
 
 --- Everything has been read: look at the rest too, which are messages that lack IP fragments.
 function Capture:finish()
-    if self.finished and self.intake.count == 0 then
+    if self.finished and self.queue.count == 0 then
         return
     end
     self:settle()
-    for _, group in ipairs(self.intake.fragments:incomplete()) do
+    for _, group in ipairs(self.queue.fragments:incomplete()) do
         local unit = {
             number = group.numbers[1], numbers = group.numbers, repeated = group.repeated,
             time = group.time, last_time = group.last_time, bytes = group.size_on_wire, frames = #group.numbers,
@@ -193,12 +193,12 @@ end
 
 --- Look into the messages of an IKE SA, as far as they are known.
 function Capture:look_into(sa)
-    insides.update(self, sa)
+    contents.update(self, sa)
 end
 
 --- A handshake in numbers, see `outcome.of`; the capture must be read to its end for that.
 function Capture:summary(sa)
-    local last_time = Intake.microseconds(self.intake.last_time)
+    local last_time = PacketQueue.microseconds(self.queue.last_time)
     if not sa.summary or sa.changed or sa.summary_time ~= last_time then
         if sa.telling then -- there is more to be read than IKE_SA_INIT
             self:look_into(sa)

@@ -1,7 +1,7 @@
 --[[ What an engineer should look at in a message: a list of {which expert info, text}. ]]
 local Association = require("ikex.association")
 local exchanges = require("ikex.exchanges")
-local insides = require("ikex.insides")
+local contents = require("ikex.contents")
 local message = require("ikex.message")
 local mlkem = require("ikex.mlkem")
 local names = require("ikex.names")
@@ -63,7 +63,7 @@ local function of_choice(sa, content, add)
     if content ~= sa.init_response or not sa.init_request then
         return
     end
-    for payload in insides.each(sa.init_request, message.SA) do
+    for payload in contents.each(sa.init_request, message.SA) do
         local offered = proposals.read(message.body(sa.init_request.data, payload))
         if proposals.offer_additional(offered) and (sa.additional or 0) == 0 then
             add("downgrade", "Additional key exchanges were offered, and none was chosen")
@@ -79,7 +79,7 @@ local function of_content(sa, unit, content, add)
     if sa.version ~= 2 then
         return
     end
-    local wrong = insides.error_notify(content)
+    local wrong = contents.error_notify(content)
     if wrong and not Association.ASKS_AGAIN[wrong.type] then
         add("error_notify", "Error notify " .. names.both(names.notify, wrong.type))
     end
@@ -94,7 +94,7 @@ end
 local function of_intermediate(sa, add)
     for _, side in ipairs({ "request", "response" }) do
         local content = sa["init_" .. side]
-        if content and not insides.notify(content, INTERMEDIATE_SUPPORTED) then
+        if content and not contents.notify(content, INTERMEDIATE_SUPPORTED) then
             add("intermediate", string.format(
                 "IKE_INTERMEDIATE, but the IKE_SA_INIT %s lacks INTERMEDIATE_EXCHANGE_SUPPORTED", side
             ))
@@ -159,7 +159,7 @@ function findings.of(state, unit, exchange, sent)
     if unit.no_key and state.keyring:count(sa.spi_i, sa.spi_r) > 0 then
         add("no_key", "None of the keys of this IKE SA fits")
     end
-    local content = insides.content(unit)
+    local content = contents.content(unit)
     if content then
         of_content(sa, unit, content, add)
     end

@@ -2,7 +2,7 @@
 failed, cut, unanswered, completed. RADIUS is not looked at. ]]
 local Conversation = require("ikex.conversation")
 local exchanges = require("ikex.exchanges")
-local insides = require("ikex.insides")
+local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
 
@@ -104,7 +104,7 @@ local function proof(sa)
     local last
     for _, content in ipairs(sa.contents or {}) do
         if content.pair.exchange == INFORMATIONAL and content.from_initiator and not content.response then
-            local wrong = insides.error_notify(content)
+            local wrong = contents.error_notify(content)
             if wrong and wrong.type == AUTHENTICATION_FAILED then
                 return "failed", names.of(names.notify, wrong.type)
             end
@@ -117,8 +117,8 @@ local function proof(sa)
     if not last then
         return nil
     end
-    local wrong = insides.error_notify(last)
-    if insides.each(last, message.AUTH)() and not insides.each(last, message.EAP)() then
+    local wrong = contents.error_notify(last)
+    if contents.each(last, message.AUTH)() and not contents.each(last, message.EAP)() then
         return "established"
     elseif wrong then
         return "failed", names.of(names.notify, wrong.type)

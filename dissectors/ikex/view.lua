@@ -2,7 +2,7 @@
 local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
 local findings = require("ikex.findings")
-local insides = require("ikex.insides")
+local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
 local proposals = require("ikex.proposals")
@@ -237,7 +237,7 @@ function View:unit(tree, state, unit)
     self:exchange(root, unit, exchange, sent, all)
     self:fragments(root, state, unit, sent)
     self:decryption(root, state, unit)
-    local content = insides.content(unit)
+    local content = contents.content(unit)
     -- of a message in fragments, the frame that completed it has the contents
     if content and (content.frame == unit.number or unit.fragment == 0) then
         self:content(root, content)

@@ -1,8 +1,8 @@
-"""Retransmission policies: how long an initiator waits after each transmission of a request before it sends it again.
+"""Retransmission policies: how long an initiator waits after each transmission of a request.
 
-A policy is a row of waits. After the n-th transmission the sender waits `waits[n - 1]` seconds; after the last wait it
-gives up. So n waits are n - 1 retransmissions. RFC 7296, section 2.1 leaves the policy to the implementation; what two
-of them do is written down here from their documentation and source.
+A policy is a sequence of waits. After the n-th transmission the sender waits `waits[n - 1]` seconds; after the last wait
+it gives up. So n waits are n - 1 retransmissions. RFC 7296, section 2.1 leaves the policy to the implementation; the
+policies of strongSwan and libreswan follow their documentation and source.
 """
 
 import math
@@ -17,25 +17,25 @@ import numpy as np
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.model.arrays import Float64Array
 
-#: Retransmissions that a policy may have, and seconds that it may go on: a slip of the pen must not send for a week.
-MOST_TRIES: Final = 50
-LONGEST_S: Final = 7200.0
-_SHORTEST_WAIT_S: Final = 0.001
-#: Retransmissions of one message in libreswan, whatever its timeout (MAXIMUM_RETRANSMITS_PER_EXCHANGE).
+#: Maximum retransmissions and seconds of a policy, so that a typing error does not send for a week.
+_MAX_TRIES: Final = 50
+_MAX_S: Final = 7200.0
+_MIN_WAIT_S: Final = 0.001
+#: Maximum retransmissions of a message in libreswan (MAXIMUM_RETRANSMITS_PER_EXCHANGE).
 _LIBRESWAN_TRIES: Final = 12
 
 
 class PolicyError(ValueError):
-    """No such policy, or one that nobody can mean; the text has what is wrong and what is allowed."""
+    """A policy is unknown or invalid; the message has the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetransmissionPolicy:
-    """How often and how late a request is sent again."""
+    """When a request is retransmitted."""
 
-    name: str  # as it was asked for
+    name: str  # as requested
     waits: tuple[float, ...]  # seconds after each transmission, at least one
-    jitter: float = 0.0  # share of each wait, 0 to 1, of which a random part is taken off
+    jitter: float = 0.0  # maximum random reduction of each wait, as a share from 0 to 1
 
     @property
     def tries(self) -> int:
@@ -43,9 +43,9 @@ class RetransmissionPolicy:
         return len(self.waits) - 1
 
     def draw_timeouts(self, rng: np.random.Generator | None = None, count: int | None = None) -> Float64Array:
-        """Seconds to wait after each transmission: (tries + 1,), or (count, tries + 1) for many requests at once.
+        """Return the seconds to wait after each transmission: (tries + 1,), or (count, tries + 1) for many requests.
 
-        From each wait a part is taken that is uniform in [0, jitter * wait), where `rng` says which.
+        With `rng`, each wait is reduced by a uniform part in [0, jitter * wait).
         """
         waits = np.array(self.waits)
         shape = waits.shape if count is None else (count, len(waits))
@@ -57,7 +57,7 @@ class RetransmissionPolicy:
 def make_strongswan_policy(
     *, timeout: float = 4.0, base: float = 1.8, tries: int = 5, jitter: float = 0.0, limit: float = 0.0
 ) -> RetransmissionPolicy:
-    """That of strongSwan: min(timeout * base ** n, limit) after the n-th transmission, counted from 0.
+    """Make the policy of strongSwan: min(timeout * base ** n, limit) after the n-th transmission, counted from 0.
 
     Args:
         timeout: charon.retransmit_timeout, seconds.
@@ -70,24 +70,24 @@ def make_strongswan_policy(
     RETRANSMIT_JITTER_MAX in src/libcharon/sa/task_manager.h.
     """
     if not 0 <= jitter <= 20:
-        raise PolicyError(f"jitter = {jitter:g} is not allowed; strongSwan allows 0 to 20 percent")
+        raise PolicyError(f"jitter = {jitter:g} is not in the range of strongSwan, 0 to 20 percent")
     return make_exponential_policy(
         timeout=timeout, base=base, tries=tries, jitter=jitter, limit=limit, name="strongswan"
     )
 
 
 def make_libreswan_policy(*, interval: float = 0.5, timeout: float = 60.0) -> RetransmissionPolicy:
-    """That of libreswan: interval, interval, then doubled each time; over when `timeout` has been waited.
+    """Make the policy of libreswan: interval, interval, then doubled each time, until `timeout` has passed.
 
-    The wait doubles as long as it stays below the timeout, and there are twelve retransmissions at most. With the
-    defaults: 0.5, 0.5, 1, 2, 4, 8, 16 and 32 s.
+    The wait doubles as long as it is below the timeout, with at most twelve retransmissions. With the defaults: 0.5, 0.5,
+    1, 2, 4, 8, 16 and 32 s.
 
     Args:
         interval: retransmit-interval, seconds.
         timeout: retransmit-timeout, seconds.
 
     Source: ipsec.conf(5), retransmit-interval and retransmit-timeout; programs/pluto/retransmit.c (double_delay and
-    retransmit) for the first wait that comes twice.
+    retransmit) for the repeated first wait.
     """
     _check_wait("interval", interval)
     _check_wait("timeout", timeout)
@@ -97,7 +97,7 @@ def make_libreswan_policy(*, interval: float = 0.5, timeout: float = 60.0) -> Re
         if len(waits) > 1 and 2 * delay < timeout:
             delay *= 2
         waits.append(delay)
-    return _made("libreswan", waits, 0.0)
+    return _check_duration("libreswan", waits, 0.0)
 
 
 def make_exponential_policy(
@@ -109,36 +109,36 @@ def make_exponential_policy(
     limit: float = 0.0,
     name: str = "exponential",
 ) -> RetransmissionPolicy:
-    """Any exponential back-off: min(timeout * base ** n, limit) seconds after the n-th transmission, counted from 0.
+    """Make an exponential back-off: min(timeout * base ** n, limit) seconds after the n-th transmission, counted from 0.
 
     Args:
         timeout: seconds to wait after the first transmission.
         base: factor from each wait to the next, 1 to 10.
         tries: retransmissions, 0 to 50.
-        jitter: percent of each wait, 0 to 100, of which a random part is taken off.
+        jitter: maximum random reduction of each wait in percent, 0 to 100.
         limit: longest wait in seconds; 0: none.
-        name: what the policy is called.
+        name: name of the policy.
     """
     _check_wait("timeout", timeout)
     if not 1 <= base <= 10:
-        raise PolicyError(f"base = {base:g} is not allowed; allowed is 1 to 10")
-    if tries != int(tries) or not 0 <= tries <= MOST_TRIES:
-        raise PolicyError(f"tries = {tries:g} is not allowed; allowed is 0 to {MOST_TRIES}")
+        raise PolicyError(f"base = {base:g} is not in the range 1 to 10")
+    if tries != int(tries) or not 0 <= tries <= _MAX_TRIES:
+        raise PolicyError(f"tries = {tries:g} is not an integer in the range 0 to {_MAX_TRIES}")
     if not 0 <= jitter <= 100:
-        raise PolicyError(f"jitter = {jitter:g} is not allowed; allowed is 0 to 100 percent")
+        raise PolicyError(f"jitter = {jitter:g} is not in the range 0 to 100 percent")
     if limit:
         _check_wait("limit", limit)
     waits = [min(timeout * base**number, limit or math.inf) for number in range(int(tries) + 1)]
-    return _made(name, waits, jitter / 100)
+    return _check_duration(name, waits, jitter / 100)
 
 
 def make_table_policy(*, waits: Sequence[float] = ()) -> RetransmissionPolicy:
-    """Waits one by one: seconds after each transmission."""
-    if not isinstance(waits, list) or not 1 <= len(waits) <= MOST_TRIES + 1:
-        raise PolicyError(f"waits must be a list of 1 to {MOST_TRIES + 1} numbers, seconds")
+    """Make a policy from the seconds after each transmission."""
+    if not isinstance(waits, list) or not 1 <= len(waits) <= _MAX_TRIES + 1:
+        raise PolicyError(f"waits must be a list of 1 to {_MAX_TRIES + 1} numbers, seconds")
     for wait in waits:
         _check_wait("a wait", wait)
-    return _made("table", waits, 0.0)
+    return _check_duration("table", waits, 0.0)
 
 
 _KINDS: Final[Mapping[str, Callable[..., RetransmissionPolicy]]] = {
@@ -150,72 +150,72 @@ _KINDS: Final[Mapping[str, Callable[..., RetransmissionPolicy]]] = {
 
 
 def parse_policy(text: str) -> RetransmissionPolicy:
-    """A policy as a command line names it.
+    """Parse a policy of the command line.
 
-    `make_strongswan_policy`, `make_libreswan_policy` or `make_exponential_policy`, perhaps with parameters (`exponential:timeout=0.5,base=2,tries=4`), or
-    the path of a TOML file with `kind` and its parameters, where `kind = "table"` takes `waits = [1, 2, 4]`.
+    Either `strongswan`, `libreswan` or `exponential`, optionally with parameters (`exponential:timeout=0.5,base=2,tries=4`),
+    or the path of a TOML file with `kind` and its parameters; `kind = "table"` needs `waits = [1, 2, 4]`.
 
     Raises:
-        PolicyError: there is no such policy or file, or a parameter is not allowed.
+        PolicyError: the policy or file does not exist, or a parameter is invalid.
     """
     kind, _, rest = text.partition(":")
     if kind in _KINDS and kind != "table":
-        given: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for part in filter(None, rest.split(",")):
             name, _, value = part.partition("=")
             name = name.strip()
-            if name in given:
+            if name in parameters:
                 raise PolicyError(f"{text}: {name} is given twice")
             try:
-                given[name] = float(value)
+                parameters[name] = float(value)
             except ValueError:
-                raise PolicyError(f"{text}: {part!r} is no parameter; one looks like tries=5") from None
-        return _chosen(text, kind, given)
+                raise PolicyError(f"{text}: {part!r} is not a parameter such as tries=5") from None
+        return _make_policy(text, kind, parameters)
     try:
-        return _from_file(text, read_toml(text))
+        return _make_file_policy(text, read_toml(text))
     except OSError as error:
         raise PolicyError(
-            f"{text}: neither {', '.join(name for name in _KINDS if name != 'table')} nor a file that can be read "
+            f"{text}: neither {', '.join(name for name in _KINDS if name != 'table')} nor a readable file "
             f"({error.strerror})"
         ) from None
     except TomlFileError as error:
         raise PolicyError(f"{text}: {error}") from None
 
 
-def _from_file(path: str, given: dict[str, Any]) -> RetransmissionPolicy:
-    kind = given.pop("kind", None)
+def _make_file_policy(path: str, parameters: dict[str, Any]) -> RetransmissionPolicy:
+    kind = parameters.pop("kind", None)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise PolicyError(f"{path}: kind must be one of {', '.join(_KINDS)}")
-    policy = _chosen(path, kind, given)
+    policy = _make_policy(path, kind, parameters)
     return RetransmissionPolicy(Path(path).stem, policy.waits, policy.jitter)
 
 
-def _chosen(where: str, kind: str, given: Mapping[str, Any]) -> RetransmissionPolicy:
+def _make_policy(where: str, kind: str, parameters: Mapping[str, Any]) -> RetransmissionPolicy:
     known = [name for name in signature(_KINDS[kind]).parameters if name != "name"]
-    for name, value in given.items():
+    for name, value in parameters.items():
         if name not in known:
             raise PolicyError(f"{where}: {kind} has no {name!r}; it has {', '.join(known)}")
         if name != "waits" and not _is_number(value):
             raise PolicyError(f"{where}: {name} must be a number")
     try:
-        return _KINDS[kind](**given)
+        return _KINDS[kind](**parameters)
     except PolicyError as error:
         raise PolicyError(f"{where}: {error}") from None
 
 
 def _is_number(value: Any) -> bool:
-    # an integer of TOML may be too large for a float
+    # TOML integers may be too large for a float
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
 
 
 def _check_wait(name: str, seconds: Any) -> None:
     if not _is_number(seconds):
-        raise PolicyError(f"{name} is no number of seconds; allowed is 0.001 to {LONGEST_S:g}")
-    if not _SHORTEST_WAIT_S <= seconds <= LONGEST_S:
-        raise PolicyError(f"{name} = {seconds!r} is not allowed; allowed is 0.001 to {LONGEST_S:g} seconds")
+        raise PolicyError(f"{name} is not a number of seconds in the range 0.001 to {_MAX_S:g}")
+    if not _MIN_WAIT_S <= seconds <= _MAX_S:
+        raise PolicyError(f"{name} = {seconds!r} is not in the range 0.001 to {_MAX_S:g} seconds")
 
 
-def _made(name: str, waits: Sequence[float], jitter: float) -> RetransmissionPolicy:
-    if sum(waits) > LONGEST_S:
-        raise PolicyError(f"it would go on for {sum(waits):,.0f} seconds; allowed is {LONGEST_S:g}")
+def _check_duration(name: str, waits: Sequence[float], jitter: float) -> RetransmissionPolicy:
+    if sum(waits) > _MAX_S:
+        raise PolicyError(f"the waits add up to {sum(waits):,.0f} seconds; the limit is {_MAX_S:g}")
     return RetransmissionPolicy(name, tuple(map(float, waits)), jitter)

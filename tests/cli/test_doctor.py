@@ -44,7 +44,7 @@ def test_without_a_package(run, monkeypatch):
 
 
 def test_without_an_extra(run, monkeypatch):
-    monkeypatch.setitem(doctor._OTHERS, "no-such-package", ("x", "view", "pip install 'ikeanalyze[view]'"))
+    monkeypatch.setitem(doctor._OPTIONAL_PACKAGES, "no-such-package", ("x", "view", "pip install 'ikeanalyze[view]'"))
     done = run("doctor")
     assert done.exit_code == 0
     assert "no-such-package, for view: pip install 'ikeanalyze[view]'" in done.stdout
@@ -96,7 +96,7 @@ def test_wrong_format(run):
 def test_our_own_name_is_not_looked_for_in_an_index(run, monkeypatch):
     """Our package may have come from a clone, and somebody else's may have its name there."""
     monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "something")
-    monkeypatch.setitem(doctor._OTHERS, "nor-such-package", ("x", "view", None))
+    monkeypatch.setitem(doctor._OPTIONAL_PACKAGES, "nor-such-package", ("x", "view", None))
     told = run("doctor").stdout
     assert "no-such-package, for something: pip install --upgrade no-such-package\n" in told
     assert "nor-such-package, for view: pip install --upgrade nor-such-package\n" in told

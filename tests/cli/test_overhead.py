@@ -82,8 +82,8 @@ def test_no_esp_has_no_figures(run, tmp_path):
     [
         (["--suite", "rot13"], "--suite: 'rot13': no cipher is called 'rot13'; there are null, des, 3des"),
         (["--suite", "aes128gcm16-sha1"], "--suite: 'aes128gcm16-sha1': aes128gcm16 authenticates by itself"),
-        (["--size", "-64"], "--size: -64 is no size of an IPv4 packet; allowed is 20 to 65535 bytes"),
-        (["--size", "x"], "--size: 'x' is no number"),
+        (["--size", "-64"], "--size: -64 is not the size of an IPv4 packet, 20 to 65535 bytes"),
+        (["--size", "x"], "--size: 'x' is neither a number nor a range"),
         (["--size", "64.5"], "--size: '64.5': sizes are whole bytes"),
         (["--mode", "x"], "'--mode': 'x' is not one of 'transport', 'tunnel'"),
         (["--encapsulation", "x"], "'--encapsulation': 'x' is not one of 'none', 'udp', 'tcp'"),
@@ -96,11 +96,11 @@ def test_no_esp_has_no_figures(run, tmp_path):
         (["--mips", "0", "--suite", "des"], "--mips: 0 is not in the range 0.001 to 1e+09"),
         (["paper", "--mips", "1e-300"], "--mips: 1e-300 is not in the range"),
         (["paper", "--mips", "1e300"], "--mips: 1e+300 is not in the range"),
-        (["--mips", "abc"], "--mips: 'abc' is no number"),
+        (["--mips", "abc"], "--mips: 'abc' is neither a number nor a range"),
         (["--mips", "1:5000:1"], "--mips: '1:5000:1' has more than 1,000 values"),
         (["--packet-sizes", "480"], "--packet-sizes: needs --mips"),
         (["measure", "x.pcap", "--packet-sizes", "480"], "No such option: --packet-sizes"),
-        (["paper", "--mips", "1", "--packet-sizes", "99999"], "--packet-sizes: 99999 is no size of an IPv4 packet"),
+        (["paper", "--mips", "1", "--packet-sizes", "99999"], "--packet-sizes: 99999 is not the size of an IPv4 packet"),
         (["paper", "--mips", "1", "--packet-sizes", "9" * 5000], "is neither a size nor pareto"),
         (["--size", "1:5000:1"], "--size: '1:5000:1' has more than 1,000 values"),
         (["--rate", "1M"], "--rate: needs --mips"),
@@ -141,7 +141,7 @@ def test_keys_that_are_of_no_use(run, tmp_path):
     assert "00112233" not in done.stderr
     other = str(CAPTURES / "psk-classic.keys.json")
     done = run("overhead", "measure", capture, "--keys", other, "--format", "csv")
-    assert done.stderr == f"ikeanalyze: {other}: no key of an ESP SA. Wireshark's esp_sa table has them\n"
+    assert done.stderr == f"ikeanalyze: {other}: no key of an ESP SA. Such keys are in Wireshark's esp_sa table\n"
     done = run("overhead", "measure", capture, "--keys", str(tmp_path / "none"))
     assert (done.exit_code, done.stderr.count("\n")) == (3, 1)  # measured all the same, as by report
     assert capture in done.stdout

@@ -21,26 +21,26 @@ ESP_TRAILER: Final = 2  # pad length and next header
 _TCP_LENGTH: Final = 2  # RFC 9329, section 3: before each packet in the stream
 _PAPER_ICV: Final = 12  # AuT_ESP of the paper's Table 2
 
-#: The largest IP packet: a length field of 16 bits, in IPv6 without the header (RFC 791, 3.1; RFC 8200, 3).
-LARGEST: Final = {4: 65535, 6: 65535 + IP_HEADER[6]}
+#: The largest IP packet: the length field has 16 bits, in IPv6 without the header (RFC 791, 3.1; RFC 8200, 3).
+_MAX_PACKET: Final = {4: 65535, 6: 65535 + IP_HEADER[6]}
 
 
 class EspMode(StrEnum):
-    """What ESP protects: what the IP packet carries, or the whole packet."""
+    """What ESP protects: the payload of the IP packet, or the whole packet."""
 
     TRANSPORT = "transport"
     TUNNEL = "tunnel"
 
 
 class EspEncapsulation(StrEnum):
-    """What stands between the IP header and ESP."""
+    """The protocol between the IP header and ESP."""
 
     NONE = "none"
     UDP = "udp"  # RFC 3948
     TCP = "tcp"  # RFC 9329; one ESP packet in a segment without options
 
 
-#: Bytes of it.
+#: Bytes of the encapsulation.
 _CARRIER: Final = {
     EspEncapsulation.NONE: 0,
     EspEncapsulation.UDP: UDP_HEADER,
@@ -50,18 +50,18 @@ _CARRIER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EspConfig:
-    """How the packets of an ESP SA are put together."""
+    """The format of the packets of an ESP SA."""
 
     suite: EspCipherSuite
     mode: EspMode = EspMode.TUNNEL
     carrier: EspEncapsulation = EspEncapsulation.NONE
-    inner: int = 4  # IP version of the packet to be protected
-    outer: int = 4  # of the packet on the wire; in transport mode the same
+    inner: int = 4  # IP version of the packet to protect
+    outer: int = 4  # IP version of the packet on the wire; in transport mode the same
 
 
 @dataclass(frozen=True, slots=True)
 class EspPacketSize:
-    """One packet in ESP. Bytes, from the IP header on; all parts add up to `size`."""
+    """The parts of a packet in ESP in bytes, from the IP header on; they add up to `size`."""
 
     clear: int  # size of the IP packet without ESP
     size: int  # with it, on the wire
@@ -69,15 +69,15 @@ class EspPacketSize:
     carrier: int  # UDP or TCP header, and the length field of RFC 9329
     esp: int  # SPI and sequence number
     iv: int
-    payload: int  # what is protected: the packet, in transport mode without its IP header
+    payload: int  # the protected packet, in transport mode without its IP header
     padding: int
     trailer: int  # pad length and next header
     icv: int
-    user: int  # of the payload what a TCP segment without options carries; 0: the packet has no room for it
+    user: int  # data of a TCP segment without options in the payload; 0: no room
 
     @property
     def added(self) -> int:
-        """What ESP costs."""
+        """Bytes that ESP adds."""
         return self.size - self.clear
 
     @property
@@ -86,96 +86,96 @@ class EspPacketSize:
         return self.user / self.size
 
 
-def validate_config(form: EspConfig) -> EspConfig:
-    """`form`, if there can be such packets.
+def validate_config(config: EspConfig) -> EspConfig:
+    """Return `config` if it is valid.
 
     Raises:
-        EspError: there cannot.
+        EspError: the IP versions differ in transport mode.
     """
-    if form.mode is EspMode.TRANSPORT and form.inner != form.outer:
+    if config.mode is EspMode.TRANSPORT and config.inner != config.outer:
         raise EspError("inner", "in transport mode the packet keeps its IP header: inner and outer are the same")
-    return form
+    return config
 
 
-def compute_wire_bytes(form: EspConfig, clear: Counts) -> Counts:
-    """Bytes on the wire of IP packets of `clear` bytes, without a look at what IP allows.
+def compute_wire_bytes(config: EspConfig, clear: Counts) -> Counts:
+    """Return the bytes on the wire of IP packets of `clear` bytes, without checking the maximum size of IP packets.
 
-    IP header, UDP or TCP, ESP header, IV, ICV, and payload, padding and trailer, which fill whole blocks.
+    They are IP header, UDP or TCP header, ESP header, IV, ICV, and payload, padding and trailer in whole blocks.
     """
-    suite = form.suite
-    around = IP_HEADER[form.outer] + _CARRIER[form.carrier] + ESP_HEADER + suite.iv + suite.icv
-    sealed = clear - _left_out(form) + ESP_TRAILER
-    return -(-sealed // suite.alignment) * suite.alignment + around
+    suite = config.suite
+    overhead = IP_HEADER[config.outer] + _CARRIER[config.carrier] + ESP_HEADER + suite.iv + suite.icv
+    sealed = clear - _count_unprotected(config) + ESP_TRAILER
+    return -(-sealed // suite.alignment) * suite.alignment + overhead
 
 
-def compute_packet_size(form: EspConfig, clear: int) -> EspPacketSize:
-    """A packet of `clear` bytes, IP header included, as it stands on the wire.
+def compute_packet_size(config: EspConfig, clear: int) -> EspPacketSize:
+    """Return the parts of an ESP packet for a packet of `clear` bytes with IP header.
 
     Raises:
-        EspError: no IP packet has this size, or it would become too large for one.
+        EspError: the packet is too small or too large, without or with ESP.
     """
-    check_size(clear, form.inner)
-    size = compute_wire_bytes(form, clear)
-    if size > (most := LARGEST[form.outer]):
+    check_size(clear, config.inner)
+    size = compute_wire_bytes(config, clear)
+    if size > (largest := _MAX_PACKET[config.outer]):
         raise EspError(
             "size",
-            f"{clear:,} bytes become {size:,}, more than an IPv{form.outer} packet can have ({most:,})",
+            f"{clear:,} bytes become {size:,}, more than the {largest:,} bytes of an IPv{config.outer} packet",
         )
-    suite = form.suite
-    payload = clear - _left_out(form)
+    suite = config.suite
+    payload = clear - _count_unprotected(config)
     return EspPacketSize(
         clear=clear,
         size=size,
-        ip=IP_HEADER[form.outer],
-        carrier=_CARRIER[form.carrier],
+        ip=IP_HEADER[config.outer],
+        carrier=_CARRIER[config.carrier],
         esp=ESP_HEADER,
         iv=suite.iv,
         payload=payload,
         padding=-(payload + ESP_TRAILER) % suite.alignment,
         trailer=ESP_TRAILER,
         icv=suite.icv,
-        user=max(clear - IP_HEADER[form.inner] - TCP_HEADER, 0),
+        user=max(clear - IP_HEADER[config.inner] - TCP_HEADER, 0),
     )
 
 
-def _left_out(form: EspConfig) -> int:
-    """Bytes of the packet that ESP does not protect: in transport mode its IP header."""
-    return 0 if form.mode is EspMode.TUNNEL else IP_HEADER[form.inner]
+def _count_unprotected(config: EspConfig) -> int:
+    """Return the bytes of the packet that ESP does not protect: in transport mode its IP header."""
+    return 0 if config.mode is EspMode.TUNNEL else IP_HEADER[config.inner]
 
 
-def find_largest_payload(form: EspConfig, mtu: int) -> int | None:
-    """The largest packet that is no larger than `mtu` bytes in ESP; None: none is so small."""
-    least = IP_HEADER[form.inner]
-    block = form.suite.alignment
-    smallest = compute_wire_bytes(form, least)
+def find_largest_payload(config: EspConfig, mtu: int) -> int | None:
+    """Return the size of the largest packet that fits `mtu` bytes in ESP; None: none fits."""
+    smallest_packet = IP_HEADER[config.inner]
+    block = config.suite.alignment
+    smallest = compute_wire_bytes(config, smallest_packet)
     if smallest > mtu:
         return None
-    # the smallest one filled up to its block, and as many blocks more as there is room for
-    filled = least + -(least - _left_out(form) + ESP_TRAILER) % block
-    return filled + (min(mtu, LARGEST[form.outer]) - smallest) // block * block
+    # the smallest packet, filled up to whole blocks, and as many more blocks as fit
+    filled = smallest_packet + -(smallest_packet - _count_unprotected(config) + ESP_TRAILER) % block
+    return filled + (min(mtu, _MAX_PACKET[config.outer]) - smallest) // block * block
 
 
 def compute_payload_bounds(suite: EspCipherSuite, packets: int, esp_bytes: int) -> tuple[int, int]:
-    """The least and the most bytes that so many ESP packets of together `esp_bytes` (SPI to ICV) carry.
+    """Return the minimum and maximum payload bytes of ESP packets with `esp_bytes` in total, from SPI to ICV.
 
-    What is not known without keys is the padding: none, or all that fills a block up. A sender may add more (RFC 4303,
-    section 2.7), so the least is what it is for a sender that does not hide sizes.
+    Without keys the padding is unknown: from nothing to one byte less than a block. A sender may add more padding to hide
+    sizes (RFC 4303, section 2.7), which the minimum does not consider.
     """
     most = esp_bytes - packets * (ESP_HEADER + suite.iv + ESP_TRAILER + suite.icv)
     return most - packets * (suite.alignment - 1), most
 
 
 def check_size(clear: int, version: int) -> None:
-    """Raise `EspError` if no IP packet has this size."""
-    least = IP_HEADER[version]
-    if not least <= clear <= LARGEST[version]:
+    """Raise `EspError` unless an IP packet can have this size."""
+    smallest_packet = IP_HEADER[version]
+    if not smallest_packet <= clear <= _MAX_PACKET[version]:
         raise EspError(
             "size",
-            f"{clear} is no size of an IPv{version} packet; allowed is {least} to {LARGEST[version]} bytes",
+            f"{clear} is not the size of an IPv{version} packet, {smallest_packet} to {_MAX_PACKET[version]} bytes",
         )
 
 
-#: The paper's scenarios: name, multiple of bytes that padding fills up to, whether there is an ICV.
+#: The paper's scenarios: name, block size in bytes, and whether packets have an ICV.
 PAPER_SUITES: Final = {
     "null-md5": (4, True),
     "des": (8, False),
@@ -186,7 +186,7 @@ PAPER_SUITES: Final = {
 
 
 def compute_paper_size(suite: str, clear: Counts) -> Counts:
-    """S(S_d): bytes of the packet on the wire, for IP packets of `clear` bytes (the paper's formulas 9, 10 and 11).
+    """Return S(S_d): bytes of the packet on the wire, for IP packets of `clear` bytes (the paper's formulas 9, 10 and 11).
 
     `suite` is one of `PAPER_SUITES`: formula 10 is of null-md5, 9 of des and 3des, 11 of both with MD5.
     """
@@ -197,6 +197,6 @@ def compute_paper_size(suite: str, clear: Counts) -> Counts:
 
 
 def compute_paper_ratio(suite: str | None, clear: int) -> float:
-    """R(S_d): payload of TCP divided by bytes on the wire (the paper's formula 12); None: without protection."""
+    """Return R(S_d): payload of TCP divided by bytes on the wire (the paper's formula 12); None: without protection."""
     size = clear if suite is None else compute_paper_size(suite, clear)
     return (clear - IP_HEADER[4] - TCP_HEADER) / size

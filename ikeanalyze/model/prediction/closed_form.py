@@ -1,30 +1,32 @@
 """Closed-form expectations for independent losses and timers longer than the round trip.
 
-Let a request of n parts arrive part by part with the probabilities a_1...a_n each time that it is sent, and a response
-of m parts with b_1...b_m. Parts are kept, so that after k transmissions the request is there with
+Let the n parts of a request arrive with the probabilities a_1...a_n in each transmission, and the m parts of a response
+with b_1...b_m. Parts are kept, so the request is complete after k transmissions with probability A(k), and the response
+after s responses with B(s):
 
-    A(k) = prod_i (1 - (1 - a_i)^k)            and after s responses the response with       B(s) = prod_j (1 - (1 - b_j)^s).
+    A(k) = prod_i (1 - (1 - a_i)^k)            B(s) = prod_j (1 - (1 - b_j)^s)
 
 The first response is sent in the transmission that completes the request, with probability f(k) = A(k) - A(k-1). From one
-response to the next the responder needs d transmissions more with probability g(d): if fragment 1 alone makes it answer,
-g(d) = a_1 (1 - a_1)^(d-1); if it waits for all of them anew, g(d) = f(d). So the s-th response is sent in transmission k with
+response to the next the responder needs d more transmissions with probability g(d): if fragment 1 triggers a response,
+g(d) = a_1 (1 - a_1)^(d-1); if all fragments are needed again, g(d) = f(d). So the s-th response is sent in transmission k
+with probability
 
     R_s(k) = (f * g * ... * g)(k)              (s - 1 convolutions)
 
-and the exchange is over with it with probability B(s) - B(s-1), whenever that is. With K transmissions at most:
+and it completes the exchange with probability B(s) - B(s-1). With at most K transmissions:
 
     P(over in transmission k)    = sum_s R_s(k) (B(s) - B(s-1))
     E(requests)                  = sum_k P(not over before transmission k)
     E(responses)                 = sum_s (1 - B(s-1)) sum_k R_s(k)
 
-Transmission k leaves at t_k. The path P (both ways, with the time on the line) is in the time of an exchange once, and the
-work W of the asked side only where the first response completes the answer: a repeated request is answered at once. So
+Transmission k is sent at t_k. The time of an exchange has the path P once (both ways, with the transmission time), and the
+processing time W only if the first response completes the exchange: a retransmitted request is answered at once. So
 
     E(time)                      = P + sum_k t_k P(over in transmission k) / A' + W B(1) sum_k R_1(k) / A'
-                                   where A' is the probability that it gets its response
+                                   where A' is the probability of success
 
-For n = m = 1 and without a limit that is 1 / (a b) requests and 1 / b responses. A datagram in f IP fragments arrives with
-(1 - loss)^f. The derivation is ours; RFC 7296, section 2.1 and RFC 7383, section 2.6 have the rules it starts from.
+For n = m = 1 without a limit, this is 1 / (a b) requests and 1 / b responses. A datagram in f IP fragments arrives with
+probability (1 - loss)^f. The derivation is ours, from the rules of RFC 7296, section 2.1 and RFC 7383, section 2.6.
 """
 
 from dataclasses import dataclass
@@ -39,52 +41,52 @@ from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 
 
 class NoClosedFormError(ValueError):
-    """There is none for such a link; the text says why."""
+    """No closed form exists for this link; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeExpectation:
-    """One exchange, given that it takes place."""
+    """The expectations of one exchange that takes place."""
 
-    success: float  # probability that it gets its response
-    requests: float  # mean transmissions of the request, also where it fails
+    success: float  # probability of a response
+    requests: float  # mean transmissions of the request, failed exchanges included
     responses: float
-    requests_if_done: float  # the same where it gets its response
+    requests_if_done: float  # the same for successful exchanges
     responses_if_done: float
-    wait_s: float  # mean time from the first transmission to the one that was answered, where it gets its response
-    #: Probability that the first response completed the answer, where it gets its response: a later one is sent at once,
-    #: without what the asked side and the AAA server take.
+    wait_s: float  # mean time from the first transmission to the answered one in successful exchanges
+    #: Probability that the first response completes a successful exchange; later responses are sent at once, without the
+    #: processing times of responder and AAA server.
     first_completed: float
 
 
 @dataclass(frozen=True, slots=True)
 class HandshakeExpectation:
-    """A handshake. Messages and bytes count both directions, with retransmissions."""
+    """The expectations of a handshake. Messages and bytes count both directions, with retransmissions."""
 
-    success: float  # probability of set-up
-    messages: float  # mean of the handshakes that succeed
+    success: float  # probability of success
+    messages: float  # mean of the successful handshakes
     bytes: float
     all_bytes: float  # mean of all handshakes, the failed ones included
-    #: Mean of those that succeed; None: on a line of limited rate it depends on which fragment completes a message.
+    #: Mean of the successful ones; None: at a limited rate it depends on which fragment completes a message.
     setup_s: float | None
 
 
 def compute_exchange_expectation(
     arrive: Float64Array, return_: Float64Array, waits: Float64Array, repeats: ResponseTrigger = ResponseTrigger.FIRST
 ) -> ExchangeExpectation:
-    """The expectations of one exchange.
+    """Return the expectations of one exchange.
 
     Args:
-        arrive: probability of each part of the request to arrive. (n,)
-        return_: the same of the response. (m,)
-        waits: mean seconds to wait after each transmission. (K,)
-        repeats: what of a repeated request makes the responder answer again.
+        arrive: probability that each part of the request arrives. (n,)
+        return_: probability that each part of the response arrives. (m,)
+        waits: mean seconds of the timer after each transmission. (K,)
+        repeats: part of a retransmitted request that triggers another response.
     """
     limit = len(waits)
-    f = np.diff(_complete(arrive, limit))
+    f = np.diff(_compute_completion(arrive, limit))
     first = arrive[0]
     g = first * (1 - first) ** np.arange(limit) if repeats is ResponseTrigger.FIRST else f
-    b = _complete(return_, limit)
+    b = _compute_completion(return_, limit)
     # sent[s - 1, k - 1]: the s-th response is sent in transmission k
     sent = np.zeros((limit, limit))
     sent[0] = f
@@ -108,8 +110,8 @@ def compute_exchange_expectation(
     )
 
 
-def _complete(arrive: Float64Array, limit: int) -> Float64Array:
-    """Probability that all parts are there after 0, 1... `limit` transmissions. (limit + 1,)"""
+def _compute_completion(arrive: Float64Array, limit: int) -> Float64Array:
+    """Return the probability that all parts have arrived after 0, 1... `limit` transmissions. (limit + 1,)"""
     k = np.arange(limit + 1)[:, None]
     complete: Float64Array = np.prod(1 - (1 - arrive) ** k, axis=1)
     return complete
@@ -118,10 +120,10 @@ def _complete(arrive: Float64Array, limit: int) -> Float64Array:
 def compute_expectation(
     steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, repeats: ResponseTrigger
 ) -> HandshakeExpectation:
-    """The expectations of a handshake.
+    """Return the expectations of a handshake.
 
     Raises:
-        NoClosedFormError: losses come in bursts, or a response can come when the timer has run out.
+        NoClosedFormError: losses come in bursts, or a response can arrive after the timer has expired.
     """
     if link.burst is not None and link.loss:
         raise NoClosedFormError("losses come in bursts")
@@ -138,14 +140,14 @@ def compute_expectation(
         up, down = link.rate_up, link.rate_down
         if step.exchange.asker != "initiator":
             up, down = down, up
-        line = _line_s(step.request, up) + _line_s(step.response, down)
+        line = _compute_line_s(step.request, up) + _compute_line_s(step.response, down)
         path, work = link.rtt_ms / 1000 + line, get_processing_s(step.exchange, link)
         if path + work + 2 * link.jitter_ms / 1000 >= shortest:
             raise NoClosedFormError(
                 f"{step.exchange.type} takes {path + work:.3g} s, as long as the shortest timer or longer"
             )
         mean = compute_exchange_expectation(
-            _arriving(step.request, link), _arriving(step.response, link), waits, repeats
+            _compute_arrival(step.request, link), _compute_arrival(step.response, link), waits, repeats
         )
         all_bytes += success * (mean.requests * step.request.bytes + mean.responses * step.response.bytes)
         success *= mean.success
@@ -158,12 +160,12 @@ def compute_expectation(
     return HandshakeExpectation(success, messages, size, all_bytes, setup if timed else None)
 
 
-def _arriving(laid: PacketizedMessage, link: LinkModel) -> Float64Array:
-    """Probability of each part to arrive."""
-    frames = np.array([len(part) for part in laid.parts])
+def _compute_arrival(message: PacketizedMessage, link: LinkModel) -> Float64Array:
+    """Return the probability that each part arrives."""
+    frames = np.array([len(part) for part in message.parts])
     dropped = link.drop_ip_fragments & (frames > 1)
     return np.where(dropped, 0.0, (1 - link.loss) ** frames)
 
 
-def _line_s(laid: PacketizedMessage, rate: float | None) -> float:
-    return 0.0 if rate is None else laid.bytes * 8 / rate
+def _compute_line_s(message: PacketizedMessage, rate: float | None) -> float:
+    return 0.0 if rate is None else message.bytes * 8 / rate

@@ -1,7 +1,4 @@
-"""A recorded handshake as a prediction takes it: which messages went to and fro, how large, and what each side did between.
-
-Nothing here knows of tables or of the link that is predicted for.
-"""
+"""A recorded handshake as the input of a prediction: its messages, their sizes, and the processing times of both sides."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +10,7 @@ UDP_HEADER: Final = 8
 #: Four zero bytes before an IKE message on port 4500 (RFC 3948, section 2.2) and in TCP (RFC 9329, section 3.1).
 NON_ESP_MARKER: Final = 4
 
-#: Bytes of the IV and of the block that padding fills, by the beginning of the cipher's name; the first that fits.
+#: Bytes of the IV and of the block size by the start of the cipher's name; the first match is used.
 _CIPHERS: Final = (
     (re.compile(r".*-(CCM|GCM)-|CHACHA20|.*-CTR|NULL-AUTH"), 8, 1),
     (re.compile(r"3DES|DES|3IDEA|IDEA|CAST|BLOWFISH"), 8, 8),
@@ -26,19 +23,19 @@ _TRUNCATED: Final = re.compile(r"-(96|128|160|192|256)$")
 
 @dataclass(frozen=True, slots=True)
 class EncryptionOverhead:
-    """What encryption adds to a message besides its headers (RFC 7296, section 3.14)."""
+    """The bytes that encryption adds to a message (RFC 7296, section 3.14)."""
 
     iv: int  # bytes
-    block: int  # plaintext, padding and pad length are a multiple of so many bytes
+    block: int  # bytes; plaintext, padding and pad length are a multiple of it
     icv: int  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class FlowDatagram:
-    """One UDP datagram's worth: a whole IKE message, or a fragment of it (RFC 7383)."""
+    """A UDP datagram with an IKE message, or with a fragment of one (RFC 7383)."""
 
-    ike_bytes: int  # by its own header, without non-ESP marker
-    frames: tuple[int, ...]  # bytes of each frame that carried it, link header included; several: IP fragments
+    ike_bytes: int  # length in the IKE header, without non-ESP marker
+    frames: tuple[int, ...]  # bytes of each frame with link header; several: IP fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +43,31 @@ class FlowMessage:
     """One transmission of an IKE (or HIP) message."""
 
     parts: tuple[FlowDatagram, ...]
-    encrypted: bool  # in an SK or SKF payload, so that RFC 7383 may fragment it
+    encrypted: bool  # in an SK or SKF payload, which RFC 7383 may fragment
     marker: int  # bytes of the non-ESP marker
-    transport: int  # bytes of the UDP header; 0: right on IP
+    transport: int  # bytes of the UDP header; 0: directly in IP
     ip: int  # bytes of the IP header
     link: int  # bytes of the link header
 
     @property
     def bytes(self) -> int:
-        """Bytes of its frames as they were recorded."""
+        """Bytes of its recorded frames."""
         return sum(sum(part.frames) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class FlowExchange:
-    """A request and its response, and the time that the two sides took."""
+    """A request and its response, and the processing times of both sides."""
 
     type: str  # IKE_SA_INIT, IKE_AUTH...
-    message_id: int | None  # None: HIP, which has none
+    message_id: int | None  # None: HIP
     asker: Side
     request: FlowMessage
-    response: FlowMessage | None  # None: IKEv1's third messages, which nothing answers
-    before_ns: int  # from the message before it to this request, the asker computes; 0 for the first
-    answer_ns: int | None  # from request to response, without what the AAA server took; None: unknown
-    aaa_ns: int  # that the responder waited for the AAA server
-    aaa_round_trips: int  # RADIUS requests that were answered in this time
+    response: FlowMessage | None  # None: the last messages of IKEv1, which have no response
+    before_ns: int  # processing time of the asker before this request; 0 for the first
+    answer_ns: int | None  # from request to response, without the AAA server; None: unknown
+    aaa_ns: int  # time that the responder waited for the AAA server
+    aaa_round_trips: int  # answered RADIUS requests in this time
 
     @property
     def name(self) -> str:
@@ -80,36 +77,36 @@ class FlowExchange:
 
 @dataclass(frozen=True, slots=True)
 class HandshakeFlow:
-    """A whole handshake, from its first request to its last response."""
+    """A complete handshake, from its first request to its last response."""
 
     capture: str
     handshake: int  # its id in the report
-    others: int  # whole handshakes of the capture besides it
+    others: int  # number of other complete handshakes in the capture
     protocol: str  # "IKEv2", "IKEv1" or "HIP"
     exchanges: tuple[FlowExchange, ...]
     fragmentation: bool  # both sides announced RFC 7383
-    protection: EncryptionOverhead | None  # None: the cipher is not known
-    setup_ns: int  # as it was recorded
-    #: How the path's time was told from computation: "given", "manifest" (the lab's, beside the capture), "estimated" (the shortest
-    #: time seen is taken for it), or None: it could not be, so that the times of computation contain it.
+    protection: EncryptionOverhead | None  # None: unknown cipher
+    setup_ns: int  # as recorded
+    #: Source of the round-trip time that was subtracted from the processing times: "given", "manifest" (of the lab),
+    #: "estimated" (the shortest time seen), or None: nothing was subtracted.
     path: Literal["given", "manifest", "estimated"] | None
-    path_rtt_ns: int | None  # that was taken off
+    path_rtt_ns: int | None  # round-trip time of the path
 
     @property
     def bytes(self) -> int:
-        """Bytes of all frames, each message sent once, as they were recorded."""
+        """Bytes of all recorded frames, without retransmissions."""
         return sum(
             message.bytes for exchange in self.exchanges for message in (exchange.request, exchange.response) if message
         )
 
     @property
     def messages(self) -> int:
-        """Messages, each sent once."""
+        """Number of messages without retransmissions."""
         return sum(1 + (exchange.response is not None) for exchange in self.exchanges)
 
     @property
     def unknown(self) -> list[str]:
-        """Computation that the capture does not tell, in words."""
+        """Descriptions of the unknown processing times."""
         return [
             f"{'responder' if exchange.asker == 'initiator' else 'initiator'} in {exchange.name}"
             for exchange in self.exchanges
@@ -117,7 +114,7 @@ class HandshakeFlow:
         ]
 
     def computation_ns(self, side: Side) -> int | None:
-        """All that `side` computes within the set-up; None: a part of it is unknown."""
+        """Return the total processing time of `side` within the set-up; None if a part is unknown."""
         total = 0
         for exchange in self.exchanges:
             if exchange.asker == side:
@@ -130,9 +127,9 @@ class HandshakeFlow:
 
 
 def get_encryption_overhead(encryption: str | None, integrity: str | None) -> EncryptionOverhead | None:
-    """What the algorithms of an IKE SA add, by their names in the report; None: they are not known.
+    """Return the overhead of the algorithms of an IKE SA, by their names in the report; None: unknown algorithms.
 
-    AES-GCM and the like: RFC 5282; ChaCha20-Poly1305: RFC 7634; AES-CBC: RFC 3602; the length of an HMAC stands in its name.
+    AES-GCM and AES-CCM: RFC 5282; ChaCha20-Poly1305: RFC 7634; AES-CBC: RFC 3602; HMACs have their length in their name.
     """
     name = (encryption or "").upper()
     sizes = next(((iv, block) for pattern, iv, block in _CIPHERS if pattern.match(name)), None)

@@ -1,8 +1,8 @@
-"""How a message is laid on a link: fragments of RFC 7383, IP fragments, TCP segments, each with its headers.
+"""Computes the frames of a message on a link: IKE fragments (RFC 7383), IP fragments and TCP segments.
 
-Two ways to cut a message. IKE fragmentation (RFC 7383) cuts what is encrypted, and each fragment is an IKE message of its
-own: header, fragment payload header, IV, padding, ICV. IP fragmentation cuts whatever is too long for the link, IKE_SA_INIT
-included, and then all pieces must arrive at once, since no two transmissions are put together.
+IKE fragmentation splits the encrypted payloads, and each fragment is an IKE message with header, fragment payload header,
+IV, padding and ICV. IP fragmentation splits any datagram that is larger than the MTU, also IKE_SA_INIT, and then all IP
+fragments of one transmission must arrive, since those of several transmissions are not combined.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from ikeanalyze.model.prediction.flow import (
     FlowMessage,
     HandshakeFlow,
 )
-from ikeanalyze.model.prediction.link import LARGEST_MTU, LinkModel
+from ikeanalyze.model.prediction.link import MAX_MTU, LinkModel
 
-#: MTU where the link does not say and a message has to be laid out anew: Ethernet's.
-USUAL_MTU: Final = 1500
-#: More fragments of one message are no prediction of anything (RFC 7383, section 2.5 would allow 65,535).
-MOST_FRAGMENTS: Final = 1000
-#: IKE header, generic header of SK (RFC 7296, 3.1 and 3.14), and the two numbers more of SKF (RFC 7383, 2.5).
+#: MTU of Ethernet, used if the link has none and a message is not sent as recorded.
+_DEFAULT_MTU: Final = 1500
+#: Maximum fragments of a message (RFC 7383, section 2.5 allows 65,535).
+_MAX_FRAGMENTS: Final = 1000
+#: Bytes of the IKE header and of the headers of SK (RFC 7296, sections 3.1 and 3.14) and SKF (RFC 7383, section 2.5).
 _HEADER: Final = 28
 _SK: Final = 4
 _SKF: Final = 8
@@ -29,43 +29,46 @@ _IPV6_FRAGMENT: Final = 8
 #: Stream prefix "IKETCP" and the length before each message (RFC 9329, sections 4 and 3.1).
 STREAM_PREFIX: Final = 6
 _LENGTH: Final = 2
-#: TCP header with the timestamps of RFC 7323, which all usual systems send; in a SYN with MSS, SACK, window scale as well.
+#: TCP header with timestamps (RFC 7323), as usual systems send it; in a SYN also with MSS, SACK and window scale.
 TCP_HEADER: Final = 32
 _TCP_SYN: Final = 40
 
 
 class LayoutError(ValueError):
-    """A message does not go through such a link; the text says why."""
+    """A message cannot be sent over this link; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class PacketizedMessage:
-    """A message as it crosses the link once."""
+    """The frames of one transmission of a message."""
 
-    parts: tuple[tuple[int, ...], ...]  # of each datagram or segment, the bytes of its frames
+    parts: tuple[tuple[int, ...], ...]  # bytes of each frame of each datagram or segment
 
     @property
     def bytes(self) -> int:
-        """Bytes of all frames, link headers included."""
+        """Bytes of all frames with link headers."""
         return sum(map(sum, self.parts))
 
     @property
     def frames(self) -> int:
-        """How many there are."""
+        """Number of frames."""
         return sum(map(len, self.parts))
 
 
 def packetize_over_udp(
     message: FlowMessage, flow: HandshakeFlow, link: LinkModel, fragment_size: int | None
 ) -> PacketizedMessage:
-    """`message` in UDP datagrams.
+    """Return the frames of `message` in UDP datagrams.
 
     Args:
-        message: one of `flow`.
-        flow: says whether RFC 7383 was agreed on, and what encryption adds.
-        link: its MTU; None: frames as they were recorded.
-        fragment_size: largest IP packet of an IKE fragment, as strongSwan's fragment_size counts; 0: no IKE fragmentation;
-            None: as it was recorded, and smaller where the MTU asks for it.
+        message: a message of `flow`.
+        flow: the handshake: whether both sides support RFC 7383, and its encryption overhead.
+        link: the link; without an MTU the frames are as recorded.
+        fragment_size: largest IP packet of an IKE fragment, as strongSwan's fragment_size; 0: no IKE fragmentation;
+            None: as recorded, or smaller to fit the MTU.
+
+    Raises:
+        LayoutError: the MTU or the fragment size is too small.
     """
     mtu = link.mtu
     headers = message.ip + message.transport + message.marker
@@ -73,68 +76,80 @@ def packetize_over_udp(
     fragments = flow.fragmentation and message.encrypted and flow.protection is not None
     largest = max(headers + part.ike_bytes for part in parts)
     if fragment_size is not None and flow.protection is not None and message.encrypted:
-        limit = min(fragment_size, mtu or LARGEST_MTU) if fragments and fragment_size else None
-        parts = _cut(parts, headers, limit, flow.protection)
+        limit = min(fragment_size, mtu or MAX_MTU) if fragments and fragment_size else None
+        parts = _fragment(parts, headers, limit, flow.protection)
     elif mtu is not None and largest > mtu and fragments and flow.protection is not None:
-        parts = _cut(parts, headers, mtu, flow.protection)
-    return PacketizedMessage(tuple(_frames(part, message, mtu, recorded=part in message.parts) for part in parts))
+        parts = _fragment(parts, headers, mtu, flow.protection)
+    return PacketizedMessage(
+        tuple(_compute_frames(part, message, mtu, recorded=part in message.parts) for part in parts)
+    )
 
 
-def _frames(part: FlowDatagram, message: FlowMessage, mtu: int | None, *, recorded: bool) -> tuple[int, ...]:
-    """The frames of one datagram."""
+def _compute_frames(part: FlowDatagram, message: FlowMessage, mtu: int | None, *, recorded: bool) -> tuple[int, ...]:
+    """Return the bytes of each frame of a datagram."""
     if recorded and mtu is None:
         return part.frames
-    mtu = mtu or USUAL_MTU
+    mtu = mtu or _DEFAULT_MTU
     payload = message.transport + message.marker + part.ike_bytes
     if message.ip + payload <= mtu:
         return (message.link + message.ip + payload,)
     header = message.ip + (_IPV6_FRAGMENT if message.ip == 40 else 0)
     room = (mtu - header) // 8 * 8
     # the last fragment need not be a multiple of eight bytes
-    sizes = [room] * (payload // room) + ([payload % room] if payload % room else [])
+    sizes = _split(payload, room)
     if len(sizes) > 1 and sizes[-2] + sizes[-1] <= mtu - header:
         sizes[-2:] = [sizes[-2] + sizes[-1]]
     return tuple(message.link + header + size for size in sizes)
 
 
 def compute_unfragmented_bytes(parts: tuple[FlowDatagram, ...], protection: EncryptionOverhead) -> int:
-    """Bytes of the IKE message that fragments were made of, to a block of the cipher, since padding is not seen."""
+    """Return the bytes of the fragmented IKE message, exact to a block of the cipher, since the padding is unknown."""
     if len(parts) == 1:
         return parts[0].ike_bytes
-    return _HEADER + _SK + _encrypted(_content(parts, protection), protection)
+    return _HEADER + _SK + _compute_encrypted_bytes(_compute_content_bytes(parts, protection), protection)
 
 
-def _content(parts: tuple[FlowDatagram, ...], protection: EncryptionOverhead) -> int:
-    """Bytes of the inner payloads, with the padding that may be in them."""
+def _compute_content_bytes(parts: tuple[FlowDatagram, ...], protection: EncryptionOverhead) -> int:
+    """Return the bytes of the inner payloads with padding."""
     header = _HEADER + (_SKF if len(parts) > 1 else _SK)
     return sum(part.ike_bytes - header - protection.iv - protection.icv - 1 for part in parts)
 
 
-def _encrypted(content: int, protection: EncryptionOverhead) -> int:
+def _compute_encrypted_bytes(content: int, protection: EncryptionOverhead) -> int:
     padded = -(-(content + 1) // protection.block) * protection.block
     return protection.iv + padded + protection.icv
 
 
-def _cut(
+def _split(size: int, room: int) -> list[int]:
+    """Split a size into parts of at most `room` bytes."""
+    return [room] * (size // room) + ([size % room] if size % room else [])
+
+
+def _fragment(
     parts: tuple[FlowDatagram, ...], headers: int, limit: int | None, protection: EncryptionOverhead
 ) -> tuple[FlowDatagram, ...]:
-    """Fragments whose IP packets have at most `limit` bytes; None: the message in one."""
-    whole = compute_unfragmented_bytes(parts, protection)
-    if limit is None or headers + whole <= limit:
-        return parts if len(parts) == 1 else (FlowDatagram(whole, ()),)
-    content = _content(parts, protection)
+    """Return fragments whose IP packets have at most `limit` bytes; None: the unfragmented message."""
+    unfragmented = compute_unfragmented_bytes(parts, protection)
+    if limit is None or headers + unfragmented <= limit:
+        return parts if len(parts) == 1 else (FlowDatagram(unfragmented, ()),)
+    content = _compute_content_bytes(parts, protection)
     room = limit - headers - _HEADER - _SKF - protection.iv - protection.icv
-    most = room // protection.block * protection.block - 1
-    if most < 1 or -(-content // most) > MOST_FRAGMENTS:
-        raise LayoutError(f"packets of {limit} bytes have no room for IKE fragments of a message of {whole:,} bytes")
-    sizes = [most] * (content // most) + ([content % most] if content % most else [])
-    new = tuple(FlowDatagram(_HEADER + _SKF + _encrypted(size, protection), ()) for size in sizes)
-    # the same sizes as recorded are the same frames
-    return parts if [p.ike_bytes for p in parts] == [p.ike_bytes for p in new] else new
+    largest = room // protection.block * protection.block - 1
+    if largest < 1 or -(-content // largest) > _MAX_FRAGMENTS:
+        raise LayoutError(
+            f"packets of {limit} bytes have no room for IKE fragments of a message of {unfragmented:,} bytes"
+        )
+    sizes = (_HEADER + _SKF + _compute_encrypted_bytes(size, protection) for size in _split(content, largest))
+    fragments = tuple(FlowDatagram(size, ()) for size in sizes)
+    # with the recorded sizes the frames are as recorded
+    return parts if [part.ike_bytes for part in parts] == [part.ike_bytes for part in fragments] else fragments
 
 
 def packetize_over_tcp(message: FlowMessage, flow: HandshakeFlow, link: LinkModel, *, first: bool) -> PacketizedMessage:
-    """`message` in TCP segments, unfragmented (RFC 9329, section 3.1), behind the stream prefix if it is the first."""
+    """Return the frames of `message` in TCP segments, without IKE fragmentation (RFC 9329, section 3.1).
+
+    The first message follows the stream prefix.
+    """
     size = (
         compute_unfragmented_bytes(message.parts, flow.protection)
         if flow.protection is not None
@@ -142,16 +157,15 @@ def packetize_over_tcp(message: FlowMessage, flow: HandshakeFlow, link: LinkMode
     )
     stream = _LENGTH + NON_ESP_MARKER + size + (STREAM_PREFIX if first else 0)
     headers = message.ip + TCP_HEADER
-    room = (link.mtu or USUAL_MTU) - headers
-    sizes = [room] * (stream // room) + ([stream % room] if stream % room else [])
-    return PacketizedMessage(tuple((message.link + headers + size,) for size in sizes))
+    room = (link.mtu or _DEFAULT_MTU) - headers
+    return PacketizedMessage(tuple((message.link + headers + size,) for size in _split(stream, room)))
 
 
 def make_tcp_ack(message: FlowMessage) -> PacketizedMessage:
-    """A TCP segment without data."""
+    """Return a TCP segment without data."""
     return PacketizedMessage(((message.link + message.ip + TCP_HEADER,),))
 
 
 def make_tcp_syn(message: FlowMessage) -> PacketizedMessage:
-    """A SYN, or the answer to one."""
+    """Return a SYN or SYN-ACK."""
     return PacketizedMessage(((message.link + message.ip + _TCP_SYN,),))

@@ -1,72 +1,69 @@
-"""Parses ranges and lists of a command line, and expands them to links with all combinations of values."""
+"""Parses lists and ranges of values, and expands them to links with all combinations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import floor, isfinite
+from math import floor, isfinite, prod
 from typing import Any, Final
 
 from ikeanalyze.model.prediction.link import LinkModel
 
-#: Values of one list, and links of one sweep.
-MOST_VALUES: Final = 1_000
-MOST_LINKS: Final = 5_000
+_MAX_VALUES: Final = 1_000
+_MAX_LINKS: Final = 5_000
 
 
 class ParameterGridError(ValueError):
-    """A list of values that cannot be read; the text says what is wrong."""
+    """A list of values is invalid."""
 
 
 def parse_value_list(text: str) -> tuple[float, ...]:
-    """`10,50,600`, or `0:0.3:0.02` (from, to and with it, step), or both: `0,0.1:0.3:0.1`.
+    """Parse `10,50,600`, or `0:0.3:0.02` (from, to inclusive, step), or both: `0,0.1:0.3:0.1`.
 
     Raises:
-        SweepError: it is neither, or has too many values.
+        ParameterGridError: the list is invalid or has too many values.
     """
     values: list[float] = []
     for part in text.split(","):
-        bounds = [_number(piece, part) for piece in part.split(":")]
+        bounds = [_parse_number(piece, part) for piece in part.split(":")]
         if len(bounds) == 1:
             values.append(bounds[0])
         elif len(bounds) == 3:
-            values += _range(bounds, part)
+            values += _expand_range(bounds, part)
         else:
-            raise ParameterGridError(f"{part!r} is no range; one looks like 0:0.3:0.02 (from:to:step)")
-        if len(values) > MOST_VALUES:
-            raise ParameterGridError(f"{text!r} has more than {MOST_VALUES:,} values")
+            raise ParameterGridError(f"{part!r} is not a range from:to:step, such as 0:0.3:0.02")
+        if len(values) > _MAX_VALUES:
+            raise ParameterGridError(f"{text!r} has more than {_MAX_VALUES:,} values")
     return tuple(dict.fromkeys(values))
 
 
-def _range(bounds: Sequence[float], part: str) -> list[float]:
+def _expand_range(bounds: Sequence[float], part: str) -> list[float]:
     low, high, step = bounds
     if step <= 0 or high < low:
-        raise ParameterGridError(f"{part!r} is no range: it goes from:to:step, upwards")
-    # a step of 0.1 that is not quite 0.1 must reach its end all the same
+        raise ParameterGridError(f"{part!r} is not a range from:to:step with a positive step")
+    # rounding errors of the step must not exclude the end
     count = floor((high - low) / step * (1 + 1e-12) + 1e-9) + 1
-    if count > MOST_VALUES:
-        raise ParameterGridError(f"{part!r} has more than {MOST_VALUES:,} values")
+    if count > _MAX_VALUES:
+        raise ParameterGridError(f"{part!r} has more than {_MAX_VALUES:,} values")
     return [float(f"{low + i * step:.12g}") for i in range(count)]
 
 
-def _number(piece: str, part: str) -> float:
+def _parse_number(piece: str, part: str) -> float:
     try:
         value = float(piece)
     except ValueError:
-        raise ParameterGridError(f"{part!r} is no number, and no range from:to:step") from None
+        raise ParameterGridError(f"{part!r} is neither a number nor a range from:to:step") from None
     if not isfinite(value):
-        raise ParameterGridError(f"{part!r} is no number")
+        raise ParameterGridError(f"{part!r} is not a number")
     return value
 
 
 def expand_links(base: LinkModel, values: Mapping[str, Sequence[Any]]) -> list[LinkModel]:
-    """`base` with each combination of `values`, which are lists for fields of `LinkModel`; the last one changes fastest.
+    """Return `base` with each combination of `values`, lists for fields of `LinkModel`; the last field changes fastest.
 
     Raises:
-        SweepError: there are too many.
+        ParameterGridError: too many links.
     """
-    count = 1
-    for some in values.values():
-        count *= len(some)
-    if count > MOST_LINKS:
-        raise ParameterGridError(f"these lists make {count:,} links together; allowed are {MOST_LINKS:,}")
+    count = prod(map(len, values.values()))
+    if count > _MAX_LINKS:
+        raise ParameterGridError(f"these lists make {count:,} links; the limit is {_MAX_LINKS:,}")
     return [replace(base, **dict(zip(values, combination, strict=True))) for combination in product(*values.values())]

@@ -18,18 +18,19 @@ from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """How the two sides use a link."""
+    """How the peers send over a link."""
 
     policy: RetransmissionPolicy
     transport: IkeTransport = IkeTransport.UDP
     repeats: ResponseTrigger = ResponseTrigger.FIRST
-    #: Bytes of the largest IP packet of an IKE fragment; 0: no IKE fragmentation; None: as recorded, smaller if the MTU is.
+    #: Bytes of the largest IP packet of an IKE fragment; 0: no IKE fragmentation; None: as recorded, or smaller to fit
+    #: the MTU.
     fragment_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A quantity over the runs that succeeded."""
+    """The distribution of a quantity in the successful runs."""
 
     mean: float
     mean_error: float  # standard error of the mean
@@ -43,7 +44,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One handshake on one link."""
+    """The prediction of one handshake on one link."""
 
     flow: HandshakeFlow
     link: LinkModel
@@ -52,16 +53,16 @@ class Prediction:
     runs: int
     failures: int
     failure: tuple[float, float, float]  # probability of failure, and its 95 % interval (Wilson)
-    failed_in: Mapping[str, int]  # runs that failed, by the exchange that got no answer
+    failed_in: Mapping[str, int]  # failed runs by unanswered exchange
     setup_ms: Distribution | None  # None: no run succeeded
     bytes: Distribution | None
     messages: Distribution | None
     frames: Distribution | None
     all_bytes: float  # mean of all runs, the failed ones included
-    once: tuple[int, int, int]  # messages, frames, bytes without any loss
+    once: tuple[int, int, int]  # messages, frames and bytes without losses
     closed: HandshakeExpectation | None
-    not_closed: str | None  # why there is no closed form
-    #: setup_ms, bytes, messages and frames of each run that succeeded; empty: they were not kept.
+    not_closed: str | None  # why no closed form exists
+    #: setup_ms, bytes, messages and frames of each successful run; empty without `keep`.
     samples: Mapping[str, Float64Array] = field(repr=False)
 
 
@@ -72,10 +73,10 @@ def predict_handshake(
 
     Args:
         flow: the recorded handshake.
-        link: the other link.
-        use: how it is used.
+        link: the link.
+        use: how the peers send.
         runs: number of simulated handshakes.
-        seed: of the random numbers; the same seed gives the same prediction.
+        seed: random seed; the same seed gives the same prediction.
         keep: keep the values of all runs in `samples`.
 
     Raises:
@@ -83,17 +84,17 @@ def predict_handshake(
         LayoutError: a message does not fit the link.
     """
     validate_link(link)
-    steps = [_step(exchange, flow, link, use, first=i == 0) for i, exchange in enumerate(flow.exchanges)]
+    steps = [_make_step(exchange, flow, link, use, first=i == 0) for i, exchange in enumerate(flow.exchanges)]
     rng = np.random.default_rng(seed)
     if use.transport is IkeTransport.TCP:
         result = simulate_tcp(steps, link, use.policy, runs, rng)
     else:
         result = simulate_udp(steps, link, use.policy, use.repeats, runs, rng)
-    closed, not_closed = _closed_form(steps, link, use)
+    closed, not_closed = _compute_closed_form(steps, link, use)
     succeeded = result.failed_in == SUCCEEDED
     failures = int((~succeeded).sum())
     interval = stats.binomtest(failures, runs).proportion_ci(0.95, method="wilson")
-    laid = [message for step in steps for message in (step.request, step.response) if message is not None]
+    messages = [message for step in steps for message in (step.request, step.response) if message is not None]
     counts = np.bincount(result.failed_in[~succeeded], minlength=len(steps))
     samples = {
         "setup_ms": result.setup_s[succeeded] * 1000,
@@ -110,44 +111,43 @@ def predict_handshake(
         failures=failures,
         failure=(failures / runs, float(interval.low), float(interval.high)),
         failed_in={step.exchange.name: int(count) for step, count in zip(steps, counts, strict=True) if count},
-        **{name: _distribution(values) for name, values in samples.items()},
+        **{name: _make_distribution(values) for name, values in samples.items()},
         all_bytes=float(result.bytes.mean()),
-        once=(len(laid), sum(message.frames for message in laid), sum(message.bytes for message in laid)),
+        once=(len(messages), sum(message.frames for message in messages), sum(message.bytes for message in messages)),
         closed=closed,
         not_closed=not_closed,
         samples=samples if keep else {},
     )
 
 
-def _closed_form(
+def _compute_closed_form(
     steps: list[SimulatedExchange], link: LinkModel, use: RunConfig
 ) -> tuple[HandshakeExpectation | None, str | None]:
-    """The closed form, or the reason why there is none."""
+    """Return the closed form, or the reason why none exists."""
     if use.transport is IkeTransport.TCP:
-        return None, "there is none over TCP"
+        return None, "not available over TCP"
     try:
         return compute_expectation(steps, link, use.policy, use.repeats), None
     except NoClosedFormError as error:
         return None, str(error)
 
 
-def _step(
+def _make_step(
     exchange: FlowExchange, flow: HandshakeFlow, link: LinkModel, use: RunConfig, *, first: bool
 ) -> SimulatedExchange:
-    def laid(message: FlowMessage, *, opens: bool) -> PacketizedMessage:
+    def packetize(message: FlowMessage, *, is_first: bool) -> PacketizedMessage:
         if use.transport is IkeTransport.TCP:
-            return packetize_over_tcp(message, flow, link, first=opens)
+            return packetize_over_tcp(message, flow, link, first=is_first)
         return packetize_over_udp(message, flow, link, use.fragment_size)
 
     if use.transport is IkeTransport.TCP and flow.protocol != "IKEv2":
         raise LayoutError(f"RFC 9329 puts IKEv2 into TCP, not {flow.protocol}")
-    request = laid(exchange.request, opens=first)
-    return SimulatedExchange(
-        exchange, request, None if exchange.response is None else laid(exchange.response, opens=False)
-    )
+    request = packetize(exchange.request, is_first=first)
+    response = None if exchange.response is None else packetize(exchange.response, is_first=False)
+    return SimulatedExchange(exchange, request, response)
 
 
-def _distribution(values: Float64Array) -> Distribution | None:
+def _make_distribution(values: Float64Array) -> Distribution | None:
     if not len(values):
         return None
     deviation = values.std(ddof=1) if len(values) > 1 else 0.0

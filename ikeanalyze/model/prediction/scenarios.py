@@ -1,11 +1,11 @@
-"""Named links: the TOML files that come with ikeanalyze, and those that users write.
+"""Loads named links from TOML files, of ikeanalyze or of users.
 
-description = "What it is"
-source = "Where the numbers are from"
-rtt_ms = 600            # both ways; may be left out and given on the command line
+description = "Description"
+source = "Source of the values"
+rtt_ms = 600            # round-trip time; optional, --rtt sets it
 jitter_ms = 0
 loss = 0.01             # share of frames, each direction
-rate_up = "384k"        # bit/s from the initiator, a number or text with k, M or G
+rate_up = "384k"        # bit/s from the initiator: a number, or text with k, M or G
 rate_down = "7.2M"
 mtu = 1280
 drop_ip_fragments = false
@@ -31,7 +31,7 @@ FOLDER: Final = Path(__file__).parent / "links"
 
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgG]?)(?:bit/s|bps)?")
 
-# which values a link can have is checked in `link.checked`, together with those of the command line
+# `validate_link` checks the ranges, also of the values of the command line
 _Number = Annotated[float, Meta(ge=-1e15, le=1e15, description="a number")]
 _Integer = Annotated[int, Meta(ge=-(10**15), le=10**15, description="an integer")]
 
@@ -42,7 +42,7 @@ class LinkScenarioError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LinkScenario:
-    """A link in a file; `fields` are the fields of `Link` that it sets."""
+    """A link from a file; `fields` are the fields of `LinkModel` that it sets."""
 
     name: str
     description: str
@@ -63,7 +63,7 @@ class _BurstTable(Struct):
 
 
 class _LinkTable(Struct):
-    """A whole file; None: the key is not given."""
+    """The file; None: the key is missing."""
 
     description: str = ""
     source: str = ""
@@ -79,15 +79,15 @@ class _LinkTable(Struct):
 
 
 def list_scenarios() -> list[str]:
-    """The scenarios that come with ikeanalyze."""
+    """Return the names of the scenarios of ikeanalyze."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def load_scenario(text: str) -> LinkScenario:
-    """Read the scenario of this name, or the file at this path.
+    """Read the scenario with this name, or the file at this path.
 
     Raises:
-        ScenarioError: it does not exist, or is invalid.
+        LinkScenarioError: it does not exist, or is invalid.
     """
     path = FOLDER / f"{text}.toml" if text in list_scenarios() else Path(text)
     try:
@@ -112,10 +112,10 @@ def _scenario(name: str, table: _LinkTable) -> LinkScenario:
 
 
 def parse_rate(text: str) -> float:
-    """Bit per second of `384k`, `7.2M`, `1G` or `9600`.
+    """Return the bit/s of `384k`, `7.2M`, `1G` or `9600`.
 
     Raises:
-        ScenarioError: the rate is invalid.
+        LinkScenarioError: the rate is invalid.
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:

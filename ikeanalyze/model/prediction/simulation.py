@@ -1,17 +1,18 @@
-"""A handshake over UDP on another link, simulated in many runs at once: no loop over runs, only over transmissions.
+"""Simulates a handshake over UDP on another link in many runs at once, with a loop over transmissions, not over runs.
 
-What happens in an exchange (RFC 7296, section 2.1; RFC 7383, section 2.6):
+Rules of an exchange (RFC 7296, section 2.1; RFC 7383, section 2.6):
 
-* The initiator sends its request, all fragments of it, and again each time that the policy's timer runs out, until it
-  has the whole response. When the last timer runs out, the handshake has failed.
-* There is no acknowledgement of single fragments: a retransmission is the whole message. But whoever receives keeps the
-  fragments that have come, so that those of several transmissions make one message. strongSwan and libreswan do so, and
-  the recorded logs show it.
-* The responder answers when it has the request, after its computation and the AAA server's. It answers a repeated request
-  again, with the same bytes and at once: if fragment 1 of it arrives (`ResponseTrigger.FIRST`), or each time that it has got all
-  fragments anew (`ResponseTrigger.ALL`). While it still computes, it does not answer.
-* What is sent later arrives later or at the same time: jitter lets nothing overtake.
-* A response that comes after the timer ran out has cost a retransmission, and perhaps another response, for nothing.
+* The initiator sends all fragments of its request, and sends them again whenever the timer of the policy expires, until
+  it has the complete response. When the last timer expires, the handshake fails.
+* Fragments are not acknowledged: a retransmission is the whole message. But the receiver keeps the fragments that have
+  arrived, so fragments of several transmissions complete a message. strongSwan and libreswan do so, as the recorded
+  logs show.
+* The responder answers when it has the request, after the processing times of its own and of the AAA server. It answers
+  a retransmitted request at once, with the same bytes: if its fragment 1 arrives (`ResponseTrigger.FIRST`), or each
+  time that all fragments have arrived again (`ResponseTrigger.ALL`). It does not answer while it is still processing.
+* Jitter does not reorder messages.
+* A response that arrives after the timer has expired has caused an unnecessary retransmission, and maybe another
+  response.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,30 +28,30 @@ from ikeanalyze.model.prediction.layout import PacketizedMessage
 from ikeanalyze.model.prediction.link import LinkModel, ResponseTrigger
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 
-#: Frames of one message in all runs of a block: so much memory is taken, some hundred bytes each.
-_AT_ONCE: Final = 2_000_000
-#: Where a run did not fail.
+#: Frames of one message in all runs of a block, which bounds the memory: some hundred bytes per frame.
+_MAX_BLOCK_FRAMES: Final = 2_000_000
+#: Value of `failed_in` for a run that succeeded.
 SUCCEEDED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What came of each run. All arrays are (runs,)."""
+    """The result of each run. All arrays are (runs,)."""
 
-    setup_s: Float64Array  # from the first request to the last response; not a number: it failed
-    failed_in: Int64Array  # index of the exchange that got no answer, or SUCCEEDED
-    messages: Float64Array  # both directions, retransmissions included, also of those that failed
+    setup_s: Float64Array  # from the first request to the last response; NaN: the run failed
+    failed_in: Int64Array  # index of the unanswered exchange, or SUCCEEDED
+    messages: Float64Array  # both directions, retransmissions included, also in failed runs
     frames: Float64Array
     bytes: Float64Array  # of these frames
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedExchange:
-    """An exchange as it crosses the link."""
+    """An exchange and the packets of its messages."""
 
     exchange: FlowExchange
     request: PacketizedMessage
-    response: PacketizedMessage | None  # None: nothing answers it
+    response: PacketizedMessage | None  # None: the exchange has no response
 
 
 def simulate_udp(
@@ -61,17 +62,17 @@ def simulate_udp(
     runs: int,
     rng: np.random.Generator,
 ) -> SimulationResult:
-    """`runs` handshakes. Computation that is not known counts as no time."""
-    return run_in_blocks(steps, runs, lambda count: _block(steps, link, policy, repeats, count, rng))
+    """Simulate `runs` handshakes. Unknown processing times count as 0."""
+    return run_in_blocks(steps, runs, lambda count: _simulate_block(steps, link, policy, repeats, count, rng))
 
 
 def run_in_blocks(
-    steps: list[SimulatedExchange], runs: int, some: Callable[[int], SimulationResult]
+    steps: list[SimulatedExchange], runs: int, simulate: Callable[[int], SimulationResult]
 ) -> SimulationResult:
-    """`runs` runs, so many at once as memory is meant to take; `some` makes a number of them."""
-    largest = max(laid.frames for step in steps for laid in (step.request, step.response) if laid)
-    most = max(_AT_ONCE // largest, 1)
-    blocks = [some(min(most, runs - start)) for start in range(0, runs, most)]
+    """Simulate `runs` runs in blocks that bound the memory; `simulate` simulates a number of them."""
+    largest = max(packets.frames for step in steps for packets in (step.request, step.response) if packets)
+    block_runs = max(_MAX_BLOCK_FRAMES // largest, 1)
+    blocks = [simulate(min(block_runs, runs - start)) for start in range(0, runs, block_runs)]
     return SimulationResult(
         *(
             np.concatenate([getattr(block, name) for block in blocks])
@@ -80,7 +81,7 @@ def run_in_blocks(
     )
 
 
-def _block(
+def _simulate_block(
     steps: list[SimulatedExchange],
     link: LinkModel,
     policy: RetransmissionPolicy,
@@ -91,16 +92,16 @@ def _block(
     up, down = (LinkDirection.of(link, runs, rng, up=up) for up in (True, False))
     now = np.zeros(runs)
     failed_in = np.full(runs, SUCCEEDED, np.int64)
-    for attempt in attempts(steps, now, failed_in, up, down):
+    for attempt in iterate_steps(steps, now, failed_in, up, down):
         step, alive, start = attempt.step, attempt.rows, attempt.start
         if step.response is None:
-            # the handshake ends with its transmission, or goes on at once; whether it arrives shows later
+            # the sender does not wait; whether the message arrives does not matter
             attempt.there.send(alive, start, step.request)
             now[alive] = start
             continue
         waits = np.cumsum(policy.draw_timeouts(rng, len(alive)), axis=1)
-        turn = RequestResponse(step.request, step.response, get_processing_s(step.exchange, link), repeats)
-        done = simulate_exchange(turn, attempt.there, attempt.back, alive, start, waits)
+        messages = RequestResponse(step.request, step.response, get_processing_s(step.exchange, link), repeats)
+        done = simulate_exchange(messages, attempt.there, attempt.back, alive, start, waits)
         late = done > start + waits[:, -1]
         failed_in[alive[late]] = attempt.number
         now[alive] = done
@@ -109,7 +110,7 @@ def _block(
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A step in the runs that have not failed before it."""
+    """One exchange in the runs that have not failed before it."""
 
     number: int  # of the step
     step: SimulatedExchange
@@ -119,10 +120,10 @@ class Attempt:
     start: Float64Array  # when the request is first sent, seconds. (n,)
 
 
-def attempts(
+def iterate_steps(
     steps: list[SimulatedExchange], now: Float64Array, failed_in: Int64Array, up: LinkDirection, down: LinkDirection
 ) -> Iterator[Attempt]:
-    """Each step in turn, as long as there are runs that have not failed; the caller updates `now` and `failed_in`."""
+    """Yield each exchange while runs are left that have not failed; the caller updates `now` and `failed_in`."""
     for number, step in enumerate(steps):
         rows = np.flatnonzero(failed_in == SUCCEEDED)
         if not len(rows):
@@ -134,7 +135,7 @@ def attempts(
 def combine_directions(
     now: Float64Array, failed_in: Int64Array, up: LinkDirection, down: LinkDirection
 ) -> SimulationResult:
-    """What a block of runs came to; `now`: when each ended, seconds. (runs,)"""
+    """Return the result of a block; `now`: end of each run in seconds. (runs,)"""
     return SimulationResult(
         np.where(failed_in == SUCCEEDED, now, np.nan),
         failed_in,
@@ -146,87 +147,89 @@ def combine_directions(
 
 @dataclass(frozen=True, slots=True)
 class RequestResponse:
-    """Something that is asked for until it is answered."""
+    """A request that is retransmitted until its response arrives."""
 
     request: PacketizedMessage
     answer: PacketizedMessage
-    work_s: float  # from the request's arrival to the answer
+    work_s: float  # from the arrival of the request to the response
     repeats: ResponseTrigger = ResponseTrigger.FIRST
-    counted: bool = True  # both are IKE messages
+    counted: bool = True  # whether both count as IKE messages
 
 
 def simulate_exchange(
-    turn: RequestResponse,
+    messages: RequestResponse,
     there: LinkDirection,
     back: LinkDirection,
     runs: IndexArray,
     start: Float64Array,
     waits: Float64Array,
 ) -> Float64Array:
-    """When the asker has the whole answer, in each of `runs`; infinity: never. (n,)
+    """Return when the complete response has arrived in each of `runs`, in seconds; infinity: never. (n,)
 
     Args:
-        turn: what is asked and answered.
-        there: from the asker.
-        back: to the asker.
-        runs: in which it takes place. (n,)
+        messages: request and response.
+        there: the direction of the request.
+        back: the direction of the response.
+        runs: indices of the runs. (n,)
         start: when the request is first sent, seconds. (n,)
-        waits: from there to the end of each timer, seconds. (n, tries + 1)
+        waits: time from `start` to the end of each timer, seconds. (n, tries + 1)
     """
-    asked = np.full((len(runs), len(turn.request.parts)), np.inf)  # when each part of the request came first
-    ready = np.full(len(runs), np.inf)  # when the answer was there to be sent
-    answered = np.full((len(runs), len(turn.answer.parts)), np.inf)
-    again = _ResponseRetrigger(turn.repeats, len(runs), len(turn.request.parts))
+    asked = np.full((len(runs), len(messages.request.parts)), np.inf)  # first arrival of each part of the request
+    ready = np.full(len(runs), np.inf)  # when the response could be sent
+    answered = np.full((len(runs), len(messages.answer.parts)), np.inf)
+    retrigger = _ResponseRetrigger(messages.repeats, len(runs), len(messages.request.parts))
     done = np.full(len(runs), np.inf)
     for transmission in range(waits.shape[1]):
         sent = start if transmission == 0 else start + waits[:, transmission - 1]
         rows = np.flatnonzero(done > sent)
         if not len(rows):
             break
-        came = there.send(runs[rows], sent[rows], turn.request, counted=turn.counted)
+        arrived = there.send(runs[rows], sent[rows], messages.request, counted=messages.counted)
         known = np.isfinite(ready[rows])
-        asked[rows] = np.minimum(asked[rows], came)
-        ready[rows] = np.where(known, ready[rows], asked[rows].max(axis=1) + turn.work_s)
-        respond = np.where(known, again.trigger(rows, came, ready[rows], known), ready[rows])
+        asked[rows] = np.minimum(asked[rows], arrived)
+        ready[rows] = np.where(known, ready[rows], asked[rows].max(axis=1) + messages.work_s)
+        respond = np.where(known, retrigger.compute_times(rows, arrived, ready[rows], known), ready[rows])
         answering = np.isfinite(respond)
         rows, respond = rows[answering], respond[answering]
         if len(rows):
-            came = back.send(runs[rows], respond, turn.answer, counted=turn.counted)
-            answered[rows] = np.minimum(answered[rows], came)
+            arrived = back.send(runs[rows], respond, messages.answer, counted=messages.counted)
+            answered[rows] = np.minimum(answered[rows], arrived)
             done[rows] = answered[rows].max(axis=1)
     return done
 
 
 def get_processing_s(exchange: FlowExchange, link: LinkModel) -> float:
-    """Seconds from the request's arrival to the response, where the asked side and the AAA server do their work."""
+    """Return the seconds from the arrival of a request to its response, with those of the AAA server."""
     aaa = exchange.aaa_ns / 1e9 + exchange.aaa_round_trips * link.aaa_rtt_ms / 1000
     return (exchange.answer_ns or 0) / 1e9 + aaa
 
 
 class _ResponseRetrigger:
-    """What of repeated requests has arrived since the last response, in many runs."""
+    """Fragments of retransmitted requests that have arrived since the last response, in many runs."""
 
     def __init__(self, repeats: ResponseTrigger, runs: int, parts: int) -> None:
         self._repeats = repeats
         self._since = np.zeros((runs, parts), np.bool_)
 
-    def trigger(self, rows: IndexArray, came: Float64Array, ready: Float64Array, known: BoolArray) -> Float64Array:
-        """When the response is sent again; infinity: not at all. (n,)
+    def compute_times(
+        self, rows: IndexArray, arrived: Float64Array, ready: Float64Array, known: BoolArray
+    ) -> Float64Array:
+        """Return when the response is sent again, in seconds; infinity: not at all. (n,)
 
         Args:
             rows: the runs in which a request was sent. (n,)
-            came: when each part of this transmission arrived. (n, parts)
-            ready: when the response had been made: what comes earlier is not answered. (n,)
-            known: the response has been asked for by an earlier transmission. (n,)
+            arrived: when each part of this transmission arrived. (n, parts)
+            ready: when the response could first be sent; earlier fragments do not trigger it. (n,)
+            known: whether an earlier transmission completed the request. (n,)
         """
-        counts = known[:, None] & np.isfinite(came) & (came >= ready[:, None])
+        counts = known[:, None] & np.isfinite(arrived) & (arrived >= ready[:, None])
         if self._repeats is ResponseTrigger.FIRST:
-            return np.where(counts[:, 0], came[:, 0], np.inf)
-        # what of the transmission that completed the request comes behind the response is of a repeated one
-        counts |= np.isfinite(came) & (came > ready[:, None])
+            return np.where(counts[:, 0], arrived[:, 0], np.inf)
+        # fragments of the transmission that completed the request also count if they arrive after the response
+        counts |= np.isfinite(arrived) & (arrived > ready[:, None])
         old = self._since[rows]
-        whole: BoolArray = np.all(old | counts, axis=1)
-        # the fragment that was missing last; on a slow line others come behind it
-        last: Float64Array = np.where(~old & counts, came, 0.0).max(axis=1)
-        self._since[rows] = np.where(whole[:, None], counts & (came > last[:, None]), old | counts)
-        return np.where(whole, last, np.inf)
+        complete: BoolArray = np.all(old | counts, axis=1)
+        # the last missing fragment; on a slow line others arrive after it
+        last: Float64Array = np.where(~old & counts, arrived, 0.0).max(axis=1)
+        self._since[rows] = np.where(complete[:, None], counts & (arrived > last[:, None]), old | counts)
+        return np.where(complete, last, np.inf)

@@ -1,20 +1,20 @@
-"""The same handshake in a TCP connection (RFC 9329), simulated in many runs at once.
+"""Simulates a handshake over TCP (RFC 9329) in many runs at once.
 
-The model of TCP, which is meant to be plain:
+The model of TCP is simple:
 
-* The connection is opened first: SYN, SYN-ACK, and an ACK right before the first message. A SYN is sent again after 1 s, then
-  twice as long each time, six times (RFC 6298, section 2; the count is Linux's).
-* A message goes in segments as the MTU allows, unfragmented by IKE, behind its length (RFC 9329, section 3.1). Ten segments
-  leave at once (RFC 6928), twice as many one round trip later, and so on.
-* The segments that did not arrive are sent again when the retransmission timer runs out: three round-trip times, which is
-  SRTT + 4 RTTVAR after the single measurement of the SYN (RFC 6298, 2.2), but 1 s at least (2.4), and 3 s if the SYN was sent
-  again (5.7); twice as long each time, up to 60 s. Linux begins with 200 ms where the RFC has 1 s. There is no fast
-  retransmit: it takes three segments behind the lost one, which few messages of IKE have.
-* Two segments that arrive are acknowledged by one frame of its own (RFC 5681, section 4.2). That such a frame is lost costs
-  nothing, since the next message acknowledges too.
-* A timer that runs out before the acknowledgement is there, as at a low rate whose queue is longer than the timer, sends
-  nothing again here: what a sender would repeat needlessly is not in messages, frames and bytes.
-* IKE sends nothing again (RFC 9329, section 6.2), but gives up when its policy would have.
+* The connection is opened with SYN, SYN-ACK, and an ACK right before the first message. A SYN is retransmitted after
+  1 s, then with doubled timers, six times (RFC 6298, section 2; the count is that of Linux).
+* A message is sent after its length (RFC 9329, section 3.1) in segments that fit the MTU, without IKE fragmentation. Ten
+  segments are sent at once (RFC 6928), twice as many one round trip later, and so on.
+* Lost segments are retransmitted when the retransmission timer expires: three round-trip times, which is
+  SRTT + 4 RTTVAR after the single measurement of the SYN (RFC 6298, section 2.2), but at least 1 s (2.4), and 3 s if the
+  SYN was retransmitted (5.7). The timer doubles up to 60 s. Linux starts with 200 ms instead of 1 s. Fast retransmit is
+  left out: it needs three segments after the lost one, which few IKE messages have.
+* Two received segments are acknowledged by one frame (RFC 5681, section 4.2). The loss of such a frame has no effect,
+  since the next message acknowledges too.
+* A timer that expires before the acknowledgement arrives, as when the queue of a slow link is longer than the timer,
+  sends nothing here: such unnecessary retransmissions are not in messages, frames and bytes.
+* IKE does not retransmit (RFC 9329, section 6.2), but gives up when the last timer of its policy expires.
 """
 
 from typing import Final
@@ -30,58 +30,58 @@ from ikeanalyze.model.prediction.simulation import (
     RequestResponse,
     SimulatedExchange,
     SimulationResult,
-    attempts,
     combine_directions,
     get_processing_s,
+    iterate_steps,
     run_in_blocks,
     simulate_exchange,
 )
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, make_exponential_policy
 
 _SYN: Final = make_exponential_policy(timeout=1, base=2, tries=6)
-_LEAST_RTO_S: Final = 1.0
+_MIN_RTO_S: Final = 1.0
 _AFTER_LOST_SYN_S: Final = 3.0
-_LONGEST_RTO_S: Final = 60.0
+_MAX_RTO_S: Final = 60.0
 _WINDOW: Final = 10  # segments
-#: Retransmissions of a segment before the connection is given up: Linux's tcp_retries2.
-_TRIES: Final = 15
+#: Retransmissions of a segment before TCP gives up: tcp_retries2 of Linux.
+_MAX_TRIES: Final = 15
 
 
 def simulate_tcp(
     steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, runs: int, rng: np.random.Generator
 ) -> SimulationResult:
-    """`runs` handshakes; the set-up begins with the SYN. Messages count once, whatever TCP sends again."""
-    return run_in_blocks(steps, runs, lambda count: _block(steps, link, policy, count, rng))
+    """Simulate `runs` handshakes. The set-up starts with the SYN; retransmissions of TCP do not count as messages."""
+    return run_in_blocks(steps, runs, lambda count: _simulate_block(steps, link, policy, count, rng))
 
 
-def _block(
+def _simulate_block(
     steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, runs: int, rng: np.random.Generator
 ) -> SimulationResult:
     up, down = (LinkDirection.of(link, runs, rng, up=up) for up in (True, False))
-    everyone = np.arange(runs)
+    all_runs = np.arange(runs)
     first = steps[0].exchange.request
     syn = RequestResponse(make_tcp_syn(first), make_tcp_syn(first), 0.0, counted=False)
     waits = np.cumsum(_SYN.draw_timeouts(count=runs), axis=1)
-    now = simulate_exchange(syn, up, down, everyone, np.zeros(runs), waits)
+    now = simulate_exchange(syn, up, down, all_runs, np.zeros(runs), waits)
     failed_in = np.where(now > waits[:, -1], 0, SUCCEEDED)
-    rto = np.where(now > waits[:, 0], _AFTER_LOST_SYN_S, max(3 * link.rtt_ms / 1000, _LEAST_RTO_S))
+    rto = np.where(now > waits[:, 0], _AFTER_LOST_SYN_S, max(3 * link.rtt_ms / 1000, _MIN_RTO_S))
     ack = make_tcp_ack(first)
-    _count(up, everyone[failed_in == SUCCEEDED], ack, 1)
-    for attempt in attempts(steps, now, failed_in, up, down):
+    _count_frames(up, all_runs[failed_in == SUCCEEDED], ack, 1)
+    for attempt in iterate_steps(steps, now, failed_in, up, down):
         step, alive, there, back = attempt.step, attempt.rows, attempt.there, attempt.back
         done = _deliver(step.request, there, back, alive, attempt.start, rto[alive], ack)
         if step.response is not None:
-            came = np.isfinite(done)
-            rows = alive[came]
-            ready = done[came] + get_processing_s(step.exchange, link)
-            done[came] = _deliver(step.response, back, there, rows, ready, rto[rows], ack)
+            arrived = np.isfinite(done)
+            rows = alive[arrived]
+            ready = done[arrived] + get_processing_s(step.exchange, link)
+            done[arrived] = _deliver(step.response, back, there, rows, ready, rto[rows], ack)
         failed_in[alive[done > attempt.start + sum(policy.waits)]] = attempt.number
         now[alive] = done
     return combine_directions(now, failed_in, up, down)
 
 
 def _deliver(
-    laid: PacketizedMessage,
+    message: PacketizedMessage,
     there: LinkDirection,
     back: LinkDirection,
     runs: IndexArray,
@@ -89,36 +89,38 @@ def _deliver(
     rto: Float64Array,
     ack: PacketizedMessage,
 ) -> Float64Array:
-    """When all segments of a message have arrived, in seconds, in each of `runs`; infinity: never. (n,)"""
-    came = np.full((len(runs), len(laid.parts)), np.inf)
+    """Return when all segments of a message have arrived in each of `runs`, in seconds; infinity: never. (n,)"""
+    arrivals = np.full((len(runs), len(message.parts)), np.inf)
     at, window, sent = start, _WINDOW, 0
-    while sent < len(laid.parts):
+    while sent < len(message.parts):
         flight = slice(sent, sent + window)
-        came[:, flight] = there.send(runs, at, PacketizedMessage(laid.parts[flight]), counted=sent == 0)
+        arrivals[:, flight] = there.send(runs, at, PacketizedMessage(message.parts[flight]), counted=sent == 0)
         at, sent, window = at + there.link.rtt_ms / 1000, sent + window, 2 * window
-    arrived = np.isfinite(came).sum(axis=1)
+    arrived = np.isfinite(arrivals).sum(axis=1)
     acknowledged = np.ceil(arrived / 2)
     due = start + rto
-    for _ in range(_TRIES):
-        rows = np.flatnonzero(np.isinf(came).any(axis=1))
+    for _ in range(_MAX_TRIES):
+        rows = np.flatnonzero(np.isinf(arrivals).any(axis=1))
         if not len(rows):
             break
-        for i in range(len(laid.parts)):
-            lost = rows[np.isinf(came[rows, i])]
+        for i in range(len(message.parts)):
+            lost = rows[np.isinf(arrivals[rows, i])]
             if len(lost):
-                segment = PacketizedMessage(laid.parts[i : i + 1])
-                came[lost, i] = there.send(runs[lost], due[lost], segment, counted=False)[:, 0]
-        now = np.isfinite(came[rows]).sum(axis=1)
+                segment = PacketizedMessage(message.parts[i : i + 1])
+                arrivals[lost, i] = there.send(runs[lost], due[lost], segment, counted=False)[:, 0]
+        now = np.isfinite(arrivals[rows]).sum(axis=1)
         acknowledged[rows] += np.ceil((now - arrived[rows]) / 2)
         arrived[rows] = now
-        rto = np.minimum(2 * rto, _LONGEST_RTO_S)
+        rto = np.minimum(2 * rto, _MAX_RTO_S)
         due = due + rto
-    _count(back, runs, ack, acknowledged)
-    whole: Float64Array = came.max(axis=1)
-    return whole
+    _count_frames(back, runs, ack, acknowledged)
+    complete: Float64Array = arrivals.max(axis=1)
+    return complete
 
 
-def _count(direction: LinkDirection, runs: IndexArray, laid: PacketizedMessage, times: Float64Array | int) -> None:
-    """Count frames that nothing depends on."""
-    direction.frames[runs] += times * laid.frames
-    direction.bytes[runs] += times * laid.bytes
+def _count_frames(
+    direction: LinkDirection, runs: IndexArray, ack: PacketizedMessage, times: Float64Array | int
+) -> None:
+    """Count acknowledgements, which are not simulated."""
+    direction.frames[runs] += times * ack.frames
+    direction.bytes[runs] += times * ack.bytes

@@ -1,8 +1,8 @@
-"""The multiplicative analytic hierarchy process: from what experts say to weights, from grades to scores.
+"""The multiplicative analytic hierarchy process: computes weights from opinions of experts, and scores from grades.
 
-F. A. Lootsma, "Scale sensitivity in the multiplicative AHP and SMART" (Journal of Multi-Criteria Decision Analysis, 1993), as
-Faigl, Pellikka, Bokor and Gurtov use it. An expert says by how many steps one criterion matters more than another; a
-step is a factor. A grade of an alternative is such a number of steps as well. Weights are exponents: the score of an
+F. A. Lootsma, "Scale sensitivity in the multiplicative AHP and SMART" (Journal of Multi-Criteria Decision Analysis, 1993),
+as used by Faigl, Pellikka, Bokor and Gurtov. An expert states by how many steps one criterion is more important than
+another; a step is a factor. The grade of an alternative is also a number of steps. Weights are exponents: the score of an
 alternative is the product of factor^grade to the power of the weight, over all criteria.
 """
 
@@ -16,23 +16,23 @@ import numpy as np
 
 from ikeanalyze.model.arrays import Float64Array
 
-#: Factor of one step between criteria, at a progression factor of 1. The paper's text does not print it; with this one (which is
-#: Lootsma's) the paper's weights come out of whole numbers of steps of its seven experts.
+#: Factor of one step between criteria for a progression factor of 1 (Lootsma's). The paper does not print it, but this
+#: factor and whole numbers of steps of its seven experts give its weights.
 CRITERIA_STEP: Final = sqrt(2)
 #: Factor of one grade of an alternative (Lootsma's).
 GRADE_STEP: Final = 2.0
 
-#: Scores that differ by less are the same.
-_SAME: Final = 1e-9
+#: Scores that differ by less are equal.
+_TOLERANCE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What experts say of two criteria."""
+    """The opinions of the experts about two criteria."""
 
-    of: int  # place of a criterion
+    of: int  # index of a criterion
     to: int
-    steps: Sequence[float]  # one an expert: so much more (or, negative, less) does `of` matter than `to`
+    steps: Sequence[float]  # for each expert: by how much `of` is more important than `to`
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class TurningPoint:
     """A weight at which the order changes."""
 
     weight: float  # of the criterion; the others keep their proportions
-    above: int  # place of the alternative that is ahead when the weight is larger
-    below: int  # of the one that is ahead when it is smaller
+    above: int  # index of the alternative that is better with a larger weight
+    below: int  # index of the alternative that is better with a smaller weight
 
 
 def fit_weights(
@@ -51,10 +51,10 @@ def fit_weights(
     progression: Sequence[float],
     step: float = CRITERIA_STEP,
 ) -> Float64Array:
-    """Weights of `count` criteria, adding up to 1, that fit the opinions best.
+    """Return the weights of `count` criteria, adding up to 1, that fit the opinions best.
 
     The logarithms of the weights are those with the least squares of `ln w_of - ln w_to - γ_d · ln step · steps`, each
-    expert d counting with their importance and having a progression factor γ_d of their own. Without opinions all are equal.
+    where expert d has an importance and a progression factor γ_d. Without opinions all weights are equal.
 
     Raises:
         ValueError: the opinions do not connect all criteria, or no expert has any importance.
@@ -77,11 +77,11 @@ def fit_weights(
 
 
 def compute_scores(weight: Float64Array, steps: Float64Array) -> Float64Array:
-    """Scores of the alternatives, adding up to 1.
+    """Return the scores of the alternatives, adding up to 1.
 
     Args:
         weight: of each criterion, adding up to 1.
-        steps: criteria by alternatives, natural logarithms of what each alternative scores in each criterion.
+        steps: natural logarithm of the score of each alternative in each criterion. (criteria, alternatives)
     """
     total = weight @ steps
     relative = np.exp(total - total.max())
@@ -89,21 +89,21 @@ def compute_scores(weight: Float64Array, steps: Float64Array) -> Float64Array:
 
 
 def compute_ranks(score: Float64Array) -> list[int]:
-    """Place of each alternative, from 1; the same for the same score."""
-    return [1 + int((score > value + _SAME).sum()) for value in score]
+    """Return the rank of each alternative, from 1; equal scores have the same rank."""
+    return [1 + int((score > value + _TOLERANCE).sum()) for value in score]
 
 
 def set_weight(weight: Float64Array, criterion: int, value: float) -> Float64Array:
-    """The weights when one criterion has this one: the others keep their proportions (equal, if all were 0)."""
+    """Return the weights with this one for a criterion; the others keep their proportions (equal if all were 0)."""
     rest = np.delete(weight, criterion)
     rest = rest / rest.sum() if rest.sum() > 0 else np.full(len(rest), 1 / max(len(rest), 1))
     return np.insert(rest * (1 - value), criterion, value)
 
 
 def find_turning_points(weight: Float64Array, steps: Float64Array, criterion: int) -> list[TurningPoint]:
-    """The weights of one criterion, above 0 and below 1, at which two alternatives change places; rising.
+    """Return the weights of a criterion between 0 and 1 at which two alternatives change places, in ascending order.
 
-    The logarithm of a score is linear in the weight, so they are where two straight lines cross.
+    The logarithm of a score is linear in the weight, so two alternatives change places where two lines cross.
     """
     if len(weight) < 2:
         return []
@@ -112,10 +112,10 @@ def find_turning_points(weight: Float64Array, steps: Float64Array, criterion: in
     points = []
     for first, second in combinations(range(steps.shape[1]), 2):
         slope = (alone[first] - others[first]) - (alone[second] - others[second])
-        if abs(slope) < _SAME:
+        if abs(slope) < _TOLERANCE:
             continue
         at = (others[second] - others[first]) / slope
-        if _SAME < at < 1 - _SAME:
+        if _TOLERANCE < at < 1 - _TOLERANCE:
             above, below = (first, second) if slope > 0 else (second, first)
             points.append(TurningPoint(float(at), above, below))
     return sorted(points, key=lambda point: point.weight)

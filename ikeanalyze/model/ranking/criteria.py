@@ -1,11 +1,11 @@
-"""Criteria of a ranking: a TOML file with alternatives, criteria, weights and grades (docs/rank.md)."""
+"""Loads the criteria of a ranking from a TOML file: alternatives, criteria, weights and grades (docs/rank.md)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -15,23 +15,22 @@ from ikeanalyze.model.ranking.grades import Function, ReferenceGrade, ThresholdG
 
 SHIPPED: Final = Path(__file__).with_name("examples")
 
-#: Weights are written with few digits: largest difference of their sum from 1.
-_SUM_SLACK: Final = 2e-3
-_MOST_ALTERNATIVES: Final = 200
-_LARGEST: Final = 1e15
+#: Maximum difference of the sum of the weights from 1, since weights have few digits.
+_SUM_TOLERANCE: Final = 2e-3
+_MAX_ALTERNATIVES: Final = 200
+_MAX_NUMBER: Final = 1e15
 
-_T = TypeVar("_T")
 _Text = Annotated[str, Meta(min_length=1)]
-_Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST, description="a number")]
-_NotNegative = Annotated[float, Meta(ge=0, le=_LARGEST, description="a number of at least 0")]
-_Positive = Annotated[float, Meta(gt=0, le=_LARGEST, description="a number above 0")]
-_Factor = Annotated[float, Meta(gt=1, le=_LARGEST, description="a factor above 1")]
-_Integer = Annotated[int, Meta(ge=-int(_LARGEST), le=int(_LARGEST), description="a number")]
+_Number = Annotated[float, Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER, description="a number")]
+_NonNegative = Annotated[float, Meta(ge=0, le=_MAX_NUMBER, description="a number of at least 0")]
+_Positive = Annotated[float, Meta(gt=0, le=_MAX_NUMBER, description="a number above 0")]
+_Factor = Annotated[float, Meta(gt=1, le=_MAX_NUMBER, description="a factor above 1")]
+_Integer = Annotated[int, Meta(ge=-int(_MAX_NUMBER), le=int(_MAX_NUMBER), description="a number")]
 _Plain = str | _Integer | _Number
 
 
 class CriteriaError(ValueError):
-    """A file of criteria cannot be used; one line with the file and the key."""
+    """A criteria file is invalid; the message has the file and the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,10 @@ class DatasetValues:
 class SubCriterion:
     """A criterion with grades of the alternatives."""
 
-    key: str  # its place in the file, for errors
+    key: str  # location in the file, for errors
     name: str
     progression: float  # γ: number of steps that a grade counts
-    left_out: str | None  # why it has no grades; it then counts the same for all
+    left_out: str | None  # why it has no grades; all alternatives are then equal
     unit: str | None  # of the values
     grades: Mapping[str, float]  # by alternative; empty: computed from values
     values: Mapping[str, float]  # by alternative; empty: none, or in `measured`
@@ -63,7 +62,7 @@ class SubCriterion:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """A main criterion: parts with weights among themselves."""
+    """A main criterion: parts and their weights."""
 
     name: str
     parts: Sequence[SubCriterion]
@@ -73,7 +72,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """A whole file."""
+    """The contents of a criteria file."""
 
     path: str
     title: str
@@ -106,23 +105,23 @@ class _FunctionTable(Struct):
     steps: Annotated[list[tuple[_Number, _Number]], Meta(min_length=1)] | None = None  # bound and grade
     beyond: _Number | None = None
     reference: _Positive | None = None
-    better: _NotNegative | None = None
-    worse: _NotNegative | None = None
+    better: _NonNegative | None = None
+    worse: _NonNegative | None = None
     more_is_better: bool | None = None
 
     def __post_init__(self) -> None:
-        of_reference = (self.reference, self.better, self.worse, self.more_is_better)
+        reference_values = (self.reference, self.better, self.worse, self.more_is_better)
         if self.steps is None and self.reference is None:
             raise ValueError("needs steps or reference")
-        if any(value is not None for value in (of_reference if self.steps else (self.beyond,))):
+        if any(value is not None for value in (reference_values if self.steps else (self.beyond,))):
             raise ValueError("needs either steps and beyond, or reference, better, worse and more_is_better")
         if any(pair[0] >= following[0] for pair, following in pairwise(self.steps or ())):
             raise ValueError("the bounds of steps must rise")
 
-    def function(self) -> Function:
+    def make_function(self) -> Function:
         if self.steps is not None:
             return ThresholdGrade(self.steps, self.beyond or 0.0)
-        better, worse = (default if given is None else given for given, default in ((self.better, 3), (self.worse, 2)))
+        better, worse = (default if value is None else value for value, default in ((self.better, 3), (self.worse, 2)))
         return ReferenceGrade(self.reference or 0.0, better, worse, bool(self.more_is_better))
 
 
@@ -130,18 +129,18 @@ class _PartTable(Struct, kw_only=True):
     """A [[criterion.part]], or a [[criterion]] without parts."""
 
     name: _Text
-    weight: _NotNegative | None = None
+    weight: _NonNegative | None = None
     left_out: _Text | None = None
     unit: _Text | None = None
     meaning: str | None = None  # for readers of the file
-    progression: _NotNegative = 1.0
+    progression: _NonNegative = 1.0
     grades: dict[str, _Number] | None = None
-    values: dict[str, _NotNegative] | None = None
+    values: dict[str, _NonNegative] | None = None
     measured: _MeasuredTable | None = None
     by: _FunctionTable | None = None
 
     def check(self) -> None:
-        """Raises ValueError unless there is one source of grades, with a function if it has values."""
+        """Raise `ValueError` unless the part has one source of grades, and a function if that has values."""
         if sum(source is not None for source in (self.grades, self.values, self.measured, self.left_out)) != 1:
             raise ValueError("needs exactly one of grades, values, measured and left_out")
         if (self.values is None and self.measured is None) != (self.by is None):
@@ -165,20 +164,20 @@ class _CriterionTable(_PartTable, kw_only=True):
     difference: Annotated[list[_Difference], Meta(min_length=1)] | None = None
 
     def __post_init__(self) -> None:
-        own = [key for key in _PartTable.__struct_fields__ if key not in ("name", "weight")]
+        part_keys = [key for key in _PartTable.__struct_fields__ if key not in ("name", "weight")]
         if self.part is None:
             self.check()
             if self.difference is not None:
                 raise ValueError("difference needs [[criterion.part]]")
-        elif given := [key for key in own if getattr(self, key) not in (None, 1.0)]:
-            raise ValueError(f"{given[0]} belongs in [[criterion.part]]")
+        elif misplaced := [key for key in part_keys if getattr(self, key) not in (None, 1.0)]:
+            raise ValueError(f"{misplaced[0]} belongs in [[criterion.part]]")
 
 
 class _Experts(Struct):
     """Table `experts`."""
 
-    importance: list[_NotNegative] = field(default_factory=lambda: [1.0])
-    progression: list[_NotNegative] | None = None  # None: 1 each
+    importance: list[_NonNegative] = field(default_factory=lambda: [1.0])
+    progression: list[_NonNegative] | None = None  # None: 1 each
     step: _Factor = CRITERIA_STEP
 
     def __post_init__(self) -> None:
@@ -193,13 +192,13 @@ class _Grades(Struct):
     step: _Factor = GRADE_STEP
 
 
-class _File(Struct, kw_only=True):
-    """A whole file."""
+class _CriteriaFile(Struct, kw_only=True):
+    """A criteria file."""
 
     title: _Text | None = None
     source: _Text | None = None
     notes: list[_Text] = []
-    alternatives: Annotated[list[_Text], Meta(min_length=2, max_length=_MOST_ALTERNATIVES)]
+    alternatives: Annotated[list[_Text], Meta(min_length=2, max_length=_MAX_ALTERNATIVES)]
     experts: _Experts = field(default_factory=_Experts)
     grades: _Grades = field(default_factory=_Grades)
     criterion: Annotated[list[_CriterionTable], Meta(min_length=1)]
@@ -211,32 +210,33 @@ class _File(Struct, kw_only=True):
 
 
 def list_examples() -> list[str]:
-    """Names of the examples that come with the package."""
+    """Return the names of the examples of ikeanalyze."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
 def load_criteria_text(name: str) -> str:
-    """The text of the file at this path, or of the example of this name.
+    """Return the text of the file at this path, or of the example with this name.
 
     Raises:
         CriteriaError: it does not exist or cannot be read.
     """
-    with _named(name):
-        return load_toml_text(str(_place(name)))
+    with _name_in_errors(name):
+        return load_toml_text(str(_find_file(name)))
 
 
 def load_criteria(name: str) -> Criteria:
-    """Read the file at this path, or the example of this name.
+    """Read the file at this path, or the example with this name.
 
     Raises:
-        CriteriaError: it does not exist, or cannot be used.
+        CriteriaError: it does not exist or is invalid.
     """
-    with _named(name):
-        return _criteria(name, _place(name).parent, decode_toml(str(_place(name)), _File))
+    path = _find_file(name)
+    with _name_in_errors(name):
+        return _make_criteria(name, path.parent, decode_toml(str(path), _CriteriaFile))
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _name_in_errors(name: str) -> Iterator[None]:
     """Add the name of the file to errors."""
     try:
         yield
@@ -249,14 +249,14 @@ def _named(name: str) -> Iterator[None]:
         raise CriteriaError(f"{name}: {error}") from None
 
 
-def _place(name: str) -> Path:
+def _find_file(name: str) -> Path:
     return SHIPPED / f"{name}.toml" if name in list_examples() else Path(name)
 
 
-def _criteria(name: str, folder: Path, content: _File) -> Criteria:
+def _make_criteria(name: str, directory: Path, content: _CriteriaFile) -> Criteria:
     experts = content.experts
-    criteria = [_criterion(table, folder, content) for table in content.criterion]
-    weights, opinions = _weighting("", content.difference, content.criterion, "criterion", len(experts.importance))
+    criteria = [_make_criterion(table, directory, content) for table in content.criterion]
+    weights, opinions = _parse_weights("", content.difference, content.criterion, "criterion", len(experts.importance))
     return Criteria(
         path=name,
         title=content.title or Path(name).stem,
@@ -273,56 +273,58 @@ def _criteria(name: str, folder: Path, content: _File) -> Criteria:
     )
 
 
-def _criterion(table: _CriterionTable, folder: Path, content: _File) -> Criterion:
+def _make_criterion(table: _CriterionTable, directory: Path, content: _CriteriaFile) -> Criterion:
     key = f"criterion {table.name!r}"
     if table.part is None:
-        return Criterion(table.name, [_part(key, table, folder, content.alternatives)], [1.0], [])
+        return Criterion(table.name, [_make_part(key, table, directory, content.alternatives)], [1.0], [])
     parts = [
-        _part(f"{key}, part {number} {part.name!r}", part, folder, content.alternatives)
+        _make_part(f"{key}, part {number} {part.name!r}", part, directory, content.alternatives)
         for number, part in enumerate(table.part, 1)
     ]
     experts = len(content.experts.importance)
-    return Criterion(table.name, parts, *_weighting(f"{key}, ", table.difference, table.part, "part", experts))
+    return Criterion(table.name, parts, *_parse_weights(f"{key}, ", table.difference, table.part, "part", experts))
 
 
-def _part(key: str, table: _PartTable, folder: Path, alternatives: Sequence[str]) -> SubCriterion:
+def _make_part(key: str, table: _PartTable, directory: Path, alternatives: Sequence[str]) -> SubCriterion:
     try:
         table.check()
     except ValueError as error:
         raise CriteriaError(f"{key}: {error}") from None
     measured = None
     if table.measured is not None:
-        measured = _measured(f"{key}.measured", table.measured, folder, alternatives)
+        measured = _make_dataset_values(f"{key}.measured", table.measured, directory, alternatives)
     return SubCriterion(
         key=key,
         name=table.name,
         progression=table.progression,
         left_out=table.left_out,
         unit=table.unit,
-        grades=_by_alternative(f"{key}.grades", table.grades, alternatives),
-        values=_by_alternative(f"{key}.values", table.values, alternatives),
+        grades=_check_values(f"{key}.grades", table.grades, alternatives),
+        values=_check_values(f"{key}.values", table.values, alternatives),
         measured=measured,
-        function=table.by.function() if table.by else None,
+        function=table.by.make_function() if table.by else None,
     )
 
 
-def _by_alternative(key: str, given: Mapping[str, _T] | None, alternatives: Sequence[str]) -> Mapping[str, _T]:
-    """The values of all alternatives, or none at all."""
-    if given is None:
+def _check_values(key: str, values: Mapping[str, float] | None, alternatives: Sequence[str]) -> Mapping[str, float]:
+    """Return the values in the order of the alternatives; empty if there are none."""
+    if values is None:
         return {}
-    if unknown := given.keys() - set(alternatives):
+    if unknown := values.keys() - set(alternatives):
         raise CriteriaError(f"{key}: {min(unknown)!r} is not an alternative")
-    if missing := [name for name in alternatives if name not in given]:
+    if missing := [name for name in alternatives if name not in values]:
         raise CriteriaError(f"{key}: no value for {', '.join(missing)}")
-    return {name: given[name] for name in alternatives}
+    return {name: values[name] for name in alternatives}
 
 
-def _measured(key: str, table: _MeasuredTable, folder: Path, alternatives: Sequence[str]) -> DatasetValues:
+def _make_dataset_values(
+    key: str, table: _MeasuredTable, directory: Path, alternatives: Sequence[str]
+) -> DatasetValues:
     groups = {name: name for name in alternatives} if table.groups is None else table.groups
     if missing := [name for name in alternatives if name not in groups]:
         raise CriteriaError(f"{key}.groups: no group for {', '.join(missing)}")
     return DatasetValues(
-        dataset=folder / table.dataset,
+        dataset=directory / table.dataset,
         metric=table.metric,
         by=table.by,
         statistic=table.statistic,
@@ -331,12 +333,17 @@ def _measured(key: str, table: _MeasuredTable, folder: Path, alternatives: Seque
     )
 
 
-def _weighting(
+def _parse_weights(
     prefix: str, differences: Sequence[_Difference] | None, tables: Sequence[_PartTable], kind: str, experts: int
 ) -> tuple[Sequence[float] | None, Sequence[Opinion]]:
-    """The weights in the file, or the opinions of the experts; neither: all weights are equal.
+    """Return the weights in the file, or the opinions of the experts; without both all weights are equal.
 
-    `prefix` is of errors, `kind` what is weighted: "criterion" or "part".
+    Args:
+        prefix: start of error messages.
+        differences: opinions of the experts.
+        tables: the weighted criteria or parts.
+        kind: "criterion" or "part", for error messages.
+        experts: number of experts.
     """
     places = {table.name: place for place, table in enumerate(tables)}
     if len(places) < len(tables):
@@ -345,7 +352,7 @@ def _weighting(
     if weights:
         if len(weights) < len(tables) or differences is not None:
             raise CriteriaError(f"{prefix}weight: give either all weights, or none; with differences give none")
-        if abs(sum(weights) - 1) > _SUM_SLACK:
+        if abs(sum(weights) - 1) > _SUM_TOLERANCE:
             raise CriteriaError(f"{prefix}weight: the sum is {sum(weights):g}, but must be 1")
         return [weight / sum(weights) for weight in weights], []
     opinions = []

@@ -17,56 +17,56 @@ from ikeanalyze.model.ranking.ahp import (
 )
 from ikeanalyze.model.ranking.criteria import Criteria, CriteriaError, Criterion, DatasetValues, SubCriterion
 
-#: The values of alternatives that a dataset has; raises `CriteriaError` where it has none.
+#: Returns the values of the alternatives in a dataset; raises `CriteriaError` if it has none.
 Lookup = Callable[[DatasetValues], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class GradedSubCriterion:
-    """A part with its weight and its grades."""
+    """A sub-criterion with its weight and its grades."""
 
     name: str
     weight: float  # within its criterion
     unit: str | None
     left_out: str | None
-    values: Mapping[str, float]  # by alternative; empty: the grades are the file's own
+    values: Mapping[str, float]  # by alternative; empty: the file has grades
     grades: Mapping[str, float]  # by alternative; empty: it is left out
 
 
 @dataclass(frozen=True, slots=True)
 class RankSwap:
-    """The order changes when a criterion gets this weight."""
+    """The order changes at this weight of a criterion."""
 
     weight: float
-    above: str  # ahead with more weight
-    below: str  # ahead with less
+    above: str  # better with a larger weight
+    below: str  # better with a smaller weight
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCriterion:
-    """A main criterion."""
+    """A main criterion with its weight and its grades."""
 
     name: str
     weight: float
     parts: Sequence[GradedSubCriterion]
     graded: bool  # False: all of its parts are left out
     grades: Mapping[str, float]  # by alternative: mean of the parts, with their weights and progression factors
-    turns: Sequence[RankSwap]  # rising
+    turns: Sequence[RankSwap]  # in ascending order
 
 
 @dataclass(frozen=True, slots=True)
 class AlternativeRank:
-    """An alternative."""
+    """An alternative with its rank and its score."""
 
     name: str
-    rank: int  # from 1; the same for the same score
-    score: float  # of all adding up to 1
+    rank: int  # from 1; equal scores have the same rank
+    score: float  # all scores add up to 1
     contributions: Mapping[str, float]  # by criterion, in grades: weight times grade
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The answer."""
+    """The result of a ranking."""
 
     criteria: Criteria
     places: Sequence[AlternativeRank]  # best first
@@ -75,11 +75,11 @@ class Ranking:
 
     @property
     def weights(self) -> Float64Array:
-        """Of the criteria."""
+        """The weights of the criteria."""
         return np.array([criterion.weight for criterion in self.ranked])
 
     def scores_at(self, criterion: int, weight: float) -> Float64Array:
-        """Scores, in the order of the file, with another weight of one criterion."""
+        """Return the scores in the order of the file, with another weight of one criterion."""
         return compute_scores(set_weight(self.weights, criterion, weight), self.steps)
 
 
@@ -87,26 +87,26 @@ def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
     """Rank the alternatives.
 
     Raises:
-        CriteriaError: weights cannot be found, or a value is missing.
+        CriteriaError: the opinions do not determine the weights, or a value is missing.
     """
     names = criteria.alternatives
-    own = _weights(criteria, "", criteria.weights, criteria.opinions, len(criteria.criteria))
-    parts = [_parts(criteria, criterion, lookup) for criterion in criteria.criteria]
+    weights = _compute_weights(criteria, "", criteria.weights, criteria.opinions, len(criteria.criteria))
+    parts = [_grade_parts(criteria, criterion, lookup) for criterion in criteria.criteria]
     grades = np.array(
         [_mean_grades(criterion, graded, names) for criterion, graded in zip(criteria.criteria, parts, strict=True)]
     )
     steps = grades * log(criteria.grade_step)
-    score = compute_scores(own, steps)
+    score = compute_scores(weights, steps)
     ranked = [
         RankedCriterion(
             name=criterion.name,
-            weight=float(own[i]),
+            weight=float(weights[i]),
             parts=parts[i],
             graded=any(part.grades for part in parts[i]),
             grades=dict(zip(names, grades[i].tolist(), strict=True)),
             turns=[
                 RankSwap(point.weight, names[point.above], names[point.below])
-                for point in find_turning_points(own, steps, i)
+                for point in find_turning_points(weights, steps, i)
             ],
         )
         for i, criterion in enumerate(criteria.criteria)
@@ -124,31 +124,34 @@ def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
 
 
 def _mean_grades(criterion: Criterion, parts: Sequence[GradedSubCriterion], names: Sequence[str]) -> Float64Array:
-    """Grade of each alternative in a criterion: the mean of its parts, with weights and progression factors."""
+    """Return the grade of each alternative in a criterion: the mean of its parts, with weights and progression factors."""
     grades = np.zeros(len(names))
-    for part, given in zip(parts, criterion.parts, strict=True):
-        grades += part.weight * given.progression * np.array([part.grades.get(name, 0.0) for name in names])
+    for part, source in zip(parts, criterion.parts, strict=True):
+        grades += part.weight * source.progression * np.array([part.grades.get(name, 0.0) for name in names])
     return grades
 
 
-def _weights(
-    criteria: Criteria, key: str, given: Sequence[float] | None, opinions: Sequence[Opinion], count: int
+def _compute_weights(
+    criteria: Criteria, key: str, weights: Sequence[float] | None, opinions: Sequence[Opinion], count: int
 ) -> Float64Array:
-    if given is not None:
-        return np.array(given)
+    if weights is not None:
+        return np.array(weights)
     try:
         return fit_weights(count, opinions, criteria.importance, criteria.progression, criteria.criteria_step)
     except ValueError as error:
         raise CriteriaError(f"{criteria.path}: {key}difference: {error}") from None
 
 
-def _parts(criteria: Criteria, criterion: Criterion, lookup: Lookup) -> list[GradedSubCriterion]:
+def _grade_parts(criteria: Criteria, criterion: Criterion, lookup: Lookup) -> list[GradedSubCriterion]:
     key = f"criterion {criterion.name!r}, "
-    own = _weights(criteria, key, criterion.weights, criterion.opinions, len(criterion.parts))
-    return [_graded(criteria, part, weight, lookup) for part, weight in zip(criterion.parts, own.tolist(), strict=True)]
+    weights = _compute_weights(criteria, key, criterion.weights, criterion.opinions, len(criterion.parts))
+    return [
+        _grade_part(criteria, part, weight, lookup)
+        for part, weight in zip(criterion.parts, weights.tolist(), strict=True)
+    ]
 
 
-def _graded(criteria: Criteria, part: SubCriterion, weight: float, lookup: Lookup) -> GradedSubCriterion:
+def _grade_part(criteria: Criteria, part: SubCriterion, weight: float, lookup: Lookup) -> GradedSubCriterion:
     values = part.values
     if part.measured is not None:
         try:

@@ -19,9 +19,9 @@ def test_what_can_be(link):
 @pytest.mark.parametrize(
     ("link", "what", "text"),
     [
-        (LinkModel(-1), "rtt", "-1 is not allowed"),
+        (LinkModel(-1), "rtt", "-1 is not in the range"),
         (LinkModel(float("nan")), "rtt", "nan"),
-        (LinkModel(1, -0.1), "loss", "-0.1 is no share of lost frames: 0 to less than 1."),
+        (LinkModel(1, -0.1), "loss", "-0.1 is not a share of lost frames from 0 to less than 1."),
         (LinkModel(1, 1), "loss", "20 % is written 0.2"),
         (LinkModel(1, float("nan")), "loss", "nan"),
         (LinkModel(10, jitter_ms=6), "jitter", "0 to 5 milliseconds"),
@@ -29,11 +29,11 @@ def test_what_can_be(link):
         (LinkModel(10, rate_down=float("inf")), "rate", "bit/s"),
         (LinkModel(10, mtu=100), "mtu", "296 to 65535 bytes"),
         (LinkModel(10, aaa_rtt_ms=-1), "aaa-rtt", "milliseconds"),
-        (LinkModel(10, burst=LossBurst(0, False)), "burst", "no length"),
-        (LinkModel(10, 0.1, burst=LossBurst(1, False, 1.5)), "burst-loss", "more than 0 to 1"),
-        (LinkModel(10, 0.5, burst=LossBurst(1, False, 0.4)), "burst-loss", "needs more loss within bursts"),
-        (LinkModel(10, 0.1, burst=LossBurst(0.5, True)), "burst", "one frame long at least"),
-        (LinkModel(10, 0.8, burst=LossBurst(2, True)), "burst", "4 frames long at least"),
+        (LinkModel(10, burst=LossBurst(0, False)), "burst", "not the length"),
+        (LinkModel(10, 0.1, burst=LossBurst(1, False, 1.5)), "burst-loss", "more than 0 and up to 1"),
+        (LinkModel(10, 0.5, burst=LossBurst(1, False, 0.4)), "burst-loss", "needs a higher loss in bursts"),
+        (LinkModel(10, 0.1, burst=LossBurst(0.5, True)), "burst", "at least one frame"),
+        (LinkModel(10, 0.8, burst=LossBurst(2, True)), "burst", "at least 4 frames"),
     ],
 )
 def test_impossible_links_are_errors(link, what, text):

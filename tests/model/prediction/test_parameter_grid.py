@@ -27,15 +27,15 @@ def test_many_values():
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "'' is no number"),
-        ("1,,2", "is no number"),
-        ("x", "is no number"),
-        ("nan", "is no number"),
-        ("inf", "is no number"),
-        ("0:1", "is no range; one looks like"),
-        ("0:1:2:3", "is no range"),
-        ("0:1:0", "from:to:step, upwards"),
-        ("1:0:0.1", "from:to:step, upwards"),
+        ("", "'' is neither a number"),
+        ("1,,2", "is neither a number"),
+        ("x", "is neither a number"),
+        ("nan", "is not a number"),
+        ("inf", "is not a number"),
+        ("0:1", "is not a range from:to:step, such as"),
+        ("0:1:2:3", "is not a range"),
+        ("0:1:0", "from:to:step with a positive step"),
+        ("1:0:0.1", "from:to:step with a positive step"),
         ("0:1:1e-9", "more than 1,000 values"),
         ("0:999:1,1000", "more than 1,000 values"),
     ],
@@ -50,5 +50,5 @@ def test_links():
     found = expand_links(LinkModel(1, name="x"), {"rtt_ms": (10, 20), "loss": (0, 0.1)})
     assert found == [LinkModel(rtt, loss, name="x") for rtt in (10, 20) for loss in (0, 0.1)]
     assert expand_links(LinkModel(1), {}) == [LinkModel(1)]
-    with pytest.raises(ParameterGridError, match="1,000,000 links together; allowed are 5,000"):
+    with pytest.raises(ParameterGridError, match="1,000,000 links; the limit is 5,000"):
         expand_links(LinkModel(1), {"rtt_ms": range(1000), "loss": range(1000)})

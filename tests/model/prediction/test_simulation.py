@@ -139,7 +139,7 @@ def test_blocks_of_runs(monkeypatch):
     import ikeanalyze.model.prediction.simulation as module
 
     what = steps(exchange(message(100, 100), message(200)))
-    monkeypatch.setattr(module, "_AT_ONCE", 7)
+    monkeypatch.setattr(module, "_MAX_BLOCK_FRAMES", 7)
     found = run(what, LinkModel(10, 0.1), runs=1000)
     assert len(found.setup_s) == len(found.bytes) == 1000
     assert abs(np.isnan(found.setup_s).mean()) < 0.01

@@ -7,7 +7,7 @@ local Association = require("ikex.association")
 local message = require("ikex.message")
 local proposals = require("ikex.proposals")
 
-local insides = {}
+local contents = {}
 
 local IKE_SA_INIT, CREATE_CHILD_SA, IKE_INTERMEDIATE, IKE_FOLLOWUP_KE = 34, 36, 43, 44
 local ADDITIONAL_KEY_EXCHANGE = 16441
@@ -38,7 +38,7 @@ local function in_clear(data, payloads, first, plaintext)
 end
 
 --- The bodies of a content's payloads of one type, as positions in its data.
-function insides.each(content, kind)
+function contents.each(content, kind)
     local at = 0
     return function()
         repeat
@@ -49,10 +49,10 @@ function insides.each(content, kind)
 end
 
 --- The notifies of a content, in order: {protocol, type, spi, data}.
-function insides.notifies(content)
+function contents.notifies(content)
     if not content.notify_list then
         content.notify_list = {}
-        for payload in insides.each(content, message.NOTIFY) do
+        for payload in contents.each(content, message.NOTIFY) do
             local notify = message.notify(content.data, payload)
             if notify then
                 content.notify_list[#content.notify_list + 1] = notify
@@ -63,8 +63,8 @@ function insides.notifies(content)
 end
 
 --- Whether a content has a notify of a type; that notify.
-function insides.notify(content, kind)
-    for _, notify in ipairs(content and insides.notifies(content) or {}) do
+function contents.notify(content, kind)
+    for _, notify in ipairs(content and contents.notifies(content) or {}) do
         if notify.type == kind then
             return notify
         end
@@ -73,8 +73,8 @@ function insides.notify(content, kind)
 end
 
 --- The first error notify of a content.
-function insides.error_notify(content)
-    for _, notify in ipairs(insides.notifies(content)) do
+function contents.error_notify(content)
+    for _, notify in ipairs(contents.notifies(content)) do
         if notify.type < message.FIRST_STATUS then
             return notify
         end
@@ -83,7 +83,7 @@ function insides.error_notify(content)
 end
 
 local function proposals_of(content)
-    for payload in insides.each(content, message.SA) do
+    for payload in contents.each(content, message.SA) do
         return (proposals.read(message.body(content.data, payload)))
     end
     return {}
@@ -108,7 +108,7 @@ local function init(sa, content)
         sa.init_request = content
         return
     end
-    if Association.ASKS_AGAIN[(insides.error_notify(content) or {}).type] then
+    if Association.ASKS_AGAIN[(contents.error_notify(content) or {}).type] then
         return
     end
     local chosen = proposals_of(content)[1]
@@ -140,7 +140,7 @@ end
 
 -- N(ADDITIONAL_KEY_EXCHANGE) ties exchanges together by data that the responder made up.
 local function follow_link(sa, content)
-    local link = insides.notify(content, ADDITIONAL_KEY_EXCHANGE)
+    local link = contents.notify(content, ADDITIONAL_KEY_EXCHANGE)
     local pair = content.pair
     sa.links = sa.links or {}
     if pair.exchange == IKE_FOLLOWUP_KE and not content.response and link then
@@ -156,7 +156,7 @@ end
 
 -- The key exchange of a content: which slot, and which method was negotiated for it.
 local function key_exchange(sa, content)
-    local payload = insides.each(content, message.KE)()
+    local payload = contents.each(content, message.KE)()
     if not payload then
         return
     end
@@ -276,7 +276,7 @@ local function open(state, sa, unit)
 end
 
 --- Look into the messages of an IKE SA that are new. `state`: {keyring, replaced}.
-function insides.update(state, sa)
+function contents.update(state, sa)
     local news = sa.news
     if #news == 0 then
         return
@@ -306,8 +306,8 @@ function insides.update(state, sa)
 end
 
 --- What is in the message of a unit; nil if that cannot be read.
-function insides.content(unit)
+function contents.content(unit)
     return unit.content or (unit.opened and unit.opened.content)
 end
 
-return insides
+return contents

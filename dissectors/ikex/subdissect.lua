@@ -1,12 +1,12 @@
 --[[ Decrypted messages, shown by Wireshark's own dissector: the same message with its payloads in clear, in a tab and a tree of
 its own. So its fields and filters work inside. ]]
-local insides = require("ikex.insides")
+local contents = require("ikex.contents")
 
-local redissect = {}
+local subdissect = {}
 
 --- Show what is in an encrypted message under `tree`, if it was opened and this frame completed it.
-function redissect.show(tree, pinfo, unit)
-    local content = unit.slot and insides.content(unit)
+function subdissect.show(tree, pinfo, unit)
+    local content = unit.slot and contents.content(unit)
     if not content or not content.encrypted then
         return
     end
@@ -23,4 +23,4 @@ function redissect.show(tree, pinfo, unit)
     pinfo.cols.info, pinfo.cols.protocol = info, protocol
 end
 
-return redissect
+return subdissect

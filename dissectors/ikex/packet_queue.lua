@@ -4,8 +4,8 @@ local Fragments = require("ikex.ipfragments")
 local message = require("ikex.message")
 local packet = require("ikex.packet")
 
-local Intake = {}
-Intake.__index = Intake
+local PacketQueue = {}
+PacketQueue.__index = PacketQueue
 
 local byte, floor, sub = string.byte, math.floor, string.sub
 
@@ -15,10 +15,10 @@ local AROUND = 36 -- of an encrypted message: its header and fragment numbers
 local MOST_HELD = 64 * 1024 * 1024 -- bytes of packets that are put aside whole
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
-Intake.TAIL = TAIL
+PacketQueue.TAIL = TAIL
 
 --- `whole`: encrypted messages are wanted with all of their bytes.
-function Intake.new(whole)
+function PacketQueue.new(whole)
     local self = setmetatable({
         whole = whole,
         fragments = Fragments.new(),
@@ -26,13 +26,13 @@ function Intake.new(whole)
         highest = {}, -- sequence number behind the last of them, by direction
         last_time = 0, -- of all packets, s
         latest = 0, -- number of the latest packet
-    }, Intake)
+    }, PacketQueue)
     self:forget()
     return self
 end
 
 -- What was put aside, in arrays side by side: a table for each packet would take longer, and more room.
-function Intake:forget()
+function PacketQueue:forget()
     self.numbers, self.times, self.sizes, self.raws, self.ports = {}, {}, {}, {}, {}
     self.tails, self.lengths, self.ends = {}, {}, {}
     self.count, self.compacted, self.held = 0, 0, 0
@@ -72,7 +72,7 @@ local function put(self, number, time, size, raw, ports)
 end
 
 --- A packet on a port of IKE: UDP, or a segment of TCP. `time`: s; `size`: bytes of the frame.
-function Intake:packet(number, time, size, raw, source_port, destination_port)
+function PacketQueue:packet(number, time, size, raw, source_port, destination_port)
     if (source_port == 4500 or destination_port == 4500) and not packet.is_marked(raw, source_port, destination_port) then
         local udp = packet.datagram(raw, source_port, destination_port)
         if udp and not packet.message(raw, udp, source_port, destination_port) then
@@ -83,7 +83,7 @@ function Intake:packet(number, time, size, raw, source_port, destination_port)
 end
 
 --- A packet without ports, which may be an IP fragment.
-function Intake:bare(number, time, size, raw)
+function PacketQueue:bare(number, time, size, raw)
     local fragment = packet.ip_fragment(raw, size)
     if fragment and fragment.proto == packet.UDP then
         put(self, number, time, size, raw, 0)
@@ -91,7 +91,7 @@ function Intake:bare(number, time, size, raw)
 end
 
 --- A message in a TCP stream, `data`; of another protocol, nil. It comes before the packet that has its last segment.
-function Intake:heard(number, time, size, data, source, destination, source_port, destination_port)
+function PacketQueue:heard(number, time, size, data, source, destination, source_port, destination_port)
     put(self, number, time, size, data or "", -1)
     self.ends[self.count] = {
         source = source, destination = destination, source_port = source_port, destination_port = destination_port,
@@ -146,7 +146,7 @@ end
 
 local function unpack_one(self, n, each)
     local raw, ports = self.raws[n], self.ports[n]
-    local record = { number = self.numbers[n], time = Intake.microseconds(self.times[n]), size = self.sizes[n] }
+    local record = { number = self.numbers[n], time = PacketQueue.microseconds(self.times[n]), size = self.sizes[n] }
     if ports == 0 then
         fragment_of(self, record, raw, nil, each)
         return
@@ -182,7 +182,7 @@ end
 --- Make messages of all that was put aside, in order: `each` is called with a record of each, {number, time (us), size, data,
 -- length, ends, around, tail, group, segments}. `data`: the message as far as it was kept, of `length` captured
 -- bytes; `tail`: its last bytes where it was not; `group`: of IP fragments; `segments`: of TCP, before the last one.
-function Intake:empty(each)
+function PacketQueue:empty(each)
     local count = self.count
     for n = 1, count do
         unpack_one(self, n, each)
@@ -193,8 +193,8 @@ function Intake:empty(each)
 end
 
 --- Seconds, as Wireshark has them, in whole microseconds.
-function Intake.microseconds(seconds)
+function PacketQueue.microseconds(seconds)
     return floor(seconds * 1e6 + 0.5)
 end
 
-return Intake
+return PacketQueue
