@@ -151,7 +151,7 @@ def test_who_quits_while_a_handshake_is_read_leaves_nothing_behind(tmp_path):
     terminal = Terminal(str(CAPTURES / "psk-classic.pcap"), PYTHONPATH=paths, TMPDIR=str(room))
     assert terminal.until(b"quit")
     terminal.keys(b"\r")
-    assert terminal.until(b"looking into it")
+    assert terminal.until(b"loading...")
     end = time.monotonic() + 10
     while not list(room.iterdir()) and time.monotonic() < end:
         time.sleep(0.01)
