@@ -161,7 +161,7 @@ def _inspect_hip(message: MessageDetails) -> tuple[list[PayloadView], list[str]]
         PayloadView(item.type, item.describe(), item.bytes + _HEADER, [("critical", "yes" if item.critical else "no")])
         for item in packet.parameters
     ]
-    return views, inspect_hip(packet)
+    return views, check_hip_packet(packet)
 
 
 def render_message(message: MessageDetails) -> Iterator[TextLine]:

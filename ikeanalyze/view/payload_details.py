@@ -33,7 +33,7 @@ Facts = Iterator[tuple[str, str]]
 _MAX_OCTETS: Final = 16
 
 
-def list_payload_facts(body: Body | Body1) -> Facts:
+def list_payload_facts(body: Body | Ikev1Body) -> Facts:
     """List the contents of a payload. Text from the peer is escaped for the terminal."""
     match body:
         case SecurityAssociation():

@@ -159,10 +159,10 @@ class _MessageBytesCollector:
             self.bytes[unit] = capture.sealed.get(unit, b"") if data is None else data
 
     def take_contents(self, state: AnalysisState, _: MessageBytes, contents: DecodedMessages) -> None:
-        of_unit = contents.of_message[state.message_of_unit]
-        for unit, index in zip(state.units.unit.tolist(), of_unit.tolist(), strict=True):
+        indexes = contents.of_message[state.message_of_datagram]
+        for datagram, index in zip(state.datagrams.datagram.tolist(), indexes.tolist(), strict=True):
             if index >= 0:
-                self.contents[unit] = contents.all[index]
+                self.contents[datagram] = contents.all[index]
 
 
 def _make_messages(

@@ -100,7 +100,10 @@ def test_no_esp_has_no_figures(run, tmp_path):
         (["--mips", "1:5000:1"], "--mips: '1:5000:1' has more than 1,000 values"),
         (["--packet-sizes", "480"], "--packet-sizes: needs --mips"),
         (["measure", "x.pcap", "--packet-sizes", "480"], "No such option: --packet-sizes"),
-        (["paper", "--mips", "1", "--packet-sizes", "99999"], "--packet-sizes: 99999 is not the size of an IPv4 packet"),
+        (
+            ["paper", "--mips", "1", "--packet-sizes", "99999"],
+            "--packet-sizes: 99999 is not the size of an IPv4 packet",
+        ),
         (["paper", "--mips", "1", "--packet-sizes", "9" * 5000], "is neither a size nor pareto"),
         (["--size", "1:5000:1"], "--size: '1:5000:1' has more than 1,000 values"),
         (["--rate", "1M"], "--rate: needs --mips"),

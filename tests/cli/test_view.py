@@ -161,7 +161,9 @@ def test_who_quits_while_a_handshake_is_read_leaves_nothing_behind(tmp_path):
     assert list(room.iterdir()) == []
 
 
-@pytest.mark.parametrize("where", ["widgets.handshake_list.HandshakeList.choose", "session.CaptureSession.load_handshake"])
+@pytest.mark.parametrize(
+    "where", ["widgets.handshake_list.HandshakeList.choose", "session.CaptureSession.load_handshake"]
+)
 def test_a_bug_of_ours_is_one_line_and_shows_no_values(tmp_path, where):
     module, name, method = where.rsplit(".", 2)
     (tmp_path / "sitecustomize.py").write_text(

@@ -198,7 +198,7 @@ def replay(
         result = _run(config, inputs, messages)
         output.write(FORMATS, result)
         if result.lost is not None:
-            log_stderr(str(make_output_error(result.lost.path, result.lost.why, "-w")))
+            log_stderr(str(make_output_error(result.lost.path, result.lost.error, "-w")))
         if result.report is not None:
             messages.remark(f"read the live capture with: {result.report}")
         if result.interrupted:
@@ -263,7 +263,7 @@ def _check_config(config: ReplayConfig) -> None:
     if config.mode != "verbatim" and config.mutants is not None:
         raise typer.BadParameter("needs --mode verbatim", param_hint="--fuzz")
     if config.mode != "impair" and config.faults:
-        raise typer.BadParameter("needs --mode impair", param_hint=f"--{config.faults[0].what}")
+        raise typer.BadParameter("needs --mode impair", param_hint=f"--{config.faults[0].kind}")
     if config.mutants is not None and config.compare:
         raise typer.BadParameter("cannot be combined with --fuzz", param_hint="--compare-recorded")
 

@@ -18,7 +18,7 @@ from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_in
 from ikeanalyze.render.report.parquet import ParquetWriter
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.pipeline import Finished
+    from ikeanalyze.analysis.options import TableCallback
 
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
 _PAYLOAD_LIMIT: Final = 32 << 20
@@ -110,7 +110,7 @@ def report(
         analysis = _read(captures, output, inputs, messages)
     analysis = _select(analysis, inputs.handshake, messages)
     # imported here because they load polars, after which the capture reader cannot fork
-    from ikeanalyze.render.report.figures import write_report
+    from ikeanalyze.render.report.figures import write_report_figures
 
     if not streamed:
         from ikeanalyze.render.report.formats import FORMATS
@@ -126,7 +126,7 @@ def _read(
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
     messages: MessageOptions,
-    finished: "Finished | None" = None,
+    finished: "TableCallback | None" = None,
 ) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
     options = ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, finished=finished)

@@ -251,7 +251,7 @@ def predict(
     is_drawn = output.figures is not None or output.output_format == "html"
     predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
     # imported here because it loads polars, after which the capture reader cannot fork
-    from ikeanalyze.render.report.figures import write_predictions
+    from ikeanalyze.render.prediction.formats import write_prediction_figures
 
     output.write(FORMATS, predictions)
     output.write_figures(write_prediction_figures, predictions, messages)
