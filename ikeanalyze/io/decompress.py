@@ -43,6 +43,7 @@ class GzipDecoder:
         self.unfinished = False
 
     def decode(self, data: bytes) -> tuple[bytes, DamagedStreamError | None]:
+        """See `Decoder`."""
         out: list[bytes] = []
         while data := data if self.unfinished else data.lstrip(b"\0"):
             self.unfinished = True
@@ -89,9 +90,11 @@ class ZstdDecoder:
 
     @property
     def unfinished(self) -> bool:
+        """See `Decoder`."""
         return self._frame is not None
 
     def decode(self, data: bytes) -> tuple[bytes, DamagedStreamError | None]:
+        """See `Decoder`."""
         out: list[bytes] = []
         while data:
             if self._frame is None:

@@ -37,7 +37,7 @@ FORMATS = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_command_takes_the_formats_that_its_result_has(run, name):
-    formats = [str(form) for form in import_module(f"ikeanalyze.render.{FORMATS[name]}.formats").FORMATS]
+    formats = [str(form) for form in import_module(f"ikeanalyze.render.{FORMATS[name]}").FORMATS]
     done = run(*name.split(), "x", "--format", "pdf")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "Invalid value for '--format': 'pdf' is not one of" in done.stderr

@@ -46,7 +46,7 @@ def receiver(numbers):
 @pytest.mark.parametrize("block", [3, 100, 1 << 18])
 @pytest.mark.parametrize("seed", range(3))
 def test_sequence_numbers(tmp_path, monkeypatch, seed, block):
-    monkeypatch.setattr(capture, "_BLOCK", block)
+    monkeypatch.setattr(capture, "_BLOCK_PACKETS", block)
     random = Random(seed)
     sent = []
     for spi in (1, 2, 3):
@@ -71,7 +71,7 @@ def test_sequence_numbers(tmp_path, monkeypatch, seed, block):
 def test_extended_sequence_numbers_count_on(tmp_path, monkeypatch, block):
     # the numbers that the sender has, of which the packets carry the lower half; beside it an SA that never comes so far, and one
     # that began anew far from the end, so that a receiver would drop what comes
-    monkeypatch.setattr(capture, "_BLOCK", block)
+    monkeypatch.setattr(capture, "_BLOCK_PACKETS", block)
     end = 1 << 32
     sent = [end - 3, end - 2, end + 1, end - 1, end, end + 1, end + 4, end - 2000, end + 5]
     other, anew = [1, 3, 2], [end - (1 << 25), 1, end - (1 << 25) + 1]
@@ -116,7 +116,7 @@ def test_an_sa_is_a_direction_and_an_spi(tmp_path):
 
 @pytest.mark.parametrize("block", [2, 1 << 18])
 def test_no_more_sas_than_memory_has_room_for(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(capture, "_BLOCK", block)
+    monkeypatch.setattr(capture, "_BLOCK_PACKETS", block)
     monkeypatch.setattr(esp_traffic, "MAX_ESP_SAS", 3)
     spis = [1, 2, 1, 3, 4, 5, 3, 4]
     traffic = read(tmp_path, [packet(spi, n + 1, n * MS) for n, spi in enumerate(spis)])
@@ -140,7 +140,7 @@ def test_rate(tmp_path):
 
 @pytest.mark.parametrize("block", [2, 1 << 18])
 def test_intervals_become_longer(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(capture, "_BLOCK", block)
+    monkeypatch.setattr(capture, "_BLOCK_PACKETS", block)
     packets = [packet(1, n + 1, n * 1000 * MS) for n in range(50)]
     traffic = read(tmp_path, packets)
     (sa,) = traffic.sas
@@ -156,7 +156,7 @@ def test_a_capture_without_esp_has_no_sas(tmp_path):
 
 
 def test_memory_is_of_sas_and_not_of_packets(tmp_path, monkeypatch):
-    monkeypatch.setattr(capture, "_BLOCK", 1000)
+    monkeypatch.setattr(capture, "_BLOCK_PACKETS", 1000)
     collected = esp_traffic._EspSaTable()
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap([packet(1, n, n * MS) for n in range(1, 9000)]))

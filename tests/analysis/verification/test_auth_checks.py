@@ -99,7 +99,7 @@ def test_a_bit_of_a_nonce_does_not_matter_to_a_signature_but_a_bit_of_sk_pr_does
     found = recorded("rsa", changed_log("rsa", tmp_path / "log", "Sk_pr secret"))
     assert failed(found) == [("SK_pr", 0), ("AUTH", 0)]
     (check,) = (check for check in auths(found) if check.outcome == "failed")
-    assert "not that of the certificate's key" in check.why
+    assert "not made with the certificate's key" in check.why
 
 
 def test_eap_with_its_msk():

@@ -14,8 +14,10 @@ from tests.model.flows import exchange, message
 def step(request=1, response=1, **times):
     """So many segments of 500 bytes."""
     return SimulatedExchange(
-        exchange(message(1), message(1), **times), PacketizedMessage(((500,),) * request), PacketizedMessage(((500,),) * response) if response else None
-    )  # fmt: skip
+        exchange(message(1), message(1), **times),
+        PacketizedMessage(((500,),) * request),
+        PacketizedMessage(((500,),) * response) if response else None,
+    )
 
 
 def run(steps, link, policy=None, runs=10):

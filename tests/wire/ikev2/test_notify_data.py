@@ -52,7 +52,12 @@ ED25519 = bytes.fromhex("300506032b6570")
         (16403, b"\0\0\x0e\x10", 3600, "AUTH_LIFETIME 3600 s"),
         (16409, b"\0\0\0\x3cticket", ResumptionTicket(60, b"ticket"), "TICKET_LT_OPAQUE 60 s"),
         (16413, b"ticket", b"ticket", "TICKET_OPAQUE"),
-        (16416, b"\x80\x01\0\x0f\x80\x02\0\x01", (TransformAttributeValue(1, 15), TransformAttributeValue(2, 1)), "ROHC_SUPPORTED MAX_CID+ROHC_PROFILE"),
+        (
+            16416,
+            b"\x80\x01\0\x0f\x80\x02\0\x01",
+            (TransformAttributeValue(1, 15), TransformAttributeValue(2, 1)),
+            "ROHC_SUPPORTED MAX_CID+ROHC_PROFILE",
+        ),
         (16419, bytes(16), bytes(16), "QUICK_CRASH_DETECTION"),
         (16422, b"nonc\0\0\0\x05\0\0\0\x06", MessageIdSync(b"nonc", 5, 6), "IKEV2_MESSAGE_ID_SYNC 5 6"),
         (16423, b"\0\0\0\x09", 9, "IPSEC_REPLAY_COUNTER_SYNC 9"),
