@@ -90,11 +90,11 @@ def number_within_captures(values: UInt64Array, codes: UInt64Array) -> UInt64Arr
 
 
 class RowGroups:
-    """Runs of rows that belong together, and what is made of the values of each."""
+    """Groups of contiguous rows, and aggregates of their values."""
 
     def __init__(self, new: BoolArray) -> None:
         self.start: Int64Array = np.flatnonzero(new)  # the first row of each run
-        self.end: Int64Array = np.append(self.start[1:], len(new)) if len(new) else self.start  # behind its last row
+        self.end: Int64Array = np.append(self.start[1:], len(new)) if len(new) else self.start  # after its last row
         self._inside = ~new[1:]
 
     @property

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.tables.tables import AnalysisTables
     from ikeanalyze.keys.key_set import KeySet, Phase1Key
 
-#: What is kept of a capture that is small, in bytes: more takes so long that it may as well be alone.
+#: Largest capture, in bytes, that is analysed together with others: larger ones gain nothing.
 _SMALL: Final = 1 << 20
 #: A group is full with so many bytes, or so many captures. More of either gains little.
 _FULL: Final = 16 << 20
@@ -86,7 +86,7 @@ class _ReadState:
         self._told: list[list[tuple[int | None, str]]] = []
 
     def read_keys(self, files: "KeyFiles", more: "CaptureKeys | None" = None) -> "CaptureKeys | None":
-        """What is in files with keys, and `more`. None: there are no files, and no more."""
+        """The keys in the files and in `more`; None: neither files nor more keys."""
         if isinstance(files, (str, Path)):
             files = [files]
         if not files:
@@ -170,7 +170,7 @@ class _ReadState:
 
 
 def _text(path: str) -> str:
-    """A path as text: bytes of it that are no UTF-8 are written out, as no table and no document can have them."""
+    """A path as text: bytes that are not UTF-8 are escaped, because tables and documents cannot hold them."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 

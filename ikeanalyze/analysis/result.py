@@ -45,7 +45,7 @@ class SkippedFile:
     """A capture or key file that could not be read."""
 
     path: str
-    reason: str  # one line: what is wrong, where, and what to do
+    reason: str  # one line: the problem, where it is, and what to do
     keys: bool = False  # a key file
 
 

@@ -35,7 +35,7 @@ FRAMES: Final[Schema] = {
     "destination": pl.Categorical,
     "destination_port": pl.UInt16,
     "ttl": pl.UInt8,  # IPv4 time to live or IPv6 hop limit
-    "ip_id": pl.UInt32,  # null in an IPv6 packet that is no fragment
+    "ip_id": pl.UInt32,  # null in an unfragmented IPv6 packet
     "ip_fragment": pl.Boolean,  # the IP packet was fragmented: several frames are one datagram
     "capture_duplicate": pl.Boolean,  # the same frame, captured once more on its way through this machine
     "spi_i": pl.UInt64,  # IKE SPIs, IKEv1 cookies; null for RADIUS and HIP
@@ -113,7 +113,7 @@ EXCHANGES: Final[Schema] = {
 }
 
 #: One row is one IKE SA from its first IKE_SA_INIT to the last IKE_AUTH, or to its failure; phase 1 and the first quick mode
-#: of IKEv1; one HIP host association, I1 to R2. Counts are of the set-up alone unless the column says `after_setup`.
+#: of IKEv1; one HIP host association, I1 to R2. Counts are of the set-up alone unless the name of the column begins with `after_setup`.
 HANDSHAKES: Final[Schema] = {
     "capture": pl.Categorical,
     "handshake": pl.UInt32,  # id, from 1, in order of start_ns within a capture
@@ -204,7 +204,7 @@ HANDSHAKES: Final[Schema] = {
                 "request_bytes": pl.UInt32,
                 "response": pl.String,  # "public value", "ciphertext"
                 "response_bytes": pl.UInt32,
-                "findings": pl.List(pl.String),  # what is wrong with them; empty: all checks passed
+                "findings": pl.List(pl.String),  # problems that the checks found; empty: all checks passed
             }
         )
     ),

@@ -24,7 +24,7 @@ _SECONDS: Final = 1800
 class DebianTree:
     """A tree that the lab may need."""
 
-    #: The Debian release; behind a dash what tells it from another tree of this release.
+    #: The Debian release, with a suffix after a dash if the release has several trees.
     name: str
     packages: tuple[str, ...]
 
@@ -39,7 +39,7 @@ class DebianTree:
 NEW: Final = DebianTree("forky", (*_STRONGSWAN, "freeradius"))
 #: A strongSwan with IKEv1, which has no ML-KEM.
 OLD: Final = DebianTree("bookworm", _STRONGSWAN)
-#: Debian does not install libreswan beside strongSwan, so it has a tree of its own.
+#: libreswan conflicts with strongSwan in Debian, so it has its own tree.
 LIBRESWAN: Final = DebianTree("forky-libreswan", ("libreswan",))
 ALL: Final = (NEW, OLD, LIBRESWAN)
 

@@ -36,7 +36,7 @@ class PluginFile:
 
 
 def find_dissectors() -> Path:
-    """Where the plugin's files come from: an installed package has them inside, a checkout beside it.
+    """Return the folder of the plugin's files: inside an installed package, next to the package in a checkout.
 
     Raises PluginError where they are in neither.
     """

@@ -33,7 +33,7 @@ class ListColumn:
 
 
 def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
-    """Return the list table: for each handshake what is shown, sorted by and searched, in order of ids.
+    """Return the list table: for each handshake the values to show, sort by and search, in order of ids.
 
     The column `search` has all texts of a row in lower case.
     """

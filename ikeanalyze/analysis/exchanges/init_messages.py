@@ -40,8 +40,8 @@ class InitMessageForms:
 
     form: Int64Array  # of each message: index into views
     views: list[InitMessage]  # of one message of each form: its nonce and hashes are that message's own
-    #: Whether the sender, and the receiver, of each message is not where it says (see `nat`): 1, 0, or -1
-    #: where it says nothing.
+    #: Whether the address of the sender, and of the receiver, differs from the NAT detection hash (see `nat`):
+    #: 1 or 0; -1: the message has no hash.
     sender_differs: npt.NDArray[np.int8]
     receiver_differs: npt.NDArray[np.int8]
 

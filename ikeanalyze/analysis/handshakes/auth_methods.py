@@ -21,7 +21,7 @@ from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 from ikeanalyze.wire.registries.radius import RadiusCode
 from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
 
-#: Notify types from here on are no errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
+#: Notify types from here on are status types, not errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
 FIRST_STATUS: Final = 16384
 #: Status notifies of IKE_SA_INIT that do not say what a peer supports.
 _NOT_ABILITIES: Final = frozenset(
@@ -91,7 +91,7 @@ def get_exchange_name(version: int, kind: int) -> str:
 @cache
 def build_type_names() -> tuple[str, ...]:
     """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet
-    types and behind these HIP exchanges (see `hip_types`).
+    types, followed by the HIP exchanges (see `hip_types`).
     """
     names = [get_exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
     names += [get_name(RadiusCode, code) for code in range(256)]

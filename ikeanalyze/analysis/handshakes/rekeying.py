@@ -1,4 +1,4 @@
-"""IKE SAs that replace others: what a CREATE_CHILD_SA exchange about an IKE SA says of the new one (RFC 7296, 2.18)."""
+"""IKE SAs that replace others, read from the CREATE_CHILD_SA exchanges that rekey them (RFC 7296, section 2.18)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ def encode_file_header(interface: Interface, application: str, comment: str | No
     options = [(pcapng_blocks.IF_TSRESOL, bytes([interface.resolution]))]
     if interface.fcs_bytes is not None:
         options.append((pcapng_blocks.IF_FCSLEN, bytes([interface.fcs_bytes * 8])))
-    snaplen = interface.snaplen and max(interface.snaplen, longest)  # 0 is no limit
+    snaplen = interface.snaplen and max(interface.snaplen, longest)  # 0: unlimited
     description = pcapng_blocks.encode_interface_description(interface.link_type, snaplen, options, ORDER)
     return pcapng_blocks.encode_section_header(about, ORDER) + description
 

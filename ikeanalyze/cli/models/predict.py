@@ -330,7 +330,7 @@ def _read_manifests(captures: list[str]) -> "Mapping[str, CapturePoint]":
 
 
 def _warn(flow: HandshakeFlow, messages: MessageOptions) -> None:
-    """Print what is unknown in the capture and changes the predicted times."""
+    """Warn of unknown values of the capture that affect the predicted times."""
     name = display_path(flow.capture)
     if flow.path is None:
         messages.remark(

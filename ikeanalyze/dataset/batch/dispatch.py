@@ -30,7 +30,7 @@ class Workers(Protocol):
         """Begin a task."""
 
     def is_worker_loss(self, error: BaseException) -> bool:
-        """Whether the error of a future says that the worker was killed."""
+        """Whether the error of a future means that the worker was killed."""
 
     def get_stall_reason(self) -> str | None:
         """Why no task makes progress, or None."""

@@ -216,7 +216,7 @@ def _format_refusal(command: str, content: Mapping[str, Any], why: str) -> str:
 
 
 def _raise_interrupt(error: BaseException) -> None:
-    """Raise a Ctrl-C that vici hides behind its own error."""
+    """Raise the KeyboardInterrupt that vici wraps in its own error."""
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, KeyboardInterrupt):

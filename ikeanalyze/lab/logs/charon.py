@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _GENERATED: Final = re.compile(r"generating ([A-Z0-9_]+) (request|response) (\d+) \[ (?!EF\(|FRAG\()")
-#: The number of the IKE SA that a line is about, behind the connection's name where that is known.
+#: The number of the IKE SA that a line is about, after the connection's name if that is known.
 _SA: Final = re.compile(r" <(?:[^|>]*\|)?(\d+)> ")
 _SENT: Final = re.compile(r"\[NET\].* sending packet: from (\S+)\[(\d+)\] to (\S+)\[(\d+)\] \((\d+) bytes\)")
 #: Of IKEv2, and of IKEv1.

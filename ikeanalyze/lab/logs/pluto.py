@@ -69,7 +69,7 @@ class _EmittedMessage:
 def parse_pluto_log(lines: Iterable[str]) -> DaemonLogSummary:
     """Parse the lines of a log."""
     account = DaemonLogSummary()
-    header: dict[str, str] | None = None  # of what is being put together
+    header: dict[str, str] | None = None  # of the message that is being reassembled
     # of each kind the last: there is one exchange at a time
     last: dict[str, _EmittedMessage] = {}
     newest: _EmittedMessage | None = None

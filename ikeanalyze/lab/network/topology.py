@@ -4,7 +4,7 @@
 
 On the responder, the two links are interfaces named `ini-res` and `res-aaa`, so that a capture taken there has one
 named interface per link. A path is a namespace without addresses that carries frames (`emulation`). The hosts at its ends know
-each other's MAC address from the start: nobody asks for it over the path, which would cost the first handshake a round trip.
+each other's MAC address from the start: no host asks for it over the path, which would cost the first handshake a round trip.
 """
 
 import sys

@@ -25,7 +25,7 @@ class EspCipher:
     iv: int  # bytes of the initialization vector that each packet carries
     block: int  # bytes of which the ciphertext is a multiple, as the cipher needs it; ESP itself needs 4
     icv: int  # bytes of its own ICV; 0: it does not authenticate
-    source: str  # the RFC that says so
+    source: str  # the RFC that defines it
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class EspCipherSuite:
     encryption: str  # key of CIPHERS
     integrity: str | None  # key of INTEGRITIES; None: the cipher authenticates, or nothing does
     iv: int  # bytes that stand before the ciphertext
-    alignment: int  # bytes of which payload, padding and the two bytes behind them are a multiple
-    icv: int  # bytes that stand behind the ciphertext
+    alignment: int  # payload, padding and the two bytes after them are a multiple of this, in bytes
+    icv: int  # bytes after the ciphertext
 
 
 def _ciphers() -> dict[str, EspCipher]:

@@ -46,7 +46,7 @@ def count_operations(suite: EspCipherSuite, size: Int64Array, per_byte: float | 
     """Operations for packets of each `size`: the sum of formulas 1, 2 and 7, or `per_byte` times the size.
 
     Raises:
-        EspError: there is no formula for the suite, and no `per_byte`.
+        EspError: the suite has no formula, and `per_byte` is not given.
     """
     if per_byte is not None:
         return np.asarray(size * per_byte, np.float64)

@@ -33,13 +33,13 @@ from ikeanalyze.model.esp.queue import (
     make_pareto_sizes,
 )
 
-#: Name of what is not protected at all, to compare with.
+#: Name of the unprotected packets, for comparison.
 CLEAR: Final = "clear"
 
 
 @dataclass(frozen=True, slots=True)
 class OverheadQuery:
-    """What is asked for."""
+    """The packets, suites, processors and rates to compute the overhead for."""
 
     forms: Sequence[EspConfig]
     sizes: Sequence[int]  # bytes of IP packets
@@ -48,7 +48,7 @@ class OverheadQuery:
     mips: Sequence[float] = ()  # processors, millions of operations per second
     traffic: PacketSizes | None = None  # sizes of packets that a processor gets
     rates: Sequence[float] = ()  # bit/s of clear packets, IP headers included
-    channel: float | None = None  # bit/s of the link behind the processor
+    channel: float | None = None  # bit/s of the link after the processor
     per_byte: Mapping[str, float] = field(default_factory=dict)  # operations by suite, where they were measured
 
 
@@ -118,7 +118,7 @@ def make_paper_query() -> OverheadQuery:
 
 
 def compute_overhead(question: OverheadQuery) -> OverheadResult:
-    """Compute what is asked for.
+    """Compute the overhead that a query describes.
 
     Raises:
         EspError: a size is impossible, or the operations of a suite are not known and a processor is asked for.

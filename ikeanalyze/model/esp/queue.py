@@ -3,7 +3,7 @@
 Xenakis and Merakos ("IPsec-based end-to-end VPN deployment over UMTS", section 4.3, Fig. 11 to 13) simulated this with
 packets at exponential intervals and sizes of a cut Pareto distribution. The same as a formula is an M/G/1 queue, whose mean
 wait is that of Pollaczek and Khinchine, and M/D/1 where all packets have one size. What the formula leaves out: packets
-come in calls, which makes real queues longer, and the nodes behind the peer add their own delays.
+come in calls, which makes real queues longer, and the nodes after the peer add their own delays.
 """
 
 from dataclasses import dataclass

@@ -191,7 +191,7 @@ class _Drawing:
             return f'<g class="{layout}">{content}</g>'
         return content if self.layout is layout else ""
 
-    # What is drawn
+    # The drawing
 
     def _axis(self) -> Iterator[str]:
         """The heading of the times and, in the true layout, ticks."""

@@ -35,7 +35,7 @@ from ikeanalyze.render.report.decrypted_contents import describe_decryption, des
 
 _WIDE_ENOUGH: Final = 110  # cells: longer arrows are harder to follow
 
-#: Signs behind which the name of a payload may be broken, the best first.
+#: Characters after which the name of a payload may be broken, the best first.
 _BREAKS: Final = " +,_"
 
 #: Lines and arrow heads, for terminals that have them and for those that do not.
@@ -183,7 +183,7 @@ class _Ladder:
         room = self.spans[hop] - 2
         notes = [line for note in get_message_notes(message) for line in wrap(note, room, break_on_hyphens=False)]
         inside = list(wrap_texts(get_message_payloads(message), room))
-        # what is in a response stands at its arrow's tail, each line of it below the other
+        # the payloads of a response stand at its arrow's tail, one line below the other
         indent = 1 if rightwards else max(self.spans[hop] - 1 - max(map(cell_len, inside), default=0), 1)
         for text in notes:
             spans = ["" for _ in self.spans]
@@ -212,7 +212,7 @@ class _Ladder:
 
 
 def get_message_notes(message: dict[str, Any]) -> Iterator[str]:
-    """What is special about a message."""
+    """Return the notes on a message."""
     parts = []
     if message["transmission"] > 1:
         parts.append(f"retransmission {message['transmission'] - 1}")
@@ -237,7 +237,7 @@ def get_message_notes(message: dict[str, Any]) -> Iterator[str]:
 
 
 def get_message_payloads(message: Mapping[str, Any]) -> list[str]:
-    """What is in a message, at its first transmission."""
+    """Return the payloads of a message, at its first transmission."""
     if message["payloads"] is None or message["transmission"] > 1:
         return []
     return [escape_text(payload) for payload in message["payloads"]]

@@ -21,7 +21,7 @@ from ikeanalyze.render.core.figures.figure import Figure
 from ikeanalyze.render.core.values import format_count, format_duration, format_percentage
 from ikeanalyze.render.overhead.esp_traffic import name_sas
 
-#: Lines that can be told apart in one chart.
+#: Number of lines that can be distinguished in one chart.
 _LINES: Final = 7
 
 Rows = list[Mapping[str, Any]]

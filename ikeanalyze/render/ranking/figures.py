@@ -11,7 +11,7 @@ from ikeanalyze.render.core.figures.figure import Figure
 from ikeanalyze.render.core.figures.style import Style
 from ikeanalyze.render.core.values import escape_text
 
-#: Lines that can be told apart in one chart.
+#: Number of lines that can be distinguished in one chart.
 _LINES: Final = 7
 _POINTS: Final = 101
 

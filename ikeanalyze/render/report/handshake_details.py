@@ -223,7 +223,7 @@ def _breakdown(row: Mapping[str, Any]) -> TableSection:
         "waiting to retransmit": "retransmission_wait_ns",
     }
     rows = [(name, format_ms(row[column])) for name, column in parts.items() if row[column] is not None]
-    vantage = {"unknown": "which side the capture was taken on is not known: --vantage tells it", None: ""}
+    vantage = {"unknown": "unknown capture point, network time not separated: set it with --vantage", None: ""}
     notes = [vantage.get(row["vantage"], f"captured at the {row['vantage']}")]
     if row["path_rtt_ns"] is not None:
         source = {"smallest seen": "an estimate: the smallest seen"}.get(row["path_rtt_source"], row["path_rtt_source"])

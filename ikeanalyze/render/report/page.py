@@ -87,7 +87,7 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
 
 
 def _table(analysis: Analysis, *, every: bool) -> tuple[TableSection | None, KeyValueSection | None, list[Section]]:
-    """The table of handshakes, what is common to them, and the sections that add them up."""
+    """The table of handshakes, their common values, and their totals."""
     table, common, together = None, None, []
     for section in render_overview(analysis, every=True):
         if isinstance(section, TableSection) and section.title == "Handshakes":
@@ -136,7 +136,7 @@ def _reason(analysis: Analysis) -> str:
 
 
 def _notices(analysis: Analysis, table: TableSection | None, chosen: list[SelectedHandshake]) -> Iterator[str]:
-    """What is wrong, and what is not on the page and where it is."""
+    """Warnings, and where to find what the page leaves out."""
     if analysis.skipped:
         yield f"{format_count(len(analysis.skipped), 'file')} could not be read: see Skipped."
     if analysis.warnings:

@@ -121,7 +121,7 @@ class EapMessage:
 
     packet: EapPacket
     content: EapContent | None  # None: a success, a failure, or malformed
-    error: str | None  # what is malformed; None: nothing
+    error: str | None  # the malformed part; None: parsing succeeded
 
 
 def parse_eap_message(data: bytes) -> EapMessage | None:

@@ -39,7 +39,7 @@ class Phase1Message:
     nonce: bytes | None
     nat_hashes: tuple[bytes, ...]  # of NAT-D payloads (RFC 3947, section 3.2, and its drafts): destination first
     fragment: Ikev1Fragment | None  # set if the message is a fragment, which has no other contents
-    error: str | None  # why parsing stopped early, or what is malformed; None: everything was parsed
+    error: str | None  # why parsing stopped early, or the malformed part; None: everything was parsed
 
 
 def parse_ikev1_payloads(data: bytes) -> PayloadChain:

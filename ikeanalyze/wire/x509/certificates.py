@@ -71,7 +71,7 @@ class ParsedCertificate:
     key: PublicKey | None  # of that certificate or a raw key
     digest: bytes | None  # of hash and URL: SHA-1 of the data at the URL
     url: str | None
-    error: str | None  # what is malformed; None: nothing, or an encoding that is not parsed
+    error: str | None  # the malformed part; None: parsing succeeded, or the encoding is not supported
 
     @property
     def name(self) -> str:

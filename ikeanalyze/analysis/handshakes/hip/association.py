@@ -13,7 +13,7 @@ An association belongs to two HITs; I1 to R2 say who is the initiator, and where
 who speaks first. An I1 in opportunistic mode has no receiver's HIT: the R1 from the address that it went to has it.
 Between the same hosts another association begins
 
-- with an I1 when anything behind R1 has been seen, or when neither host has spoken for two minutes (TCP's maximum segment
+- with an I1 when anything after R1 has been seen, or when neither host has spoken for two minutes (TCP's maximum segment
   lifetime, RFC 9293): an I1 never differs from the one before;
 - with an R1 or I2 with new contents when R2 or CLOSE_ACK has been seen: their beginning is not in the capture.
 
@@ -87,7 +87,7 @@ class _HostAssociationCandidate:
 
 @dataclass(frozen=True, slots=True)
 class _Packet:
-    """What a packet is told by."""
+    """The values that identify the association of a packet."""
 
     capture: int
     kind: int
@@ -125,7 +125,7 @@ def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams,
 def merge_associations(datagrams: Datagrams, ike: SaAssociation, hip: HostAssociations) -> HostAssociations:
     """The associations of all datagrams as one, numbered in order of their first datagrams.
 
-    `ike` is of those datagrams that are no HIP, `hip` of the others, both in the order of `datagrams`.
+    `ike` holds the datagrams that are not HIP, `hip` the others, both in the order of `datagrams`.
     """
     rows = np.equal(datagrams.protocol, Protocol.HIP)
     label = np.empty(len(datagrams), np.int64)

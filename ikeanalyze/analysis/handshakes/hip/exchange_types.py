@@ -1,4 +1,4 @@
-"""How the exchanges of HIP are numbered, beside the exchange types of IKE.
+"""Numbers of HIP exchanges, which share a column with the exchange types of IKE.
 
 An exchange has the packet type of its request plus 128: 129 is I1-R1, 131 I2-R2, 144 UPDATE, 146 CLOSE-CLOSE_ACK. No
 exchange of IKE has such a number, so that what looks for one never finds a HIP packet. The third message of an UPDATE,
@@ -14,7 +14,7 @@ from ikeanalyze.capture.arrays import UInt8Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.hip import HipPacketType
 
-#: What is added to the packet type of a request to number its exchange.
+#: Added to the packet type of a request to number its exchange.
 EXCHANGE: Final = 128
 I1_R1: Final = EXCHANGE + HipPacketType.I1
 I2_R2: Final = EXCHANGE + HipPacketType.I2

@@ -1,6 +1,6 @@
 """What the packets of a HIP base exchange tell, in the words of the report.
 
-The responder offers in R1 and the initiator chooses in I2, the other way round than in IKE. HIP DEX is told by what it
+The responder offers in R1 and the initiator chooses in I2, the reverse of IKE. HIP DEX is recognised by what it
 lacks: its R1 and I2 have host identities and no signature (draft-ietf-hip-dex); its hosts prove by a MAC that they hold
 their static Diffie-Hellman keys.
 """
@@ -50,10 +50,10 @@ _CMAC: Final = "AES-CMAC"
 class HipFacts:
     """What the packets of one handshake tell."""
 
-    request: InitFacts  # as of an IKE_SA_INIT request: what is offered, what the initiator supports
-    response: InitFacts  # as of a response: what is chosen, what the responder supports
+    request: InitFacts  # as of an IKE_SA_INIT request: the offer and what the initiator supports
+    response: InitFacts  # as of a response: the choice and what the responder supports
     auth: AuthMethods | None
-    error: str | None  # an error notify, where there is no R2
+    error: str | None  # an error notify received instead of R2
 
 
 @dataclass(slots=True)
@@ -70,8 +70,8 @@ class _BaseExchangePackets:
 def collect_hip_facts(state: AnalysisState) -> Mapping[int, HipFacts]:
     """Facts of the HIP handshakes of a capture, by row."""
     datagrams = state.datagrams
-    told = (I1_R1, I2_R2, NOTIFY)
-    rows = np.flatnonzero((datagrams.protocol == Protocol.HIP) & np.isin(datagrams.exchange_type, told))
+    exchange_types = (I1_R1, I2_R2, NOTIFY)
+    rows = np.flatnonzero((datagrams.protocol == Protocol.HIP) & np.isin(datagrams.exchange_type, exchange_types))
     seen: dict[int, _BaseExchangePackets] = {}
     read: set[tuple[int, int]] = set()  # retransmissions tell nothing new
     columns = (
@@ -132,7 +132,7 @@ def _is_diet(view: HipPacket | None) -> bool:
 
 
 def _suite(hit: bytes) -> int:
-    """The HIT suite of a HIT (RFC 7343, section 2: behind the prefix 2001:20::/28); 0: a HIT of HIPv1, or none."""
+    """The HIT suite of a HIT (RFC 7343, section 2: after the prefix 2001:20::/28); 0: a HIT of HIPv1, or no HIT."""
     return hit[3] & 0x0F if hit.startswith(b"\x20\x01\x00") and hit[3] >> 4 == 2 else 0
 
 

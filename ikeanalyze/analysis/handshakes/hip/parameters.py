@@ -1,4 +1,4 @@
-"""What is in HIP packets, for whoever wants to see it: their parameters in a few words, and what is wrong with them.
+"""Describes the parameters of HIP packets and checks them.
 
 HIP is clear but for single parameters, so no keys are needed, and none are used.
 """
@@ -16,7 +16,7 @@ from ikeanalyze.wire.hip.packet import HipPacket, check_hip_packet, is_checksum_
 def describe_hip_messages(state: AnalysisState, findings: list[list[tuple[int, str]]]) -> dict[int, list[str]]:
     """The parameters of each row of Messages that is HIP, in order.
 
-    What is wrong is added to the `findings` of each capture, with the number of the packet's first frame. Of packets with
+    Problems are added to the `findings` of each capture, with the number of the packet's first frame. Of packets with
     the same bytes the first one is looked into.
     """
     datagrams, association = state.datagrams, state.association
@@ -30,8 +30,8 @@ def describe_hip_messages(state: AnalysisState, findings: list[list[tuple[int, s
             view = parse_hip(data)
             known[content] = [] if view is None else view.describe()
             if view is not None:
-                told = findings[int(state.capture[handshake])]
-                told.extend((int(datagrams.number[row]), what) for what in _wrong(state, row, data, view))
+                capture_findings = findings[int(state.capture[handshake])]
+                capture_findings.extend((int(datagrams.number[row]), text) for text in _wrong(state, row, data, view))
         names[int(state.message_of_datagram[row])] = known[content]
     return names
 

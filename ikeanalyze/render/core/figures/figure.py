@@ -13,6 +13,6 @@ class Figure:
 
     name: str  # of its files, without ending
     title: str
-    caption: str  # what is counted, the number of values, and the method
+    caption: str  # the quantity, the number of values, and the method
     draw: Callable[[Style], str]  # returns the SVG of this size, in light colours
     numbers: TableSection | None = None  # the drawn numbers as a table
