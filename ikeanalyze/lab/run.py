@@ -251,7 +251,7 @@ def _links(sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwo
     emulators = {}
     for name, path, receivers in ends:
         conditions = case.link(name)
-        emulators[name] = emulation.start_emulator(sandbox, path, conditions, netem=netem, drops_elsewhere=drops)
+        emulators[name] = emulation.start_emulator(sandbox, path, conditions, netem=netem, drops_at_receiver=drops)
         if drops:
             for host, interface in receivers:
                 emulation.drop_frames_at_receiver(host, interface, conditions)

@@ -12,7 +12,7 @@ _UINT64: Final = Struct(">Q")
 class WireError(ValueError):
     """The data violate the protocol or are truncated.
 
-    `offset` is the position in the data of the cursor, in bytes.
+    `offset` is the byte offset in the data of the cursor, in bytes.
     """
 
     def __init__(self, offset: int, problem: str) -> None:

@@ -88,7 +88,7 @@ def run_responder(case: ScenarioCase, settings: Settings | None = None) -> Itera
         for name, path in (("link", network.path), ("aaa_link", network.aaa_path)):
             if path is not None:
                 conditions = case.link(name)
-                emulation.start_emulator(sandbox, path, conditions, netem=machine.has_netem(), drops_elsewhere=False)
+                emulation.start_emulator(sandbox, path, conditions, netem=machine.has_netem(), drops_at_receiver=False)
         if server and network.aaa and credentials.account and network.aaa_address and network.client_address:
             freeradius.start_freeradius(
                 sandbox,

@@ -22,7 +22,7 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
     with NetnsSandbox() as sandbox:
         network = topology.build_network(sandbox, expand_cases({"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
         for path in (network.path, network.aaa_path):
-            emulation.start_emulator(sandbox, path, LinkConditions(), netem=False, drops_elsewhere=True)
+            emulation.start_emulator(sandbox, path, LinkConditions(), netem=False, drops_at_receiver=True)
         actions_done = recording.start_recording(sandbox, network.responder, [topology.LINK, topology.AAA_LINK])
         traffic.there(network, 20)
         traffic.there(network, 3, size=3000)
@@ -40,7 +40,7 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
 def test_errors_over_ipv6_are_in_it(lab):
     with NetnsSandbox() as sandbox:
         network = topology.build_network(sandbox, expand_cases({"ip_version": 6}, "x", "x")[0])
-        emulation.start_emulator(sandbox, network.path, LinkConditions(), netem=False, drops_elsewhere=True)
+        emulation.start_emulator(sandbox, network.path, LinkConditions(), netem=False, drops_at_receiver=True)
         actions_done = recording.start_recording(sandbox, network.responder, [topology.LINK])
         # nobody listens there
         code = f"import socket; socket.socket(10, 2).sendto(b'x', ({network.responder_address!r}, 4000))"
@@ -53,7 +53,7 @@ def test_what_is_still_on_its_way_is_in_it(lab):
     with NetnsSandbox() as sandbox:
         network = topology.build_network(sandbox, expand_cases({}, "x", "x")[0])
         conditions = LinkConditions(rtt_ms=2000)
-        emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_elsewhere=False)
+        emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_at_receiver=False)
         actions_done = recording.start_recording(sandbox, network.responder, [topology.LINK])
         code = f"import socket; socket.socket(2, 2).sendto(b'x', ({network.responder_address!r}, 4000))"
         run_command(network.initiator.command(sys.executable, "-c", code))

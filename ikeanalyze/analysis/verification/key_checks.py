@@ -185,7 +185,7 @@ class _EpochChecker:
             self.sa.handshake,
             what,
             outcome,
-            why=None if outcome == "passed" else "the key file has another value than what follows",
+            why=None if outcome == "passed" else "the key file has the key file's value differs from the computed one",
             how=how,
             expected=compute_digest(expected),
             found=compute_digest(found),

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-#: Capture time after which an incomplete datagram is given up (Linux: 30 s).
+#: Age by capture timestamps at which an incomplete datagram is given up (Linux: 30 s).
 TIMEOUT_NS: Final = 30_000_000_000
 #: The same fragment again within this time is a duplicate of the capture; after it, it belongs to a new datagram with the
 #: same identification.
@@ -70,7 +70,7 @@ class FragmentedPacket:
             self.size = fragment.offset + fragment.wire_size
 
     def is_duplicate(self, fragment: IpFragment, within_ns: int = DUPLICATE_NS) -> bool:
-        """Whether the fragment equals one of these that arrived within this time."""
+        """Whether the fragment equals a fragment of this datagram that arrived at most this much earlier or later."""
         return any(
             abs(fragment.time_ns - earlier.time_ns) <= within_ns and earlier.payload == fragment.payload
             for earlier in self._at.get(fragment.offset, ())
@@ -89,7 +89,7 @@ class FragmentedPacket:
         return reached >= self.size
 
     def payload(self) -> tuple[bytes, int]:
-        """The known bytes from the start on, and the size of the payload on the wire.
+        """The bytes without a gap from the start, and the size of the payload on the wire.
 
         The size is that of the longest payload if the last fragment is missing. If fragments overlap, the fragment with the
         lower offset takes precedence.

@@ -105,7 +105,7 @@ def _select_prefix(names: Sequence[str], prefix: str) -> list[str]:
 
 
 def get_file_state(path: str) -> FileState | None:
-    """The state of a file; None: it does not exist or cannot be read."""
+    """The state of a file; None: it does not exist or its status cannot be read."""
     try:
         status = os.stat(path)
     except OSError:

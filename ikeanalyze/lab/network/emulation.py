@@ -19,12 +19,12 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
 from ikeanalyze.lab.network.topology import FAR, NEAR
 from ikeanalyze.lab.scenario import LinkConditions
 
-_START_SECONDS: Final = 10
+_START_TIMEOUT_SECONDS: Final = 10
 #: A link is idle after this many checks without frames in flight, with this pause between them.
 _IDLE_CHECKS: Final = 3
 _CHECK_SECONDS: Final = 0.03
 #: Resolution of probabilities.
-_PARTS: Final = 100_000
+_PROBABILITY_STEPS: Final = 100_000
 
 
 class Emulator(Protocol):
@@ -72,7 +72,7 @@ class RelayEmulator:
     process: subprocess.Popen[bytes]
     output: Path
     #: File with the number of frames in flight.
-    waiting_file: Path
+    in_flight_file: Path
     kind: str = "relay"
 
     @property
@@ -82,7 +82,7 @@ class RelayEmulator:
 
     def count_in_flight(self) -> int:
         """Return the number of frames in the relay's queues."""
-        count: int = struct.unpack("I", self.waiting_file.read_bytes())[0]
+        count: int = struct.unpack("I", self.in_flight_file.read_bytes())[0]
         return count
 
     def stop(self) -> dict[str, dict[str, int]]:
@@ -102,12 +102,12 @@ def start_emulator(
     conditions: LinkConditions,
     *,
     netem: bool,
-    drops_elsewhere: bool,
+    drops_at_receiver: bool,
     seed: int | None = None,
 ) -> Emulator:
     """Connect the two ends of a path."""
-    loss = 0.0 if drops_elsewhere else conditions.loss_percent
-    if conditions.drop_ip_fragments and not drops_elsewhere:
+    loss = 0.0 if drops_at_receiver else conditions.loss_percent
+    if conditions.drop_ip_fragments and not drops_at_receiver:
         raise LabError("dropping IP fragments needs nftables with the hook ingress (ikeanalyze lab doctor)")
     perfect = not (conditions.rtt_ms or conditions.jitter_ms or conditions.rate_kbps or loss)
     if perfect or netem:
@@ -116,20 +116,20 @@ def start_emulator(
             for end in (NEAR, FAR):
                 run_command(path.command(*build_netem_command(end, conditions, loss)))
         return NetemEmulator("bridge" if perfect else "netem", path)
-    output, waiting_file = path.folder / "relay", path.folder / "waiting"
-    waiting_file.write_bytes(bytes(4))
+    output, in_flight_file = path.folder / "relay", path.folder / "waiting"
+    in_flight_file.write_bytes(bytes(4))
     command = [sys.executable, "-m", "ikeanalyze.lab.network.relay", NEAR, FAR]
     command += [f"--delay-ms={conditions.rtt_ms / 2}", f"--jitter-ms={conditions.jitter_ms}"]
-    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={waiting_file}"]
+    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={in_flight_file}"]
     if seed is not None:
         command.append(f"--seed={seed}")
     process = sandbox.start(path.command(*command), output=output)
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
     while "ready" not in output.read_text():
         if process.poll() is not None or time.monotonic() > deadline:
             raise LabError("the link emulator did not start")
         time.sleep(0.01)
-    return RelayEmulator(sandbox, process, output, waiting_file)
+    return RelayEmulator(sandbox, process, output, in_flight_file)
 
 
 def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:
@@ -167,7 +167,7 @@ def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditi
     """Drop frames that arrive at a host, after the capture."""
     rules = []
     if conditions.loss_percent:
-        chance = f"numgen random mod {_PARTS} < {round(conditions.loss_percent / 100 * _PARTS)} counter drop"
+        chance = f"numgen random mod {_PROBABILITY_STEPS} < {round(conditions.loss_percent / 100 * _PROBABILITY_STEPS)} counter drop"
         rules += [f"meta protocol ip {chance}", f"meta protocol ip6 meta l4proto udp {chance}"]
     if conditions.drop_ip_fragments:
         rules += ["ip frag-off & 0x3fff != 0 counter drop", "exthdr frag exists counter drop"]

@@ -11,7 +11,7 @@ from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_count, join_items
 
 #: The column of each check in the table of IKE SAs; all other checks belong to the key schedule.
-_GROUPS: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
+_COLUMN_OF_CHECK: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
 _KEYS: Final = "keys"
 _CHAINS: Final = "signatures are verified with the captured certificate; its chain, dates and names are not checked"
 
@@ -38,7 +38,7 @@ def render_sections(verification: Verification, *, every: bool) -> Iterator[Sect
     checks = verification.checks
     with_keys = [handshake for handshake in verification.handshakes if handshake.checks]
     # IKE SAs without any usable key are only counted
-    checked = [handshake for handshake in with_keys if _outcome(handshake.checks) != "not made"]
+    checked = [handshake for handshake in with_keys if _combine_outcomes(handshake.checks) != "not made"]
     paths = ", ".join(escape_text(summary.path) for summary in verification.captures)
     facts = [("checks", format_summary(checks))]
     if len(checked) != 1 or len(with_keys) != 1:
@@ -50,18 +50,18 @@ def render_sections(verification: Verification, *, every: bool) -> Iterator[Sect
             facts.append(("replaces", f"handshake {checked[0].replaces}"))
     yield KeyValueSection(paths, facts, level=1)
     if len(checked) == 1:
-        yield _one(checked[0])
+        yield _make_check_table(checked[0])
     elif checked:
-        yield _many(checked, every=every)
+        yield _make_sa_table(checked, every=every)
     for outcome in ("failed", "not made"):
-        if rows := _troubles(verification.handshakes, outcome):
+        if rows := _make_reason_rows(verification.handshakes, outcome):
             shown = rows if every else rows[:FEW]
             if len(rows) > len(shown):
                 shown.append(("", f"and {len(rows) - len(shown):,} more (--no-limit shows them)"))
             yield KeyValueSection(outcome.capitalize(), shown)
 
 
-def _one(handshake: VerifiedHandshake) -> TableSection:
+def _make_check_table(handshake: VerifiedHandshake) -> TableSection:
     columns = (
         TableColumn("check"),
         TableColumn("epoch", right=True),
@@ -73,16 +73,16 @@ def _one(handshake: VerifiedHandshake) -> TableSection:
         (
             check.what,
             UNKNOWN if check.epoch is None else str(check.epoch),
-            _about(check),
+            _format_subject(check),
             escape_text(check.how or ""),
             check.outcome,
         )
         for check in handshake.checks
     ]
-    return TableSection("Checks", columns, rows, notes=_notes([handshake]))
+    return TableSection("Checks", columns, rows, notes=_list_notes([handshake]))
 
 
-def _about(check: VerificationCheck) -> str:
+def _format_subject(check: VerificationCheck) -> str:
     """The message, the line of the key file, or the side that the check is about."""
     if check.exchange is not None:
         return check.exchange
@@ -91,41 +91,45 @@ def _about(check: VerificationCheck) -> str:
     return check.side or UNKNOWN
 
 
-def _many(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
+def _make_sa_table(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
     groups = ("ICV", _KEYS, "IntAuth", "AUTH")
     columns = (*number_columns("#", *groups), TableColumn("outcome"))
     rows = [
-        (str(handshake.id), *(_passed(handshake, name) for name in groups), _outcome(handshake.checks))
+        (
+            str(handshake.id),
+            *(_format_passed_of_made(handshake, name) for name in groups),
+            _combine_outcomes(handshake.checks),
+        )
         for handshake in handshakes
     ]
-    notes = ["passed / made; keys: nonces, SKEYSEED and SK_*", *_notes(handshakes)]
+    notes = ["passed / made; keys: nonces, SKEYSEED and SK_*", *_list_notes(handshakes)]
     return make_table("IKE SAs", columns, rows, every=every, notes=notes)
 
 
-def _passed(handshake: VerifiedHandshake, group: str) -> str:
+def _format_passed_of_made(handshake: VerifiedHandshake, group: str) -> str:
     outcomes = [
         check.outcome
         for check in handshake.checks
-        if _GROUPS.get(check.what, _KEYS) == group and check.outcome != "not made"
+        if _COLUMN_OF_CHECK.get(check.what, _KEYS) == group and check.outcome != "not made"
     ]
     return f"{outcomes.count('passed')}/{len(outcomes)}" if outcomes else UNKNOWN
 
 
-def _outcome(checks: Sequence[VerificationCheck]) -> str:
+def _combine_outcomes(checks: Sequence[VerificationCheck]) -> str:
     outcomes = {check.outcome for check in checks}
     if "failed" in outcomes:
         return "failed"
     return "passed" if "passed" in outcomes else "not made"
 
 
-def _notes(handshakes: Sequence[VerifiedHandshake]) -> list[str]:
+def _list_notes(handshakes: Sequence[VerifiedHandshake]) -> list[str]:
     signed = any(
         check.what == "AUTH" and "chain" in (check.how or "") for handshake in handshakes for check in handshake.checks
     )
     return [_CHAINS] if signed else []
 
 
-def _troubles(handshakes: Sequence[VerifiedHandshake], outcome: str) -> list[tuple[str, str]]:
+def _make_reason_rows(handshakes: Sequence[VerifiedHandshake], outcome: str) -> list[tuple[str, str]]:
     """Checks with this outcome and their reasons; the same reason for several IKE SAs is one row."""
     grouped: dict[tuple[str, str], list[tuple[int, VerificationCheck]]] = {}
     for handshake in handshakes:

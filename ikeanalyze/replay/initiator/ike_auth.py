@@ -74,7 +74,7 @@ def choose_auth(shape: HandshakeShape, credentials: Credentials) -> InitiatorAut
         raise CannotReplayError(f"the recorded initiator authenticates with {word}, which is not supported")
     _check_credentials(kind, credentials, shape)
     key_type = get_key_type(credentials.key)
-    if kind is InitiatorAuth.SIGNATURE and _find_key_type(word) != key_type:
+    if kind is InitiatorAuth.SIGNATURE and _parse_key_type(word) != key_type:
         raise CannotReplayError(
             f"the recorded initiator signs with {word}, but the key of the credentials is of type {key_type}"
         )
@@ -85,10 +85,10 @@ def _parse_auth_word(word: str | None) -> InitiatorAuth | None:
     """Parse the report's word for an authentication method; None: not supported."""
     if word in (InitiatorAuth.PSK.value, InitiatorAuth.EAP.value):
         return InitiatorAuth(word)
-    return None if word is None or _find_key_type(word) is None else InitiatorAuth.SIGNATURE
+    return None if word is None or _parse_key_type(word) is None else InitiatorAuth.SIGNATURE
 
 
-def _find_key_type(word: str) -> str | None:
+def _parse_key_type(word: str) -> str | None:
     """Return the key type of a word such as ecdsa-256."""
     return next((key_type for key_type in _KEY_TYPES if word.startswith(key_type)), None)
 
@@ -145,10 +145,12 @@ def verify_expected_identity(credentials: Credentials, identity: Identification)
     expected = credentials.remote_identity
     if expected is None or expected == identity:
         return
-    both_names = identity.type == expected.type == IdType.ID_DER_ASN1_DN
-    if not both_names or not names_equal(identity.data, expected.data):
+    both_are_dns = identity.type == expected.type == IdType.ID_DER_ASN1_DN
+    if not both_are_dns or not names_equal(identity.data, expected.data):
         # a distinguished name in the order of the credentials file
-        text = format_distinguished_name(identity.data) if both_names else format_identity(identity.type, identity.data)
+        text = (
+            format_distinguished_name(identity.data) if both_are_dns else format_identity(identity.type, identity.data)
+        )
         text = text or identity.data.hex()
         raise RefusedError(f"the responder is {text}, which is not remote.identity of the credentials")
 
@@ -259,7 +261,7 @@ class IkeAuthExchange:
         shape: HandshakeShape,
         credentials: Credentials,
         address: str,
-        randomness: Callable[[int], bytes],
+        random_bytes: Callable[[int], bytes],
         time: dt.datetime | None = None,
     ) -> None:
         """Choose how to authenticate.
@@ -271,7 +273,7 @@ class IkeAuthExchange:
         self._shape = shape
         self._credentials = credentials
         self._address = address
-        self._randomness = randomness
+        self._randomness = random_bytes
         self._time = time
         self._eap: EapPeer | None = None
         self._eap_done = False

@@ -34,7 +34,7 @@ class UdpPorts:
         Never bind 500 for a target port with the non-ESP marker: charon expects a marker only if neither port is 500.
 
         Raises:
-            TransportError: the target is not reachable.
+            TransportError: the target is not reachable, or no port is available.
         """
         self.target = target
         self.address, self._remote = _find_route(target)
@@ -50,8 +50,8 @@ class UdpPorts:
     @property
     def local(self) -> LocalEndpoint:
         """Our address and ports."""
-        ike_port, nat = (int(sock.getsockname()[1]) for sock in (self.sockets[500], self.sockets[4500]))
-        return LocalEndpoint(self.address, ip_address(self.address.partition("%")[0]).packed, ike_port, nat)
+        ike_port, nat_port = (int(sock.getsockname()[1]) for sock in (self.sockets[500], self.sockets[4500]))
+        return LocalEndpoint(self.address, ip_address(self.address.partition("%")[0]).packed, ike_port, nat_port)
 
     def remote(self, role: Role) -> tuple[str, int] | tuple[str, int, int, int]:
         """Return the target's socket address with that role."""
@@ -101,8 +101,8 @@ def _find_route(target: Target) -> tuple[str, tuple[str, int]]:
             raise TransportError(f"{target}: not reachable: {error.strerror}. Is its network up?") from None
         ours = str(probe.getsockname()[0])
     zone = int(remote[3]) if len(remote) == 4 else 0
-    ike_port, target_address = (text.partition("%")[0] for text in (ours, str(remote[0])))
-    return (f"{ike_port}%{socket.if_indextoname(zone)}" if zone else ike_port), (target_address, zone)
+    own_address, target_address = (text.partition("%")[0] for text in (ours, str(remote[0])))
+    return (f"{own_address}%{socket.if_indextoname(zone)}" if zone else own_address), (target_address, zone)
 
 
 def _bind_socket(target: Target, address: str, port: int) -> socket.socket:

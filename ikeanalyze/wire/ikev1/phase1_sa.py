@@ -95,7 +95,7 @@ def parse_phase1_sa(body: bytes) -> Phase1Sa:
 
 
 def skip_situation(cursor: Cursor, doi: int) -> None:
-    """Skip the situation, including the labels of a labelled domain (RFC 2407, section 4.6.1)."""
+    """Skip the situation, including the security labels (RFC 2407, section 4.6.1)."""
     situation = cursor.get_uint32()
     if doi == Doi.IPSEC and situation & (Situation.SIT_SECRECY | Situation.SIT_INTEGRITY):
         # the labelled domain, then level and category bitmap of each, padded to 4 bytes

@@ -10,9 +10,9 @@ from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import TRANSFORM_IDS, TransformAttribute, TransformType
 
-#: Last substructure, length, number, protocol, SPI size, number of transforms.
+#: Fields: last-substructure flag, length, number, protocol, SPI size, number of transforms.
 PROPOSAL: Final = Struct(">BxHBBBB")
-#: Last substructure, length, transform type, transform ID.
+#: Fields: last-substructure flag, length, transform type, transform ID.
 TRANSFORM: Final = Struct(">BxHBxH")
 ATTRIBUTE: Final = Struct(">HH")
 #: Bit of the attribute type: the value is a number in the place of the length.

@@ -34,7 +34,7 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
     (case,) = scenario.expand_cases(data, "x", "x")
     with NetnsSandbox() as sandbox:
         network = topology.build_network(sandbox, case)
-        emulation.start_emulator(sandbox, network.path, scenario.LinkConditions(), netem=False, drops_elsewhere=True)
+        emulation.start_emulator(sandbox, network.path, scenario.LinkConditions(), netem=False, drops_at_receiver=True)
         charon = strongswan.start_strongswan(
             sandbox,
             network.initiator,

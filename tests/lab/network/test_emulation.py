@@ -22,7 +22,7 @@ def network(lab):
 
 
 def relayed(sandbox, network, conditions):
-    emulator = emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_elsewhere=False, seed=5)
+    emulator = emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_at_receiver=False, seed=5)
     assert emulator.kind == "relay"
     return emulator
 
@@ -120,7 +120,7 @@ def test_a_link_is_calm_when_all_has_arrived(network):
 @pytest.mark.lab
 def test_what_the_kernel_holds_back_is_counted(network):
     sandbox, network = network
-    emulator = emulation.start_emulator(sandbox, network.path, LinkConditions(), netem=False, drops_elsewhere=True)
+    emulator = emulation.start_emulator(sandbox, network.path, LinkConditions(), netem=False, drops_at_receiver=True)
     assert emulator.count_in_flight() == 0
     shaped = ("tc", "qdisc", "add", "dev", topology.FAR, "root", "tbf", "rate", "8kbit", "burst", "2k")
     try:  # netem's queue is told as every other one is
@@ -160,7 +160,7 @@ def test_the_relays_rate(network):
 def test_loss_behind_the_capture_is_within_binomial_limits(network):
     sandbox, network = network
     conditions = LinkConditions(loss_percent=20)
-    emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_elsewhere=True)
+    emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_at_receiver=True)
     emulation.drop_frames_at_receiver(network.responder, topology.LINK, conditions)
     count = 2500
     lost = count - len(traffic.there(network, count, pause=0))
@@ -171,7 +171,7 @@ def test_loss_behind_the_capture_is_within_binomial_limits(network):
 def test_ip_fragments_are_dropped_and_nothing_else(network):
     sandbox, network = network
     conditions = LinkConditions(drop_ip_fragments=True)
-    emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_elsewhere=True)
+    emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_at_receiver=True)
     emulation.drop_frames_at_receiver(network.responder, topology.LINK, conditions)
     assert len(traffic.there(network, 20, size=1400)) == 20
     assert traffic.there(network, 20, size=1600, patience=1) == []
@@ -180,7 +180,7 @@ def test_ip_fragments_are_dropped_and_nothing_else(network):
 
 def test_without_nftables_fragments_cannot_be_dropped():
     with pytest.raises(LabError, match="nftables"):
-        emulation.start_emulator(None, None, LinkConditions(drop_ip_fragments=True), netem=False, drops_elsewhere=False)
+        emulation.start_emulator(None, None, LinkConditions(drop_ip_fragments=True), netem=False, drops_at_receiver=False)
 
 
 def test_what_netem_is_told():
@@ -193,5 +193,5 @@ def test_netem_where_the_kernel_has_it(network):
     sandbox, network = network
     if not machine.has_netem():
         pytest.skip("this kernel has no netem; the relay is tested above")
-    emulation.start_emulator(sandbox, network.path, LinkConditions(rtt_ms=50), netem=True, drops_elsewhere=True)
+    emulation.start_emulator(sandbox, network.path, LinkConditions(rtt_ms=50), netem=True, drops_at_receiver=True)
     assert measured(lambda: traffic.there(network, 100), lambda arrivals: 25 <= median(arrivals) < 26)

@@ -31,7 +31,7 @@ def built(lab):
             for path in (network.path, network.aaa_path):
                 if path is not None:
                     conditions = LinkConditions()
-                    emulation.start_emulator(sandbox, path, conditions, netem=False, drops_elsewhere=True)
+                    emulation.start_emulator(sandbox, path, conditions, netem=False, drops_at_receiver=True)
             return network
 
         yield build
@@ -81,7 +81,7 @@ def test_nobody_asks_for_a_mac_address_over_a_path(lab, data, address):
         network = topology.build_network(sandbox, expand_cases(data | {"initiator": {"auth": "eap-md5"}}, "x", "x")[0])
         for path in (network.path, network.aaa_path):
             emulation.start_emulator(
-                sandbox, path, LinkConditions(rtt_ms=600), netem=False, drops_elsewhere=False, seed=1
+                sandbox, path, LinkConditions(rtt_ms=600), netem=False, drops_at_receiver=False, seed=1
             )
         for source, target in ((network.initiator, address), (network.responder, network.aaa_address)):
             family, kind = ("AF_INET6" if ":" in target else "AF_INET"), "SOCK_DGRAM"
