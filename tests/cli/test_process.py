@@ -18,13 +18,13 @@ pytestmark = pytest.mark.alone
 STAND_IN = """
 import ikeanalyze.analysis.read
 from tests.render import analysis_examples
-def read(paths, options):
+def read_captures(paths, options):
     if paths == ["slow"]:
         import time
         print("reading", flush=True)
         time.sleep(30)
     return analysis_examples.analysis([1] * 2000)
-ikeanalyze.analysis.read.read = read
+ikeanalyze.analysis.read.read_captures = read_captures
 from ikeanalyze.cli import main
 main()
 """

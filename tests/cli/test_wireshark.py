@@ -72,7 +72,7 @@ def test_what_the_user_changed_stays(home, run):
     recent.write_text("# of Wireshark\n")
     done = run("wireshark", "install")
     assert done.exit_code == 0
-    assert f"{columns} is not as it was installed, so it is kept (--force replaces it)" in done.stderr
+    assert f"{columns} was changed since it was installed and is kept (--force replaces it)" in done.stderr
     assert done.stdout.startswith(f"{len(FILES) - 1} files up to date\n1 file kept\n") or "1 file kept" in done.stdout
     shown = run("wireshark", "status").stdout
     assert "changed by you: ~/.config/wireshark/profiles/IKE/preferences" in shown

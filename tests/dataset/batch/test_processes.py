@@ -46,7 +46,7 @@ def test_a_task_is_done(task, processes):
     assert [entry.capture for entry in written.shard.captures] == ["a.pcap"]
     assert written.shard.rows["handshakes"] == 1
     assert f"process {os.getpid()}" not in written.process
-    assert processes.waiting() is None
+    assert processes.get_stall_reason() is None
 
 
 def test_how_far_it_is(task, processes):
@@ -55,17 +55,17 @@ def test_how_far_it_is(task, processes):
     processes.submit(task).result(timeout=30)
     assert sum(processes._read) == size
     assert processes.bytes_read() == 0
-    assert ikeanalyze.dataset.processes._read is None  # in this process
+    assert ikeanalyze.dataset.batch.processes._read is None  # in this process
     for _ in range(5):  # places are given anew
         processes.submit(task).result(timeout=30)
 
 
 def test_an_error_comes_back(task, processes):
-    with pytest.raises(TaskError, match=r"has ikeanalyze .*, and this is 99"):
+    with pytest.raises(TaskError, match=r"has ikeanalyze .*, but this is 99"):
         processes.submit(replace(task, version="99")).result(timeout=30)
     with pytest.raises(TaskError, match="cannot access this folder"):
         processes.submit(replace(task, dataset="/nowhere")).result(timeout=30)
-    assert not processes.lost(TaskError("x"))
+    assert not processes.is_worker_loss(TaskError("x"))
 
 
 def test_a_process_that_is_killed(task, processes):
@@ -75,7 +75,7 @@ def test_a_process_that_is_killed(task, processes):
     future = processes.submit(task)
     os.kill(process, signal.SIGKILL)
     error = future.exception(timeout=30)
-    assert processes.lost(error)
+    assert processes.is_worker_loss(error)
     assert processes.submit(task).result(timeout=30).shard.rows["captures"] == 1
 
 
@@ -93,9 +93,9 @@ def test_closing_ends_them_at_once(task):
 
 def test_they_end_with_the_process_that_began_them(tmp_path):
     program = (
-        "import time; from concurrent.futures import Future; from ikeanalyze.dataset.processes import Processes\n"
+        "import time; from concurrent.futures import Future; from ikeanalyze.dataset.batch.processes import LocalWorkers\n"
         "if __name__ == '__main__':\n"
-        "    one = Processes(1); one.submit(None).exception(); print('there', flush=True); time.sleep(60)"
+        "    one = LocalWorkers(1); one.submit(None).exception(); print('there', flush=True); time.sleep(60)"
     )
     (tmp_path / "program.py").write_text(program)
     marker = str(tmp_path / "marker")

@@ -12,7 +12,7 @@ SECRETS = ("the password", "the shared secret")
 
 def launch(sandbox, address="127.0.0.1", certificates=None):
     account = RadiusAccount("someone", *SECRETS, "eap-tls" if certificates else "eap-md5")
-    host = sandbox.host("aaa")
+    host = sandbox.create_netns("aaa")
     stack = machine.find_freeradius()
     assert stack is not None
     return host, freeradius.start_freeradius(
@@ -24,7 +24,7 @@ def test_it_listens_and_says_no_secret(lab):
     with NetnsSandbox() as sandbox:
         host, daemon = launch(sandbox)
         said = daemon.output.read_text()
-        assert "1812" in run_command(host.inside("ss", "-lun"))
+        assert "1812" in run_command(host.command("ss", "-lun"))
         assert not any(secret in said for secret in SECRETS)
         assert all(path.stat().st_mode & 0o077 == 0 for path in (daemon.folder / "users",))
 

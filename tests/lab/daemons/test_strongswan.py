@@ -21,7 +21,7 @@ def test_no_secret_is_shown():
 
 def wait_for(charon, count: int) -> list:
     deadline = time.monotonic() + 5
-    while len(sas := charon.sas()) < count:
+    while len(sas := charon.list_ike_sas()) < count:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return sas

@@ -93,7 +93,7 @@ def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(network):
     count = 12_000
     emulator.process.send_signal(signal.SIGSTOP)
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range({count}): s.sendto(b'x', ({network.responder_address!r}, 9))"
-    run_command(network.initiator.inside(sys.executable, "-c", code))
+    run_command(network.initiator.command(sys.executable, "-c", code))
     emulator.process.send_signal(signal.SIGCONT)
     emulation.wait_until_idle([emulator], 20)
     said = emulator.stop()["there"]
@@ -108,11 +108,11 @@ def test_a_link_is_calm_when_all_has_arrived(network):
     # 20 frames of 1042 bytes, 167 ms each; that nobody listens, each is told about by ICMP
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({network.responder_address!r}, 9))"
     began = time.monotonic()
-    run_command(network.initiator.inside(sys.executable, "-c", code))
+    run_command(network.initiator.command(sys.executable, "-c", code))
     emulation.wait_until_idle([emulator], 0.2)
-    assert emulator.waiting() > 1
+    assert emulator.count_in_flight() > 1
     emulation.wait_until_idle([emulator], 60)
-    assert emulator.waiting() == 0
+    assert emulator.count_in_flight() == 0
     assert time.monotonic() - began > 3.3
     assert emulator.stop()["there"]["undelivered"] == 0
 
@@ -124,12 +124,12 @@ def test_what_the_kernel_holds_back_is_counted(network):
     assert emulator.count_in_flight() == 0
     shaped = ("tc", "qdisc", "add", "dev", topology.FAR, "root", "tbf", "rate", "8kbit", "burst", "2k")
     try:  # netem's queue is told as every other one is
-        run_command(network.path.inside(*shaped, "limit", "100k"))
+        run_command(network.path.command(*shaped, "limit", "100k"))
     except LabError:
         pytest.skip("this kernel has no tbf")
     emulator.kind = "netem"
     code = f"import socket; s = socket.socket(2, 2)\nfor _ in range(20): s.sendto(bytes(1000), ({network.responder_address!r}, 9))"
-    run_command(network.initiator.inside(sys.executable, "-c", code))
+    run_command(network.initiator.command(sys.executable, "-c", code))
     assert 10 < emulator.count_in_flight() <= 20
 
 

@@ -40,11 +40,11 @@ def built(lab):
 def seen_from(network, family=socket.AF_INET) -> tuple[str, int]:
     """Address and port that a datagram from the initiator's port 500 has at the responder."""
     receive = [sys.executable, "-c", _ASK, network.responder_address]
-    with subprocess.Popen(network.responder.inside(*receive), stdout=subprocess.PIPE, text=True) as receiver:
+    with subprocess.Popen(network.responder.command(*receive), stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout.readline() == "ready\n"
         code = f"import socket; s = socket.socket({int(family)}, socket.SOCK_DGRAM);"
         code += f"s.bind(({network.initiator_address!r}, 500)); s.sendto(b'x', ({network.responder_address!r}, 500))"
-        run_command(network.initiator.inside(sys.executable, "-c", code))
+        run_command(network.initiator.command(sys.executable, "-c", code))
         address, port = receiver.stdout.readline().split()
     return address, int(port)
 
@@ -55,7 +55,7 @@ def test_initiator_and_responder_reach_each_other(built):
     assert (network.aaa, network.aaa_path) == (None, None)
     assert {f"{topology.LINK}@"} <= {
         line.split()[1][: len(topology.LINK) + 1]
-        for line in run_command(network.responder.inside("ip", "-o", "link")).splitlines()
+        for line in run_command(network.responder.command("ip", "-o", "link")).splitlines()
     }
 
 
@@ -102,6 +102,6 @@ def test_an_aaa_server_is_behind_the_responder_alone(built):
 
 def test_an_mtu_is_that_of_the_link(built):
     network = built(link={"mtu": 800})
-    said = run_command(network.responder.inside("ip", "-o", "link", "show", topology.LINK))
+    said = run_command(network.responder.command("ip", "-o", "link", "show", topology.LINK))
     assert " mtu 800 " in said
     assert len(traffic.there(network, 5, size=1400)) == 5  # in IP fragments
