@@ -55,7 +55,7 @@ def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_pa
     (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     assert not handshake["established"]
     assert [(one["what"], one["done"], one["why"]) for one in handshake["steps"]] == [
-        (what, False, "there is no IKE SA") for what in data["then"]
+        (what, False, "no IKE SA") for what in data["then"]
     ]
 
 

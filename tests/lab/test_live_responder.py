@@ -23,7 +23,7 @@ def case(**stdin):
 def test_it_answers_in_the_initiators_place_and_nowhere_else(lab, tmp_path):
     ours = os.stat("/proc/thread-self/ns/net").st_ino
     with run_responder(case()) as responder:
-        assert responder.responder.answers()
+        assert responder.responder.is_ready()
         with responder.enter_initiator_netns():
             assert os.stat("/proc/thread-self/ns/net").st_ino != ours
             there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

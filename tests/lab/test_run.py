@@ -130,7 +130,7 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
         subprocess.run(["umount", place], check=True)
     if left:
         written = tmp_path / "full.manifest.json"
-        assert str(told.value).endswith(f"what was recorded until then: {written}")
+        assert str(told.value).endswith(f"partial results: {written}")
         manifest = json.loads(written.read_text())
         assert len(manifest["handshakes"]) == manifest["expected"]["initiator"]["established"] == 1
         assert "less than 8 MB left" in manifest["ended"]

@@ -107,7 +107,7 @@ def test_strangers_are_counted(small_network):
 
 def test_the_best_way_is_taken(small_network):
     target = Target("127.0.0.1", free_port())
-    for sockets_only, way, why in ((False, "layer 3", None), (True, "UDP", "asked for")):
+    for sockets_only, way, why in ((False, "layer 3", None), (True, "UDP", "requested")):
         transport, said = open_transport(target, lambda *_: None, sockets_only=sockets_only)
         transport.close()
         assert (transport.way, said) == (way, why)
