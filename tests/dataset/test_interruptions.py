@@ -220,7 +220,10 @@ def test_ctrl_c(out, interruptible):
         said = process.stderr.read()
     assert process.returncode in (130, 0)
     if process.returncode == 130:
-        assert said == f"ikeanalyze: what is done is in {out}; the same command goes on\nikeanalyze: interrupted\n"
+        assert (
+            said
+            == f"ikeanalyze: finished captures are in {out}. Run the same command again to resume\nikeanalyze: interrupted\n"
+        )
     assert alive(str(out)) == []
     subprocess.run(command(out, "runs"), check=True, capture_output=True, timeout=60)
     assert open_dataset(out).handshakes.collect().height == 60
@@ -265,7 +268,7 @@ def test_a_damaged_shard_that_other_labels_need(out):
     batch(out, "runs")
     file = next((out / "handshakes").glob("*.parquet"))
     file.write_bytes(bytes(file.stat().st_size))
-    with pytest.raises(DatasetError, match=f"{file}: cannot be read .*Remove it, and the same command") as error:
+    with pytest.raises(DatasetError, match=f"{file}: cannot be read .*Remove it and run ") as error:
         batch(out, "runs", label=LABEL)
     assert "is kept" not in str(error.value)
     file.unlink()

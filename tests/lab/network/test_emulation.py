@@ -180,7 +180,9 @@ def test_ip_fragments_are_dropped_and_nothing_else(network):
 
 def test_without_nftables_fragments_cannot_be_dropped():
     with pytest.raises(LabError, match="nftables"):
-        emulation.start_emulator(None, None, LinkConditions(drop_ip_fragments=True), netem=False, drops_at_receiver=False)
+        emulation.start_emulator(
+            None, None, LinkConditions(drop_ip_fragments=True), netem=False, drops_at_receiver=False
+        )
 
 
 def test_what_netem_is_told():

@@ -13,8 +13,8 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.cli.commands.report import drop_inferred_payloads
 from ikeanalyze.render import Format
-from ikeanalyze.render.comparison import text
-from ikeanalyze.render.prediction import text as prediction_text
+from ikeanalyze.render.comparison import formats as comparison_formats
+from ikeanalyze.render.prediction import formats as prediction_formats
 from ikeanalyze.render.report.formats import FORMATS
 from tests.paths import CAPTURES
 from tests.render import comparison_examples
@@ -61,8 +61,8 @@ def pages(tmp_path_factory) -> Callable[[str], Path]:
         "long": long,
     }
     others = {
-        "comparison": (text.FORMATS, comparison_examples.comparison),
-        "prediction": (prediction_text.FORMATS, lambda: sweep() * 25),
+        "comparison": (comparison_formats.FORMATS, comparison_examples.comparison),
+        "prediction": (prediction_formats.FORMATS, lambda: sweep() * 25),
     }
 
     def page(name: str) -> Path:

@@ -45,7 +45,7 @@ def first_alone():
 
 
 def test_each_run_has_spis_of_its_own():
-    found, heard, got = over(accepting, lambda runs: runs.verbatim(first_alone(), 5, speed=1, wait_s=1))
+    found, heard, got = over(accepting, lambda runs: runs.run_verbatim(first_alone(), 5, speed=1, wait_s=1))
     assert found == heard
     assert [run.number for run in found] == [1, 2, 3, 4, 5]
     assert len({run.spi_i for run in found}) == 5
@@ -67,7 +67,7 @@ def test_what_comes_late_is_counted_where_it_belongs():
         answers.extend(accepting(data, role))
         return [*before, answers[-1]]
 
-    found, heard, got = over(behave, lambda runs: runs.verbatim(first_alone(), 3, speed=1, wait_s=1))
+    found, heard, got = over(behave, lambda runs: runs.run_verbatim(first_alone(), 3, speed=1, wait_s=1))
     request, answer = len(got[0][1]) + 28, len(answers[0]) + 28
     assert [run.traffic.received for run in found] == [2, 2, 1]
     assert [run.traffic.blowup for run in found] == [
@@ -80,12 +80,12 @@ def test_what_comes_late_is_counted_where_it_belongs():
 
 def test_not_faster_than_allowed():
     began = time.monotonic()
-    over(accepting, lambda runs: runs.verbatim(first_alone(), 4, speed=1, wait_s=1), rate=4)
+    over(accepting, lambda runs: runs.run_verbatim(first_alone(), 4, speed=1, wait_s=1), rate=4)
     assert 0.75 <= time.monotonic() - began < 3
 
 
 def test_mutated_messages_between_ordinary_ones():
-    mutated, _, got = over(accepting, lambda runs: runs.mutated([first_alone()], 50, 1), rate=1000)
+    mutated, _, got = over(accepting, lambda runs: runs.run_fuzz([first_alone()], 50, 1), rate=1000)
     assert mutated.up
     assert (mutated.before.attempts, mutated.after.attempts, mutated.barrage.sent) == (1, 1, 50)
     assert len(got) == 52
@@ -94,7 +94,7 @@ def test_mutated_messages_between_ordinary_ones():
 
 
 def test_a_target_that_is_not_up_gets_no_mutated_messages():
-    mutated, _, got = over(lambda *_: [], lambda runs: runs.mutated([first_alone()], 50, 1))
+    mutated, _, got = over(lambda *_: [], lambda runs: runs.run_fuzz([first_alone()], 50, 1))
     assert (mutated.up, mutated.barrage, mutated.after) == (False, None, None)
     assert len(got) == 1
 
@@ -109,7 +109,7 @@ def test_a_target_that_dies(monkeypatch):
         served.append(data)
         return accepting(data, role) if len(served) < 10 else []
 
-    mutated, _, _ = over(mortal, lambda runs: runs.mutated([first_alone()], 20, 1), rate=1000)
+    mutated, _, _ = over(mortal, lambda runs: runs.run_fuzz([first_alone()], 20, 1), rate=1000)
     assert not mutated.up
     assert mutated.before.answer is not None
     assert mutated.after.attempts >= 2
@@ -133,7 +133,7 @@ def interrupting(after):
 @pytest.mark.parametrize("over_before", [0, 3])
 def test_whoever_interrupts_gets_the_runs_that_were_begun(over_before, interruptible):
     def do(runs):
-        return runs.verbatim(first_alone(), 9, speed=1, wait_s=5), runs.interrupted
+        return runs.run_verbatim(first_alone(), 9, speed=1, wait_s=5), runs.interrupted
 
     (found, interrupted), heard, _ = over(interrupting(over_before), do)
     assert interrupted
@@ -145,7 +145,7 @@ def test_whoever_interrupts_gets_the_runs_that_were_begun(over_before, interrupt
 
 def test_whoever_interrupts_mutated_messages_gets_what_was_answered(interruptible):
     def do(runs):
-        return runs.mutated([first_alone()], 50, 1), runs.interrupted
+        return runs.run_fuzz([first_alone()], 50, 1), runs.interrupted
 
     (mutated, interrupted), _, got = over(interrupting(10), do, rate=100)
     assert interrupted
@@ -156,7 +156,7 @@ def test_whoever_interrupts_mutated_messages_gets_what_was_answered(interruptibl
 
 
 def test_what_is_broken_off_has_its_answers():
-    (run,), _, got = over(accepting, lambda runs: runs.verbatim(hybrid(), 1, speed=0.2, wait_s=5), seconds=1.5)
+    (run,), _, got = over(accepting, lambda runs: runs.run_verbatim(hybrid(), 1, speed=0.2, wait_s=5), seconds=1.5)
     assert run.broken_off == "timed out after 1.5 s"
     assert run.spi_i == got[0][1][:8]
     init, middle = run.verbatim.sent
@@ -186,7 +186,7 @@ def test_one_port_that_refuses_does_not_silence_the_other():
 
 def test_the_same_seed_makes_the_same_mutants():
     def mutants(seed):
-        got = over(accepting, lambda runs: runs.mutated([first_alone()], 30, seed), rate=1000)[2]
+        got = over(accepting, lambda runs: runs.run_fuzz([first_alone()], 30, seed), rate=1000)[2]
         # the hashes for NAT detection, further behind, are of the ports
         return got[0][1][:8], [data[:28] for _, data, _ in got[1:-1]]
 
@@ -215,7 +215,7 @@ def live(*rules):
         def make():
             return driving.initiator(policy=RetransmissionPolicy("test", (0.5, 0.5)))
 
-        return runs.reenact(make, 1, faults=[parse_fault(FaultKind.DROP, one) for one in rules], seed=1)
+        return runs.run_live(make, 1, faults=[parse_fault(FaultKind.DROP, one) for one in rules], seed=1)
 
     (run,), _, _ = over(behave, do)
     return run, behave.one

@@ -86,5 +86,5 @@ def test_time_and_ttl_of_what_comes():
 
 def test_a_broadcast_address():
     """The loopback network has one as well. Nothing is wrong with the network or with our rights."""
-    with pytest.raises(TransportError, match="it is a broadcast address, or a route prohibits it"):
+    with pytest.raises(TransportError, match="broadcast address or prohibited route"):
         UdpPorts(Target("127.255.255.255"))
