@@ -78,7 +78,7 @@ def test_what_the_user_changed_stays(home, run):
     assert "changed by you: ~/.config/wireshark/profiles/IKE/preferences" in shown
     assert "1 not up to date" in rows(shown)["installed"]
     done = run("wireshark", "uninstall")
-    assert f"{columns} is not as it was installed, so it stays" in done.stderr
+    assert f"{columns} was changed since it was installed and is kept" in done.stderr
     assert everything(home) == {columns, recent}
 
 
