@@ -18,6 +18,9 @@ from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_in
 from ikeanalyze.render.report.parquet import ParquetWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from ikeanalyze.analysis.options import TableCallback
 
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
@@ -109,16 +112,19 @@ def report(
     else:
         analysis = _read(captures, output, inputs, messages)
     analysis = _select(analysis, inputs.handshake, messages)
-    # imported here because they load polars, after which the capture reader cannot fork
-    from ikeanalyze.render.report.figures import write_report_figures
-
     if not streamed:
-        from ikeanalyze.render.report.formats import FORMATS
+        from ikeanalyze.render.report.formats import FORMATS  # loads polars, after which the capture reader cannot fork
 
         output.write(FORMATS, analysis)
-    output.write_figures(write_report_figures, analysis, messages)
+    output.write_figures(_write_figures, analysis, messages)
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
+
+
+def _write_figures(analysis: Analysis, directory: str) -> "Sequence[Path]":
+    from ikeanalyze.render.report.figures import write_report_figures  # loads altair, which takes a quarter of a second
+
+    return write_report_figures(analysis, directory)
 
 
 def _read(

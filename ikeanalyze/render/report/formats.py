@@ -1,11 +1,18 @@
 """The formats of a report."""
 
-from typing import Final
+from typing import Final, TextIO
 
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.render import Format
+from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.core.formats import OutputFormats, make_terminal_writer, make_text_writer
-from ikeanalyze.render.report import csv, document, page, parquet, text
+from ikeanalyze.render.report import csv, document, parquet, text
+
+
+def _write_page(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
+    from ikeanalyze.render.report.page import write_page  # loads altair, which takes a quarter of a second
+
+    write_page(analysis, out, view)
+
 
 FORMATS: Final[OutputFormats[Analysis]] = OutputFormats(
     {
@@ -14,7 +21,7 @@ FORMATS: Final[OutputFormats[Analysis]] = OutputFormats(
         Format.JSONL: make_text_writer(document.write_json_lines),
         Format.CSV: make_text_writer(csv.write_csv),
         Format.MARKDOWN: text.write_markdown,
-        Format.HTML: page.write_page,
+        Format.HTML: _write_page,
     },
     directories={Format.PARQUET: parquet.write_parquet},
 )
