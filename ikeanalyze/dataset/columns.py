@@ -6,13 +6,15 @@ a handshake, exchange or message.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.result import ACCOUNTING
-from ikeanalyze.dataset.labels import Kind
+
+if TYPE_CHECKING:  # reports write Parquet too, and need no labels
+    from ikeanalyze.dataset.labels import Kind
 
 Columns = dict[str, pl.DataType]
 
@@ -72,14 +74,16 @@ _TABLES: Final[Mapping[str, Columns]] = {
         ("messages", schema.MESSAGES),
     )
 }
-#: Only reports have this table. SPIs stay unsigned, as they are usually written.
+#: Only reports have this table. Columns to join it by have the type that they have in the other tables.
 _FRAMES: Final[Columns] = {
-    column: pl.UInt64() if column in ("spi_i", "spi_r") else _get_portable_type(dtype)
-    for column, dtype in schema.FRAMES.items()
+    **{column: dtype() if isinstance(dtype, type) else dtype for column, dtype in schema.FRAMES.items()},
+    **{column: _TABLES["messages"][column] for column in ("capture", "message", "handshake", "protocol")},
+    "number": pl.Int64(),  # `first_frame` and `last_frame` of messages
+    "digest": pl.Int64(),
 }
 
 
-def get_columns(table: str, labels: Mapping[str, Kind]) -> Columns:
+def get_columns(table: str, labels: Mapping[str, "Kind"]) -> Columns:
     """Name and type of each column of a table, the labels last."""
     columns = dict(_TABLES[table])
     if table in _LABELLED_TABLES:
@@ -92,12 +96,12 @@ def get_reserved_names() -> set[str]:
     return {column for table in _LABELLED_TABLES for column in _TABLES[table]}
 
 
-def describe_columns(labels: Mapping[str, Kind]) -> dict[str, dict[str, str]]:
+def describe_columns(labels: Mapping[str, "Kind"]) -> dict[str, dict[str, str]]:
     """The names and types of the columns of all tables as text, for the manifest."""
     return {table: {name: str(dtype) for name, dtype in get_columns(table, labels).items()} for table in _TABLES}
 
 
-def to_portable_types(table: pl.DataFrame, name: str) -> pl.DataFrame:
+def to_portable_types(table: pl.LazyFrame, name: str) -> pl.LazyFrame:
     """A table of the analysis, including `frames`, with the types of the Parquet files.
 
     The highest bit of a digest becomes the sign: digests are only compared for equality.
@@ -109,7 +113,7 @@ def to_portable_types(table: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def add_label_columns(
-    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Kind]
+    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, "Kind"]
 ) -> pl.DataFrame:
     """The table with these label columns in place of its own; `labels` are those of each capture."""
     unlabelled = table.select([name for name in table.columns if name in get_reserved_names()])

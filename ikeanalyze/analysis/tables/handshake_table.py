@@ -20,6 +20,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
     make_list_column,
     make_table,
     null_unknown,
+    scatter_lists,
     scatter_texts,
 )
 from ikeanalyze.analysis.tables.tables import TableSources
@@ -63,7 +64,7 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
         "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
-        "extra_round_trips": make_list_column([handshakes.extra_round_trips.get(row, []) for row in range(count)]),
+        "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
     }

@@ -266,9 +266,9 @@ def _tables(
     labels = {capture.wanted.capture: capture.wanted.labels for capture in captures}
     tables = {}
     for name in TABLES[1:]:
-        parts = [to_portable_types(getattr(analysis, name), name) for analysis in analyses]
+        parts = [to_portable_types(getattr(analysis, name).lazy(), name) for analysis in analyses]
         if parts and paths:
-            tables[name] = pl.concat(parts).filter(pl.col("capture").is_in(paths)).with_columns(names)
+            tables[name] = pl.concat(parts).filter(pl.col("capture").is_in(paths)).with_columns(names).collect()
         else:
             tables[name] = pl.DataFrame(schema=get_columns(name, {}))
     tables["captures"] = _captures_table(captures, tables["handshakes"])

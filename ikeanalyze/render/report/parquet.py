@@ -1,7 +1,8 @@
 """A report as Parquet: a directory with the four tables and a table of the captures.
 
 Column names and units are those of `ikeanalyze.analysis.schema`, types those of a dataset (`dataset.columns`), so that the
-tables of both can be joined and concatenated. `captures.parquet` has the summary of each capture, with columns for each kind
+tables of both can be joined and concatenated; only `frames`, which datasets lack, keeps its own in columns that no other
+table has. `captures.parquet` has the summary of each capture, with columns for each kind
 of packet in its accounting (`ike_packets`, `ike_bytes`).
 """
 
@@ -53,8 +54,17 @@ class ParquetWriter:
             if name not in self._written:
                 self.add(name, getattr(analysis, name))
         self.add("captures", build_captures_table(analysis))
-        for written in self._written.values():
+        for name, written in self._written.items():
+            self._wait(name, written)
+
+    def _wait(self, name: str, written: "Future[None]") -> None:
+        import polars as pl
+
+        try:
             written.result()
+        except pl.exceptions.ComputeError as error:  # how polars reports a full disk
+            path = str(self._directory / f"{name}.parquet")
+            raise output.make_output_error(path, OSError(str(error))) from None
 
     def __enter__(self) -> Self:
         return self
@@ -71,8 +81,9 @@ def _write(name: str, table: "pl.DataFrame", path: Path) -> None:
 
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
-    portable = table if name == "captures" else to_portable_types(table, name)
-    portable.write_parquet(path, compression="lz4", statistics=False)
+    portable = table.lazy() if name == "captures" else to_portable_types(table.lazy(), name)
+    # Converted piece by piece as it is written.
+    portable.sink_parquet(path, compression="lz4", statistics=False)
 
 
 def build_captures_table(analysis: Analysis) -> "pl.DataFrame":

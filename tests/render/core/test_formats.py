@@ -97,3 +97,10 @@ def test_formats_are_known_without_polars(result):
     """Else a large capture would be read by one process, see `capture.forked`."""
     code = f"import sys, ikeanalyze.render.{result}.formats; print('polars' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("result", ["report", "comparison", "prediction"])
+def test_formats_are_known_without_altair(result):
+    """Loading it takes a quarter of a second, and only pages and figures need it."""
+    code = f"import sys, ikeanalyze.render.{result}.formats; print('altair' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

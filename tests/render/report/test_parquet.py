@@ -1,3 +1,8 @@
+import re
+import resource
+import subprocess
+import sys
+
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -56,6 +61,16 @@ def test_report_and_batch_write_the_same_columns(name, tmp_path):
     assert of_report.join(of_dataset, on=key).height == of_report.height > 0
 
 
+def test_frames_join_the_other_tables(tmp_path):
+    FORMATS.write(analysis(), Format.PARQUET, str(tmp_path))
+    frames, messages, handshakes = (
+        pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("frames", "messages", "handshakes")
+    )
+    of_messages = frames.join(messages, on=["capture", "message", "protocol"])
+    assert of_messages.height == frames["message"].count() > 0
+    assert frames.join(handshakes, on=["capture", "handshake"]).height == frames["handshake"].count()
+
+
 def test_again_into_the_same_directory(tmp_path):
     FORMATS.write(analysis(), Format.PARQUET, str(tmp_path))
     FORMATS.write(analysis([1]), Format.PARQUET, str(tmp_path))
@@ -70,14 +85,17 @@ def test_a_file_is_in_the_way(tmp_path):
     assert (tmp_path / "x").read_text() == "precious"
 
 
-def test_nothing_stays_behind_on_an_error(tmp_path, monkeypatch):
-    def fail(self, *args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
-    with pytest.raises(OutputError, match="No space left"):
-        FORMATS.write(analysis(), Format.PARQUET, str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
+def test_nothing_remains_where_the_disk_has_no_space(tmp_path):
+    # as a full disk, for files of more than a kilobyte
+    process = subprocess.run(
+        [sys.executable, "-m", "ikeanalyze", "report", CAPTURE, "--format", "parquet", "-o", tmp_path / "report"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)),
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 1
+    assert re.search(r"report/\w+\.parquet: cannot be written: ", process.stderr.splitlines()[-1])
+    assert list((tmp_path / "report").iterdir()) == []
 
 
 def test_a_table_can_be_written_before_the_rest_is_there(tmp_path):
