@@ -7,7 +7,6 @@ from typing import Final
 
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.daemon import CommandResult, DaemonIkeSa, IkeDaemon
-from ikeanalyze.lab.network.namespaces import run_command
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.scenario import ScenarioCase
 
@@ -49,16 +48,9 @@ def _is_rekeyed(step: str, sas: Sequence[DaemonIkeSa], before: Set[str]) -> bool
 
 
 def _ping(network: LabNetwork, seconds: float) -> CommandResult:
-    command = [
-        sys.executable,
-        "-m",
-        "ikeanalyze.lab.network.ping",
-        INNER["initiator"],
-        INNER["responder"],
-        f"{seconds:g}",
-    ]
+    command = [sys.executable, "-m", "ikeanalyze.lab.network.ping", INNER["initiator"], INNER["responder"]]
     try:
-        run_command(network.initiator.command(*command), seconds=seconds + _PROGRAM_SECONDS)
+        network.initiator.run(*command, f"{seconds:g}", seconds=seconds + _PROGRAM_SECONDS)
     except LabError:
         return CommandResult(False, "no answer")
     return CommandResult(True, None)

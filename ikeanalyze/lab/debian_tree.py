@@ -24,8 +24,7 @@ _SECONDS: Final = 1800
 class DebianTree:
     """A tree that the lab may need."""
 
-    #: The Debian release, with a suffix after a dash if the release has several trees.
-    name: str
+    name: str  # the Debian release, with a suffix after a dash if the release has several trees
     packages: tuple[str, ...]
 
     @property
@@ -50,14 +49,9 @@ def make_tree(tree: DebianTree) -> Path:
     Raises:
         LabError: no root, no debootstrap, or no network.
     """
+    command = ["bash", str(SCRIPT), tree.name, *tree.packages]
     try:
-        done = subprocess.run(
-            ["bash", str(SCRIPT), tree.name, *tree.packages],
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise LabError(f"making the tree {tree.name} took more than {_SECONDS} s") from None
     if done.returncode:

@@ -5,15 +5,14 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.lab import LabError
-from ikeanalyze.lab import debian_tree as lab_debian_tree
+from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.scenario import IKEV1_UNTIL
 
 STRONGSWAN: Final = "strongSwan"
@@ -32,12 +31,9 @@ ML_KEM_SINCE: Final = (6, 0, 2)
 class DaemonStack:
     """A daemon that can be run."""
 
-    #: STRONGSWAN, LIBRESWAN or FREERADIUS.
-    name: str
-    #: Root of its system: / or a Debian tree.
-    root: Path
-    #: Path of the program below the root.
-    program: str
+    name: str  # STRONGSWAN, LIBRESWAN or FREERADIUS
+    root: Path  # root of its system: / or a Debian tree
+    program: str  # path of the program below the root
     version: str
 
     def __str__(self) -> str:
@@ -54,18 +50,24 @@ class RequirementFinding:
     """A requirement or recommendation of the lab."""
 
     name: str
-    #: Whether it is available; None: only root can check.
-    there: bool | None
-    #: Version or problem.
-    found: str
-    #: Whether the lab cannot run without it.
-    needed: bool
-    #: How to install it; None: available or not installable.
-    remedy: str | None = None
+    there: bool | None  # whether it is available; None: only root can check
+    found: str  # version or problem
+    needed: bool  # whether the lab cannot run without it
+    remedy: str | None = None  # how to install it; None: available or not installable
+
+
+def _make_finding(
+    name: str, available: str | bool | None, missing: str, *, needed: bool = False, remedy: str | None = None
+) -> RequirementFinding:
+    """`available`: the version or path, or whether it is available. `missing`: the text if it is not."""
+    text = available if isinstance(available, str) else "yes"
+    if available:
+        return RequirementFinding(name, True, text, needed)
+    return RequirementFinding(name, False, missing, needed, remedy)
 
 
 def _roots() -> list[Path]:
-    return [Path("/"), *(debian_tree.place for debian_tree in lab_debian_tree.ALL if debian_tree.place.is_dir())]
+    return [Path("/"), *(tree.place for tree in debian_tree.ALL if tree.place.is_dir())]
 
 
 def _read_version(root: Path, program: str, option: str) -> str | None:
@@ -107,14 +109,14 @@ def find_freeradius() -> DaemonStack | None:
     return next(_find_stacks(FREERADIUS, RADIUS, "-v"), None)
 
 
-def list_missing_trees() -> list[lab_debian_tree.DebianTree]:
+def list_missing_trees() -> list[debian_tree.DebianTree]:
     """Return the Debian chroots that provide the daemons this machine lacks."""
     installed = {stack.numbers for stack in find_strongswan() if stack.root == Path("/")}
-    wanted = [lab_debian_tree.NEW]
+    wanted = [debian_tree.NEW]
     if not any(numbers < IKEV1_UNTIL for numbers in installed):
-        wanted.append(lab_debian_tree.OLD)
+        wanted.append(debian_tree.OLD)
     if not any(stack.root == Path("/") for stack in find_libreswan()):
-        wanted.append(lab_debian_tree.LIBRESWAN)
+        wanted.append(debian_tree.LIBRESWAN)
     return wanted
 
 
@@ -127,35 +129,26 @@ def find_stack(name: str, *, ml_kem: bool, ikev1: bool) -> DaemonStack:
     family, _, version = name.partition("-")
     wanted = tuple(map(int, version.split("."))) if version else ()
     for stack in find_libreswan() if family == "libreswan" else find_strongswan():
-        if wanted:
-            fits = stack.numbers[: len(wanted)] == wanted
-        else:
-            fits = family == "libreswan" or (
-                (not ml_kem or stack.numbers >= ML_KEM_SINCE) and (not ikev1 or stack.numbers < IKEV1_UNTIL)
-            )
-        if fits:
+        has_features = (not ml_kem or stack.numbers >= ML_KEM_SINCE) and (not ikev1 or stack.numbers < IKEV1_UNTIL)
+        if stack.numbers[: len(wanted)] == wanted if wanted else family == "libreswan" or has_features:
             return stack
-    wanted_stack = name
     if not wanted and ml_kem:
-        wanted_stack += " of 6.0.2 or later, which ML-KEM needs,"
+        name += " of 6.0.2 or later, which ML-KEM needs,"
     elif not wanted and ikev1:
-        wanted_stack += " before 6, which IKEv1 needs,"
-    credentials = ", ".join(dict.fromkeys(map(str, (*find_strongswan(), *find_libreswan())))) or "none"
-    raise LabError(
-        f"{wanted_stack} is not on this machine (there are: {credentials}): as root, ikeanalyze lab prepare makes trees with it"
-    )
+        name += " before 6, which IKEv1 needs,"
+    available = ", ".join(dict.fromkeys(map(str, (*find_strongswan(), *find_libreswan())))) or "none"
+    remedy = "as root, ikeanalyze lab prepare makes trees with it"
+    raise LabError(f"{name} is not on this machine (there are: {available}): {remedy}")
 
 
 def _in_namespace(*commands: Sequence[str]) -> bool:
     """Whether the commands succeed in a temporary network namespace."""
     script = " && ".join(" ".join(command) for command in commands)
+    command = ["unshare", "--net", "sh", "-c", script]
     try:
-        completed = subprocess.run(
-            ["unshare", "--net", "sh", "-c", script], capture_output=True, timeout=20, check=False
-        )
+        return subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return completed.returncode == 0
 
 
 #: Other programs, their packages, and whether scenarios need them (only trees need debootstrap).
@@ -188,53 +181,31 @@ def has_kernel_esp() -> bool:
 def has_ingress_drop() -> bool:
     """Whether nftables can drop frames after a capture: hook `ingress`, and random numbers."""
     chain = "'add chain netdev t c { type filter hook ingress device probe0 priority 0; }'"
-    return _in_namespace(
-        _DUMMY,
-        ("nft", "add", "table", "netdev", "t"),
-        ("nft", chain),
-        ("nft", "'add rule netdev t c numgen random mod 100 < 5 drop'"),
-    )
+    rule = "'add rule netdev t c numgen random mod 100 < 5 drop'"
+    return _in_namespace(_DUMMY, ("nft", "add", "table", "netdev", "t"), ("nft", chain), ("nft", rule))
 
 
 def check_requirements() -> Iterator[RequirementFinding]:
     """Check all requirements, one after another."""
     root = os.geteuid() == 0
-    yield RequirementFinding("root", root, "yes" if root else "no", True, None if root else "run it with sudo")
-    spaces = _in_namespace(_DUMMY)
-    yield RequirementFinding("network namespaces", spaces, "yes" if spaces else "not allowed here", True)
+    yield _make_finding("root", root, "no", needed=True, remedy="run it with sudo")
+    yield _make_finding("network namespaces", _in_namespace(_DUMMY), "not allowed here", needed=True)
     yield from _stacks()
     for program, package, needed in _PROGRAMS:
         path = shutil.which(program)
-        remedy = None if path else f"apt install {package}"
-        yield RequirementFinding(program, path is not None, path or "not there", needed, remedy)
+        yield _make_finding(program, path, "not there", needed=needed, remedy=f"apt install {package}")
     esp = root and has_kernel_esp()
     if root:
-        yield from _kernel()
+        yield _make_finding("nft", has_ingress_drop(), "none with hook ingress", remedy="apt install nftables")
+        yield _make_finding("netem", has_netem(), "not in this kernel: our own relay is used")
+        yield _make_finding("ESP in the kernel", esp, "no: strongSwan's own is used, libreswan has none")
     else:
         yield from (RequirementFinding(name, None, _ROOT_ONLY, False) for name in ("nft", "netem", "ESP in the kernel"))
     tun = Path("/dev/net/tun").exists()
     yield RequirementFinding("/dev/net/tun", tun or esp, "yes" if tun else "not there", not esp)
     for module in ("vici", "psutil"):
-        there = find_spec(module) is not None
-        yield RequirementFinding(
-            module,
-            there,
-            "yes" if there else "not installed",
-            True,
-            None if there else "pip install 'ikeanalyze[lab]'",
-        )
-
-
-def _kernel() -> Iterator[RequirementFinding]:
-    """Check kernel features, as root."""
-    drops = has_ingress_drop()
-    remedy = None if drops else "apt install nftables"
-    yield RequirementFinding("nft", drops, "yes" if drops else "none with hook ingress", False, remedy)
-    yield RequirementFinding(
-        "netem", has_netem(), "yes" if has_netem() else "not in this kernel: our own relay is used", False
-    )
-    state = "yes" if has_kernel_esp() else "no: strongSwan's own is used, libreswan has none"
-    yield RequirementFinding("ESP in the kernel", has_kernel_esp(), state, False)
+        installed, remedy = find_spec(module) is not None, "pip install 'ikeanalyze[lab]'"
+        yield _make_finding(module, installed, "not installed", needed=True, remedy=remedy)
 
 
 def _stacks() -> Iterator[RequirementFinding]:
@@ -244,28 +215,26 @@ def _stacks() -> Iterator[RequirementFinding]:
             yield RequirementFinding(name, None, _ROOT_ONLY, False)
         return
     strongswans = find_strongswan()
-    yield _stack(STRONGSWAN, strongswans, needed=True, remedy=f"apt install strongswan-charon, or {prepare}")
+    strongswan_remedy = f"apt install strongswan-charon, or {prepare}"
+    yield _make_finding(STRONGSWAN, _list_versions(strongswans), "not there", needed=True, remedy=strongswan_remedy)
     for feature, needs, fitting in (
         ("ML-KEM", "6.0.2 or later", [stack for stack in strongswans if stack.numbers >= ML_KEM_SINCE]),
         ("IKEv1", "before 6", [stack for stack in strongswans if stack.numbers < IKEV1_UNTIL]),
     ):
-        there = bool(fitting)
-        version = f"strongSwan {fitting[0].version}" if there else f"needs strongSwan {needs}"
-        yield RequirementFinding(feature, there, version, False, None if there else prepare)
-    yield _stack(LIBRESWAN, find_libreswan(), needed=False, remedy=prepare)
-    server = find_freeradius()
-    yield _stack(FREERADIUS, [server] if server else [], needed=False, remedy=f"apt install freeradius, or {prepare}")
-
-
-def _stack(name: str, stacks: Sequence[DaemonStack], *, needed: bool, remedy: str) -> RequirementFinding:
-    there = bool(stacks)
-    return RequirementFinding(
-        name, there, ", ".join(map(_where, stacks)) or "not there", needed, None if there else remedy
+        version = f"strongSwan {fitting[0].version}" if fitting else None
+        yield _make_finding(feature, version, f"needs strongSwan {needs}", remedy=prepare)
+    yield _make_finding(LIBRESWAN, _list_versions(find_libreswan()), "not there", remedy=prepare)
+    servers = filter(None, [find_freeradius()])
+    yield _make_finding(
+        FREERADIUS, _list_versions(servers), "not there", remedy=f"apt install freeradius, or {prepare}"
     )
 
 
-def _where(stack: DaemonStack) -> str:
-    return stack.version if stack.root == Path("/") else f"{stack.version} in the tree {stack.root.name}"
+def _list_versions(stacks: Iterable[DaemonStack]) -> str:
+    return ", ".join(
+        stack.version if stack.root == Path("/") else f"{stack.version} in the tree {stack.root.name}"
+        for stack in stacks
+    )
 
 
 def get_date() -> str:

@@ -26,13 +26,10 @@ _ROLES: Final = ("initiator", "responder", "aaa")
 class ResourceCost:
     """Resources used by a daemon for one handshake."""
 
-    #: Processor time in user and kernel mode, with a resolution of about 10 ms.
-    user_ms: float
+    user_ms: float  # processor time in user and kernel mode, with a resolution of about 10 ms
     system_ms: float
-    #: Processor time of all threads from the scheduler; None: unknown.
-    processor_ms: float | None
-    #: Resident set size before and after.
-    rss_before_bytes: int
+    processor_ms: float | None  # processor time of all threads from the scheduler; None: unknown
+    rss_before_bytes: int  # resident set size before and after
     rss_after_bytes: int
 
 
@@ -50,19 +47,13 @@ class RecordedLabHandshake:
     """One handshake, as seen by its initiator."""
 
     number: int
-    #: Whether the IKE SA was established.
-    established: bool
-    #: Whether the Child SA was established.
-    child: bool
-    #: The peer's error or the daemon's message on failure.
-    why: str | None
-    #: Set-up time from the command to the daemon's answer, including the Child SA.
-    ms: float
-    #: 16 hex digits each; None: no IKE SA.
-    spi_i: str | None
+    established: bool  # whether the IKE SA was established
+    child: bool  # whether the Child SA was established
+    why: str | None  # the peer's error or the daemon's message on failure
+    ms: float  # set-up time from the command to the daemon's answer, including the Child SA
+    spi_i: str | None  # 16 hex digits each; None: no IKE SA
     spi_r: str | None
-    #: By host.
-    costs: Mapping[str, ResourceCost]
+    costs: Mapping[str, ResourceCost]  # by host
     steps: Sequence[ActionResult]
 
 
@@ -71,17 +62,12 @@ class CaseRecording:
     """Results of a case."""
 
     handshakes: Sequence[RecordedLabHandshake]
-    #: Why the case ended early; None: it did not.
-    ended: str | None
-    #: Versions of the daemons, the kernel and ikeanalyze.
-    machine: Mapping[str, Any]
-    #: By link, its emulator and the emulator's counts.
-    links: Mapping[str, Any]
+    ended: str | None  # why the case ended early; None: it did not
+    machine: Mapping[str, Any]  # versions of the daemons, the kernel and ikeanalyze
+    links: Mapping[str, Any]  # by link, its emulator and the emulator's counts
     capture: Path
-    #: Frames missing in the capture; None: unknown.
-    dropped: int | None
-    #: The daemons' logs, by host.
-    logs: Mapping[str, Path]
+    dropped: int | None  # frames missing in the capture; None: unknown
+    logs: Mapping[str, Path]  # the daemons' logs, by host
 
 
 def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> Path:

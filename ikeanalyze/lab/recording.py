@@ -9,7 +9,7 @@ from subprocess import Popen
 from typing import Final
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
 
 #: IKE, ESP in UDP, RADIUS, IP fragments, ICMP errors (of ICMPv6 the types below 128); not ARP and neighbour discovery.
 _FILTER: Final = "udp or icmp or esp or (ip[6:2] & 0x1fff != 0) or ip6[6] == 44 or (ip6[6] == 58 and ip6[40] < 128)"
@@ -30,8 +30,7 @@ class DumpcapRecording:
     sandbox: NetnsSandbox
     process: Popen[bytes]
     path: Path
-    #: dumpcap's messages.
-    output: Path
+    output: Path  # dumpcap's messages
 
     @property
     def alive(self) -> bool:
@@ -74,22 +73,10 @@ def start_recording(sandbox: NetnsSandbox, host: Netns, interfaces: list[str]) -
     command = ["dumpcap", "-n", "-f", _FILTER]
     for interface in interfaces:
         command += ["-i", interface]
-    command += [
-        "-s",
-        "65535",
-        "-w",
-        str(path),
-        "-a",
-        f"filesize:{_MAX_KILOBYTES}",
-        "-a",
-        f"duration:{_MAX_SECONDS}",
-    ]
+    command += ["-s", "65535", "-w", str(path), "-a", f"filesize:{_MAX_KILOBYTES}", "-a", f"duration:{_MAX_SECONDS}"]
     process = sandbox.start(host.command(*command), output=output)
-    deadline = time.monotonic() + _START_SECONDS
-    while "File: " not in (log := output.read_text(errors="replace")):
-        if process.poll() is not None or time.monotonic() > deadline:
-            lines = log.strip().splitlines()
-            # the failed operation and the reason are a line each
-            raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'no message'}")
-        time.sleep(0.02)
+    if not wait_until_ready(lambda: "File: " in output.read_text(errors="replace"), process, _START_SECONDS):
+        # the failed operation and the reason are a line each
+        lines = output.read_text(errors="replace").strip().splitlines()
+        raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'no message'}")
     return DumpcapRecording(sandbox, process, path, output)

@@ -15,9 +15,10 @@ from typing import Any, Final, Protocol
 from ikeanalyze.lab import LabError, actions, machine, manifest, recording
 from ikeanalyze.lab.daemons import freeradius, libreswan, peer_config, strongswan
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, ResourceUsage
+from ikeanalyze.lab.machine import DaemonStack
 from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, ResourceCost
 from ikeanalyze.lab.network import emulation, topology
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.recording import DumpcapRecording
 from ikeanalyze.lab.scenario import ScenarioCase
 
@@ -43,7 +44,6 @@ class WatchedProcess(Protocol):
     @property
     def alive(self) -> bool:
         """Whether it is running."""
-        ...
 
 
 def run_case(
@@ -77,9 +77,7 @@ def run_case(
             handshakes=handshakes,
             ended=str(ended) if ended else None,
             machine=_machine(stacks, server),
-            links={
-                name: {"by": emulator.kind, "frames": emulator.stop()} for name, emulator in running.emulators.items()
-            },
+            links={name: {"by": link.kind, "frames": link.stop()} for name, link in running.emulators.items()},
             capture=capture,
             dropped=running.recording.dropped,
             logs=running.logs,
@@ -176,10 +174,7 @@ class _RunningCase:
 
 
 def _start(
-    sandbox: NetnsSandbox,
-    case: ScenarioCase,
-    stacks: Mapping[str, machine.DaemonStack],
-    server: machine.DaemonStack | None,
+    sandbox: NetnsSandbox, case: ScenarioCase, stacks: Mapping[str, DaemonStack], server: DaemonStack | None
 ) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
     network = topology.build_network(sandbox, case)
@@ -203,27 +198,18 @@ def _start(
         if stack.name == machine.LIBRESWAN:
             peers[host.name] = libreswan.start_libreswan(sandbox, host, stack, case, network, credentials)
         else:
-            side, timeout = (
-                peer_config.build_side_config(host.name, case, network, credentials),
-                case.settings.timeout_s,
-            )
+            side = peer_config.build_side_config(host.name, case, network, credentials)
+            kernel_esp, timeout_s = machine.has_kernel_esp(), case.settings.timeout_s
             peers[host.name] = strongswan.start_strongswan(
-                sandbox, host, stack, side, kernel_esp=machine.has_kernel_esp(), timeout=timeout
+                sandbox, host, stack, side, kernel_esp=kernel_esp, timeout=timeout_s
             )
         daemons[host.name] = peers[host.name].daemon
     interfaces = [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]
-    return _RunningCase(
-        sandbox,
-        case,
-        network,
-        emulators,
-        peers,
-        daemons,
-        recording.start_recording(sandbox, network.responder, interfaces),
-    )
+    dumpcap = recording.start_recording(sandbox, network.responder, interfaces)
+    return _RunningCase(sandbox, case, network, emulators, peers, daemons, dumpcap)
 
 
-def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, machine.DaemonStack], machine.DaemonStack | None]:
+def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack], DaemonStack | None]:
     """Return the stack of each side, and the AAA server if the case has one.
 
     Raises:
@@ -236,36 +222,34 @@ def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, machine.Daemo
     return stacks, server
 
 
-def _stack(role: str, case: ScenarioCase) -> machine.DaemonStack:
+def _stack(role: str, case: ScenarioCase) -> DaemonStack:
     ml_kem = "mlkem" in case.proposals(role) + case.settings.ike.esp_proposals
     return machine.find_stack(case.side(role).stack, ml_kem=ml_kem, ikev1=case.settings.ike.version == 1)
 
 
 def _links(sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork) -> dict[str, emulation.Emulator]:
     drops, netem = machine.has_ingress_drop(), machine.has_netem()
-    ends = [("link", network.path, ((network.initiator, topology.ETHERNET), (network.responder, topology.LINK)))]
+    links = [("link", network.path, network.initiator, topology.LINK)]
     if network.aaa and network.aaa_path:
-        ends.append(
-            ("aaa_link", network.aaa_path, ((network.aaa, topology.ETHERNET), (network.responder, topology.AAA_LINK)))
-        )
+        links.append(("aaa_link", network.aaa_path, network.aaa, topology.AAA_LINK))
     emulators = {}
-    for name, path, receivers in ends:
+    for name, path, host, responder_interface in links:
         conditions = case.link(name)
         emulators[name] = emulation.start_emulator(sandbox, path, conditions, netem=netem, drops_at_receiver=drops)
         if drops:
-            for host, interface in receivers:
-                emulation.drop_frames_at_receiver(host, interface, conditions)
+            emulation.drop_frames_at_receiver(host, topology.ETHERNET, conditions)
+            emulation.drop_frames_at_receiver(network.responder, responder_interface, conditions)
     return emulators
 
 
 @contextmanager
 def _drop_init_responses(host: Netns) -> Iterator[None]:
     """Drop IKE_SA_INIT responses to a host, except those that request a COOKIE."""
-    run_command(host.command("nft", "-f", "-"), stdin=_DROP_INIT_RESPONSES)
+    host.run("nft", "-f", "-", stdin=_DROP_INIT_RESPONSES)
     try:
         yield
     finally:
-        run_command(host.command("nft", "delete", "table", "inet", "abandon"))
+        host.run("nft", "delete", "table", "inet", "abandon")
 
 
 def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: float) -> None:
@@ -281,19 +265,14 @@ def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: floa
 
 
 def _cost(before: ResourceUsage, after: ResourceUsage) -> ResourceCost:
-    run = None
+    run_ms = None
     if before.run_ns is not None and after.run_ns is not None:
-        run = (after.run_ns - before.run_ns) / 1e6
-    return ResourceCost(
-        round((after.user_s - before.user_s) * 1e3, 3),
-        round((after.system_s - before.system_s) * 1e3, 3),
-        run,
-        before.rss_bytes,
-        after.rss_bytes,
-    )
+        run_ms = (after.run_ns - before.run_ns) / 1e6
+    user_ms, system_ms = (after.user_s - before.user_s) * 1e3, (after.system_s - before.system_s) * 1e3
+    return ResourceCost(round(user_ms, 3), round(system_ms, 3), run_ms, before.rss_bytes, after.rss_bytes)
 
 
-def _machine(stacks: Mapping[str, machine.DaemonStack], server: machine.DaemonStack | None) -> dict[str, Any]:
+def _machine(stacks: Mapping[str, DaemonStack], server: DaemonStack | None) -> dict[str, Any]:
     own_version = "unknown"
     with suppress(PackageNotFoundError):
         own_version = version("ikeanalyze")

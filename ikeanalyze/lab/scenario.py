@@ -174,8 +174,7 @@ KEYS: Final[Mapping[str, ScenarioKey]] = dict(_flatten(ScenarioSettings()))
 class ScenarioCase:
     """One combination of a scenario's matrix, run with the same daemons into one capture."""
 
-    #: The scenario's name and the values of the matrix dimensions.
-    name: str
+    name: str  # the scenario's name and the values of the matrix dimensions
     settings: ScenarioSettings
 
     @property

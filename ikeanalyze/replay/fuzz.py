@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.replay.initiator.interface import OutgoingDatagram
+from ikeanalyze.replay.initiator.interface import DriverStep, OutgoingDatagram
 from ikeanalyze.replay.responses import summarise_response
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2.message import parse_payloads
@@ -27,15 +27,7 @@ _LENGTH_OFFSET: Final = 24
 _HEADER_BYTES: Final = HEADER.size
 _INVALID_LENGTH_PROBABILITY: Final = 0.2
 #: Replacements for payload types.
-_PAYLOAD_TYPES: Final = (
-    PayloadType.NONE,
-    PayloadType.SA,
-    PayloadType.KE,
-    PayloadType.NONCE,
-    PayloadType.NOTIFY,
-    PayloadType.SK,
-    PayloadType.SKF,
-)
+_PAYLOAD_TYPES: Final = tuple(PayloadType[name] for name in ("NONE", "SA", "KE", "NONCE", "NOTIFY", "SK", "SKF"))
 #: 16-bit boundary values.
 _EDGES: Final = (0, 1, 3, 4, 5, 0x7FFF, 0x8000, 0xFFFC, 0xFFFF)
 
@@ -89,38 +81,33 @@ def _append_bytes(data: bytearray, rng: random.Random) -> None:
 
 
 def _set_payload_length(data: bytearray, rng: random.Random) -> None:
-    payload = _choose_payload(data, rng)
-    if payload is not None:
+    if payload := _choose_payload(data, rng):
         offset, size = payload
         length = rng.choice((*_EDGES, size - 1, size + 1, size + 4, max(size - 4, 0)))
         struct.pack_into(">H", data, offset + 2, length & 0xFFFF)
 
 
 def _set_payload_type(data: bytearray, rng: random.Random) -> None:
-    payload = _choose_payload(data, rng)
-    if payload is not None:
+    if payload := _choose_payload(data, rng):
         data[payload[0]] = rng.choice((*_PAYLOAD_TYPES, rng.randrange(256)))
 
 
 def _duplicate_payload(data: bytearray, rng: random.Random) -> None:
-    payload = _choose_payload(data, rng)
-    if payload is not None:
+    if payload := _choose_payload(data, rng):
         offset, size = payload
         data[offset:offset] = data[offset : offset + size]
 
 
 def _remove_payload(data: bytearray, rng: random.Random) -> None:
-    payload = _choose_payload(data, rng)
-    if payload is not None:
+    if payload := _choose_payload(data, rng):
         offset, size = payload
         del data[offset : offset + size]
 
 
 def _choose_payload(data: bytearray, rng: random.Random) -> tuple[int, int] | None:
     """Choose a payload; return its offset and length, or None without payloads."""
-    payloads: Sequence[tuple[int, int]] = [
-        (payload.offset, 4 + len(payload.body)) for payload in parse_payloads(bytes(data)).payloads
-    ]
+    chain = parse_payloads(bytes(data)).payloads
+    payloads = [(payload.offset, 4 + len(payload.body)) for payload in chain]
     return rng.choice(payloads) if payloads else None
 
 
@@ -154,15 +141,6 @@ class FuzzResult:
     ended_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class FuzzStep:
-    """What the driver has to do next."""
-
-    send: tuple[OutgoingDatagram, ...] = ()
-    wake_ns: int | None = None
-    finished: FuzzResult | None = None
-
-
 class FuzzRun:
     """Sends mutants at a fixed rate."""
 
@@ -175,12 +153,12 @@ class FuzzRun:
         self._answered: Counter[str] = Counter()
         self._garbage = 0
 
-    def begin(self, now_ns: int) -> FuzzStep:
+    def begin(self, now_ns: int) -> DriverStep[FuzzResult]:
         """Start the run."""
         self._began_ns = now_ns
         return self.tick(now_ns)
 
-    def tick(self, now_ns: int) -> FuzzStep:
+    def tick(self, now_ns: int) -> DriverStep[FuzzResult]:
         """Send the mutants that are due."""
         datagrams = []
         while self._next_index < len(self._mutants) and self._began_ns + self._next_index * self._gap_ns <= now_ns:
@@ -191,10 +169,10 @@ class FuzzRun:
         if self._next_index == len(self._mutants):
             wake_ns += _LINGER_NS
             if now_ns >= wake_ns:
-                return FuzzStep(tuple(datagrams), None, self.get_result(now_ns))
-        return FuzzStep(tuple(datagrams), wake_ns)
+                return DriverStep(tuple(datagrams), None, self.get_result(now_ns))
+        return DriverStep(tuple(datagrams), wake_ns)
 
-    def receive(self, data: bytes, now_ns: int, from_port: int) -> FuzzStep:  # noqa: ARG002 - part of the interface
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> DriverStep[FuzzResult]:  # noqa: ARG002
         """Process a datagram of the target."""
         answer = summarise_response(data)
         if answer is None:

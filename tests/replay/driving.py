@@ -6,7 +6,7 @@ from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import Credentials, parse_identity
 from ikeanalyze.replay.handshake_shape import HandshakeShape
 from ikeanalyze.replay.initiator.initiator import Initiator
-from ikeanalyze.replay.initiator.interface import InitiatorResult, InitiatorStep, OutgoingDatagram
+from ikeanalyze.replay.initiator.interface import DriverStep, InitiatorResult, OutgoingDatagram
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform, TransformAttributeValue
 
 LOCAL, REMOTE = ("192.0.2.1", 500), ("192.0.2.2", 500)
@@ -60,7 +60,7 @@ class Wire:
         self.lose: Callable[[OutgoingDatagram], bool] = lambda _: False
         self.lose_answer: Callable[[bytes], bool] = lambda _: False
 
-    def run(self, step: InitiatorStep) -> InitiatorResult:
+    def run(self, step: DriverStep[InitiatorResult]) -> InitiatorResult:
         """To the end."""
         pending: list[tuple[bytes, int]] = []
         for _ in range(100_000):

@@ -14,11 +14,7 @@ Hash = hashes.SHA256 | hashes.SHA384 | hashes.SHA512
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 _CURVES: Final = {256: ec.SECP256R1(), 384: ec.SECP384R1(), 521: ec.SECP521R1()}
-_HASHES: Final[dict[int, Hash]] = {
-    256: hashes.SHA256(),
-    384: hashes.SHA384(),
-    521: hashes.SHA512(),
-}
+_HASHES: Final[dict[int, Hash]] = {256: hashes.SHA256(), 384: hashes.SHA384(), 521: hashes.SHA512()}
 _DAYS: Final = 3650
 
 
@@ -26,10 +22,8 @@ _DAYS: Final = 3650
 class CertificateChain:
     """A certificate and its issuers in PEM."""
 
-    #: The end entity's private key, PKCS #8.
-    key: str = field(repr=False)
-    #: The end entity's first, the root's last.
-    certificates: tuple[str, ...]
+    key: str = field(repr=False)  # private key of the end entity, PKCS #8
+    certificates: tuple[str, ...]  # that of the end entity first, the root last
 
     @property
     def end(self) -> str:
@@ -52,13 +46,8 @@ def encode_pkcs12(chain: CertificateChain, name: str, password: str) -> bytes:
     certificates = [x509.load_pem_x509_certificate(pem.encode()) for pem in chain.certificates]
     key = serialization.load_pem_private_key(chain.key.encode(), None)
     assert isinstance(key, PrivateKey)
-    return pkcs12.serialize_key_and_certificates(
-        name.encode(),
-        key,
-        certificates[0],
-        certificates[1:],
-        serialization.BestAvailableEncryption(password.encode()),
-    )
+    encryption = serialization.BestAvailableEncryption(password.encode())
+    return pkcs12.serialize_key_and_certificates(name.encode(), key, certificates[0], certificates[1:], encryption)
 
 
 def make_certificate_chain(kind: str, bits: int, length: int, name: str) -> CertificateChain:
@@ -66,20 +55,15 @@ def make_certificate_chain(kind: str, bits: int, length: int, name: str) -> Cert
 
     `kind` is "rsa" or "ecdsa", `name` the common and alternative name of the end entity.
     """
-    issuer: x509.Name | None = None
-    issuer_key: PrivateKey | None = None
     certificates: list[str] = []
-    key: PrivateKey | None = None
-    for depth in range(length):
-        key = _generate_key(kind, bits)
-        end = depth == length - 1
-        subject = _make_name(name if end else f"{name} authority {depth}")
-        certificate = _sign_certificate(
-            subject, key, issuer or subject, issuer_key or key, bits, kind, end=name if end else None
-        )
+    subjects = [_make_name(f"{name} authority {depth}") for depth in range(length - 1)] + [_make_name(name)]
+    issuer, issuer_key = subjects[0], (key := _generate_key(kind, bits))  # the root signs itself
+    for depth, subject in enumerate(subjects):
+        key = _generate_key(kind, bits) if depth else key
+        end = name if depth == length - 1 else None
+        certificate = _sign_certificate(subject, key, issuer, issuer_key, _HASHES.get(bits, hashes.SHA256()), end=end)
         certificates.insert(0, certificate.public_bytes(serialization.Encoding.PEM).decode())
         issuer, issuer_key = subject, key
-    assert key is not None
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return CertificateChain(pem.decode(), tuple(certificates))
 
@@ -91,24 +75,14 @@ def _generate_key(kind: str, bits: int) -> PrivateKey:
 
 
 def _make_name(common: str) -> x509.Name:
-    return x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "ikeanalyze lab"),
-            x509.NameAttribute(NameOID.COMMON_NAME, common),
-        ]
-    )
+    attributes = ((NameOID.ORGANIZATION_NAME, "ikeanalyze lab"), (NameOID.COMMON_NAME, common))
+    return x509.Name([x509.NameAttribute(*attribute) for attribute in attributes])
 
 
 def _sign_certificate(
-    subject: x509.Name,
-    key: PrivateKey,
-    issuer: x509.Name,
-    issuer_key: PrivateKey,
-    bits: int,
-    kind: str,
-    *,
-    end: str | None,
+    subject: x509.Name, key: PrivateKey, issuer: x509.Name, issuer_key: PrivateKey, digest: Hash, *, end: str | None
 ) -> x509.Certificate:
+    """`end`: alternative name of the end entity; None: an authority."""
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     builder = (
         x509.CertificateBuilder()
@@ -129,4 +103,4 @@ def _sign_certificate(
         purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(end)]), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
-    return builder.sign(issuer_key, _HASHES[bits] if kind == "ecdsa" else hashes.SHA256())
+    return builder.sign(issuer_key, digest)

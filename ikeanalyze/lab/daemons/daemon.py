@@ -19,13 +19,10 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 class ResourceUsage:
     """Resources used by a process so far."""
 
-    #: Seconds of processor time, in user and in kernel mode.
-    user_s: float
+    user_s: float  # seconds of processor time, in user and in kernel mode
     system_s: float
-    #: Nanoseconds of processor time of its threads; None: unknown.
-    run_ns: int | None
-    #: Resident set size.
-    rss_bytes: int
+    run_ns: int | None  # nanoseconds of processor time of its threads; None: unknown
+    rss_bytes: int  # resident set size
 
 
 @dataclass(slots=True)
@@ -34,8 +31,7 @@ class Daemon:
 
     sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
-    #: Mounted as its /run.
-    folder: Path
+    folder: Path  # mounted as its /run
 
     def get_usage(self) -> ResourceUsage:
         """Return the resources used so far."""
@@ -67,13 +63,11 @@ class Daemon:
 
 def _read_run_ns(process: int) -> int | None:
     """Read the processor time of all threads from the scheduler; psutil's resolution of 10 ms is too coarse."""
-    total = 0
     try:
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            total += int((thread / "schedstat").read_text().split()[0])
+        files = [thread / "schedstat" for thread in Path(f"/proc/{process}/task").iterdir()]
+        return sum(int(file.read_text().split()[0]) for file in files)
     except (OSError, ValueError, IndexError):
         return None
-    return total
 
 
 def start_daemon(
@@ -86,22 +80,19 @@ def start_daemon(
     before: Sequence[Sequence[str]] = (),
 ) -> Daemon:
     """Start a daemon after the commands of `before`; output goes to `out` in its folder."""
-    root = "" if stack.root == Path("/") else str(stack.root)
+    in_tree = stack.root != Path("/")
+    root = shlex.quote(str(stack.root)) if in_tree else ""
     steps = ["set -e"]
-    if root:
-        steps.append(f"mount --bind /dev {shlex.quote(root)}/dev")
-        steps.append(f"mount -t proc proc {shlex.quote(root)}/proc")
-        steps.append(f"mount --bind /sys {shlex.quote(root)}/sys")
-    steps.append(f"mount --bind {shlex.quote(str(folder))} {shlex.quote(root)}/run")
+    if in_tree:
+        steps += [f"mount --bind /dev {root}/dev", f"mount -t proc proc {root}/proc", f"mount --bind /sys {root}/sys"]
+    steps.append(f"mount --bind {shlex.quote(str(folder))} {root}/run")
     variables = [f"{name}={value}" for name, value in (environment or {}).items()]
-    enter = ["chroot", root] if root else []
+    enter = ["chroot", str(stack.root)] if in_tree else []
     steps += [shlex.join([*enter, *command]) for command in before]
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each command replaces the previous one without a fork: the process is the daemon
-    process = sandbox.start(
-        host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps)), output=folder / "out"
-    )
-    return Daemon(sandbox, process, folder)
+    command = host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps))
+    return Daemon(sandbox, sandbox.start(command, output=folder / "out"), folder)
 
 
 #: Name of the connection and of its Child SA.
@@ -113,23 +104,18 @@ class CommandResult:
     """Result of a command to a daemon."""
 
     done: bool
-    #: The peer's error or the daemon's message; None on success.
-    why: str | None
-    #: Duration in milliseconds, if the daemon reports it.
-    ms: float | None = None
+    why: str | None  # the peer's error or the daemon's message; None on success
+    ms: float | None = None  # duration in milliseconds, if the daemon reports it
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonIkeSa:
     """An IKE SA listed by a daemon."""
 
-    #: 16 hex digits each; None: not known yet.
-    spi_i: str | None
+    spi_i: str | None  # 16 hex digits each; None: not known yet
     spi_r: str | None
-    #: Whether both sides have authenticated.
-    established: bool
-    #: Inbound SPIs of the Child SAs in use.
-    children: Sequence[str]
+    established: bool  # whether both sides have authenticated
+    children: Sequence[str]  # inbound SPIs of the Child SAs in use
 
     @property
     def name(self) -> str:

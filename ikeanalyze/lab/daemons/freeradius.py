@@ -1,7 +1,6 @@
 """FreeRADIUS as AAA server: EAP-MD5, EAP-MSCHAPv2 or EAP-TLS."""
 
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.keys.export import write_private
@@ -9,7 +8,7 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.certificates import CertificateChain
 from ikeanalyze.lab.daemons.daemon import Daemon, start_daemon
 from ikeanalyze.lab.machine import DaemonStack
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
 
 PORT: Final = 1812
 _START_SECONDS: Final = 30
@@ -100,13 +99,9 @@ class RadiusAccount:
     """A user, and the secret shared with the responder."""
 
     user: str
-    password: str
-    #: Shared with the responder.
-    secret: str
+    password: str = field(repr=False)
+    secret: str = field(repr=False)  # shared with the responder
     method: str
-
-    def __repr__(self) -> str:
-        return f"RadiusAccount({self.user!r}, {self.method!r})"
 
 
 def start_freeradius(
@@ -131,24 +126,16 @@ def start_freeradius(
         write_private(str(folder / "server.key"), chain.key)
         write_private(str(folder / "server.pem"), chain.end + "".join(chain.intermediates))
         write_private(str(folder / "trusted.pem"), trusted)
-    text = _RADIUSD.format(
-        client=client,
-        secret=account.secret,
-        method=_METHODS[account.method],
-        address=address,
-        port=PORT,
-        tls=_TLS if certificates is not None else "",
-    )
+    tls, method = "" if certificates is None else _TLS, _METHODS[account.method]
+    text = _RADIUSD.format(client=client, secret=account.secret, method=method, address=address, port=PORT, tls=tls)
     write_private(str(folder / "radiusd.conf"), text)
     write_private(str(folder / "users"), f'{account.user} Cleartext-Password := "{account.password}"\n')
     # -X: a single process in the foreground, which logs its packets
     daemon = start_daemon(sandbox, host, stack, folder, "-X", "-d", "/run")
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        log = (folder / "out").read_text(errors="replace")
-        if "Ready to process requests" in log:
-            return daemon
-        if not daemon.alive or time.monotonic() > deadline:
-            lines = [line for line in log.splitlines() if "rror" in line or "ailed" in line]
-            raise LabError(f"FreeRADIUS did not start: {(lines or ['no message'])[-1].strip()}")
-        time.sleep(0.05)
+    log = folder / "out"
+    ready = "Ready to process requests"
+    if not wait_until_ready(lambda: ready in log.read_text(errors="replace"), daemon.process, _START_SECONDS):
+        lines = log.read_text(errors="replace").splitlines()
+        errors = [line for line in lines if "rror" in line or "ailed" in line]
+        raise LabError(f"FreeRADIUS did not start: {(errors or ['no message'])[-1].strip()}")
+    return daemon

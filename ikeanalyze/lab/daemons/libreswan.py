@@ -39,25 +39,19 @@ _STATE: Final = re.compile(r"^#\d+: \"[^\"]*\"\S* (\w+) ")
 class LibreswanDaemon:
     """A running libreswan."""
 
-    _daemon: Daemon
+    daemon: Daemon
     _whack: str
     _timeout: float
-    #: Offset of the latest handshake in the log.
-    _began: int = 0
-
-    @property
-    def daemon(self) -> Daemon:
-        """The process."""
-        return self._daemon
+    _began: int = 0  # offset of the latest handshake in the log
 
     @property
     def log(self) -> Path:
         """The log, with keys of its IKE SAs."""
-        return self._daemon.folder / LOG
+        return self.daemon.folder / LOG
 
     def run_whack(self, *words: str) -> str:
         """Run a whack command and return its output."""
-        command = self._daemon.build_command(self._whack, f"--ctlsocket={_SOCKET}", *words)
+        command = self.daemon.build_command(self._whack, f"--ctlsocket={_SOCKET}", *words)
         try:
             completed = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
         except subprocess.TimeoutExpired:
@@ -134,18 +128,12 @@ def start_libreswan(
     secret = f'@{IDENTITY[role]} @{IDENTITY[OTHER[role]]} : PSK "{get_psk(role, case, credentials)}"\n'
     write_private(str(folder / "ipsec.secrets"), secret)
     before = [["certutil", "-N", "-d", _DATABASE, "--empty-password"], *_import_certificates(folder, role, credentials)]
-    daemon = start_daemon(
-        sandbox,
-        host,
-        stack,
-        folder,
-        *("--config", "/run/ipsec.conf", "--nofork", "--logfile", f"/run/{LOG}", "--rundir", "/run"),
-        *("--secretsfile", "/run/ipsec.secrets", "--nssdir", "/run/nss", "--ipsecdir", "/run", "--no-dnssec"),
-        *("--debug", "base", "--debug", "private"),
-        before=before,
+    options = (
+        f"--config /run/ipsec.conf --nofork --logfile /run/{LOG} --rundir /run --secretsfile /run/ipsec.secrets "
+        "--nssdir /run/nss --ipsecdir /run --no-dnssec --debug base --debug private"
     )
-    program = stack.program.replace("pluto", "whack")
-    pluto = LibreswanDaemon(daemon, program, case.settings.timeout_s)
+    daemon = start_daemon(sandbox, host, stack, folder, *options.split(), before=before)
+    pluto = LibreswanDaemon(daemon, stack.program.replace("pluto", "whack"), case.settings.timeout_s)
     deadline = time.monotonic() + _START_SECONDS
     while True:
         log = pluto.log.read_text(errors="replace") if pluto.log.exists() else ""

@@ -21,14 +21,11 @@ _GROUPS: Final = {
     "curve25519": "dh31",
 }
 _HASHES: Final = {"sha1": "sha1", "sha256": "sha2_256", "sha384": "sha2_384", "sha512": "sha2_512"}
+_AES: Final = "aes(128|192|256)"
 #: Kind of algorithm, pattern of strongSwan's name, and conversion to libreswan's name.
 _RULES: Final[tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
-    ("encryption", re.compile(r"aes(128|192|256)"), lambda match: f"aes{match[1]}"),
-    (
-        "encryption",
-        re.compile(r"aes(128|192|256)(gcm|ccm)(8|12|16)"),
-        lambda match: f"aes_{match[2]}_{match[3]}_{match[1]}",
-    ),
+    ("encryption", re.compile(_AES), lambda match: f"aes{match[1]}"),
+    ("encryption", re.compile(_AES + "(gcm|ccm)(8|12|16)"), lambda match: f"aes_{match[2]}_{match[3]}_{match[1]}"),
     ("encryption", re.compile(r"chacha20poly1305"), lambda match: match[0]),
     ("hash", re.compile(rf"(?:prf)?({'|'.join(_HASHES)})"), lambda match: _HASHES[match[1]]),
     ("group", re.compile("|".join(_GROUPS)), lambda match: _GROUPS[match[0]]),

@@ -1,10 +1,10 @@
 """Configuration of both sides of a case: connection, secrets, certificates."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ikeanalyze.lab.daemons import certificates
+from ikeanalyze.lab.daemons.certificates import CertificateChain, make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME
 from ikeanalyze.lab.daemons.freeradius import PORT, RadiusAccount
 from ikeanalyze.lab.daemons.strongswan import StrongswanConfig, build_certificate_loads
@@ -20,16 +20,10 @@ OTHER: Final = {"initiator": "responder", "responder": "initiator"}
 class CaseCredentials:
     """Secrets and certificates of a case, made for each case."""
 
-    psk: str
-    #: Certificate chains by host.
-    chains: dict[str, certificates.CertificateChain]
-    #: For the AAA server; None: no AAA server.
-    account: RadiusAccount | None
-    #: Password of the initiator for XAuth; None: no XAuth.
-    xauth: str | None
-
-    def __repr__(self) -> str:
-        return f"CaseCredentials({', '.join(self.chains)})"
+    psk: str = field(repr=False)
+    chains: dict[str, CertificateChain]  # by host
+    account: RadiusAccount | None  # for the AAA server; None: no AAA server
+    xauth: str | None = field(repr=False)  # password of the initiator for XAuth; None: no XAuth
 
 
 def make_credentials(case: ScenarioCase) -> CaseCredentials:
@@ -39,17 +33,13 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
         auth = case.side(side).auth
         if auth in CERTIFICATES or auth == "eap-tls":
             kind = "ecdsa" if auth == "ecdsa" else "rsa"
-            chains[side] = certificates.make_certificate_chain(
-                kind, case.key_bits(side), case.side(side).chain, IDENTITY[side]
-            )
+            chains[side] = make_certificate_chain(kind, case.key_bits(side), case.side(side).chain, IDENTITY[side])
     account = None
     if case.eap:
-        method = case.settings.initiator.auth
+        method, aaa = case.settings.initiator.auth, case.settings.aaa
         account = RadiusAccount(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
         if method == "eap-tls":
-            chains["aaa"] = certificates.make_certificate_chain(
-                "rsa", case.settings.aaa.key_bits, case.settings.aaa.chain, IDENTITY["aaa"]
-            )
+            chains["aaa"] = make_certificate_chain("rsa", aaa.key_bits, aaa.chain, IDENTITY["aaa"])
     xauth = secrets.token_hex(8) if case.settings.initiator.xauth else None
     return CaseCredentials(secrets.token_hex(16), chains, account, xauth)
 
@@ -64,7 +54,7 @@ def build_side_config(
     role: str, case: ScenarioCase, network: LabNetwork, credentials: CaseCredentials
 ) -> StrongswanConfig:
     """Return the strongSwan configuration of one side."""
-    initiator = role == "initiator"
+    initiator, ike = role == "initiator", case.settings.ike
     auth, peer_auth = case.side(role).auth, case.side(OTHER[role]).auth
     loads: list[tuple[str, dict[str, Any]]] = []
     local: dict[str, Any] = {"auth": _method(auth), "id": IDENTITY[role]}
@@ -78,13 +68,13 @@ def build_side_config(
     if peer_auth in CERTIFICATES:
         remote["cacerts"] = [credentials.chains[OTHER[role]].root]
     settings: dict[str, Any] = {
-        "fragment_size": str(case.settings.ike.fragment_size),
-        "retransmit_timeout": f"{case.settings.ike.retransmit_timeout_s:g}",
-        "retransmit_base": f"{case.settings.ike.retransmit_base:g}",
-        "retransmit_tries": str(case.settings.ike.retransmit_tries),
+        "fragment_size": str(ike.fragment_size),
+        "retransmit_timeout": f"{ike.retransmit_timeout_s:g}",
+        "retransmit_base": f"{ike.retransmit_base:g}",
+        "retransmit_tries": str(ike.retransmit_tries),
     }
-    if case.settings.ike.cookie_threshold:
-        settings["cookie_threshold"] = str(case.settings.ike.cookie_threshold)
+    if ike.cookie_threshold:
+        settings["cookie_threshold"] = str(ike.cookie_threshold)
     account = credentials.account
     if account is not None and initiator:
         local["eap_id"] = account.user
@@ -92,8 +82,7 @@ def build_side_config(
             local["aaa_id"] = IDENTITY["aaa"]
             loads.append(("load_cert", {"type": "X509", "flag": "CA", "data": credentials.chains["aaa"].root}))
         else:
-            use_wrong = case.settings.initiator.wrong_secret
-            password = secrets.token_hex(8) if use_wrong else account.password
+            password = secrets.token_hex(8) if case.settings.initiator.wrong_secret else account.password
             loads.append(("load_shared", {"type": "EAP", "data": password, "owners": [account.user]}))
     if account is not None and not initiator:
         remote |= {"auth": "eap-radius", "eap_id": "%any"}
@@ -106,7 +95,7 @@ def build_side_config(
         connection["local-xauth" if initiator else "remote-xauth"] = xauth
     if case.stack(OTHER[role]) == LIBRESWAN:
         connection["send_cert"] = "always"  # libreswan does not send CERTREQ
-    if case.settings.ike.mode == "aggressive":
+    if ike.mode == "aggressive":
         connection["aggressive"] = "yes"
         # charon requires this, since aggressive mode allows offline attacks on the PSK
         settings["i_dont_care_about_security_and_use_aggressive_mode_psk"] = "yes"

@@ -2,10 +2,9 @@
 
 import re
 import socket
-import time
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from ikeanalyze.lab.daemons.certificates import CertificateChain
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.logs.charon import REFUSED
 from ikeanalyze.lab.machine import DaemonStack
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
 
 #: Log with keys.
 LOG: Final = "charon.log"
@@ -52,15 +51,9 @@ Settings = Mapping[str, "str | Settings"]
 class StrongswanConfig:
     """Configuration of one side."""
 
-    #: "initiator" or "responder".
-    role: str
-    #: Sections of strongswan.conf under charon, in addition to the common ones.
-    settings: Settings
-    #: vici commands and contents in this order, with secrets.
-    loads: tuple[tuple[str, dict[str, Any]], ...]
-
-    def __repr__(self) -> str:
-        return f"StrongswanConfig({self.role!r})"
+    role: str  # "initiator" or "responder"
+    settings: Settings = field(repr=False)  # sections of strongswan.conf under charon, in addition to the common ones
+    loads: tuple[tuple[str, dict[str, Any]], ...] = field(repr=False)  # vici commands and contents, with secrets
 
 
 @dataclass(slots=True)
@@ -82,11 +75,8 @@ class StrongswanDaemon:
 
         why: str | None = None
         awaiting = gave_up = False
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(self._timeout + 5)
-            try:
-                sock.connect(str(self.daemon.folder / _SOCKET))
-                session: Any = vici.Session(sock)
+        try:
+            with self._open_session() as session:
                 answer = getattr(session, command)(content)
                 if hasattr(answer, "__next__"):
                     for event in answer:
@@ -95,15 +85,25 @@ class StrongswanDaemon:
                         why = refused[1] if refused else why
                         awaiting = bool(_SENT.search(message)) or (awaiting and _RECEIVED not in message)
                         gave_up = gave_up or bool(_GAVE_UP.search(message))
-            except (vici.exception.CommandException, vici.exception.SessionException) as error:
-                _raise_interrupt(error)
-                failed = str(error).splitlines()[0].removeprefix("Command failed: ")
-                unanswered = gave_up or (awaiting and _TIMED_OUT.search(failed))
-                return CommandResult(False, why or ("no answer" if unanswered else failed))
-            except OSError as error:
-                _raise_interrupt(error)
-                return CommandResult(False, f"no answer: {type(error).__name__}")
+        except (vici.exception.CommandException, vici.exception.SessionException) as error:
+            _raise_interrupt(error)
+            failed = str(error).splitlines()[0].removeprefix("Command failed: ")
+            unanswered = gave_up or (awaiting and _TIMED_OUT.search(failed))
+            return CommandResult(False, why or ("no answer" if unanswered else failed))
+        except OSError as error:
+            _raise_interrupt(error)
+            return CommandResult(False, f"no answer: {type(error).__name__}")
         return CommandResult(True, None)
+
+    @contextmanager
+    def _open_session(self) -> Iterator[Any]:
+        """Connect to vici."""
+        import vici  # late: see above
+
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(self._timeout + 5)
+            sock.connect(str(self.daemon.folder / _SOCKET))
+            yield vici.Session(sock)
 
     def is_ready(self) -> bool:
         """Whether it accepts vici connections."""
@@ -112,12 +112,7 @@ class StrongswanDaemon:
 
     def list_ike_sas(self) -> list[DaemonIkeSa]:
         """Return the IKE SAs, the newest last (charon lists it first)."""
-        import vici  # late: see above
-
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(self._timeout + 5)
-            sock.connect(str(self.daemon.folder / _SOCKET))
-            session: Any = vici.Session(sock)
+        with self._open_session() as session:
             return [_parse_ike_sa(sa) for entry in session.list_sas() for sa in entry.values()][::-1]
 
     def initiate(self) -> CommandResult:
@@ -137,8 +132,7 @@ class StrongswanDaemon:
     def terminate(self, seconds: float | None = None) -> CommandResult:
         """Delete the IKE SA, without the peer's confirmation after a timeout."""
         timeout = str(int((seconds or self._timeout) * 1000))
-        content = {"ike": NAME, "timeout": timeout, "loglevel": "0"}
-        return self.run_vici("terminate", content)
+        return self.run_vici("terminate", {"ike": NAME, "timeout": timeout, "loglevel": "0"})
 
     def terminate_all(self) -> None:
         """Delete all IKE SAs without waiting."""
@@ -183,19 +177,11 @@ def start_strongswan(
         },
     }
     (folder / "strongswan.conf").write_text(format_settings({"charon": merge_settings(settings, side.settings)}))
-    daemon = start_daemon(
-        sandbox,
-        host,
-        stack,
-        folder,
-        environment={"STRONGSWAN_CONF": "/run/strongswan.conf", "SWANCTL_DIR": "/run"},
-    )
+    environment = {"STRONGSWAN_CONF": "/run/strongswan.conf", "SWANCTL_DIR": "/run"}
+    daemon = start_daemon(sandbox, host, stack, folder, environment=environment)
     charon = StrongswanDaemon(daemon, timeout)
-    deadline = time.monotonic() + _START_SECONDS
-    while not charon.is_ready():
-        if not daemon.alive or time.monotonic() > deadline:
-            raise LabError(f"strongSwan {stack.version} did not start on the {side.role}")
-        time.sleep(0.05)
+    if not wait_until_ready(charon.is_ready, daemon.process, _START_SECONDS):
+        raise LabError(f"strongSwan {stack.version} did not start on the {side.role}")
     for command, content in side.loads:
         loaded = charon.run_vici(command, content)
         if not loaded.done:
@@ -261,8 +247,5 @@ def format_settings(settings: Mapping[str, Any], indent: str = "") -> str:
 
 def build_certificate_loads(chain: CertificateChain, kind: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the vici commands that load a side's key and intermediate certificates."""
-    loads: list[tuple[str, dict[str, Any]]] = [
-        ("load_key", {"type": "any" if kind == "ecdsa" else "rsa", "data": chain.key})
-    ]
-    loads += [("load_cert", {"type": "X509", "flag": "CA", "data": pem}) for pem in chain.intermediates]
-    return loads
+    authorities = [("load_cert", {"type": "X509", "flag": "CA", "data": pem}) for pem in chain.intermediates]
+    return [("load_key", {"type": "any" if kind == "ecdsa" else "rsa", "data": chain.key}), *authorities]

@@ -19,7 +19,7 @@ _RESPONSE_AGAIN: Final = re.compile(
     r"|sending retransmit \d+ of response message ID (\d+)"
 )
 _ESTABLISHED: Final = re.compile(r"IKE_SA \S+ (?:established|rekeyed) between")
-#: An error of RFC 7296, 3.10.1, as charon names it when it gets one.
+#: A received error notify (RFC 7296, section 3.10.1).
 REFUSED: Final = re.compile(r"received ([A-Z0-9_]+) (?:notify error|error notify)")
 
 
@@ -31,8 +31,7 @@ class LoggedDatagram:
     source_port: int
     destination: str
     destination_port: int
-    #: Of the IKE message or fragment, without UDP header and non-ESP marker.
-    bytes: int
+    bytes: int  # of the IKE message or fragment, without UDP header and non-ESP marker
 
 
 @dataclass(slots=True)
@@ -40,14 +39,11 @@ class DaemonLogSummary:
     """What a daemon logged."""
 
     sent: list[LoggedDatagram] = field(default_factory=list)
-    #: Each message each time that it was sent, in order: "IKE_AUTH request 1".
-    messages: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)  # each transmission in order, such as "IKE_AUTH request 1"
     requests_retransmitted: int = 0
     responses_retransmitted: int = 0
-    #: Times that an IKE SA was established, those made by rekeying and reauthentication included.
-    established: int = 0
-    #: Error notifies that it got.
-    refused: Counter[str] = field(default_factory=Counter)
+    established: int = 0  # IKE SAs, including those of rekeying and reauthentication
+    refused: Counter[str] = field(default_factory=Counter)  # error notifies received
 
     def document(self) -> dict[str, Any]:
         """Return the summary for the manifest."""
@@ -65,34 +61,32 @@ class DaemonLogSummary:
 
 def parse_charon_log(lines: Iterable[str]) -> DaemonLogSummary:
     """Parse the lines of a log (`filelog` with net, ike and enc of 1 or more)."""
-    account = DaemonLogSummary()
-    # which message an IKE SA's request or response of a message ID is; under "" the last one of any IKE SA, since a new one's
-    # first message is generated in the name of the one that it takes the place of
-    credentials: dict[tuple[str, str, str], str] = {}
+    summary = DaemonLogSummary()
+    # by IKE SA, kind and message ID; under "" the latest of any IKE SA, because charon logs the first message of a new
+    # IKE SA under the IKE SA that it replaces
+    names: dict[tuple[str, str, str], str] = {}
     for line in lines:
-        sa = about[1] if (about := _SA.search(line)) else ""
+        sa = match[1] if (match := _SA.search(line)) else ""
         if generated := _GENERATED.search(line):
             exchange, kind, number = generated.groups()
-            message = credentials[sa, kind, number] = credentials["", kind, number] = f"{exchange} {kind} {number}"
-            account.messages.append(message)
+            names[sa, kind, number] = names["", kind, number] = f"{exchange} {kind} {number}"
+            summary.messages.append(names[sa, kind, number])
         elif sent := _SENT.search(line):
             source, port, destination, other, size = sent.groups()
-            account.sent.append(LoggedDatagram(source, int(port), destination, int(other), int(size)))
+            summary.sent.append(LoggedDatagram(source, int(port), destination, int(other), int(size)))
         elif again := _REQUEST_AGAIN.search(line):
-            number = again[1] or again[2]
-            account.requests_retransmitted += 1
-            account.messages.append(_again(credentials, sa, "request", number))
+            summary.requests_retransmitted += 1
+            summary.messages.append(_find_name(names, sa, "request", again[1] or again[2]))
         elif again := _RESPONSE_AGAIN.search(line):
-            number = again[1] or again[2]
-            account.responses_retransmitted += 1
-            account.messages.append(_again(credentials, sa, "response", number))
+            summary.responses_retransmitted += 1
+            summary.messages.append(_find_name(names, sa, "response", again[1] or again[2]))
         elif _ESTABLISHED.search(line):
-            account.established += 1
+            summary.established += 1
         elif refused := REFUSED.search(line):
-            account.refused[refused[1]] += 1
-    return account
+            summary.refused[refused[1]] += 1
+    return summary
 
 
-def _again(credentials: Mapping[tuple[str, str, str], str], sa: str, kind: str, number: str) -> str:
-    """Return the name of the retransmitted message."""
-    return credentials.get((sa, kind, number)) or credentials.get(("", kind, number)) or f"? {kind} {number}"
+def _find_name(names: Mapping[tuple[str, str, str], str], sa: str, kind: str, number: str) -> str:
+    """Return the name of a retransmitted message."""
+    return names.get((sa, kind, number)) or names.get(("", kind, number)) or f"? {kind} {number}"

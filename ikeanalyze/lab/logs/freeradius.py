@@ -9,7 +9,7 @@ from typing import Final
 _PACKET: Final = re.compile(
     r"\((\d+)\) (?:Received|Sent) (Access-\w+) Id (\d+) from (\S+):(\d+) to (\S+):(\d+)(?: via \S+)? length (\d+)"
 )
-#: A request that came again, when it has been answered: the answer goes out again, and that is all that is said of both.
+#: A retransmitted request whose response is sent again; the log has no other line about either.
 _AGAIN: Final = re.compile(r"\((\d+)\) Sending duplicate reply to client ")
 
 
@@ -17,29 +17,27 @@ _AGAIN: Final = re.compile(r"\((\d+)\) Sending duplicate reply to client ")
 class LoggedRadiusPacket:
     """One RADIUS packet."""
 
-    #: "Access-Request", "Access-Challenge"...
-    code: str
+    code: str  # "Access-Request", "Access-Challenge"...
     identifier: int
     source: str
     source_port: int
     destination: str
     destination_port: int
-    #: Of the RADIUS packet, without UDP header (RFC 2865, 3).
-    length: int
+    length: int  # of the RADIUS packet, without UDP header (RFC 2865, 3)
 
 
 def parse_freeradius_log(lines: Iterable[str]) -> list[LoggedRadiusPacket]:
     """Return the packets in the order in which the server processed them."""
     packets: list[LoggedRadiusPacket] = []
-    credentials: dict[str, list[LoggedRadiusPacket]] = {}  # a request and its answer, by the server's number of them
+    by_number: dict[str, list[LoggedRadiusPacket]] = {}  # a request and its response, by the server's number
     for line in lines:
         if packet_line := _PACKET.search(line):
-            server, code, identifier, source, port, destination, other, length = packet_line.groups()
+            number, code, identifier, source, port, destination, other, length = packet_line.groups()
             packet = LoggedRadiusPacket(code, int(identifier), source, int(port), destination, int(other), int(length))
-            credentials.setdefault(server, []).append(packet)
+            by_number.setdefault(number, []).append(packet)
             packets.append(packet)
         elif again := _AGAIN.search(line):
-            packets += credentials.get(again[1], [])
+            packets += by_number.get(again[1], [])
     return packets
 
 

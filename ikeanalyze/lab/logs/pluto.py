@@ -16,22 +16,23 @@ _HEADER: Final = re.compile(r"\|    (exchange type|flags|Message ID): (?:ISAKMP_
 _PAYLOAD: Final = re.compile(r"\| \*\*\*emit ([\w ]+?)(?: Payload)?:")
 _FRAGMENT: Final = "IKEv2 Encrypted Fragment"
 _SENT: Final = re.compile(r"\| sending (\d+) bytes for (.*) through \S+ from (\S+):(\d+) to (\S+):(\d+) using UDP")
-#: From any other port each message has the non-ESP marker in front (RFC 3948, 2.2), and pluto counts it.
+#: From any other port each message has the non-ESP marker (RFC 3948, section 2.2), which pluto counts.
 _PLAIN_PORT: Final = "500"
 _MARKER: Final = 4
-#: In what a datagram is sent for, when it is sent again.
+#: Word in the reason of a retransmission.
 _AGAIN: Final = "retransmit"
 _KEYS: Final = re.compile(r"ikev2 I 0x([0-9a-f]{16}) 0x([0-9a-f]{16}) ")
-_TIME: Final = re.compile(r"\w{3} +\d+ (\d\d:\d\d:\d\d\.\d{6}): ")
+_TIME: Final = re.compile(r"\w{3} +\d+ (\d\d):(\d\d):(\d\d\.\d{6}): ")
 _BEGUN: Final = re.compile(r"#\d+: initiating IKEv2 connection")
 _ESTABLISHED: Final = re.compile(r"#\d+: (?:initiator|responder) established IKE SA")
 _CHILD: Final = re.compile(r"#\d+: (?:initiator|responder) established Child SA")
-#: An error of RFC 7296, 3.10.1, as pluto names it when it gets one.
+#: A received error notify (RFC 7296, section 3.10.1).
 _REFUSED: Final = re.compile(
-    r"(?:error notification|rejected Child SA with|rejected by peer:) ([A-Z][A-Z0-9_]+)|containing ([A-Z0-9_]+) notification"
+    r"(?:error notification|rejected Child SA with|rejected by peer:) ([A-Z][A-Z0-9_]+)"
+    r"|containing ([A-Z0-9_]+) notification"
 )
 _FAILED: Final = re.compile(r"#\d+: deleting (?:larval )?IKE SA|#\d+: state transition .* failed")
-#: Why a CHILD_SA did not come: what the kernel said of it.
+#: Error of the kernel that prevents a Child SA.
 _KERNEL: Final = re.compile(r"netlink response for Add SA \S+: (.*)")
 _NO_CHILD: Final = re.compile(r"initiator rejected Child SA response")
 _NOT_AUTHENTICATED: Final = re.compile(r"#\d+: authentication failed: ")
@@ -43,35 +44,27 @@ class HandshakeProgress:
     """Progress of a handshake."""
 
     established: bool = False
-    #: Whether its CHILD_SA is there as well.
-    child: bool = False
+    child: bool = False  # whether its Child SA was established too
     failed: bool = False
-    #: The peer's error, or the kernel's.
-    why: str | None = None
-    #: From the command to the IKE SA, by the log's clock.
-    ms: float | None = None
+    why: str | None = None  # the peer's error, or the kernel's
+    ms: float | None = None  # from the command to the IKE SA, by the log's clock
 
 
 @dataclass(slots=True)
 class _EmittedMessage:
-    """A message that was put together."""
+    """A message that pluto has built."""
 
-    #: "IKE_AUTH request 1", as in `DaemonLogSummary.messages`.
-    name: str
-    #: "request" or "response".
-    kind: str
-    #: Datagrams that it takes, 0 for a whole one.
-    fragments: int = 0
-    #: Datagrams that went out.
-    sent: int = 0
+    name: str  # "IKE_AUTH request 1", as in `DaemonLogSummary.messages`
+    kind: str  # "request" or "response"
+    fragments: int = 0  # number of fragments; 0: not fragmented
+    sent: int = 0  # number of datagrams sent
 
 
 def parse_pluto_log(lines: Iterable[str]) -> DaemonLogSummary:
     """Parse the lines of a log."""
-    account = DaemonLogSummary()
-    header: dict[str, str] | None = None  # of the message that is being reassembled
-    # of each kind the last: there is one exchange at a time
-    last: dict[str, _EmittedMessage] = {}
+    summary = DaemonLogSummary()
+    header: dict[str, str] | None = None  # of the message that is being built
+    last: dict[str, _EmittedMessage] = {}  # latest request and response: there is one exchange at a time
     newest: _EmittedMessage | None = None
     for line in lines:
         if _EMIT.search(line):
@@ -90,38 +83,33 @@ def parse_pluto_log(lines: Iterable[str]) -> DaemonLogSummary:
         elif sent := _SENT.search(line):
             size, why, source, port, destination, other = sent.groups()
             marker = 0 if port == _PLAIN_PORT else _MARKER
-            account.sent.append(LoggedDatagram(source, int(port), destination, int(other), int(size) - marker))
-            if _AGAIN in why.lower():
-                _count(account, last.get("response" if "responder" in why else "request"))
-            else:
-                _count(account, newest)
+            summary.sent.append(LoggedDatagram(source, int(port), destination, int(other), int(size) - marker))
+            retransmitted = last.get("response" if "responder" in why else "request")
+            _count(summary, retransmitted if _AGAIN in why.lower() else newest)
         elif _ESTABLISHED.search(line):
-            account.established += 1
+            summary.established += 1
         elif refused := _REFUSED.search(line):
-            account.refused[refused[1] or refused[2]] += 1
-    return account
+            summary.refused[refused[1] or refused[2]] += 1
+    return summary
 
 
-def _count(account: DaemonLogSummary, message: _EmittedMessage | None) -> None:
+def _count(summary: DaemonLogSummary, message: _EmittedMessage | None) -> None:
     """Count a sent datagram of a message."""
     if message is None:
         return
     if message.sent % max(message.fragments, 1) == 0:
-        account.messages.append(message.name)
+        summary.messages.append(message.name)
         if message.sent and message.kind == "request":
-            account.requests_retransmitted += 1
+            summary.requests_retransmitted += 1
         elif message.sent:
-            account.responses_retransmitted += 1
+            summary.responses_retransmitted += 1
     message.sent += 1
 
 
 def find_spis(lines: Iterable[str]) -> tuple[str | None, str | None]:
     """Return the SPIs of the newest IKE SA, 16 hex digits each, or None."""
-    youngest: tuple[str | None, str | None] = (None, None)
-    for line in lines:
-        if keys := _KEYS.search(line):
-            youngest = keys[1], keys[2]
-    return youngest
+    matches = [match for line in lines if (match := _KEYS.search(line))]
+    return (matches[-1][1], matches[-1][2]) if matches else (None, None)
 
 
 def find_startup_error(lines: Iterable[str]) -> str | None:
@@ -159,7 +147,4 @@ def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
 def _seconds(line: str) -> float | None:
     """Return the time of day of a line."""
     clock = _TIME.match(line)
-    if not clock:
-        return None
-    hours, minutes, seconds = clock[1].split(":")
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+    return int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3]) if clock else None

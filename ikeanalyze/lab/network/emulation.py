@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
 from ikeanalyze.lab.network.topology import FAR, NEAR
 from ikeanalyze.lab.scenario import LinkConditions
 
@@ -30,8 +30,7 @@ _PROBABILITY_STEPS: Final = 100_000
 class Emulator(Protocol):
     """A path that carries frames."""
 
-    #: "netem", "relay" or "bridge".
-    kind: str
+    kind: str  # "netem", "relay" or "bridge"
 
     @property
     def alive(self) -> bool:
@@ -56,8 +55,8 @@ class NetemEmulator:
         """Return the number of frames in netem's queues."""
         if self.kind == "bridge":
             return 0
-        reports = (self.path.command("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
-        return sum(int(queue.get("qlen", 0)) for report in reports for queue in json.loads(run_command(report)))
+        reports = (self.path.run("tc", "-j", "-s", "qdisc", "show", "dev", end) for end in (NEAR, FAR))
+        return sum(int(queue.get("qlen", 0)) for report in reports for queue in json.loads(report))
 
     def stop(self) -> dict[str, dict[str, int]]:
         """The bridge is removed with its namespace."""
@@ -71,8 +70,7 @@ class RelayEmulator:
     sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
     output: Path
-    #: File with the number of frames in flight.
-    in_flight_file: Path
+    in_flight_file: Path  # file with the number of frames in flight
     kind: str = "relay"
 
     @property
@@ -114,7 +112,7 @@ def start_emulator(
         _bridge(path)
         if not perfect:
             for end in (NEAR, FAR):
-                run_command(path.command(*build_netem_command(end, conditions, loss)))
+                path.run(*build_netem_command(end, conditions, loss))
         return NetemEmulator("bridge" if perfect else "netem", path)
     output, in_flight_file = path.folder / "relay", path.folder / "waiting"
     in_flight_file.write_bytes(bytes(4))
@@ -124,11 +122,8 @@ def start_emulator(
     if seed is not None:
         command.append(f"--seed={seed}")
     process = sandbox.start(path.command(*command), output=output)
-    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
-    while "ready" not in output.read_text():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise LabError("the link emulator did not start")
-        time.sleep(0.01)
+    if not wait_until_ready(lambda: "ready" in output.read_text(), process, _START_TIMEOUT_SECONDS):
+        raise LabError("the link emulator did not start")
     return RelayEmulator(sandbox, process, output, in_flight_file)
 
 
@@ -156,19 +151,20 @@ def build_netem_command(end: str, conditions: LinkConditions, loss: float) -> li
 
 
 def _bridge(path: Netns) -> None:
-    run_command(path.command("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0"))
-    run_command(path.command("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1"))
+    path.run("ip", "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0", "stp_state", "0")
+    path.run("sysctl", "-qw", "net.ipv6.conf.bridge.disable_ipv6=1")
     for end in (NEAR, FAR):
-        run_command(path.command("ip", "link", "set", end, "master", "bridge"))
-    run_command(path.command("ip", "link", "set", "bridge", "up"))
+        path.run("ip", "link", "set", end, "master", "bridge")
+    path.run("ip", "link", "set", "bridge", "up")
 
 
 def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditions) -> None:
     """Drop frames that arrive at a host, after the capture."""
     rules = []
     if conditions.loss_percent:
-        chance = f"numgen random mod {_PROBABILITY_STEPS} < {round(conditions.loss_percent / 100 * _PROBABILITY_STEPS)} counter drop"
-        rules += [f"meta protocol ip {chance}", f"meta protocol ip6 meta l4proto udp {chance}"]
+        steps = round(conditions.loss_percent / 100 * _PROBABILITY_STEPS)
+        drop = f"numgen random mod {_PROBABILITY_STEPS} < {steps} counter drop"
+        rules += [f"meta protocol ip {drop}", f"meta protocol ip6 meta l4proto udp {drop}"]
     if conditions.drop_ip_fragments:
         rules += ["ip frag-off & 0x3fff != 0 counter drop", "exthdr frag exists counter drop"]
     if not rules:
@@ -176,4 +172,4 @@ def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditi
     text = "add table netdev link\n"
     text += f'add chain netdev link in {{ type filter hook ingress device "{interface}" priority 0; }}\n'
     text += "".join(f"add rule netdev link in {rule}\n" for rule in rules)
-    run_command(host.command("nft", "-f", "-"), stdin=text)
+    host.run("nft", "-f", "-", stdin=text)

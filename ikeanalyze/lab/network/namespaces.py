@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,13 +50,16 @@ class Netns:
     """A network namespace with a folder for its processes."""
 
     name: str
-    #: Id of the process that keeps the namespace.
-    keeper: int
+    keeper: int  # id of the process that keeps the namespace
     folder: Path
 
     def command(self, *command: str) -> list[str]:
         """Return the command line that runs a command in this namespace with the same process id."""
         return ["nsenter", f"--net=/proc/{self.keeper}/ns/net", "--", *command]
+
+    def run(self, *command: str, stdin: str | None = None, seconds: float = 30) -> str:
+        """Run a command in this namespace, as `run_command` does."""
+        return run_command(self.command(*command), stdin=stdin, seconds=seconds)
 
 
 @dataclass(slots=True)
@@ -113,17 +116,16 @@ class NetnsSandbox:
         folder.mkdir()
         keeper = self.start(["unshare", "--net", "--", "cat"], stdin=subprocess.PIPE)
         ours = os.stat("/proc/self/ns/net").st_ino
-        deadline = time.monotonic() + _PATIENCE
-        while True:
+
+        def is_in_new_namespace() -> bool:
             with suppress(OSError):
-                # `cat` runs in the new namespace
-                if os.stat(f"/proc/{keeper.pid}/ns/net").st_ino != ours:
-                    break
-            if keeper.poll() is not None or time.monotonic() > deadline:
-                raise LabError("cannot create a network namespace; the lab needs root")
-            time.sleep(0.005)
+                return os.stat(f"/proc/{keeper.pid}/ns/net").st_ino != ours
+            return False
+
+        if not wait_until_ready(is_in_new_namespace, keeper, _PATIENCE, pause_s=0.005):
+            raise LabError("cannot create a network namespace; the lab needs root")
         host = Netns(name, keeper.pid, folder)
-        run_command(host.command("ip", "link", "set", "lo", "up"))
+        host.run("ip", "link", "set", "lo", "up")
         return host
 
     def start(
@@ -188,6 +190,18 @@ def run_command(command: Sequence[str], *, stdin: str | None = None, seconds: fl
         lines = (completed.stderr or completed.stdout).strip().splitlines()
         raise LabError(f"{' '.join(command)}: {lines[-1] if lines else f'status {completed.returncode}'}")
     return completed.stdout
+
+
+def wait_until_ready(
+    is_ready: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float, *, pause_s: float = 0.02
+) -> bool:
+    """Wait until a started process is ready; return False if it ends before, or is not ready after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not is_ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            return False
+        time.sleep(pause_s)
+    return True
 
 
 def remove_dead_runs() -> list[Path]:

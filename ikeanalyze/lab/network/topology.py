@@ -3,8 +3,8 @@
     initiator ── (NAT) ── path ── responder ── aaa path ── aaa
 
 On the responder, the two links are interfaces named `ini-res` and `res-aaa`, so that a capture taken there has one
-named interface per link. A path is a namespace without addresses that carries frames (`emulation`). The hosts at its ends know
-each other's MAC address from the start: no host asks for it over the path, which would cost the first handshake a round trip.
+named interface per link. A path is a namespace without addresses that carries frames (`emulation`). The hosts at its
+ends know each other's MAC address from the start: asking for it would cost the first handshake a round trip.
 """
 
 import sys
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, run_command
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.scenario import ScenarioCase
 
 #: The responder's interfaces: the links' names.
@@ -38,16 +38,13 @@ class LabNetwork:
 
     initiator: Netns
     responder: Netns
-    #: Between initiator and responder.
-    path: Netns
-    #: The AAA server and the path to it, with EAP.
-    aaa: Netns | None
+    path: Netns  # between initiator and responder
+    aaa: Netns | None  # the AAA server and the path to it, with EAP
     aaa_path: Netns | None
     initiator_address: str
     responder_address: str
     aaa_address: str | None
-    #: The responder's address on the AAA link.
-    client_address: str | None
+    client_address: str | None  # the responder's address on the AAA link
 
 
 def build_network(sandbox: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
@@ -63,16 +60,14 @@ def build_network(sandbox: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
         ours = _translate(nat, initiator, mtu)
     _offload(initiator, ETHERNET)
     for host in (initiator, responder):
-        run_command(host.command("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo"))
+        host.run("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo")
     aaa = aaa_path = aaa_address = client = None
     links = [LINK]
     if case.eap:
         aaa, aaa_path = sandbox.create_netns("aaa"), sandbox.create_netns("aaa-path")
         aaa_address, client = "203.0.113.2", "203.0.113.1"
-        mtu = case.settings.aaa_link.mtu
-        _connect(
-            aaa_path, _HostInterface(responder, AAA_LINK, client), _HostInterface(aaa, ETHERNET, aaa_address), 24, mtu
-        )
+        aaa_near, aaa_far = _HostInterface(responder, AAA_LINK, client), _HostInterface(aaa, ETHERNET, aaa_address)
+        _connect(aaa_path, aaa_near, aaa_far, 24, case.settings.aaa_link.mtu)
         _offload(aaa, ETHERNET)
         links.append(AAA_LINK)
     _offload(responder, *links)
@@ -89,7 +84,7 @@ class _HostInterface:
 
     @property
     def mac(self) -> str:
-        """Locally administered, the rest from the address: no two of a case are the same."""
+        """A locally administered MAC address made from the IP address, so that it is unique in a case."""
         return ":".join(f"{octet:02x}" for octet in (2, 0, *ip_address(self.address).packed[-4:]))
 
 
@@ -98,8 +93,8 @@ def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int
     _plug(path, NEAR, near, prefix, mtu)
     _plug(path, FAR, far, prefix, mtu)
     for end, opposite in ((near, far), (far, near)):
-        credentials = ("ip", "neigh", "replace", opposite.address, "lladdr", opposite.mac, "dev", end.interface)
-        run_command(end.host.command(*credentials, "nud", "permanent"))
+        neighbour = f"{opposite.address} lladdr {opposite.mac} dev {end.interface} nud permanent"
+        end.host.run("ip", "neigh", "replace", *neighbour.split())
 
 
 def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
@@ -107,52 +102,33 @@ def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
     ours, gateway = "198.51.100.2", "198.51.100.1"
     _plug(nat, _INSIDE, _HostInterface(initiator, ETHERNET, ours), 24, mtu)
     _address(nat, _INSIDE, f"{gateway}/24")
-    run_command(initiator.command("ip", "route", "add", "default", "via", gateway))
-    run_command(nat.command("sysctl", "-qw", "net.ipv4.ip_forward=1"))
+    initiator.run("ip", "route", "add", "default", "via", gateway)
+    nat.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
     rules = (
         "add table ip nat\n"
         "add chain ip nat out { type nat hook postrouting priority 100; }\n"
         f"add rule ip nat out oifname {_OUTSIDE} udp sport 1-65535 masquerade to :20000-60000 random\n"
     )
-    run_command(nat.command("nft", "-f", "-"), stdin=rules)
+    nat.run("nft", "-f", "-", stdin=rules)
     _offload(nat, _INSIDE, _OUTSIDE)
     return ours
 
 
 def _plug(path: Netns, name: str, end: _HostInterface, prefix: int, mtu: int) -> None:
     """Connect a host to the interface `name` of a path."""
-    run_command(
-        path.command(
-            "ip",
-            "link",
-            "add",
-            name,
-            "mtu",
-            str(mtu),
-            "type",
-            "veth",
-            "peer",
-            "name",
-            end.interface,
-            "address",
-            end.mac,
-            "mtu",
-            str(mtu),
-        )
-    )
-    run_command(path.command("ip", "link", "set", end.interface, "netns", str(end.host.keeper)))
+    pair = f"{name} mtu {mtu} type veth peer name {end.interface} address {end.mac} mtu {mtu}"
+    path.run("ip", "link", "add", *pair.split())
+    path.run("ip", "link", "set", end.interface, "netns", str(end.host.keeper))
     if mtu >= _IPV6_MTU:  # a path must not send frames itself
-        run_command(path.command("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"))
-    run_command(path.command("ip", "link", "set", name, "up"))
+        path.run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
+    path.run("ip", "link", "set", name, "up")
     _address(end.host, end.interface, f"{end.address}/{prefix}")
 
 
 def _address(host: Netns, interface: str, address: str) -> None:
-    run_command(
-        host.command("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ()))
-    )
-    run_command(host.command("ip", "link", "set", interface, "up"))
+    host.run("ip", "address", "add", address, "dev", interface, *(("nodad",) if ":" in address else ()))
+    host.run("ip", "link", "set", interface, "up")
 
 
 def _offload(host: Netns, *interfaces: str) -> None:
-    run_command(host.command(sys.executable, "-m", "ikeanalyze.lab.network.offload", *interfaces))
+    host.run(sys.executable, "-m", "ikeanalyze.lab.network.offload", *interfaces)

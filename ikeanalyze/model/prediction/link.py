@@ -54,8 +54,7 @@ class LinkModel:
 
     rtt_ms: float  # round-trip propagation delay, without transmission times
     loss: float = 0.0  # mean share of lost frames in each direction
-    #: Maximum deviation of the one-way delay of a message, uniform; messages are not reordered.
-    jitter_ms: float = 0.0
+    jitter_ms: float = 0.0  # maximum deviation of the one-way delay of a message, uniform; messages are not reordered
     rate_up: float | None = None  # bit/s from initiator to responder; None: unlimited
     rate_down: float | None = None
     mtu: int | None = None  # bytes of the largest IP packet; None: as recorded

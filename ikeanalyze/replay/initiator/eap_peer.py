@@ -25,30 +25,15 @@ _PROOF_CHARS: Final = 42  # "S=" and 40 hex digits
 class EapPeer:
     """One EAP conversation. `method` and `key` are its results after EAP success."""
 
-    __slots__ = (
-        "_identity",
-        "_only",
-        "_password",
-        "_proof",
-        "_proven",
-        "_randomness",
-        "key",
-        "method",
-    )
-
-    method: str | None  # the last method, such as EAP-MSCHAPv2; None: none yet
-    key: bytes | None  # MSK; None: the method does not derive a key
-
     def __init__(self, identity: str, password: str, only: str | None, randomness: Callable[[int], bytes]) -> None:
         """`only`: the only method to accept, by name; None: any supported method."""
-        self._identity = identity
-        self._password = password
+        self._identity, self._password = identity, password
         self._only = only
         self._randomness = randomness
         self._proof: str | None = None  # authenticator response that the server must send
         self._proven = False
-        self.method = None
-        self.key = None
+        self.method: str | None = None  # the latest method, such as EAP-MSCHAPv2; None: none yet
+        self.key: bytes | None = None  # MSK; None: the method does not derive a key
 
     def respond(self, packet: bytes) -> bytes | None:
         """Return the response to a packet; None after EAP success.

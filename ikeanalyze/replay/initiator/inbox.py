@@ -34,24 +34,6 @@ class ReceivedMessage:
 class Inbox:
     """Collects datagrams. The initiator sets `spi_r` and `sa_keys` once they are known."""
 
-    __slots__ = (
-        "_bytes",
-        "_datagrams",
-        "_exchanges",
-        "_first_fragment_data",
-        "_fragments",
-        "_fragments_message_id",
-        "_ignored",
-        "_spi_i",
-        "hint",
-        "sa_keys",
-        "spi_r",
-    )
-
-    spi_r: bytes | None
-    sa_keys: IkeSaKeys | None
-    hint: str | None  # first notify of an unprotected message, which is not trusted
-
     def __init__(self, spi_i: bytes, exchanges: Sequence[PendingRequest]) -> None:
         """`exchanges`: all exchanges of ours, the pending one last; the initiator appends to this list."""
         self._spi_i = spi_i
@@ -61,9 +43,9 @@ class Inbox:
         self._fragments = SkfReassembler()
         self._fragments_message_id: int | None = None
         self._first_fragment_data = b""
-        self.spi_r = None
-        self.sa_keys = None
-        self.hint = None
+        self.spi_r: bytes | None = None
+        self.sa_keys: IkeSaKeys | None = None
+        self.hint: str | None = None  # first notify of an unprotected message, which is not trusted
 
     @property
     def ignored(self) -> IgnoredDatagrams:

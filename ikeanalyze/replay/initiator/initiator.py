@@ -19,7 +19,7 @@ from ikeanalyze.replay.credentials import Credentials
 from ikeanalyze.replay.handshake_shape import HandshakeShape
 from ikeanalyze.replay.initiator.ike_auth import IkeAuthExchange
 from ikeanalyze.replay.initiator.inbox import MAX_BYTES, MAX_DATAGRAMS, Inbox, ReceivedMessage
-from ikeanalyze.replay.initiator.interface import InitiatorResult, InitiatorStep, OutgoingDatagram, RefusedError
+from ikeanalyze.replay.initiator.interface import DriverStep, InitiatorResult, OutgoingDatagram, RefusedError
 from ikeanalyze.replay.initiator.key_exchange import InitiatorKeyExchange, start_key_exchange
 from ikeanalyze.replay.initiator.negotiation import (
     CookieRequest,
@@ -123,13 +123,13 @@ class Initiator:
 
     # ---- public methods
 
-    def begin(self, now_ns: int) -> InitiatorStep:
+    def begin(self, now_ns: int) -> DriverStep[InitiatorResult]:
         """Send the first request."""
         self._began_ns = now_ns
         self._apply_event(InitiatorEvent.BEGIN)
         return self._step(self._send_init(self.offered.key_exchange, now_ns))
 
-    def receive(self, data: bytes, now_ns: int, from_port: int) -> InitiatorStep:
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> DriverStep[InitiatorResult]:
         """Process a datagram without non-ESP marker; `from_port` is 500 or 4500, as in `OutgoingDatagram.port`."""
         if self._state in (InitiatorState.IDLE, InitiatorState.DOUBTFUL, InitiatorState.CLOSED, InitiatorState.FAILED):
             return self._step()
@@ -147,7 +147,7 @@ class Initiator:
         except (RefusedError, FragmentTooSmallError, WireError) as error:
             return self._fail(str(error), now_ns)
 
-    def tick(self, now_ns: int) -> InitiatorStep:
+    def tick(self, now_ns: int) -> DriverStep[InitiatorResult]:
         """Retransmit the request if its response is overdue, or give up."""
         if not awaits_response(self._state) or now_ns < self._exchanges[-1].deadline_ns:
             return self._step()
@@ -157,7 +157,7 @@ class Initiator:
         reason = f"no answer but {repeated} again" if repeated else "no answer"
         return self._fail(f"{reason} (unprotected: {hint})" if hint else reason, now_ns, InitiatorEvent.SILENCE)
 
-    def close(self, now_ns: int) -> InitiatorStep:
+    def close(self, now_ns: int) -> DriverStep[InitiatorResult]:
         """Delete the IKE SA, or end the handshake. Sends a delete also if only the responder may have the IKE SA."""
         if self._state in _DELETE_ON_CLOSE:
             if not self._auth.done:
@@ -170,7 +170,7 @@ class Initiator:
             self._auth.refused = False
             refusal = [encode_notify(NotifyType.AUTHENTICATION_FAILED)]
             sent = self._send(ExchangeType.INFORMATIONAL, refusal, now_ns)
-            return InitiatorStep(sent, None, self.conclude(now_ns))
+            return DriverStep(sent, None, self.conclude(now_ns))
         if self._state in (InitiatorState.CLOSED, InitiatorState.FAILED, InitiatorState.CLOSING):
             return self._step()
         return self._fail(_CLOSED_REASON, now_ns, InitiatorEvent.CLOSE)
@@ -202,11 +202,13 @@ class Initiator:
     def _apply_event(self, event: InitiatorEvent) -> None:
         self._state = next_state(self._state, event)
 
-    def _step(self, send: tuple[OutgoingDatagram, ...] = ()) -> InitiatorStep:
+    def _step(self, send: tuple[OutgoingDatagram, ...] = ()) -> DriverStep[InitiatorResult]:
         wake = self._exchanges[-1].deadline_ns if awaits_response(self._state) else None
-        return InitiatorStep(send, wake, self._result)
+        return DriverStep(send, wake, self._result)
 
-    def _fail(self, reason: str, now_ns: int, event: InitiatorEvent = InitiatorEvent.REFUSED) -> InitiatorStep:
+    def _fail(
+        self, reason: str, now_ns: int, event: InitiatorEvent = InitiatorEvent.REFUSED
+    ) -> DriverStep[InitiatorResult]:
         self._apply_event(event)
         if self._state is not InitiatorState.CLOSED:  # otherwise the handshake had ended before
             self._reason = reason

@@ -1,6 +1,6 @@
 """Types that the initiator and its driver exchange.
 
-The initiator does no I/O: each call takes a datagram or the time, and returns an `InitiatorStep` with the datagrams to
+The initiator does no I/O: each call takes a datagram or the time, and returns a `DriverStep` with the datagrams to
 send and the time of the next call. A driver works like this:
 
     step = initiator.begin(now)
@@ -16,8 +16,11 @@ send and the time of the next call. A driver works like this:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from ikeanalyze.keys.key_set import KeySet
+
+Result = TypeVar("Result", covariant=True)
 
 
 class CannotReplayError(ValueError):
@@ -100,9 +103,9 @@ class InitiatorResult:
 
 
 @dataclass(frozen=True, slots=True)
-class InitiatorStep:
-    """What the driver has to do next."""
+class DriverStep(Generic[Result]):
+    """What the driver has to do next for an initiator, or for another session that it drives."""
 
     send: tuple[OutgoingDatagram, ...] = ()  # in this order
     wake_ns: int | None = None  # when to call `tick` if nothing arrives before; None: no timer
-    finished: InitiatorResult | None = None  # set when the handshake succeeded or failed
+    finished: Result | None = None  # set when the session has ended, as when a handshake succeeded or failed

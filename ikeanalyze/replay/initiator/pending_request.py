@@ -4,6 +4,7 @@ A fragmented message is retransmitted with all its fragments (RFC 7383, section 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.replay.initiator.interface import ExchangeStats, OutgoingDatagram
@@ -11,88 +12,49 @@ from ikeanalyze.replay.initiator.interface import ExchangeStats, OutgoingDatagra
 _NS_PER_S: Final = 1_000_000_000
 
 
+@dataclass(slots=True)
 class PendingRequest:
     """A request and the statistics of its exchange."""
 
-    __slots__ = (
-        "_attempt",
-        "_bytes_received",
-        "_bytes_used",
-        "_datagrams_received",
-        "_datagrams_used",
-        "_parts",
-        "_port",
-        "_round_trip_ns",
-        "_sent_ns",
-        "_timeouts",
-        "_transmissions",
-        "answer",
-        "exchange_type",
-        "message_id",
-    )
-
-    answer: str | None  # see `ExchangeStats`
-
-    def __init__(
-        self,
-        exchange_type: int,
-        message_id: int,
-        attempt: int,
-        parts: Sequence[bytes],
-        port: int,
-        timeouts: Sequence[float],
-    ) -> None:
-        """`parts`: the message, or its fragments. `timeouts`: seconds to wait after each transmission."""
-        self.exchange_type = exchange_type
-        self.message_id = message_id
-        self.answer = None
-        self._attempt = attempt
-        self._parts = tuple(parts)
-        self._port = port
-        self._timeouts = timeouts
-        self._transmissions = 0
-        self._sent_ns = 0
-        self._datagrams_received = self._bytes_received = 0
-        self._datagrams_used = self._bytes_used = 0
-        self._round_trip_ns: int | None = None
+    exchange_type: int
+    message_id: int
+    attempt: int  # as in `ExchangeStats`
+    parts: Sequence[bytes] = field(repr=False)  # the message, or its fragments
+    port: int  # of the target
+    timeouts: Sequence[float]  # seconds to wait after each transmission
+    answer: str | None = None  # as in `ExchangeStats`
+    _transmissions: int = 0
+    _sent_ns: int = 0  # time of the latest transmission
+    _datagrams_received: int = 0
+    _bytes_received: int = 0
+    _datagrams_used: int = 0
+    _bytes_used: int = 0
+    _round_trip_ns: int | None = None
 
     @property
     def first_part(self) -> bytes:
         """The message, or its first fragment."""
-        return self._parts[0]
-
-    @property
-    def port(self) -> int:
-        """Port of the target."""
-        return self._port
+        return self.parts[0]
 
     @property
     def deadline_ns(self) -> int:
         """When the latest transmission times out."""
-        return self._sent_ns + round(float(self._timeouts[self._transmissions - 1]) * _NS_PER_S)
+        return self._sent_ns + round(float(self.timeouts[self._transmissions - 1]) * _NS_PER_S)
 
     @property
     def exhausted(self) -> bool:
         """Whether no transmission is left."""
-        return self._transmissions >= len(self._timeouts)
+        return self._transmissions >= len(self.timeouts)
 
     def transmit(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """Return the datagrams of the next transmission."""
         self._transmissions += 1
         self._sent_ns = now_ns
-        total = len(self._parts) if len(self._parts) > 1 else None
+        total = len(self.parts) if len(self.parts) > 1 else None
+        identifiers, transmission = (self.exchange_type, self.message_id), self._transmissions
         return tuple(
-            OutgoingDatagram(
-                data,
-                self.exchange_type,
-                self.message_id,
-                response=False,
-                fragment=total and number,
-                fragments=total,
-                transmission=self._transmissions,
-                port=self._port,
-            )
-            for number, data in enumerate(self._parts, 1)
+            OutgoingDatagram(data, *identifiers, False, total and number, total, transmission, self.port)
+            for number, data in enumerate(self.parts, 1)
         )
 
     def record_datagram(self, size: int) -> None:
@@ -111,15 +73,15 @@ class PendingRequest:
 
     def get_stats(self) -> ExchangeStats:
         """Return the statistics of the exchange."""
-        needed = sum(map(len, self._parts))
+        needed = sum(map(len, self.parts))
         return ExchangeStats(
             exchange_type=self.exchange_type,
             message_id=self.message_id,
-            attempt=self._attempt,
+            attempt=self.attempt,
             transmissions=self._transmissions,
-            datagrams_sent=self._transmissions * len(self._parts),
+            datagrams_sent=self._transmissions * len(self.parts),
             bytes_sent=self._transmissions * needed,
-            datagrams_needed=len(self._parts),
+            datagrams_needed=len(self.parts),
             bytes_needed=needed,
             datagrams_received=self._datagrams_received,
             bytes_received=self._bytes_received,

@@ -21,21 +21,7 @@ _ORIGIN: Final = Origin("replay", None)
 class IkeSaKeys:
     """Encrypts our messages and decrypts the responder's. Each additional key exchange replaces the keys."""
 
-    __slots__ = (
-        "_decryptor",
-        "_int_auth_i",
-        "_int_auth_r",
-        "_keys",
-        "_nonces",
-        "_prf",
-        "_randomness",
-        "_spi_i",
-        "_spi_r",
-        "_suite",
-        "key_sets",
-    )
-
-    key_sets: list[KeySet]  # by epoch
+    keys: SessionKeys  # of the current epoch
 
     def __init__(
         self,
@@ -47,29 +33,18 @@ class IkeSaKeys:
         randomness: Callable[[int], bytes],
     ) -> None:
         """`secret`: of the first key exchange. `spis`, `nonces`: the initiator's, then the responder's."""
-        self._prf = prf
+        self.prf = prf
         self._suite = suite
         self._spi_i, self._spi_r = spis
         self._nonces = nonces[0] + nonces[1]
         self._randomness = randomness
         self._int_auth_i = self._int_auth_r = b""
-        self.key_sets = []
+        self.key_sets: list[KeySet] = []  # by epoch
         self._derive(secret, skeyseed(prf, secret, *nonces))
-
-    @property
-    def keys(self) -> SessionKeys:
-        """The keys of the current epoch."""
-        return self._keys
-
-    @property
-    def prf(self) -> PrfAlgorithm:
-        """The negotiated PRF."""
-        return self._prf
 
     def add_key_exchange(self, secret: bytes) -> None:
         """Start the next epoch with the secret of an additional key exchange (RFC 9370, section 2.2.2)."""
-        seed = skeyseed_after_additional(self._prf, self._keys.sk_d, secret, self._nonces)
-        self._derive(secret, seed)
+        self._derive(secret, skeyseed_after_additional(self.prf, self.keys.sk_d, secret, self._nonces))
 
     def encrypt_message(
         self,
@@ -100,9 +75,8 @@ class IkeSaKeys:
 
         `request`, `response`: the message or its first fragment, and its plaintext.
         """
-        keys = self._keys
-        self._int_auth_i = int_auth(self._prf, keys.sk_pi, self._int_auth_i, get_int_auth_octets(*request))
-        self._int_auth_r = int_auth(self._prf, keys.sk_pr, self._int_auth_r, get_int_auth_octets(*response))
+        self._int_auth_i = int_auth(self.prf, self.keys.sk_pi, self._int_auth_i, get_int_auth_octets(*request))
+        self._int_auth_r = int_auth(self.prf, self.keys.sk_pr, self._int_auth_r, get_int_auth_octets(*response))
 
     def combined_int_auth(self, message_id: int) -> bytes:
         """Return IntAuth for the signed octets, empty without IKE_INTERMEDIATE. `message_id`: of the first IKE_AUTH."""
@@ -111,9 +85,8 @@ class IkeSaKeys:
         return combined_int_auth(self._int_auth_i, self._int_auth_r, message_id)
 
     def _derive(self, secret: bytes, seed: bytes) -> None:
-        keys = session_keys(self._prf, self._suite, seed, self._nonces, self._spi_i, self._spi_r)
-        self._keys = keys
-        name = f"PRF_{Prf(self._prf.transform).name}"
+        self.keys = session_keys(self.prf, self._suite, seed, self._nonces, self._spi_i, self._spi_r)
+        name = f"PRF_{Prf(self.prf.transform).name}"
         self.key_sets.append(
             KeySet(
                 origin=_ORIGIN,
@@ -122,7 +95,7 @@ class IkeSaKeys:
                 encryption=self._suite.encryption,
                 integrity=self._suite.integrity,
                 derivation=Derivation(secret, (), self._nonces, seed, name),
-                **asdict(keys),
+                **asdict(self.keys),
             )
         )
         self._decryptor = Decryptor(self.key_sets[-1], self._suite)

@@ -8,7 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from xxhash import xxh3_128_intdigest
 
-from ikeanalyze.replay.initiator.interface import OutgoingDatagram
+from ikeanalyze.replay.initiator.interface import DriverStep, OutgoingDatagram, Result
 from ikeanalyze.replay.responses import parse_ikev2_header
 from ikeanalyze.replay.session.faults import DatagramInfo, FaultInjector
 from ikeanalyze.replay.transport.interface import PacketTransport, PreparedDatagram, ReceivedDatagram, TransportCounts
@@ -16,7 +16,6 @@ from ikeanalyze.replay.transport.target import NAT_PORT, Role
 from ikeanalyze.wire.ikev2.message import parse_fragment_header
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
-Finished = TypeVar("Finished", covariant=True)
 _Result = TypeVar("_Result")
 
 #: Limit for the datagrams received in a run; a handshake has dozens.
@@ -36,29 +35,13 @@ _SET_UP: Final = frozenset(
 _EXCHANGE_TYPE_OFFSET: Final = 18  # offset in the IKE header
 
 
-class DriverStep(Protocol[Finished]):
-    """An `InitiatorStep` or a step of another session."""
-
-    @property
-    def send(self) -> tuple[OutgoingDatagram, ...]:
-        """Datagrams to send now."""
-
-    @property
-    def wake_ns(self) -> int | None:
-        """When to call `tick`."""
-
-    @property
-    def finished(self) -> Finished | None:
-        """The result, at the end."""
-
-
-class DrivenSession(Protocol[Finished]):
+class DrivenSession(Protocol[Result]):
     """A session that can be driven: an initiator, recorded messages, or mutants."""
 
-    def receive(self, data: bytes, now_ns: int, from_port: int) -> DriverStep[Finished]:
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> DriverStep[Result]:
         """Process a datagram."""
 
-    def tick(self, now_ns: int) -> DriverStep[Finished]:
+    def tick(self, now_ns: int) -> DriverStep[Result]:
         """Process the time."""
 
 
@@ -193,34 +176,23 @@ class Driver:
         if counts.total_received - counts_before.total_received > self._max_datagrams:
             return f"received more than {self._max_datagrams:,} datagrams"
         refused = {role for role in self._used_roles if counts.refusals[role] > counts_before.refusals[role]}
-        if (
-            refused
-            and refused == self._used_roles
-            and counts.received == counts_before.received
-            and not self._ignore_refusals
-        ):
+        is_silent = counts.received == counts_before.received
+        if refused and refused == self._used_roles and is_silent and not self._ignore_refusals:
             return f"network error: {counts.refusal}"
         return None
 
     def _wait(self, until_ns: int) -> None:
         """Wait until this time, a received datagram or a held-back one."""
         next_fault_ns = self._faults.next_ns
-        if next_fault_ns is not None:
-            until_ns = min(until_ns, next_fault_ns)
+        until_ns = until_ns if next_fault_ns is None else min(until_ns, next_fault_ns)
         datagram = self._transport.receive(max(until_ns - self.now(), 0) / 1e9)
         if datagram is None:
             return
         self._count(datagram.data, datagram.size, ours=False)
         header = parse_ikev2_header(datagram.data)
         number, total = parse_fragment_header(datagram.data) or (None, None)
-        info = DatagramInfo(
-            False,
-            header.exchange_type if header else 0,
-            header.message_id if header else 0,
-            bool(header and header.response),
-            number,
-            total,
-        )
+        exchange_type, message_id = (header.exchange_type, header.message_id) if header else (0, 0)
+        info = DatagramInfo(False, exchange_type, message_id, bool(header and header.response), number, total)
         self._faults.add_datagram(datagram, info, self.now())
 
     def _queue_outgoing(self, outgoing: OutgoingDatagram) -> int:

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from ikeanalyze.capture.write.frames import UdpEndpoint
-from ikeanalyze.replay.initiator.interface import OutgoingDatagram
+from ikeanalyze.replay.initiator.interface import DriverStep, OutgoingDatagram
 from ikeanalyze.replay.responses import ResponseSummary, compare_responses, parse_ikev2_header, summarise_response
 from ikeanalyze.replay.session.recorded_messages import RecordedHandshake, RecordedMessage
 from ikeanalyze.wire.cursor import WireError
@@ -69,9 +69,8 @@ def renew_message(
             if notify.data != compute_nat_detection_hash(old_i, old_r, ip_address(address).packed, port):
                 continue
             offset += len(payload.body) - len(notify.data)
-            data[offset : offset + len(notify.data)] = compute_nat_detection_hash(
-                new_i, old_r, endpoint.address, endpoint.port
-            )
+            new_hash = compute_nat_detection_hash(new_i, old_r, endpoint.address, endpoint.port)
+            data[offset : offset + len(notify.data)] = new_hash
             changed.append(NotifyType(notify.type).label)
     return RenewedMessage(bytes(data), tuple(changed))
 
@@ -123,15 +122,6 @@ class VerbatimResult:
     ended_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class VerbatimStep:
-    """What the driver has to do next."""
-
-    send: tuple[OutgoingDatagram, ...] = ()
-    wake_ns: int | None = None
-    finished: VerbatimResult | None = None
-
-
 class VerbatimSession:
     """One run of the messages of a recorded handshake."""
 
@@ -160,12 +150,12 @@ class VerbatimSession:
         self._spi_i = b""
         self._counts: Counter[str] = Counter()
 
-    def begin(self, now_ns: int) -> VerbatimStep:
+    def begin(self, now_ns: int) -> DriverStep[VerbatimResult]:
         """Start the session."""
         self._began_ns = self._last_ns = now_ns
         return self.tick(now_ns)
 
-    def tick(self, now_ns: int) -> VerbatimStep:
+    def tick(self, now_ns: int) -> DriverStep[VerbatimResult]:
         """Send the messages that are due."""
         datagrams = []
         while self._next_index < len(self._messages) and self._get_due_ns(self._next_index) <= now_ns:
@@ -173,15 +163,15 @@ class VerbatimSession:
             self._next_index += 1
             self._last_ns = now_ns
         if self._next_index < len(self._messages):
-            return VerbatimStep(tuple(datagrams), self._get_due_ns(self._next_index))
+            return DriverStep(tuple(datagrams), self._get_due_ns(self._next_index))
         end_ns = self._last_ns + self._wait_ns
         if self._answered_ns is not None:
             end_ns = min(end_ns, self._answered_ns + _LINGER_NS)
         if now_ns >= end_ns:
-            return VerbatimStep(tuple(datagrams), None, self.conclude(now_ns))
-        return VerbatimStep(tuple(datagrams), end_ns)
+            return DriverStep(tuple(datagrams), None, self.conclude(now_ns))
+        return DriverStep(tuple(datagrams), end_ns)
 
-    def receive(self, data: bytes, now_ns: int, from_port: int) -> VerbatimStep:  # noqa: ARG002 - part of the interface
+    def receive(self, data: bytes, now_ns: int, from_port: int) -> DriverStep[VerbatimResult]:  # noqa: ARG002
         """Process a message of the target."""
         answer = summarise_response(data)
         if answer is None:
@@ -218,40 +208,23 @@ class VerbatimSession:
         self._spi_i = self._spi_i or renewed.data[:8]
         key = (message.exchange, message.response)
         sent = self._sent.get(key)
+        identifiers = message.exchange_type, message.message_id
         if sent is None:
             recorded = self._handshake.response_to(message)
-            sent = ReplayedMessage(
-                message.exchange_type,
-                message.message_id,
-                message.response,
-                renewed.changed,
-                recorded=None if recorded is None else summarise_response(recorded.data),
-            )
+            summary = None if recorded is None else summarise_response(recorded.data)
+            sent = ReplayedMessage(*identifiers, message.response, renewed.changed, recorded=summary)
             self._sent[key] = sent
-        self._by_answer[renewed.data[:8], message.exchange_type, message.message_id] = sent
+        self._by_answer[(renewed.data[:8], *identifiers)] = sent
         sent.transmissions = max(sent.transmissions, message.transmission)
         sent.datagrams += 1
         sent.bytes += len(renewed.data)
         sent.last_ns = now_ns
+        fragment, fragments, transmission = message.fragment, message.fragments, message.transmission
         return OutgoingDatagram(
-            renewed.data,
-            message.exchange_type,
-            message.message_id,
-            message.response,
-            message.fragment,
-            message.fragments,
-            message.transmission,
-            message.role,
+            renewed.data, *identifiers, message.response, fragment, fragments, transmission, message.role
         )
 
     def conclude(self, now_ns: int) -> VerbatimResult:
         """Return the result so far."""
-        return VerbatimResult(
-            self._spi_i,
-            tuple(self._sent.values()),
-            self._counts["unasked"],
-            self._counts["garbage"],
-            self._left_out,
-            self._began_ns,
-            now_ns,
-        )
+        sent, unasked, garbage = tuple(self._sent.values()), self._counts["unasked"], self._counts["garbage"]
+        return VerbatimResult(self._spi_i, sent, unasked, garbage, self._left_out, self._began_ns, now_ns)

@@ -69,8 +69,7 @@ class TransportCounts:
     stray: int = 0  # from another address, or another port of the target's
     stray_from: str | None = None  # source of the first one
     not_ike: int = 0  # without marker on port 4500 (ESP, keepalives), or shorter than a marker
-    #: Network errors by port, such as unreachable or refused.
-    refusals: Counter[Role] = field(default_factory=Counter)
+    refusals: Counter[Role] = field(default_factory=Counter)  # network errors by port, such as unreachable or refused
     refusal: str | None = None  # text of the first one
 
     @property
@@ -91,8 +90,7 @@ class PreparedDatagram:
     role: Role
     size: int  # bytes of its IP packets
     payload: bytes = field(repr=False)  # of UDP, marker included
-    #: IP packets, if the transport builds them itself.
-    packets: tuple[bytes, ...] = field(default=(), repr=False)
+    packets: tuple[bytes, ...] = field(default=(), repr=False)  # IP packets, if the transport builds them itself
 
 
 class PacketTransport(Protocol):

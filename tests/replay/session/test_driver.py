@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ikeanalyze.replay.initiator.interface import InitiatorStep, OutgoingDatagram
+from ikeanalyze.replay.initiator.interface import DriverStep, OutgoingDatagram
 from ikeanalyze.replay.session.driver import Driver, TrafficCounter
 from ikeanalyze.replay.session.faults import FaultInjector, FaultKind, parse_fault
 from ikeanalyze.replay.transport.target import Target
@@ -42,20 +42,20 @@ class Script:
     def send(self, now_ns):
         self.told.append(now_ns)
         self.wake_ns = now_ns + self.wait_ms * MS
-        return InitiatorStep((outgoing(self.number, self.transmission, 4500 if self.number else 500),), self.wake_ns)
+        return DriverStep((outgoing(self.number, self.transmission, 4500 if self.number else 500),), self.wake_ns)
 
     def receive(self, data, now_ns, from_port):
         self.told.append(now_ns)
         self.answers.append((from_port, data))
         if int.from_bytes(data[20:24], "big") != self.number:
-            return InitiatorStep((), self.wake_ns)
+            return DriverStep((), self.wake_ns)
         self.number, self.transmission = self.number + 1, 1
-        return InitiatorStep((), None, "done") if self.number == self.count else self.send(now_ns)
+        return DriverStep((), None, "done") if self.number == self.count else self.send(now_ns)
 
     def tick(self, now_ns):
         assert now_ns >= self.wake_ns
         if self.transmission == 3:
-            return InitiatorStep((), None, "silence")
+            return DriverStep((), None, "silence")
         self.transmission += 1
         return self.send(now_ns)
 
