@@ -1,28 +1,32 @@
 """Retransmission policies: how long an initiator waits after each transmission of a request.
 
-A policy is a sequence of waits. After the n-th transmission the sender waits `waits[n - 1]` seconds; after the last wait
-it gives up. So n waits are n - 1 retransmissions. RFC 7296, section 2.1 leaves the policy to the implementation; the
-policies of strongSwan and libreswan follow their documentation and source.
+A policy is a sequence of waits. After the n-th transmission the sender waits `waits[n - 1]` seconds; after the last
+wait it gives up. So n waits are n - 1 retransmissions. RFC 7296, section 2.1 leaves the policy to the implementation;
+the policies of strongSwan and libreswan follow their documentation and source.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from inspect import signature
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
+from msgspec import Meta, Struct
 
-from ikeanalyze.io.toml import TomlFileError, read_toml
+from ikeanalyze.io.toml import TomlFileError, decode_toml
 from ikeanalyze.model.arrays import Float64Array
 
-#: Maximum retransmissions and seconds of a policy, so that a typing error does not send for a week.
+#: Limits, so that a typing error does not send for a week.
 _MAX_TRIES: Final = 50
 _MAX_S: Final = 7200.0
 _MIN_WAIT_S: Final = 0.001
 #: Maximum retransmissions of a message in libreswan (MAXIMUM_RETRANSMITS_PER_EXCHANGE).
 _LIBRESWAN_TRIES: Final = 12
+
+_Wait = Annotated[
+    float, Meta(ge=_MIN_WAIT_S, le=_MAX_S, description=f"a number from {_MIN_WAIT_S:g} to {_MAX_S:g} seconds")
+]
 
 
 class PolicyError(ValueError):
@@ -54,168 +58,131 @@ class RetransmissionPolicy:
         return waits * (1 - self.jitter * rng.random(shape))
 
 
-def make_strongswan_policy(
-    *, timeout: float = 4.0, base: float = 1.8, tries: int = 5, jitter: float = 0.0, limit: float = 0.0
-) -> RetransmissionPolicy:
-    """Make the policy of strongSwan: min(timeout * base ** n, limit) after the n-th transmission, counted from 0.
+class _Timers(Struct, tag_field="kind", forbid_unknown_fields=True):
+    """Parameters of a policy; the name of the kind is the tag."""
 
-    Args:
-        timeout: charon.retransmit_timeout, seconds.
-        base: charon.retransmit_base.
-        tries: charon.retransmit_tries, retransmissions.
-        jitter: charon.retransmit_jitter, percent of each wait, 0 to 20.
-        limit: charon.retransmit_limit, seconds; 0: none.
+    @property
+    def waits(self) -> Sequence[float]:
+        """Seconds after each transmission."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        if sum(self.waits) > _MAX_S:
+            raise ValueError(f"the waits add up to {sum(self.waits):,.0f} seconds; the limit is {_MAX_S:g}")
+
+    def make_policy(self) -> RetransmissionPolicy:
+        """Make the policy with the name of its kind."""
+        kind = str(self.__struct_config__.tag)
+        return RetransmissionPolicy(kind, tuple(map(float, self.waits)), getattr(self, "jitter", 0.0) / 100)
+
+
+class ExponentialTimers(_Timers, tag="exponential"):
+    """Exponential back-off: min(timeout * base ** n, limit) seconds after the n-th transmission, counted from 0."""
+
+    timeout: _Wait = 1.0  # seconds after the first transmission
+    base: Annotated[float, Meta(ge=1, le=10)] = 2.0  # factor from each wait to the next
+    tries: Annotated[int, Meta(ge=0, le=_MAX_TRIES)] = 5  # retransmissions
+    #: Maximum random reduction of each wait.
+    jitter: Annotated[float, Meta(ge=0, le=100, description="a number from 0 to 100 percent")] = 0.0
+    limit: Annotated[float, Meta(ge=0, le=_MAX_S)] = 0.0  # longest wait in seconds; 0: none
+
+    @property
+    def waits(self) -> Sequence[float]:
+        """Seconds after each transmission."""
+        return [min(self.timeout * self.base**number, self.limit or math.inf) for number in range(self.tries + 1)]
+
+    def __post_init__(self) -> None:
+        if 0 < self.limit < _MIN_WAIT_S:
+            raise ValueError(f"limit must be 0 or at least {_MIN_WAIT_S:g} seconds")
+        super().__post_init__()
+
+
+class StrongswanTimers(ExponentialTimers, tag="strongswan"):
+    """Policy of strongSwan: the settings charon.retransmit_timeout, _base, _tries, _jitter and _limit.
 
     Source: strongSwan's documentation, "Retransmission" (config/retransmission); the bound of the jitter is
     RETRANSMIT_JITTER_MAX in src/libcharon/sa/task_manager.h.
     """
-    if not 0 <= jitter <= 20:
-        raise PolicyError(f"jitter = {jitter:g} is not in the range of strongSwan, 0 to 20 percent")
-    return make_exponential_policy(
-        timeout=timeout, base=base, tries=tries, jitter=jitter, limit=limit, name="strongswan"
-    )
+
+    timeout: _Wait = 4.0
+    base: Annotated[float, Meta(ge=1, le=10)] = 1.8
+    tries: Annotated[int, Meta(ge=0, le=_MAX_TRIES)] = 5
+    jitter: Annotated[float, Meta(ge=0, le=20, description="a number from 0 to 20 percent")] = 0.0
+    limit: Annotated[float, Meta(ge=0, le=_MAX_S)] = 0.0
 
 
-def make_libreswan_policy(*, interval: float = 0.5, timeout: float = 60.0) -> RetransmissionPolicy:
-    """Make the policy of libreswan: interval, interval, then doubled each time, until `timeout` has passed.
+class LibreswanTimers(_Timers, tag="libreswan"):
+    """Policy of libreswan: interval, interval, then doubled each time, until `timeout` has passed.
 
-    The wait doubles as long as it is below the timeout, with at most twelve retransmissions. With the defaults: 0.5, 0.5,
-    1, 2, 4, 8, 16 and 32 s.
-
-    Args:
-        interval: retransmit-interval, seconds.
-        timeout: retransmit-timeout, seconds.
+    The wait doubles as long as it is below the timeout, with at most twelve retransmissions. With the defaults: 0.5,
+    0.5, 1, 2, 4, 8, 16 and 32 s.
 
     Source: ipsec.conf(5), retransmit-interval and retransmit-timeout; programs/pluto/retransmit.c (double_delay and
     retransmit) for the repeated first wait.
     """
-    _check_wait("interval", interval)
-    _check_wait("timeout", timeout)
-    waits = [interval]
-    delay = interval
-    while sum(waits) < timeout and len(waits) <= _LIBRESWAN_TRIES:
-        if len(waits) > 1 and 2 * delay < timeout:
-            delay *= 2
-        waits.append(delay)
-    return _check_duration("libreswan", waits, 0.0)
+
+    interval: _Wait = 0.5  # retransmit-interval, seconds
+    timeout: _Wait = 60.0  # retransmit-timeout, seconds
+
+    @property
+    def waits(self) -> Sequence[float]:
+        """Seconds after each transmission."""
+        waits = [self.interval]
+        delay = self.interval
+        while sum(waits) < self.timeout and len(waits) <= _LIBRESWAN_TRIES:
+            if len(waits) > 1 and 2 * delay < self.timeout:
+                delay *= 2
+            waits.append(delay)
+        return waits
 
 
-def make_exponential_policy(
-    *,
-    timeout: float = 1.0,
-    base: float = 2.0,
-    tries: int = 5,
-    jitter: float = 0.0,
-    limit: float = 0.0,
-    name: str = "exponential",
-) -> RetransmissionPolicy:
-    """Make an exponential back-off: min(timeout * base ** n, limit) seconds after the n-th transmission, counted from 0.
+class TableTimers(_Timers, tag="table"):
+    """Policy with the seconds after each transmission."""
 
-    Args:
-        timeout: seconds to wait after the first transmission.
-        base: factor from each wait to the next, 1 to 10.
-        tries: retransmissions, 0 to 50.
-        jitter: maximum random reduction of each wait in percent, 0 to 100.
-        limit: longest wait in seconds; 0: none.
-        name: name of the policy.
-    """
-    _check_wait("timeout", timeout)
-    if not 1 <= base <= 10:
-        raise PolicyError(f"base = {base:g} is not in the range 1 to 10")
-    if tries != int(tries) or not 0 <= tries <= _MAX_TRIES:
-        raise PolicyError(f"tries = {tries:g} is not an integer in the range 0 to {_MAX_TRIES}")
-    if not 0 <= jitter <= 100:
-        raise PolicyError(f"jitter = {jitter:g} is not in the range 0 to 100 percent")
-    if limit:
-        _check_wait("limit", limit)
-    waits = [min(timeout * base**number, limit or math.inf) for number in range(int(tries) + 1)]
-    return _check_duration(name, waits, jitter / 100)
+    waits: Annotated[list[_Wait], Meta(min_length=1, max_length=_MAX_TRIES + 1)]
 
 
-def make_table_policy(*, waits: Sequence[float] = ()) -> RetransmissionPolicy:
-    """Make a policy from the seconds after each transmission."""
-    if not isinstance(waits, list) or not 1 <= len(waits) <= _MAX_TRIES + 1:
-        raise PolicyError(f"waits must be a list of 1 to {_MAX_TRIES + 1} numbers, seconds")
-    for wait in waits:
-        _check_wait("a wait", wait)
-    return _check_duration("table", waits, 0.0)
-
-
-_KINDS: Final[Mapping[str, Callable[..., RetransmissionPolicy]]] = {
-    "strongswan": make_strongswan_policy,
-    "libreswan": make_libreswan_policy,
-    "exponential": make_exponential_policy,
-    "table": make_table_policy,
+#: Kinds that need no file.
+_KINDS: Final[Mapping[str, type[_Timers]]] = {
+    "strongswan": StrongswanTimers,
+    "libreswan": LibreswanTimers,
+    "exponential": ExponentialTimers,
 }
 
 
 def parse_policy(text: str) -> RetransmissionPolicy:
     """Parse a policy of the command line.
 
-    Either `strongswan`, `libreswan` or `exponential`, optionally with parameters (`exponential:timeout=0.5,base=2,tries=4`),
-    or the path of a TOML file with `kind` and its parameters; `kind = "table"` needs `waits = [1, 2, 4]`.
+    Either `strongswan`, `libreswan` or `exponential`, optionally with parameters
+    (`exponential:timeout=0.5,base=2,tries=4`), or the path of a TOML file with `kind` and its parameters;
+    `kind = "table"` needs `waits = [1, 2, 4]`.
 
     Raises:
         PolicyError: the policy or file does not exist, or a parameter is invalid.
     """
-    kind, _, rest = text.partition(":")
-    if kind in _KINDS and kind != "table":
-        parameters: dict[str, Any] = {}
-        for part in filter(None, rest.split(",")):
-            name, _, value = part.partition("=")
-            name = name.strip()
-            if name in parameters:
-                raise PolicyError(f"{text}: {name} is given twice")
-            try:
-                parameters[name] = float(value)
-            except ValueError:
-                raise PolicyError(f"{text}: {part!r} is not a parameter such as tries=5") from None
-        return _make_policy(text, kind, parameters)
+    kind, _, parameters = text.partition(":")
     try:
-        return _make_file_policy(text, read_toml(text))
+        if kind in _KINDS:
+            return decode_toml(_parse_parameters(parameters), _KINDS[kind]).make_policy()
+        any_kind: Any = StrongswanTimers | LibreswanTimers | ExponentialTimers | TableTimers
+        policy: RetransmissionPolicy = decode_toml(text, any_kind).make_policy()
+        return replace(policy, name=Path(text).stem)
     except OSError as error:
-        raise PolicyError(
-            f"{text}: neither {', '.join(name for name in _KINDS if name != 'table')} nor a readable file "
-            f"({error.strerror})"
-        ) from None
-    except TomlFileError as error:
+        raise PolicyError(f"{text}: neither {', '.join(_KINDS)} nor a readable file ({error.strerror})") from None
+    except (TomlFileError, PolicyError) as error:
         raise PolicyError(f"{text}: {error}") from None
 
 
-def _make_file_policy(path: str, parameters: dict[str, Any]) -> RetransmissionPolicy:
-    kind = parameters.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise PolicyError(f"{path}: kind must be one of {', '.join(_KINDS)}")
-    policy = _make_policy(path, kind, parameters)
-    return RetransmissionPolicy(Path(path).stem, policy.waits, policy.jitter)
-
-
-def _make_policy(where: str, kind: str, parameters: Mapping[str, Any]) -> RetransmissionPolicy:
-    known = [name for name in signature(_KINDS[kind]).parameters if name != "name"]
-    for name, value in parameters.items():
-        if name not in known:
-            raise PolicyError(f"{where}: {kind} has no {name!r}; it has {', '.join(known)}")
-        if name != "waits" and not _is_number(value):
-            raise PolicyError(f"{where}: {name} must be a number")
-    try:
-        return _KINDS[kind](**parameters)
-    except PolicyError as error:
-        raise PolicyError(f"{where}: {error}") from None
-
-
-def _is_number(value: Any) -> bool:
-    # TOML integers may be too large for a float
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
-
-
-def _check_wait(name: str, seconds: Any) -> None:
-    if not _is_number(seconds):
-        raise PolicyError(f"{name} is not a number of seconds in the range 0.001 to {_MAX_S:g}")
-    if not _MIN_WAIT_S <= seconds <= _MAX_S:
-        raise PolicyError(f"{name} = {seconds!r} is not in the range 0.001 to {_MAX_S:g} seconds")
-
-
-def _check_duration(name: str, waits: Sequence[float], jitter: float) -> RetransmissionPolicy:
-    if sum(waits) > _MAX_S:
-        raise PolicyError(f"the waits add up to {sum(waits):,.0f} seconds; the limit is {_MAX_S:g}")
-    return RetransmissionPolicy(name, tuple(map(float, waits)), jitter)
+def _parse_parameters(text: str) -> dict[str, float]:
+    parameters: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        name = name.strip()
+        if name in parameters:
+            raise PolicyError(f"{name} is given twice")
+        try:
+            number = float(value)
+        except ValueError:
+            raise PolicyError(f"{part!r} is not a parameter such as tries=5") from None
+        parameters[name] = int(number) if number.is_integer() else number
+    return parameters

@@ -2,26 +2,26 @@ import numpy as np
 import pytest
 
 from ikeanalyze.model.retransmission_policy import (
+    ExponentialTimers,
+    LibreswanTimers,
     PolicyError,
     RetransmissionPolicy,
-    make_exponential_policy,
-    make_libreswan_policy,
-    make_strongswan_policy,
+    StrongswanTimers,
     parse_policy,
 )
 
 
 def test_strongswan_waits_as_its_documentation_says():
     # config/retransmission of its documentation: relative and absolute timeouts, rounded to seconds
-    waits = make_strongswan_policy().draw_timeouts()
+    waits = StrongswanTimers().make_policy().draw_timeouts()
     assert [round(wait) for wait in waits] == [4, 7, 13, 23, 42, 76]
     assert [int(wait) for wait in np.cumsum(waits)] == [4, 11, 24, 47, 89, 165]
 
 
 def test_strongswan_limits_and_jitter():
-    assert list(make_strongswan_policy(tries=3, limit=10).draw_timeouts()) == [4, 7.2, 10, 10]
-    policy = make_strongswan_policy(jitter=20)
-    assert list(policy.draw_timeouts()) == list(make_strongswan_policy().draw_timeouts())
+    assert list(StrongswanTimers(tries=3, limit=10).make_policy().draw_timeouts()) == [4, 7.2, 10, 10]
+    policy = StrongswanTimers(jitter=20).make_policy()
+    assert list(policy.draw_timeouts()) == list(StrongswanTimers().make_policy().draw_timeouts())
     many = policy.draw_timeouts(np.random.default_rng(1), 10_000)
     assert many.shape == (10_000, 6)
     share = many / policy.draw_timeouts()
@@ -32,24 +32,24 @@ def test_strongswan_limits_and_jitter():
 
 def test_libreswan_waits_as_pluto_does():
     # by hand from retransmit.c with 500 ms and 60 s: the first interval twice, and the end is past 60 s
-    assert list(make_libreswan_policy().draw_timeouts()) == [0.5, 0.5, 1, 2, 4, 8, 16, 32]
+    assert list(LibreswanTimers().make_policy().draw_timeouts()) == [0.5, 0.5, 1, 2, 4, 8, 16, 32]
     # the wait is not doubled to the timeout or beyond
-    assert list(make_libreswan_policy(interval=1, timeout=4).draw_timeouts()) == [1, 1, 2]
-    assert list(make_libreswan_policy(interval=0.5, timeout=0.5).draw_timeouts()) == [0.5]
-    assert list(make_libreswan_policy(interval=3, timeout=5).draw_timeouts()) == [3, 3]
-    assert make_libreswan_policy(interval=0.001, timeout=60).tries == 12
+    assert list(LibreswanTimers(interval=1, timeout=4).make_policy().draw_timeouts()) == [1, 1, 2]
+    assert list(LibreswanTimers(interval=0.5, timeout=0.5).make_policy().draw_timeouts()) == [0.5]
+    assert list(LibreswanTimers(interval=3, timeout=5).make_policy().draw_timeouts()) == [3, 3]
+    assert LibreswanTimers(interval=0.001, timeout=60).make_policy().tries == 12
 
 
 def test_times_of_many_are_copies():
-    policy = make_exponential_policy(tries=2)
+    policy = ExponentialTimers(tries=2).make_policy()
     many = policy.draw_timeouts(count=3)
     many[0, 0] = 99
     assert policy.draw_timeouts(count=3).tolist() == [[1, 2, 4]] * 3
 
 
 def test_names_and_parameters():
-    assert parse_policy("strongswan") == make_strongswan_policy()
-    assert parse_policy("libreswan:interval=1,timeout=30") == make_libreswan_policy(interval=1, timeout=30)
+    assert parse_policy("strongswan") == StrongswanTimers().make_policy()
+    assert parse_policy("libreswan:interval=1,timeout=30") == LibreswanTimers(interval=1, timeout=30).make_policy()
     policy = parse_policy("exponential:timeout=0.5,base=1,tries=3,jitter=10")
     assert policy == RetransmissionPolicy("exponential", (0.5, 0.5, 0.5, 0.5), 0.1)
 
@@ -68,14 +68,18 @@ def test_a_file(tmp_path):
         ("cisco", "neither strongswan, libreswan, exponential nor a readable file"),
         ("table", "nor a readable file"),
         ("strongswan:tries", "'tries' is not a parameter"),
-        ("strongswan:retries=2", "has no 'retries'; it has timeout, base, tries, jitter, limit"),
+        (
+            "strongswan:retries=2",
+            "unknown key retries; did you mean tries? allowed are timeout, base, tries, jitter, limit",
+        ),
         ("strongswan:jitter=21", "0 to 20 percent"),
-        ("exponential:name=3", "has no 'name'"),
+        ("exponential:name=3", "unknown key name"),
         ("exponential:tries=51", "0 to 50"),
         ("exponential:tries=1.5", "0 to 50"),
-        ("exponential:tries=nan", "must be a number"),
+        ("exponential:tries=nan", "tries must be an integer from 0 to 50"),
         ("exponential:timeout=0", "0.001 to 7200 seconds"),
         ("exponential:base=0.5", "1 to 10"),
+        ("exponential:limit=0.0001", "limit must be 0 or at least 0.001 seconds"),
         ("exponential:timeout=100,base=10,tries=10", "the waits add up to"),
         ("libreswan:interval=-1", "0.001"),
         ("strongswan:timeout=2, timeout=3", "timeout is given twice"),
@@ -90,19 +94,19 @@ def test_what_nobody_can_mean(text, what):
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b'kind = "x"', "kind must be one of"),
-        (b"kind = [1]", "kind must be one of"),
+        (b'kind = "x"', "one of kind = 'strongswan'"),
+        (b"kind = [1]", "one of kind = 'strongswan'"),
         (b"kind =", "not TOML"),
-        (b'kind = "strongswan"\ntries = 1' + b"0" * 400, "tries must be a number"),
+        (b'kind = "strongswan"\ntries = 1' + b"0" * 400, "tries must be an integer"),
         (b"\xff", "not TOML"),
         (b'kind = "table"', "waits"),
         (b'kind = "table"\nwaits = []', "list of 1 to 51"),
-        (b'kind = "table"\nwaits = [1, "x"]', "a wait is not a number"),
-        (b'kind = "table"\nwaits = [1, true]', "a wait is not a number"),
-        (b'kind = "table"\nwaits = [0x' + b"f" * 5000 + b"]", "a wait is not a number"),
+        (b'kind = "table"\nwaits = [1, "x"]', "waits[1] must be a number"),
+        (b'kind = "table"\nwaits = [1, true]', "waits[1] must be a number"),
+        (b'kind = "table"\nwaits = [0x' + b"f" * 5000 + b"]", "waits[0] must be a number"),
         (b'kind = "table"\nwaits = [1' + b"0" * 5000 + b"]", "not TOML: it has a number of thousands"),
-        (b'kind = "strongswan"\ntries = "5"', "tries must be a number"),
-        (b'kind = "strongswan"\n[x]\n', "has no 'x'"),
+        (b'kind = "strongswan"\ntries = "5"', "tries must be an integer"),
+        (b'kind = "strongswan"\n[x]\n', "unknown key x"),
         (b"#" * 1_050_000, "larger than 1,048,576 bytes"),
     ],
 )

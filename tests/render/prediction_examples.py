@@ -7,7 +7,7 @@ import numpy as np
 from ikeanalyze.model.prediction.closed_form import HandshakeExpectation
 from ikeanalyze.model.prediction.link import LinkModel, LossBurst
 from ikeanalyze.model.prediction.predict import Distribution, Prediction, RunConfig
-from ikeanalyze.model.retransmission_policy import make_strongswan_policy
+from ikeanalyze.model.retransmission_policy import StrongswanTimers
 from tests.model.flows import exchange, made, message
 
 
@@ -24,7 +24,7 @@ def prediction(**changes):
     )
     flow = replace(flow, setup_ns=10_500_000, **changes.pop("flow", {}))
     link = replace(LinkModel(600, 0.2), **changes.pop("link", {}))
-    use = replace(RunConfig(make_strongswan_policy()), **changes.pop("use", {}))
+    use = replace(RunConfig(StrongswanTimers().make_policy()), **changes.pop("use", {}))
     runs = np.linspace(500, 4000, 50)
     one = Prediction(
         flow,
@@ -88,7 +88,7 @@ def bursts():
             "burst": LossBurst(3, True, 0.5),
             "name": "ship",
         },
-        use={"policy": make_strongswan_policy(tries=2, jitter=10), "fragment_size": 600},
+        use={"policy": StrongswanTimers(tries=2, jitter=10).make_policy(), "fragment_size": 600},
         closed=None,
         not_closed="losses come in bursts",
     )

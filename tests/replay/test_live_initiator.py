@@ -17,7 +17,7 @@ from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import scenario
 from ikeanalyze.lab.daemons import peer_config
 from ikeanalyze.lab.daemons.certificates import CertificateChain
-from ikeanalyze.model.retransmission_policy import make_strongswan_policy
+from ikeanalyze.model.retransmission_policy import StrongswanTimers
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.handshake_shape import read_shape
 from ikeanalyze.replay.initiator.initiator import Initiator
@@ -29,7 +29,7 @@ from tests.replay.driving import CBC, SHA2_256, SHA2_256_128
 pytestmark = pytest.mark.lab
 RECORDED = LAB_CAPTURES
 NON_ESP_MARKER = bytes(4)
-POLICY = make_strongswan_policy(timeout=5.0, tries=1)  # nothing is lost, and nobody is in a hurry
+POLICY = StrongswanTimers(timeout=5.0, tries=1).make_policy()  # nothing is lost, and nobody is in a hurry
 ESTABLISHED = re.compile(r"IKE_SA lab\[\d+\] established between")
 
 
@@ -247,7 +247,7 @@ def test_a_lossy_path(lab, tmp_path):
     """A fifth is lost each way: all end, whatever comes of them."""
     proposals = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768"
     with live(tmp_path, ike={"proposals": proposals}, link={"loss_percent": 20}) as peer:
-        peer_policy = make_strongswan_policy(timeout=0.1, base=1.3, tries=6)
+        peer_policy = StrongswanTimers(timeout=0.1, base=1.3, tries=6).make_policy()
         for _ in range(5):
             one = Initiator(
                 recorded("mlkem768-psk"), peer.credentials, policy=peer_policy,

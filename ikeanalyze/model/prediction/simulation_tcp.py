@@ -36,9 +36,9 @@ from ikeanalyze.model.prediction.simulation import (
     run_in_blocks,
     simulate_exchange,
 )
-from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, make_exponential_policy
+from ikeanalyze.model.retransmission_policy import ExponentialTimers, RetransmissionPolicy
 
-_SYN: Final = make_exponential_policy(timeout=1, base=2, tries=6)
+_SYN: Final = ExponentialTimers(timeout=1, base=2, tries=6).make_policy()
 _MIN_RTO_S: Final = 1.0
 _AFTER_LOST_SYN_S: Final = 3.0
 _MAX_RTO_S: Final = 60.0

@@ -10,7 +10,7 @@ from ikeanalyze.model.prediction.closed_form import NoClosedFormError, compute_e
 from ikeanalyze.model.prediction.layout import PacketizedMessage
 from ikeanalyze.model.prediction.link import LinkModel, LossBurst, ResponseTrigger
 from ikeanalyze.model.prediction.simulation import SimulatedExchange, simulate_udp
-from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, make_strongswan_policy
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, StrongswanTimers
 from tests.model.flows import exchange as recorded
 from tests.model.flows import message
 
@@ -107,7 +107,7 @@ def test_the_simulation_agrees(repeats):
     what, link, policy = (
         one + two,
         LinkModel(50, 0.15),
-        make_strongswan_policy(timeout=0.5, base=1.5, tries=5, jitter=10),
+        StrongswanTimers(timeout=0.5, base=1.5, tries=5, jitter=10).make_policy(),
     )
     exact = compute_expectation(what, link, policy, repeats)
     runs = 60_000
@@ -138,26 +138,31 @@ def test_only_the_first_response_is_computed():
 
 def test_on_a_slow_line_without_loss():
     exact = compute_expectation(
-        steps(((600,), (600,)), ((500,),)), LinkModel(50, rate_up=8000), make_strongswan_policy(), ResponseTrigger.FIRST
+        steps(((600,), (600,)), ((500,),)),
+        LinkModel(50, rate_up=8000),
+        StrongswanTimers().make_policy(),
+        ResponseTrigger.FIRST,
     )
     assert exact.setup_s == pytest.approx(1.2 + 0.05)
     # which of two fragments completes a message decides about its time
     lossy = LinkModel(50, 0.1, rate_up=8000)
     assert (
         compute_expectation(
-            steps(((600,), (600,)), ((500,),)), lossy, make_strongswan_policy(), ResponseTrigger.FIRST
+            steps(((600,), (600,)), ((500,),)), lossy, StrongswanTimers().make_policy(), ResponseTrigger.FIRST
         ).setup_s
         is None
     )
     assert (
-        compute_expectation(steps(((600,),), ((500,),)), lossy, make_strongswan_policy(), ResponseTrigger.FIRST).setup_s
+        compute_expectation(
+            steps(((600,),), ((500,),)), lossy, StrongswanTimers().make_policy(), ResponseTrigger.FIRST
+        ).setup_s
         is not None
     )
 
 
 def test_what_nothing_answers():
     exact = compute_expectation(
-        steps(((600,),), None, before_ms=3), LinkModel(50, 0.5), make_strongswan_policy(), ResponseTrigger.FIRST
+        steps(((600,),), None, before_ms=3), LinkModel(50, 0.5), StrongswanTimers().make_policy(), ResponseTrigger.FIRST
     )
     assert (exact.success, exact.messages, exact.bytes, exact.all_bytes, exact.setup_s) == (
         1,
@@ -171,10 +176,10 @@ def test_what_nothing_answers():
 @pytest.mark.parametrize(
     ("link", "policy", "why"),
     [
-        (LinkModel(1, 0.1, burst=LossBurst(10, False)), make_strongswan_policy(), "bursts"),
+        (LinkModel(1, 0.1, burst=LossBurst(10, False)), StrongswanTimers().make_policy(), "bursts"),
         (LinkModel(600), RetransmissionPolicy("x", (0.5, 1)), "as long as the shortest timer"),
         (LinkModel(400, jitter_ms=60), RetransmissionPolicy("x", (0.5, 1)), "as long as the shortest timer"),
-        (LinkModel(1, drop_ip_fragments=True), make_strongswan_policy(), "no handshake succeeds"),
+        (LinkModel(1, drop_ip_fragments=True), StrongswanTimers().make_policy(), "no handshake succeeds"),
     ],
 )
 def test_where_there_is_none(link, policy, why):
@@ -184,6 +189,6 @@ def test_where_there_is_none(link, policy, why):
     compute_expectation(
         steps(((600,),), ((500,),)),
         LinkModel(1, burst=LossBurst(10, False)),
-        make_strongswan_policy(),
+        StrongswanTimers().make_policy(),
         ResponseTrigger.FIRST,
     )

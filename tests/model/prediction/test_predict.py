@@ -6,13 +6,13 @@ import pytest
 from ikeanalyze.model.prediction.layout import LayoutError
 from ikeanalyze.model.prediction.link import IkeTransport, LinkError, LinkModel
 from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
-from ikeanalyze.model.retransmission_policy import make_libreswan_policy, make_strongswan_policy
+from ikeanalyze.model.retransmission_policy import LibreswanTimers, StrongswanTimers
 from tests.model.flows import capture, exchange, flow, made, message
 
 
 def test_summary():
     found = predict_handshake(
-        flow("pq-mlkem768-psk.pcap"), LinkModel(100, 0.2), RunConfig(make_strongswan_policy()), keep=True
+        flow("pq-mlkem768-psk.pcap"), LinkModel(100, 0.2), RunConfig(StrongswanTimers().make_policy()), keep=True
     )
     assert found.runs == 10_000
     assert found.failures == sum(found.failed_in.values())
@@ -34,7 +34,9 @@ def test_summary():
 
 
 def test_without_loss_nothing_varies():
-    found = predict_handshake(flow("psk-classic.pcap"), LinkModel(600), RunConfig(make_strongswan_policy()), runs=100)
+    found = predict_handshake(
+        flow("psk-classic.pcap"), LinkModel(600), RunConfig(StrongswanTimers().make_policy()), runs=100
+    )
     assert found.setup_ms.mean == found.setup_ms.greatest == pytest.approx(1204.282)
     assert found.setup_ms.deviation == 0
     assert found.failure[0] == 0
@@ -44,14 +46,14 @@ def test_without_loss_nothing_varies():
 def test_what_a_satellite_takes():
     # recorded by the responder over an emulated path of 600 ms, which sees one round trip of the two
     recorded = flow("lab/satellite.pcapng", vantage="responder", rtt_ms=600)
-    found = predict_handshake(recorded, LinkModel(600), RunConfig(make_strongswan_policy()), runs=10)
+    found = predict_handshake(recorded, LinkModel(600), RunConfig(StrongswanTimers().make_policy()), runs=10)
     assert found.setup_ms.mean == pytest.approx(recorded.setup_ns / 1e6 + 600)
 
 
 def test_a_handshake_that_cannot_succeed():
     recorded = flow("lab/rsa-chain3.pcapng")
     blocked = LinkModel(10, mtu=1500, drop_ip_fragments=True)
-    found = predict_handshake(recorded, blocked, RunConfig(make_strongswan_policy(), fragment_size=0), runs=100)
+    found = predict_handshake(recorded, blocked, RunConfig(StrongswanTimers().make_policy(), fragment_size=0), runs=100)
     assert found.failure[0] == 1
     assert found.failed_in == {"IKE_AUTH 1": 100}
     assert found.setup_ms is None
@@ -62,26 +64,30 @@ def test_a_handshake_that_cannot_succeed():
     assert lab == "unanswered"
     # RFC 7383 gets through
     assert (
-        predict_handshake(recorded, blocked, RunConfig(make_strongswan_policy(), fragment_size=1280), runs=100).failures
+        predict_handshake(
+            recorded, blocked, RunConfig(StrongswanTimers().make_policy(), fragment_size=1280), runs=100
+        ).failures
         == 0
     )
 
 
 def test_over_tcp():
     found = predict_handshake(
-        flow("pq-mlkem768-psk.pcap"), LinkModel(600, 0.05), RunConfig(make_libreswan_policy(), IkeTransport.TCP)
+        flow("pq-mlkem768-psk.pcap"), LinkModel(600, 0.05), RunConfig(LibreswanTimers().make_policy(), IkeTransport.TCP)
     )
     assert found.closed is None
     assert "TCP" in found.not_closed
     assert found.messages.mean == 6
     assert found.setup_ms.least == pytest.approx(4 * 600 + 6.202)
     with pytest.raises(LayoutError, match="IKEv2 into TCP, not IKEv1"):
-        predict_handshake(flow("ikev1-xauth.pcap"), LinkModel(1), RunConfig(make_strongswan_policy(), IkeTransport.TCP))
+        predict_handshake(
+            flow("ikev1-xauth.pcap"), LinkModel(1), RunConfig(StrongswanTimers().make_policy(), IkeTransport.TCP)
+        )
 
 
 def test_ikev1_too():
     recorded = flow("lab/ikev1_mode-main.pcapng")
-    found = predict_handshake(recorded, LinkModel(100), RunConfig(make_strongswan_policy()), runs=10)
+    found = predict_handshake(recorded, LinkModel(100), RunConfig(StrongswanTimers().make_policy()), runs=10)
     # three exchanges of main mode, and quick mode, whose third message nothing waits for
     assert found.setup_ms.mean == pytest.approx(400 + recorded.setup_ns / 1e6)
     assert found.messages.mean == 9
@@ -90,12 +96,12 @@ def test_ikev1_too():
 def test_no_link_is_like_that():
     with pytest.raises(LinkError):
         predict_handshake(
-            made(exchange(message(100), message(100))), LinkModel(1, 2.0), RunConfig(make_strongswan_policy())
+            made(exchange(message(100), message(100))), LinkModel(1, 2.0), RunConfig(StrongswanTimers().make_policy())
         )
 
 
 def test_ten_thousand_runs_are_quick():
     recorded = flow("pq-loss15.pcap")  # messages in up to eight fragments
     start = time.process_time()
-    predict_handshake(recorded, LinkModel(100, 0.2), RunConfig(make_strongswan_policy()))
+    predict_handshake(recorded, LinkModel(100, 0.2), RunConfig(StrongswanTimers().make_policy()))
     assert time.process_time() - start < 1

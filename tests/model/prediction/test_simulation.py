@@ -11,7 +11,7 @@ from ikeanalyze.model.prediction.simulation import (
     simulate_exchange,
     simulate_udp,
 )
-from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, make_libreswan_policy, make_strongswan_policy
+from ikeanalyze.model.retransmission_policy import LibreswanTimers, RetransmissionPolicy, StrongswanTimers
 from tests.model.flows import exchange, message
 
 SMALL = PacketizedMessage(((100,),))
@@ -26,7 +26,9 @@ def _laid(message):
 
 
 def run(what, link, policy=None, repeats=ResponseTrigger.FIRST, runs=10, seed=1):
-    return simulate_udp(what, link, policy or make_strongswan_policy(), repeats, runs, np.random.default_rng(seed))
+    return simulate_udp(
+        what, link, policy or StrongswanTimers().make_policy(), repeats, runs, np.random.default_rng(seed)
+    )
 
 
 def test_without_loss_by_hand():
@@ -49,7 +51,7 @@ def test_a_slow_line_by_hand():
 
 def test_a_timer_that_is_shorter_than_the_round_trip():
     # libreswan after 0.5 s; the response comes after 0.6 s, the second one is for nothing
-    found = run(steps(exchange(message(100), message(200))), LinkModel(600), make_libreswan_policy())
+    found = run(steps(exchange(message(100), message(200))), LinkModel(600), LibreswanTimers().make_policy())
     assert found.setup_s == pytest.approx(0.6)
     assert (found.messages == 4).all()
     assert (found.bytes == 2 * (146 + 246)).all()

@@ -7,7 +7,7 @@ from ikeanalyze.model.prediction.layout import PacketizedMessage
 from ikeanalyze.model.prediction.link import LinkModel
 from ikeanalyze.model.prediction.simulation import SimulatedExchange
 from ikeanalyze.model.prediction.simulation_tcp import simulate_tcp
-from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, make_strongswan_policy
+from ikeanalyze.model.retransmission_policy import RetransmissionPolicy, StrongswanTimers
 from tests.model.flows import exchange, message
 
 
@@ -21,7 +21,7 @@ def step(request=1, response=1, **times):
 
 
 def run(steps, link, policy=None, runs=10):
-    return simulate_tcp(steps, link, policy or make_strongswan_policy(), runs, np.random.default_rng(3))
+    return simulate_tcp(steps, link, policy or StrongswanTimers().make_policy(), runs, np.random.default_rng(3))
 
 
 def test_without_loss():
