@@ -1,4 +1,4 @@
-"""The algorithms of ESP suites: the sizes of initialization vector, padding and ICV of every algorithm.
+"""The algorithms of ESP suites: the sizes of initialization vector, block and ICV of each algorithm.
 
 A suite is named as in strongSwan's `esp_proposals`: `aes256gcm16`, `aes128-sha256`, `chacha20poly1305`, `3des-md5`.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class EspError(ValueError):
-    """No packet can be like that; the text has what was asked for and what there is, `what` names the argument."""
+    """An invalid argument; the message has its value and the allowed ones, `what` is the name of the argument."""
 
     def __init__(self, what: str, text: str) -> None:
         super().__init__(text)
@@ -20,31 +20,31 @@ class EspError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EspCipher:
-    """An encryption algorithm, or one that encrypts and authenticates."""
+    """An encryption algorithm, with or without authentication (AEAD)."""
 
-    iv: int  # bytes of the initialization vector that each packet carries
-    block: int  # bytes of which the ciphertext is a multiple, as the cipher needs it; ESP itself needs 4
-    icv: int  # bytes of its own ICV; 0: it does not authenticate
-    source: str  # the RFC that defines it
+    iv: int  # bytes of the initialization vector in each packet
+    block: int  # block size of the cipher in bytes; ESP itself aligns to 4 bytes
+    icv: int  # bytes of the ICV; 0: the cipher does not authenticate
+    source: str  # the RFC that defines the algorithm
 
 
 @dataclass(frozen=True, slots=True)
 class EspIntegrity:
     """An integrity algorithm."""
 
-    icv: int  # bytes, as truncated
+    icv: int  # bytes after truncation
     source: str
 
 
 @dataclass(frozen=True, slots=True)
 class EspCipherSuite:
-    """What protects the packets of an ESP SA."""
+    """The algorithms of an ESP SA, and the sizes that follow from them."""
 
     name: str  # as in `esp_proposals`
     encryption: str  # key of CIPHERS
-    integrity: str | None  # key of INTEGRITIES; None: the cipher authenticates, or nothing does
-    iv: int  # bytes that stand before the ciphertext
-    alignment: int  # payload, padding and the two bytes after them are a multiple of this, in bytes
+    integrity: str | None  # key of INTEGRITIES; None: the cipher authenticates, or there is no authentication
+    iv: int  # bytes before the ciphertext
+    alignment: int  # bytes; payload, padding and trailer are a multiple of this
     icv: int  # bytes after the ciphertext
 
 
@@ -57,9 +57,8 @@ def _ciphers() -> dict[str, EspCipher]:
         "blowfish": EspCipher(8, 8, 0, "RFC 2451"),
     }
     for bits in (128, 192, 256):
-        aes = f"aes{bits}"
+        aes, camellia = f"aes{bits}", f"camellia{bits}"
         ciphers[aes] = EspCipher(16, 16, 0, "RFC 3602")
-        camellia = f"camellia{bits}"
         ciphers[camellia] = EspCipher(16, 16, 0, "RFC 4312")
         ciphers[f"{camellia}ctr"] = EspCipher(8, 1, 0, "RFC 5529")
         ciphers[f"{aes}ctr"] = EspCipher(8, 1, 0, "RFC 3686")
@@ -107,57 +106,55 @@ def _aliases() -> dict[str, str]:
     return aliases
 
 
-#: Other names that strongSwan has for the same: key lengths by default, ICVs in bits, the family before the hash.
+#: Other names of strongSwan: default key lengths, ICVs in bits, hashes with their family.
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(_aliases())
 
-#: What a proposal has besides, which no packet shows.
-_ELSE: Final = (
-    (
-        re.compile(r"(ke[1-7]_)?(modp|ecp|curve|x25519|x448|mlkem|frodo|bike|hqc|ntru)\w*"),
-        "a key exchange method",
-    ),
+#: Parts of a proposal that do not change the size of packets.
+_WITHOUT_SIZE: Final = (
+    (re.compile(r"(ke[1-7]_)?(modp|ecp|curve|x25519|x448|mlkem|frodo|bike|hqc|ntru)\w*"), "a key exchange method"),
     (re.compile(r"prf\w*"), "a pseudorandom function"),
-    (re.compile(r"(no)?esn"), "about extended sequence numbers"),
+    (re.compile(r"(no)?esn"), "for extended sequence numbers"),
 )
 
-#: Of RFC 4303, section 2.4: the ciphertext ends on a 4-byte boundary, whatever the cipher.
-_WORD: Final = 4
+#: ESP aligns the ciphertext to 4 bytes with any cipher (RFC 4303, section 2.4).
+_MIN_ALIGNMENT: Final = 4
 
 
 def parse_suite(name: str) -> EspCipherSuite:
-    """The suite of this name.
+    """Return the suite with this name.
 
     Raises:
-        EspError: it has an unknown algorithm, two that authenticate, or one that does nothing (RFC 4303, 3.2).
+        EspError: an algorithm is unknown, both algorithms authenticate, or there is neither encryption nor
+            authentication (RFC 4303, section 3.2).
     """
     first, *rest = (ALIASES.get(part, part) for part in name.lower().split("-"))
     for part in rest:
-        for pattern, kind in _ELSE:
+        for pattern, kind in _WITHOUT_SIZE:
             if pattern.fullmatch(part):
-                raise EspError("suite", f"{name!r}: {part!r} is {kind}, which changes no size; leave it out")
+                raise EspError("suite", f"{name!r}: {part!r} is {kind} and does not change sizes; omit it")
     if first not in CIPHERS:
-        prefix = "the cipher stands first, and no" if first in INTEGRITIES else "no"
-        raise EspError("suite", f"{name!r}: {prefix} cipher is called {first!r}; there are {_names(CIPHERS)}")
+        order = "the cipher must come first; " if first in INTEGRITIES else ""
+        raise EspError("suite", f"{name!r}: {order}unknown cipher {first!r}; allowed are {_list_ciphers()}")
     if len(rest) > 1:
         raise EspError("suite", f"{name!r} is not CIPHER or CIPHER-INTEGRITY")
     cipher = CIPHERS[first]
     integrity = rest[0] if rest else None
     if integrity is not None and integrity not in INTEGRITIES:
         known = ", ".join(INTEGRITIES)
-        raise EspError("suite", f"{name!r}: no integrity algorithm is called {integrity!r}; there are {known}")
+        raise EspError("suite", f"{name!r}: unknown integrity algorithm {integrity!r}; allowed are {known}")
     if integrity is not None and cipher.icv:
-        raise EspError("suite", f"{name!r}: {first} authenticates by itself, it takes no integrity algorithm")
+        raise EspError("suite", f"{name!r}: {first} has its own authentication; omit the integrity algorithm")
     if integrity is None and first == "null":
-        raise EspError("suite", f"{name!r} protects nothing; say what authenticates, as in null-sha256")
+        raise EspError("suite", f"{name!r} does not protect packets; add an integrity algorithm, as in null-sha256")
     icv = cipher.icv if integrity is None else INTEGRITIES[integrity].icv
-    return EspCipherSuite(name.lower(), first, integrity, cipher.iv, max(cipher.block, _WORD), icv)
+    return EspCipherSuite(name.lower(), first, integrity, cipher.iv, max(cipher.block, _MIN_ALIGNMENT), icv)
 
 
-def _names(ciphers: Mapping[str, EspCipher]) -> str:
-    """All of them, the three key lengths in one."""
+def _list_ciphers() -> str:
+    """Return the names of all ciphers; those that differ only in the key length are one name."""
     names = dict.fromkeys(
         name.replace("128", "128|192|256", 1) if name.startswith(("aes128", "camellia128")) else name
-        for name in ciphers
+        for name in CIPHERS
         if not name.startswith(("aes192", "aes256", "camellia192", "camellia256"))
     )
     return ", ".join(names)

@@ -1,8 +1,9 @@
 """Computes the size of packets in ESP, and the share of payload.
 
-RFC 4303, section 2 (packet format), RFC 3948 (in UDP), RFC 9329, section 3 (in TCP). The `paper_` functions are formulas
-9 to 12 of Xenakis and Merakos, "IPsec-based end-to-end VPN deployment over UMTS", as printed: transport mode, IPv4 and UDP,
-and without an initialization vector, which RFC 2405 and RFC 2451 have in each packet. `compute_packet_size` counts it.
+RFC 4303, section 2 (packet format), RFC 3948 (in UDP), RFC 9329, section 3 (in TCP). The functions for the paper are
+formulas 9 to 12 of Xenakis and Merakos, "IPsec-based end-to-end VPN deployment over UMTS", as printed: transport mode,
+IPv4 and UDP, and without the initialization vector that RFC 2405 and RFC 2451 require, which `compute_packet_size`
+counts.
 """
 
 from dataclasses import dataclass
@@ -117,10 +118,8 @@ def compute_packet_size(config: EspConfig, clear: int) -> EspPacketSize:
     check_size(clear, config.inner)
     size = compute_wire_bytes(config, clear)
     if size > (largest := _MAX_PACKET[config.outer]):
-        raise EspError(
-            "size",
-            f"{clear:,} bytes become {size:,}, more than the {largest:,} bytes of an IPv{config.outer} packet",
-        )
+        limit = f"the {largest:,} bytes of an IPv{config.outer} packet"
+        raise EspError("size", f"{clear:,} bytes become {size:,}, more than {limit}")
     suite = config.suite
     payload = clear - _count_unprotected(config)
     return EspPacketSize(
@@ -158,8 +157,8 @@ def find_largest_payload(config: EspConfig, mtu: int) -> int | None:
 def compute_payload_bounds(suite: EspCipherSuite, packets: int, esp_bytes: int) -> tuple[int, int]:
     """Return the minimum and maximum payload bytes of ESP packets with `esp_bytes` in total, from SPI to ICV.
 
-    Without keys the padding is unknown: from nothing to one byte less than a block. A sender may add more padding to hide
-    sizes (RFC 4303, section 2.7), which the minimum does not consider.
+    Without keys the padding is unknown: from 0 bytes to one byte less than a block. A sender may add more padding to
+    hide sizes (RFC 4303, section 2.7), which the minimum does not consider.
     """
     most = esp_bytes - packets * (ESP_HEADER + suite.iv + ESP_TRAILER + suite.icv)
     return most - packets * (suite.alignment - 1), most
@@ -167,12 +166,9 @@ def compute_payload_bounds(suite: EspCipherSuite, packets: int, esp_bytes: int) 
 
 def check_size(clear: int, version: int) -> None:
     """Raise `EspError` unless an IP packet can have this size."""
-    smallest_packet = IP_HEADER[version]
-    if not smallest_packet <= clear <= _MAX_PACKET[version]:
-        raise EspError(
-            "size",
-            f"{clear} is not the size of an IPv{version} packet, {smallest_packet} to {_MAX_PACKET[version]} bytes",
-        )
+    smallest, largest = IP_HEADER[version], _MAX_PACKET[version]
+    if not smallest <= clear <= largest:
+        raise EspError("size", f"{clear} is not the size of an IPv{version} packet, {smallest} to {largest} bytes")
 
 
 #: The paper's scenarios: name, block size in bytes, and whether packets have an ICV.
@@ -186,7 +182,7 @@ PAPER_SUITES: Final = {
 
 
 def compute_paper_size(suite: str, clear: Counts) -> Counts:
-    """Return S(S_d): bytes of the packet on the wire, for IP packets of `clear` bytes (the paper's formulas 9, 10 and 11).
+    """Return S(S_d): bytes on the wire for IP packets of `clear` bytes (the paper's formulas 9, 10 and 11).
 
     `suite` is one of `PAPER_SUITES`: formula 10 is of null-md5, 9 of des and 3des, 11 of both with MD5.
     """

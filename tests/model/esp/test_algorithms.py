@@ -39,17 +39,17 @@ def test_sizes(name, iv, alignment, icv):
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("rot13", "no cipher is called 'rot13'"),
-        ("sha256-aes128", "the cipher stands first"),
-        ("aes128-crc32", "no integrity algorithm is called 'crc32'"),
-        ("aes128gcm16-sha256", "authenticates by itself"),
-        ("null", "protects nothing"),
+        ("rot13", "unknown cipher 'rot13'"),
+        ("sha256-aes128", "the cipher must come first"),
+        ("aes128-crc32", "unknown integrity algorithm 'crc32'"),
+        ("aes128gcm16-sha256", "has its own authentication"),
+        ("null", "does not protect packets"),
         ("aes128-sha256-sha1", "is not CIPHER or CIPHER-INTEGRITY"),
-        ("aes128-sha256-modp2048", "'modp2048' is a key exchange method, which changes no size"),
+        ("aes128-sha256-modp2048", "'modp2048' is a key exchange method and does not change sizes"),
         ("aes128gcm16-x25519", "'x25519' is a key exchange method"),
         ("aes128gcm16-ecp256-ke1_mlkem768", "'ecp256' is a key exchange method"),
-        ("aes128gcm16-noesn", "'noesn' is about extended sequence numbers"),
-        ("", "no cipher is called ''"),
+        ("aes128gcm16-noesn", "'noesn' is for extended sequence numbers"),
+        ("", "unknown cipher ''"),
     ],
 )
 def test_what_is_no_suite(name, what):

@@ -55,6 +55,6 @@ def test_a_suite_adds_up():
 def test_what_the_paper_does_not_count():
     assert not has_operation_counts(parse_suite("aes256gcm16"))
     assert not has_operation_counts(parse_suite("3des-sha256"))
-    with pytest.raises(EspError, match=r"aes256gcm16 takes is not known.*--operations aes256gcm16=N"):
+    with pytest.raises(EspError, match=r"aes256gcm16 is unknown.*--operations aes256gcm16=N"):
         count_operations(parse_suite("aes256gcm16"), np.array([64]))
     assert count_operations(parse_suite("aes256gcm16"), np.array([64, 100]), 2.5).tolist() == [160, 250]

@@ -66,9 +66,9 @@ def test_operations_that_were_measured():
     assert peers(found)[("aes256gcm16", 10)].ceiling_bps == pytest.approx(10e6 / 5 * 8)
     unknown = compute_overhead(OverheadQuery(forms, [100], mips=[10]))
     assert (unknown.packets[0].operations, unknown.packets[0].us) == (None, (None,))
-    with pytest.raises(EspError, match="is not known"):
+    with pytest.raises(EspError, match="is unknown"):
         compute_overhead(OverheadQuery(forms, [100], mips=[10], traffic=make_fixed_sizes(100)))
-    with pytest.raises(EspError, match="'des' is none of the suites"):
+    with pytest.raises(EspError, match="'des' is not one of the requested suites"):
         compute_overhead(OverheadQuery(forms, [100], per_byte={"des": 5}))
 
 
