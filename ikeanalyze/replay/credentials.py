@@ -99,7 +99,7 @@ class LoadedCredentials:
 
 def load_credentials(path: str | Path) -> LoadedCredentials:
     """Read a credentials file. Raises `CredentialsError`."""
-    return CredentialsFile(Path(path)).load()
+    return _CredentialsLoader(Path(path)).load()
 
 
 def parse_identity(text: str) -> Identification:
@@ -150,7 +150,7 @@ def get_key_type(key: SigningKey | None) -> str | None:
     return "ed448" if isinstance(key, ed448.Ed448PrivateKey) else "ed25519"
 
 
-class CredentialsFile:
+class _CredentialsLoader:
     """Parses a credentials file and loads the files that it names."""
 
     def __init__(self, path: Path) -> None:
@@ -215,9 +215,8 @@ class CredentialsFile:
         try:
             return None if text is None else parse_identity(text)
         except ValueError:
-            raise self._error(
-                key, "is not a distinguished name such as C=CH, O=Lab, CN=gw, although it has a ="
-            ) from None
+            problem = "is not a distinguished name such as C=CH, O=Lab, CN=gw, although it has a ="
+            raise self._error(key, problem) from None
 
     def _psk(self, text: str | None) -> bytes | None:
         try:

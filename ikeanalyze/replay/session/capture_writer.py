@@ -52,11 +52,7 @@ class CaptureWriter:
         """Write the headers: name and description of the interface, a comment on the file."""
         options = [(SHB_USERAPPL, b"ikeanalyze replay"), make_comment_option(comment)]
         self._stream.write(encode_section_header(options, _BYTE_ORDER))
-        options = [
-            (IF_NAME, name.encode()),
-            (IF_DESCRIPTION, description.encode()),
-            (IF_TSRESOL, _NANOSECONDS),
-        ]
+        options = [(IF_NAME, name.encode()), (IF_DESCRIPTION, description.encode()), (IF_TSRESOL, _NANOSECONDS)]
         self._stream.write(encode_interface_description(_LINKTYPE_RAW, _SNAPLEN, options, _BYTE_ORDER))
 
     def write_packet(self, time_ns: int, frame: bytes) -> None:

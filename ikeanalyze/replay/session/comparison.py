@@ -19,10 +19,8 @@ def compare_handshakes(
     if live_row is None:
         return None
     recorded_row = recorded.handshakes.filter(handshake=handshake).row(0, named=True)
-    recorded_costs, live_costs = (
-        get_setup_exchanges(recorded, handshake),
-        get_setup_exchanges(live, live_row["handshake"]),
-    )
+    recorded_costs = get_setup_exchanges(recorded, handshake)
+    live_costs = get_setup_exchanges(live, live_row["handshake"])
     keys = [*recorded_costs, *(key for key in live_costs if key not in recorded_costs)]
     rows = tuple(
         ComparedExchange(*key, recorded_costs.get(key), live_costs.get(key))

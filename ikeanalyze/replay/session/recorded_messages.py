@@ -50,19 +50,15 @@ class RecordedHandshake:
     @property
     def first(self) -> RecordedMessage | None:
         """The first IKE_SA_INIT request; None: not in the capture."""
-        requests = (
-            message
-            for message in self.requests
-            if message.exchange_type == ExchangeType.IKE_SA_INIT and not message.response
-        )
-        return next(requests, None)
+        for message in self.requests:
+            if message.exchange_type == ExchangeType.IKE_SA_INIT and not message.response:
+                return message
+        return None
 
     def response_to(self, request: RecordedMessage) -> RecordedMessage | None:
         """Return the first response (or fragment of it) to a request; None: not in the capture."""
-        for message in self.messages:
-            if not message.from_initiator and message.exchange == request.exchange:
-                return message
-        return None
+        responses = (message for message in self.messages if not message.from_initiator)
+        return next((message for message in responses if message.exchange == request.exchange), None)
 
 
 def load_recorded_handshakes(

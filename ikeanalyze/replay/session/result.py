@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.replay.fuzz import FuzzResult
@@ -13,7 +13,6 @@ from ikeanalyze.replay.session.verbatim import ReceivedResponse, VerbatimResult
 from ikeanalyze.replay.transport.interface import LocalEndpoint, TransportCounts, Way
 
 Mode = Literal["verbatim", "reenact", "impair"]
-MODES: Final[tuple[Mode, ...]] = ("verbatim", "reenact", "impair")
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,19 +56,13 @@ class ReplayRunner:
 
         def run_once(number: int) -> tuple[ReplayRun, TrafficCounter]:
             result, driver, why = self._run_verbatim_once(handshake, speed, wait_s)
-            return ReplayRun(
-                number, _traffic(driver.counter), result.spi_i or None, why, verbatim=result
-            ), driver.counter
+            traffic = _get_traffic(driver.counter)
+            return ReplayRun(number, traffic, result.spi_i or None, why, verbatim=result), driver.counter
 
         return self._run_each(count, run_once)
 
     def run_live(
-        self,
-        make: Callable[[], Initiator],
-        count: int,
-        *,
-        faults: Sequence[Fault] = (),
-        seed: int | None = None,
+        self, make: Callable[[], Initiator], count: int, *, faults: Sequence[Fault] = (), seed: int | None = None
     ) -> list[ReplayRun]:
         """Do `count` live handshakes, each deleted again; run n has faults with the seed `seed` + n - 1."""
         first_seed = random.randrange(1 << 32) if seed is None else seed
@@ -87,15 +81,9 @@ class ReplayRunner:
             end = closed.finished or initiator.conclude(driver.now())
             # closing concludes an aborted handshake
             result = replace(driven.finished or end, deleted=end.deleted)
-            return ReplayRun(
-                number,
-                _traffic(driver.counter),
-                result.spi_i,
-                driven.why,
-                result=result,
-                met=injector.match_counts,
-                seed=run_seed if faults else None,
-            ), driver.counter
+            run = ReplayRun(number, _get_traffic(driver.counter), result.spi_i, driven.why, result=result)
+            used_seed = run_seed if faults else None
+            return replace(run, met=injector.match_counts, seed=used_seed), driver.counter
 
         return self._run_each(count, run_once)
 
@@ -110,7 +98,7 @@ class ReplayRunner:
                 break
             self._on_run(runs[-1][0])
         # with datagrams that arrived during the next run
-        return [replace(run, traffic=_traffic(counter)) for run, counter in runs]
+        return [replace(run, traffic=_get_traffic(counter)) for run, counter in runs]
 
     def _note_interrupt(self, driven: DriveResult[Any]) -> None:
         self.interrupted = self.interrupted or driven.why == INTERRUPTED
@@ -137,15 +125,9 @@ class ReplayRunner:
     def _check_liveness(self, handshake: RecordedHandshake, timeout_s: float) -> LivenessCheck:
         """Send requests until one is answered or the timeout is over, at least one."""
         began, attempts = time.monotonic(), 0
-        first_request = handshake.first
-        first_exchange = replace(
-            handshake,
-            messages=tuple(
-                message
-                for message in handshake.messages
-                if first_request and message.exchange == first_request.exchange
-            ),
-        )
+        first = handshake.first
+        messages = tuple(message for message in handshake.messages if first and message.exchange == first.exchange)
+        first_exchange = replace(handshake, messages=messages)
         while True:
             attempts += 1
             result = self._run_verbatim_once(first_exchange, 1000.0, _CHECK_WAIT_S)[0]
@@ -180,7 +162,6 @@ class ReplayRunner:
         self._started = time.monotonic()
 
 
-def _traffic(counter: TrafficCounter) -> RunTraffic:
-    return RunTraffic(
-        counter.datagrams[True], counter.total[True], counter.datagrams[False], counter.total[False], counter.blowup
-    )
+def _get_traffic(counter: TrafficCounter) -> RunTraffic:
+    sent, received = ((counter.datagrams[ours], counter.total[ours]) for ours in (True, False))
+    return RunTraffic(*sent, *received, counter.blowup)

@@ -78,37 +78,31 @@ def run_replay(config: ReplayConfig, analysis: Analysis, listener: ProgressListe
         CaptureError, CannotReplayError, CredentialsError, TransportError: the replay cannot be done.
         RecordingError: our own capture cannot be written; nothing was sent.
     """
-    if config.mode == "verbatim":
-        return _replay_verbatim(config, analysis, listener)
-    return _replay_live(config, analysis, listener)
+    replay = _replay_verbatim if config.mode == "verbatim" else _replay_live
+    return replay(config, analysis, listener)
 
 
 def _replay_verbatim(config: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
     handshake_ids = _select_handshakes(config, analysis)
-    handshakes = [
-        recorded
-        for recorded in load_recorded_handshakes(config.capture, analysis, handshake_ids, config.ports)
-        if recorded.first
-    ]
+    loaded = load_recorded_handshakes(config.capture, analysis, handshake_ids, config.ports)
+    handshakes = [recorded for recorded in loaded if recorded.first]
     if not handshakes:
         which = "the capture" if config.handshake is None else f"handshake {config.handshake}"
         raise CannotReplayError(f"{config.capture}: no complete IKE_SA_INIT request in {which} to send")
     recorded = handshakes[0]
     if config.mutants is not None:
         mutants, seed = config.mutants, _get_seed(config)
-        messages = f"{_format_count(mutants, 'message')} with errors, made of {_format_count(len(handshakes), 'recorded first message')}"
-        plan = f"{messages}, {config.rate:g} a second"
+        originals = _format_count(len(handshakes), "recorded first message")
+        plan = f"{_format_count(mutants, 'message')} with errors, made of {originals}, {config.rate:g} a second"
 
         def mutated(runs: ReplayRunner, report: ReplayReport) -> ReplayReport:
             return replace(report, mutated=runs.run_fuzz(handshakes, mutants, seed), seed=seed)
 
-        return _run_and_read_back(
-            config, analysis, recorded.id if len(handshakes) == 1 else None, plan, mutated, listener
-        )
+        single_id = recorded.id if len(handshakes) == 1 else None
+        return _run_and_read_back(config, analysis, single_id, plan, mutated, listener)
     if recorded.partial:
-        listener.message(
-            f"of handshake {recorded.id}, {_format_count(recorded.partial, 'datagram')} truncated in the capture will not be requests"
-        )
+        truncated = _format_count(recorded.partial, "datagram")
+        listener.message(f"handshake {recorded.id}: {truncated} truncated in the capture will not be sent")
     requests = recorded.requests
     total_bytes = sum(len(message.data) for message in requests)
     duration_s = (requests[-1].time_ns - requests[0].time_ns) / 1e9 / config.speed
@@ -118,9 +112,8 @@ def _replay_verbatim(config: ReplayConfig, analysis: Analysis, listener: Progres
     )
 
     def verbatim(runs: ReplayRunner, report: ReplayReport) -> ReplayReport:
-        return replace(
-            report, runs=tuple(runs.run_verbatim(recorded, config.runs, speed=config.speed, wait_s=config.wait_s))
-        )
+        replayed = runs.run_verbatim(recorded, config.runs, speed=config.speed, wait_s=config.wait_s)
+        return replace(report, runs=tuple(replayed))
 
     return _run_and_read_back(config, analysis, recorded.id, plan, verbatim, listener)
 
@@ -172,10 +165,11 @@ def _replay_live(config: ReplayConfig, analysis: Analysis, listener: ProgressLis
         return replace(report, notes=tuple(notes))
 
     policy, recorded_row = config.policy, analysis.handshakes.filter(handshake=number).row(0, named=True)
+    messages, times = _format_count(recorded_row["initiator_messages"], "message"), policy.tries + 1
     plan = (
-        f"a live handshake of the shape of handshake {number} ({_format_count(recorded_row['initiator_messages'], 'message')}, "
-        f"{recorded_row['initiator_bytes']:,} bytes were recorded), each message up to {_format_count(policy.tries + 1, 'time')} within "
-        f"{sum(policy.waits):,.0f} s ({policy.name}){_format_repetitions(config)}"
+        f"a live handshake of the shape of handshake {number} ({messages}, {recorded_row['initiator_bytes']:,} bytes were "
+        f"recorded), each message up to {_format_count(times, 'time')} within {sum(policy.waits):,.0f} s ({policy.name})"
+        f"{_format_repetitions(config)}"
     )
     return _run_and_read_back(config, analysis, number, plan, live, listener)
 
@@ -229,32 +223,26 @@ def _run(
     """Open the transport, announce the plan, and do the runs."""
     transport, reason = open_transport(config.target, recording.write_packet, sockets_only=config.sockets)
     try:
-        description = (
-            "as scapy requests and saw them" if reason is None else "IP headers reconstructed from UDP datagrams"
-        )
+        description = "IP packets of scapy" if reason is None else "IP headers reconstructed from UDP datagrams"
         comment = f"ikeanalyze replay --mode {config.mode} to {config.target}"
         recording.begin(name="replay", description=description, comment=comment)
         listener.message(_announcement(config, transport, reason, plan))
+        rate, seconds = config.rate, config.seconds
         runs = ReplayRunner(
-            config.target,
-            transport,
-            rate=config.rate,
-            seconds=config.seconds,
-            randomness=os.urandom,
-            on_run=listener.run,
+            config.target, transport, rate=rate, seconds=seconds, randomness=os.urandom, on_run=listener.run
         )
         began_ns = time.time_ns()
         report = ReplayReport(
-            config.mode,
-            config.capture,
-            handshake,
-            str(config.target),
-            transport.way,
-            transport.local,
-            config.rate,
-            began_ns,
-            began_ns,
-            transport.counts,
+            mode=config.mode,
+            capture=config.capture,
+            handshake=handshake,
+            target=str(config.target),
+            way=transport.way,
+            local=transport.local,
+            rate=rate,
+            began_ns=began_ns,
+            ended_ns=began_ns,
+            counts=transport.counts,
             policy=None if config.mode == "verbatim" else config.policy.name,
             faults=tuple(fault.name for fault in config.faults),
             interrupted=True,
@@ -317,29 +305,23 @@ def _read_back(config: ReplayConfig, analysis: Analysis, report: ReplayReport, p
         except OSError as error:
             report = _add_write_error(report, keys.pop(), error)
     if config.write is not None:
-        report = replace(
-            report,
-            recording=path,
-            keys=keys[0] if keys else None,
-            report=_format_report_command(config.target, path, keys),
-        )
+        command = _format_report_command(config.target, path, keys)
+        report = replace(report, recording=path, keys=keys[0] if keys else None, report=command)
     if not report.runs:
         return report
     live = read_captures(path, ReadOptions(ports=(config.target.port, config.target.nat_port), keys=keys))
     runs: list[ReplayRun] = []
     compared: list[ReplayComparison] = []
     for run in report.runs:
-        recorded_row = None if run.spi_i is None else find_handshake(live, run.spi_i)
-        if recorded_row is None or run.spi_i is None:
+        row = None if run.spi_i is None else find_handshake(live, run.spi_i)
+        if row is None or run.spi_i is None:
             runs.append(run)
             continue
-        round_trips = {key: side.rtt_ns for key, side in get_setup_exchanges(live, recorded_row["handshake"]).items()}
+        round_trips = {key: cost.rtt_ns for key, cost in get_setup_exchanges(live, row["handshake"]).items()}
         # later recorded messages keep their SPIs: for the report they belong to another handshake
-        single_message = run.verbatim is None or len(run.verbatim.sent) == 1
-        reported = ReportFigures(
-            recorded_row["blowup"] if single_message else None, recorded_row["setup_ns"], round_trips
-        )
-        runs.append(replace(run, reported=reported))
+        has_one_message = run.verbatim is None or len(run.verbatim.sent) == 1
+        blowup = row["blowup"] if has_one_message else None
+        runs.append(replace(run, reported=ReportFigures(blowup, row["setup_ns"], round_trips)))
         if config.compare and report.handshake is not None:
             comparison = compare_handshakes(analysis, report.handshake, live, run.spi_i, run.number)
             compared += [comparison] if comparison else []

@@ -20,6 +20,7 @@ _SO_TIMESTAMPNS: Final = getattr(socket, "SO_TIMESTAMPNS", 35)
 _MSG_ERRQUEUE: Final = 0x2000
 _TIMESPEC: Final = struct.Struct("@qq")
 _INT: Final = struct.Struct("@i")
+_TTL_OPTIONS: Final = ((socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT))
 _ANCILLARY: Final = 256
 _BUFFER: Final = 1 << 20
 _ERRORS_READ: Final = 16
@@ -37,7 +38,7 @@ class UdpPorts:
             TransportError: the target is not reachable, or no port is available.
         """
         self.target = target
-        self.address, self._remote = _find_route(target)
+        self.address, self._target_address, self._scope_id = _find_route(target)
         self.sockets: dict[Role, socket.socket] = {}
         try:
             ike_port = 0 if target.has_non_esp_marker(500) else IKE_PORT
@@ -53,23 +54,22 @@ class UdpPorts:
         ike_port, nat_port = (int(sock.getsockname()[1]) for sock in (self.sockets[500], self.sockets[4500]))
         return LocalEndpoint(self.address, ip_address(self.address.partition("%")[0]).packed, ike_port, nat_port)
 
-    def remote(self, role: Role) -> tuple[str, int] | tuple[str, int, int, int]:
-        """Return the target's socket address with that role."""
-        port = self.target.port_of(role)
-        address, zone = self._remote
-        return (address, port, 0, zone) if ":" in address else (address, port)
+    def get_remote_address(self, role: Role) -> tuple[str, int] | tuple[str, int, int, int]:
+        """Return the socket address of the target's port with that role, for IPv6 with flow label and scope ID."""
+        address, port = self._target_address, self.target.port_of(role)
+        return (address, port, 0, self._scope_id) if ":" in address else (address, port)
 
     def receive(self, role: Role, counts: TransportCounts) -> ReceivedPayload | None:
         """Return the next datagram of a port without waiting, and count network errors."""
         try:
-            payload, ancillary, _, remote = self.sockets[role].recvmsg(65_535, _ANCILLARY)
+            payload, ancillary, _, sender = self.sockets[role].recvmsg(65_535, _ANCILLARY)
         except BlockingIOError:
             return None
         except OSError as error:
             self.count_error(role, error, counts)
             return None
         time_ns, ttl = _parse_ancillary(ancillary)
-        return ReceivedPayload(time_ns, payload, str(remote[0]).partition("%")[0], int(remote[1]), ttl)
+        return ReceivedPayload(time_ns, payload, str(sender[0]).partition("%")[0], int(sender[1]), ttl)
 
     def count_error(self, role: Role, error: OSError, counts: TransportCounts) -> None:
         """Count a network error of a socket."""
@@ -88,21 +88,21 @@ class UdpPorts:
             sock.close()
 
 
-def _find_route(target: Target) -> tuple[str, tuple[str, int]]:
-    """Return our address for the target with its zone, and the target's address and zone."""
+def _find_route(target: Target) -> tuple[str, str, int]:
+    """Return our address for the target (ADDRESS%INTERFACE if it is link-local), the target's address and scope ID."""
     with socket.socket(target.family, socket.SOCK_DGRAM) as probe:
         try:
-            remote = socket.getaddrinfo(target.address, target.port, target.family, socket.SOCK_DGRAM)[0][4]
-            probe.connect(remote)
+            remote_address = socket.getaddrinfo(target.address, target.port, target.family, socket.SOCK_DGRAM)[0][4]
+            probe.connect(remote_address)
         except PermissionError:
             # Linux: broadcast addresses and routes of the type prohibit
             raise TransportError(f"{target}: not reachable: broadcast address or prohibited route") from None
         except OSError as error:
             raise TransportError(f"{target}: not reachable: {error.strerror}. Is its network up?") from None
-        ours = str(probe.getsockname()[0])
-    zone = int(remote[3]) if len(remote) == 4 else 0
-    own_address, target_address = (text.partition("%")[0] for text in (ours, str(remote[0])))
-    return (f"{own_address}%{socket.if_indextoname(zone)}" if zone else own_address), (target_address, zone)
+        local_address = probe.getsockname()
+    scope_id = int(remote_address[3]) if len(remote_address) == 4 else 0
+    local, target_host = (str(address[0]).partition("%")[0] for address in (local_address, remote_address))
+    return (f"{local}%{socket.if_indextoname(scope_id)}" if scope_id else local), target_host, scope_id
 
 
 def _bind_socket(target: Target, address: str, port: int) -> socket.socket:
@@ -141,9 +141,6 @@ def _parse_ancillary(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int 
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
             seconds, nanoseconds = _TIMESPEC.unpack_from(data)
             time_ns = seconds * 1_000_000_000 + nanoseconds
-        elif (level, kind) in (
-            (socket.IPPROTO_IP, socket.IP_TTL),
-            (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT),
-        ) and len(data) >= _INT.size:
+        elif (level, kind) in _TTL_OPTIONS and len(data) >= _INT.size:
             ttl = _INT.unpack_from(data)[0]
     return time.time_ns() if time_ns is None else time_ns, ttl

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from scapy.arch.linux import attach_filter
 from scapy.config import conf
@@ -47,7 +47,7 @@ _MAX_DATAGRAM_BYTES: Final = 65_535
 @dataclass(slots=True)
 class _IncompleteDatagram:
     parts: dict[int, bytes] = field(default_factory=dict)  # by offset
-    received_bytes: int = 0  # bytes
+    received_bytes: int = 0
     frame_bytes: int = 0  # bytes of the IP packets
     size: int | None = None  # bytes of the datagram; None: the last fragment is missing
 
@@ -80,9 +80,8 @@ class FragmentReassembler:
         if last:
             datagram.size = end
         if datagram.received_bytes == datagram.size:
-            return ReassembledDatagram(
-                b"".join(part for _, part in sorted(datagram.parts.items())), datagram.frame_bytes
-            )
+            data = b"".join(part for _, part in sorted(datagram.parts.items()))
+            return ReassembledDatagram(data, datagram.frame_bytes)
         while len(self._incomplete) >= MAX_WAITING:
             del self._incomplete[next(iter(self._incomplete))]
         self._incomplete[key] = datagram
@@ -142,8 +141,8 @@ class RawIpTransport:
         self._reassembly = FragmentReassembler()
         #: Our own fragments, which the loopback interface returns.
         self._own_fragments: deque[bytes] = deque(maxlen=_MAX_OWN_FRAGMENTS)
-        remote = self._ports.remote(500)
-        self._destination = (remote[0], 0, *remote[2:])  # without port
+        remote_address = self._ports.get_remote_address(500)
+        self._destination = (remote_address[0], 0, *remote_address[2:])  # without port
         try:
             self._mtu = self._path_mtu()
             self._raw = self._open_socket()
@@ -202,13 +201,10 @@ class RawIpTransport:
         udp = UDP(sport=self.local.port_of(role), dport=self._target.port_of(role)) / payload
         addresses: Any = {"src": self._local_address, "dst": self._target_address}
         whole: Any = IPv6(**addresses) / udp if self._is_ipv6 else IP(**addresses, id=self._identification) / udp
-        parts = [whole]
-        if len(whole) > self._mtu:
-            parts = (
-                cast(Any, fragment6)(whole, self._mtu)
-                if self._is_ipv6
-                else cast(Any, fragment)(whole, self._mtu - _IPV4_HEADER)
-            )
+        if len(whole) <= self._mtu:
+            return (bytes(whole),)
+        fragment_any: Any = fragment6 if self._is_ipv6 else fragment
+        parts = fragment_any(whole, self._mtu if self._is_ipv6 else self._mtu - _IPV4_HEADER)
         return tuple(bytes(part) for part in parts)
 
     def _receive_packet(self) -> ReceivedDatagram | None:
@@ -238,9 +234,8 @@ class RawIpTransport:
         if udp is None or role is None:
             return None
         payload = bytes(udp.payload)[: max(udp.len - _UDP_HEADER, 0)]
-        return classify_datagram(
-            self._target, self.counts, ReceivedPayload(time_ns, payload, packet.src, udp.sport), role, size
-        )
+        received = ReceivedPayload(time_ns, payload, packet.src, udp.sport)
+        return classify_datagram(self._target, self.counts, received, role, size)
 
     def _get_role(self, port: int) -> Role | None:
         if port == self.local.port:
@@ -281,7 +276,7 @@ class RawIpTransport:
     def _path_mtu(self) -> int:
         level, option = (socket.IPPROTO_IPV6, _IPV6_MTU) if self._is_ipv6 else (socket.IPPROTO_IP, _IP_MTU)
         with socket.socket(self._target.family, socket.SOCK_DGRAM) as probe:
-            probe.connect(self._ports.remote(500))
+            probe.connect(self._ports.get_remote_address(500))
             return probe.getsockopt(level, option)
 
 

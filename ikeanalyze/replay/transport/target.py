@@ -34,7 +34,7 @@ class TargetError(ValueError):
 class Target:
     """Address and ports of a responder."""
 
-    address: str  # canonical text; a link-local IPv6 address with its zone
+    address: str  # canonical text; a link-local IPv6 address as ADDRESS%INTERFACE
     port: int = IKE_PORT
     nat_port: int = NAT_PORT  # for messages with the non-ESP marker
 
@@ -80,19 +80,16 @@ def parse_target(text: str, *, any_target: bool = False, nat_port: int = NAT_POR
         raise TargetError(f"{text}: write it as IPv4: {address.ipv4_mapped}")
     if address.is_multicast or address.is_unspecified or address == IPv4Address("255.255.255.255"):
         raise TargetError(f"{text}: not the address of a single host")
-    zone = isinstance(address, IPv6Address) and address.scope_id
-    if isinstance(address, IPv6Address) and address.is_link_local and not zone:
+    interface = isinstance(address, IPv6Address) and address.scope_id
+    if isinstance(address, IPv6Address) and address.is_link_local and not interface:
         raise TargetError(f"{text}: a link-local address needs its interface: {address}%eth0")
-    if zone and not address.is_link_local:
+    if interface and not address.is_link_local:
         raise TargetError(f"{text}: only a link-local address has an interface")
-    if zone and zone not in (name for _, name in socket.if_nameindex()):
-        raise TargetError(f"{text}: unknown interface {zone!r}")
-    if not any_target and not any(
-        address in network for network in _LOCAL_NETWORKS if network.version == address.version
-    ):
-        raise TargetError(
-            f"{address} is not a loopback, private or link-local address. If its owner agrees, use --allow-public-target"
-        )
+    if interface and interface not in (name for _, name in socket.if_nameindex()):
+        raise TargetError(f"{text}: unknown interface {interface!r}")
+    if not any_target and not any(address in network for network in _LOCAL_NETWORKS):
+        problem = f"{address} is not a loopback, private or link-local address"
+        raise TargetError(f"{problem}. If its owner agrees, use --allow-public-target")
     return Target(str(address), port, nat_port)
 
 

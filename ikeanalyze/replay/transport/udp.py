@@ -51,7 +51,7 @@ class UdpTransport:
     def send(self, prepared: PreparedDatagram) -> None:
         """Send a datagram."""
         try:
-            self._ports.sockets[prepared.role].sendto(prepared.payload, self._ports.remote(prepared.role))
+            self._ports.sockets[prepared.role].sendto(prepared.payload, self._ports.get_remote_address(prepared.role))
         except BlockingIOError:
             return  # the queue is full: lost
         except OSError as error:
