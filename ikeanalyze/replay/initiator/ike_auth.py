@@ -6,14 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from typing import Final, TypeVar
 
+from ikeanalyze.crypto import certificate_chain
 from ikeanalyze.crypto.algorithms import PrfAlgorithm
 from ikeanalyze.crypto.auth import shared_key_auth, signed_octets
-from ikeanalyze.crypto.certificate_chain import (
-    check_certificate_chain,
-    check_identity,
-    format_distinguished_name,
-    names_equal,
-)
 from ikeanalyze.crypto.mschapv2 import Md4MissingError, require_md4
 from ikeanalyze.crypto.signatures import (
     NoSuitableSignatureError,
@@ -48,8 +43,14 @@ from ikeanalyze.wire.registries.eap import EapType
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, CertEncoding, IdType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
-#: Key types, as the report's words for authentication methods begin.
+#: Key types: the report's words for signatures start with them.
 _KEY_TYPES: Final = ("rsa", "ecdsa", "ed25519", "ed448")
+_SPI_BYTES: Final = 4  # of a Child SA
+#: Errors after which the responder has no IKE SA, whatever else the response has (RFC 7296, section 2.21.2).
+_NO_IKE_SA: Final = frozenset(
+    {NotifyType.AUTHENTICATION_FAILED, NotifyType.INVALID_SYNTAX, NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD}
+)
+_Value = TypeVar("_Value")
 
 
 class InitiatorAuth(Enum):
@@ -145,14 +146,13 @@ def verify_expected_identity(credentials: Credentials, identity: Identification)
     expected = credentials.remote_identity
     if expected is None or expected == identity:
         return
-    both_are_dns = identity.type == expected.type == IdType.ID_DER_ASN1_DN
-    if not both_are_dns or not names_equal(identity.data, expected.data):
-        # a distinguished name in the order of the credentials file
-        text = (
-            format_distinguished_name(identity.data) if both_are_dns else format_identity(identity.type, identity.data)
-        )
-        text = text or identity.data.hex()
-        raise RefusedError(f"the responder is {text}, which is not remote.identity of the credentials")
+    text = format_identity(identity.type, identity.data)
+    if identity.type == expected.type == IdType.ID_DER_ASN1_DN:
+        if certificate_chain.names_equal(identity.data, expected.data):
+            return
+        text = certificate_chain.format_distinguished_name(identity.data)  # in the order of the credentials file
+    text = text or identity.data.hex()
+    raise RefusedError(f"the responder is {text}, which is not remote.identity of the credentials")
 
 
 def verify_responder(
@@ -192,10 +192,11 @@ def verify_responder(
         problem = error.reason
     if problem is not None:
         raise RefusedError(f"AUTH does not verify: {problem}")
-    problem = check_certificate_chain([certificate.data for certificate in chain], credentials.authorities, time)
+    encoded = [certificate.data for certificate in chain]
+    problem = certificate_chain.check_certificate_chain(encoded, credentials.authorities, time)
     if problem is not None:
         raise RefusedError(f"the responder's certificate is not trusted: {problem}")
-    problem = check_identity(chain[0].data, identity)
+    problem = certificate_chain.check_identity(encoded[0], identity)
     if problem is not None:
         raise RefusedError(f"the responder's identity does not match: {problem}")
     return get_authentication_name(authentication)
@@ -205,25 +206,26 @@ def _choose_by_credentials(
     shape: HandshakeShape, credentials: Credentials, guess: InitiatorAuth | None
 ) -> InitiatorAuth:
     """Return the guessed method if the credentials allow it, else the first that they allow."""
-    kinds = {
-        InitiatorAuth.PSK: credentials.psk is not None,
-        InitiatorAuth.SIGNATURE: credentials.key is not None,
-        InitiatorAuth.EAP: credentials.eap_password is not None,
-    }
-    possible = [kind for kind, available in kinds.items() if available]
+    missing = _list_missing_credentials(credentials)
+    possible = [kind for kind in InitiatorAuth if kind not in missing]
     if not possible:
         raise CannotReplayError("the credentials have neither local.psk, local.key nor [eap]")
     chosen = guess if guess in possible else possible[0]
     return _check_credentials(chosen, credentials, shape)
 
 
+def _list_missing_credentials(credentials: Credentials) -> dict[InitiatorAuth, str]:
+    """Return the missing keys of the credentials file by the method that needs them."""
+    needed = {
+        InitiatorAuth.PSK: (credentials.psk, "local.psk"),
+        InitiatorAuth.SIGNATURE: (credentials.key, "local.certificate and local.key"),
+        InitiatorAuth.EAP: (credentials.eap_password, "[eap]"),
+    }
+    return {kind: keys for kind, (value, keys) in needed.items() if value is None}
+
+
 def _check_credentials(kind: InitiatorAuth, credentials: Credentials, shape: HandshakeShape) -> InitiatorAuth:
-    missing = {
-        InitiatorAuth.PSK: credentials.psk is None and "local.psk",
-        InitiatorAuth.SIGNATURE: credentials.key is None and "local.certificate and local.key",
-        InitiatorAuth.EAP: credentials.eap_password is None and "[eap]",
-    }[kind]
-    if missing:
+    if missing := _list_missing_credentials(credentials).get(kind):
         raise CannotReplayError(
             f"the recorded initiator authenticates with {shape.auth_initiator}, and the credentials lack {missing}"
         )
@@ -239,22 +241,8 @@ def _check_credentials(kind: InitiatorAuth, credentials: Credentials, shape: Han
     return kind
 
 
-_SPI_BYTES: Final = 4  # of a Child SA
-#: Errors after which the responder has no IKE SA, whatever else the response has (RFC 7296, section 2.21.2).
-_NO_IKE_SA: Final = frozenset(
-    {NotifyType.AUTHENTICATION_FAILED, NotifyType.INVALID_SYNTAX, NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD}
-)
-_Value = TypeVar("_Value")
-
-
 class IkeAuthExchange:
     """Authentication of both sides, from the first IKE_AUTH request to the last response."""
-
-    own_method: str | None  # methods of both sides; None: not yet
-    peer_method: str | None
-    child_error: str | None  # why the first Child SA failed; None: it did not, or was not requested
-    done: bool  # both sides are authenticated
-    refused: bool  # we refuse a responder that may have an IKE SA
 
     def __init__(
         self,
@@ -270,42 +258,43 @@ class IkeAuthExchange:
         `CannotReplayError`.
         """
         self._kind = choose_auth(shape, credentials)
-        self._shape = shape
-        self._credentials = credentials
+        self._shape, self._credentials = shape, credentials
         self._address = address
         self._randomness = random_bytes
         self._time = time
         self._eap: EapPeer | None = None
         self._eap_done = False
         self._octets_i = self._octets_r = b""
-        self.own_method = self.peer_method = self.child_error = None
-        self.done = self.refused = False
+        self.own_method: str | None = None  # None: not authenticated yet, also of the peer
+        self.peer_method: str | None = None
+        self.child_error: str | None = None  # why the first Child SA failed; None: it did not, or was not requested
+        self.done = False  # both sides are authenticated
+        self.rejected_auth = False  # we rejected the AUTH payload of a responder, which may have an IKE SA
 
     def begin(
         self,
         sa_keys: IkeSaKeys,
-        accepted: InitAcceptance,
-        init: tuple[bytes, bytes],
+        negotiated: InitAcceptance,
+        init_messages: tuple[bytes, bytes],
         nonce: bytes,
         message_id: int,
     ) -> list[Body]:
         """Return the payloads of the first IKE_AUTH request.
 
-        `init`: the last IKE_SA_INIT request and its response. `nonce`: ours. `message_id`: of this request. Raises
-        `RefusedError` if the responder does not support our signatures.
+        `negotiated`: parameters of the IKE SA. `init_messages`: the last IKE_SA_INIT request and its response. `nonce`:
+        ours. `message_id`: of this request. Raises `RefusedError` if the responder does not support our signatures.
         """
         self._sa_keys = sa_keys
-        self._peer_octets_of = init[1], nonce, sa_keys.combined_int_auth(message_id)
+        init_request, self._init_response = init_messages
+        self._nonce, self._int_auth = nonce, sa_keys.combined_int_auth(message_id)
         identity = choose_identity(self._kind, self._shape, self._credentials, parse_identity(self._address))
         _, body = encode_identification(PayloadType.IDI, identity.type, identity.data)
-        self._octets_i = signed_octets(
-            sa_keys.prf, init[0], accepted.nonce, sa_keys.keys.sk_pi, body, self._peer_octets_of[2]
-        )
+        prf, sk_pi = sa_keys.prf, sa_keys.keys.sk_pi
+        self._octets_i = signed_octets(prf, init_request, negotiated.nonce, sk_pi, body, self._int_auth)
         authentication = None
         if self._kind is not InitiatorAuth.EAP:
-            authentication = make_auth_payload(
-                self._kind, self._credentials, sa_keys.prf, self._octets_i, accepted.hash_algorithms
-            )
+            hash_algorithms = negotiated.hash_algorithms
+            authentication = make_auth_payload(self._kind, self._credentials, prf, self._octets_i, hash_algorithms)
             self.own_method = get_authentication_name(authentication)
         spi = b"\1" + self._randomness(_SPI_BYTES - 1)  # values up to 255 are reserved (RFC 4303, section 2.1)
         return build_auth_payloads(self._shape, self._credentials, identity, authentication, spi)
@@ -327,40 +316,32 @@ class IkeAuthExchange:
                 return self._handle_final(response, self._eap)
             return self._handle_eap(response, self._eap)
         except RefusedError:
-            self.refused = response.authentication is not None
+            self.rejected_auth = response.authentication is not None
             raise
 
     def _handle_first(self, response: "_AuthResponse") -> tuple[InitiatorEvent, list[Body]]:
         """Process identity and AUTH of the responder. Without AUTH, EAP must authenticate it (RFC 5998)."""
-        response.require(response.identity_body is not None, "the responder sends no identity")
-        assert response.identity_body is not None
-        identity = parse_identification(response.identity_body)
+        body = response.require(response.identity_body, "the responder sends no identity")
+        identity = parse_identification(body)
         verify_expected_identity(self._credentials, identity)
-        sa_keys = self._sa_keys
-        init, nonce, combined = self._peer_octets_of
-        self._octets_r = signed_octets(sa_keys.prf, init, nonce, sa_keys.keys.sk_pr, response.identity_body, combined)
+        prf, sk_pr = self._sa_keys.prf, self._sa_keys.keys.sk_pr
+        self._octets_r = octets = signed_octets(prf, self._init_response, self._nonce, sk_pr, body, self._int_auth)
         if response.authentication is not None:
+            certificates = response.all(PayloadType.CERT, parse_certificate)
             self.peer_method = verify_responder(
-                response.authentication,
-                response.all(PayloadType.CERT, parse_certificate),
-                identity,
-                self._credentials,
-                sa_keys.prf,
-                self._octets_r,
-                self._time,
+                response.authentication, certificates, identity, self._credentials, prf, octets, self._time
             )
         if self._kind is InitiatorAuth.EAP:
             user, password = self._credentials.eap_identity, self._credentials.eap_password
             self._eap = EapPeer(user or "", password or "", self._shape.eap, self._randomness)
             return self._handle_eap(response, self._eap)
-        response.require(response.authentication is not None, "the responder does not authenticate itself")
+        response.require(response.authentication, "the responder does not authenticate itself")
         return self._finish(response)
 
     def _handle_eap(self, response: "_AuthResponse", eap: EapPeer) -> tuple[InitiatorEvent, list[Body]]:
-        response.require(response.eap is not None, "the responder does not start or continue EAP")
-        assert response.eap is not None
+        request = response.require(response.eap, "the responder does not start or continue EAP")
         try:
-            packet = eap.respond(response.eap)
+            packet = eap.respond(request)
         except RefusedError as problem:
             raise RefusedError(response.error or str(problem)) from None
         if packet is not None:
@@ -375,9 +356,7 @@ class IkeAuthExchange:
 
     def _handle_final(self, response: "_AuthResponse", eap: EapPeer) -> tuple[InitiatorEvent, list[Body]]:
         """Verify the responder's AUTH payload after EAP."""
-        authentication = response.authentication
-        response.require(authentication is not None, "the responder sends no AUTH after EAP")
-        assert authentication is not None
+        authentication = response.require(response.authentication, "the responder sends no AUTH after EAP")
         secret = eap.key or self._sa_keys.keys.sk_pr
         verify_shared_key_auth(self._sa_keys.prf, secret, self._octets_r, authentication)
         self.peer_method = self.peer_method or eap.method
@@ -404,19 +383,19 @@ class _AuthResponse:
         self.authentication: Authentication | None = None if auth is None else parse_authentication(auth)
         self.notifies = [notify.type for notify in self.all(PayloadType.NOTIFY, parse_notify)]
         self.error = get_first_error(payloads)
-        self.fatal_error = next(
-            (get_notify_name(kind) for kind in list_error_notifies(payloads) if kind in _NO_IKE_SA), None
-        )
+        fatal_errors = [kind for kind in list_error_notifies(payloads) if kind in _NO_IKE_SA]
+        self.fatal_error = get_notify_name(fatal_errors[0]) if fatal_errors else None
         self.child = self._get_body(PayloadType.SA) is not None
 
     def all(self, kind: PayloadType, parse: Callable[[bytes], _Value]) -> list[_Value]:
         """Parse all payloads of a type."""
         return [parse(payload.body) for payload in self._payloads if payload.type == kind]
 
-    def require(self, present: bool, problem: str) -> None:
-        """Raise `RefusedError` with the response's error notify or else `problem`, unless `present`."""
-        if not present:
+    def require(self, value: _Value | None, problem: str) -> _Value:
+        """Return a value of the response; if it is None, raise `RefusedError` with the error notify or else `problem`."""
+        if value is None:
             raise RefusedError(self.error or problem)
+        return value
 
     def _get_body(self, kind: PayloadType) -> bytes | None:
         return next((payload.body for payload in self._payloads if payload.type == kind), None)

@@ -17,22 +17,12 @@ from ikeanalyze.crypto.skf_fragments import FragmentTooSmallError
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import Credentials
 from ikeanalyze.replay.handshake_shape import HandshakeShape
+from ikeanalyze.replay.initiator import negotiation
 from ikeanalyze.replay.initiator.ike_auth import IkeAuthExchange
 from ikeanalyze.replay.initiator.inbox import MAX_BYTES, MAX_DATAGRAMS, Inbox, ReceivedMessage
 from ikeanalyze.replay.initiator.interface import DriverStep, InitiatorResult, OutgoingDatagram, RefusedError
 from ikeanalyze.replay.initiator.key_exchange import InitiatorKeyExchange, start_key_exchange
-from ikeanalyze.replay.initiator.negotiation import (
-    CookieRequest,
-    Endpoint,
-    InitAcceptance,
-    InitRefusal,
-    KeyExchangeMethodRequest,
-    compute_nat_hashes,
-    get_first_error,
-    list_key_exchange_methods,
-    parse_init_response,
-    select_proposals,
-)
+from ikeanalyze.replay.initiator.negotiation import CookieRequest, InitAcceptance, InitRefusal, KeyExchangeMethodRequest
 from ikeanalyze.replay.initiator.pending_request import PendingRequest
 from ikeanalyze.replay.initiator.request_payloads import build_init_payloads
 from ikeanalyze.replay.initiator.sa_keys import IkeSaKeys
@@ -76,7 +66,7 @@ class Initiator:
         credentials: Credentials,
         *,
         policy: RetransmissionPolicy,
-        endpoints: tuple[Endpoint, Endpoint],
+        endpoints: tuple[negotiation.Endpoint, negotiation.Endpoint],
         randomness: Callable[[int], bytes] = os.urandom,
         rng: np.random.Generator | None = None,
         time: dt.datetime | None = None,
@@ -95,7 +85,7 @@ class Initiator:
         Raises:
             CannotReplayError: the shape or the credentials do not allow a handshake.
         """
-        self.offered = select_proposals(shape.proposals, shape.key_exchange)
+        self.offered = negotiation.select_proposals(shape.proposals, shape.key_exchange)
         self._shape = shape
         self._policy = policy
         self._rng = rng
@@ -111,7 +101,7 @@ class Initiator:
         self._tried_methods: list[int] = []  # key exchange methods of IKE_SA_INIT
         self._cookies: list[bytes] = []
         self._additional: list[int] = []  # methods of the remaining additional key exchanges
-        self._accepted: InitAcceptance | None = None
+        self._negotiated: InitAcceptance | None = None
         self._sa_keys: IkeSaKeys | None = None
         self._port = IKE_PORT
         self._began_ns = 0
@@ -135,9 +125,8 @@ class Initiator:
             return self._step()
         received = self._inbox.add_datagram(data, from_port, awaiting_response=awaits_response(self._state))
         if self._inbox.overflows:
-            return self._fail(
-                f"the target sends more than {MAX_DATAGRAMS:,} datagrams or {MAX_BYTES >> 20} MiB", now_ns
-            )
+            limits = f"{MAX_DATAGRAMS:,} datagrams or {MAX_BYTES >> 20} MiB"
+            return self._fail(f"the target sends more than {limits}", now_ns)
         if received is None:
             return self._step()
         if not received.header.response:
@@ -166,8 +155,8 @@ class Initiator:
             self._result, self._deleted = None, False
             delete = [encode_delete(ProtocolId.IKE)]
             return self._step(self._send(ExchangeType.INFORMATIONAL, delete, now_ns))
-        if self._state is InitiatorState.FAILED and self._auth.refused:
-            self._auth.refused = False
+        if self._state is InitiatorState.FAILED and self._auth.rejected_auth:
+            self._auth.rejected_auth = False
             refusal = [encode_notify(NotifyType.AUTHENTICATION_FAILED)]
             sent = self._send(ExchangeType.INFORMATIONAL, refusal, now_ns)
             return DriverStep(sent, None, self.conclude(now_ns))
@@ -177,7 +166,7 @@ class Initiator:
 
     def conclude(self, now_ns: int) -> InitiatorResult:
         """Return the result so far."""
-        accepted, sa_keys, auth = self._accepted, self._sa_keys, self._auth
+        negotiated, sa_keys, auth = self._negotiated, self._sa_keys, self._auth
         if self._ended_ns is None:
             self._ended_ns = now_ns
         self._result = InitiatorResult(
@@ -189,7 +178,7 @@ class Initiator:
             ignored=self._inbox.ignored,
             spi_i=self._spi_i,
             spi_r=self._spi_r,
-            chosen=None if accepted is None else accepted.chosen.describe(),
+            chosen=None if negotiated is None else negotiated.chosen.describe(),
             authentication=(auth.own_method, auth.peer_method),
             began_ns=self._began_ns,
             ended_ns=self._ended_ns,
@@ -221,30 +210,24 @@ class Initiator:
         if self._key_exchange is None or self._key_exchange.method != method:
             self._key_exchange = start_key_exchange(method)
             self._tried_methods.append(method)
-        message = encode_message(
-            self._spi_i,
-            _NO_SPI,
-            ExchangeType.IKE_SA_INIT,
-            0,
-            build_init_payloads(
-                self.offered.proposals,
-                (method, self._key_exchange.data),
-                self._nonce,
-                compute_nat_hashes(self._spi_i, _NO_SPI, self._local, self._remote),
-                self._shape.notifies,
-                self._cookies[-1] if self._cookies else None,
-            ),
+        payloads = build_init_payloads(
+            self.offered.proposals,
+            (method, self._key_exchange.data),
+            self._nonce,
+            negotiation.compute_nat_hashes(self._spi_i, _NO_SPI, self._local, self._remote),
+            self._shape.notifies,
+            self._cookies[-1] if self._cookies else None,
         )
-        attempt = len(self._exchanges) + 1
-        return self._transmit([message], ExchangeType.IKE_SA_INIT, 0, attempt, now_ns)
+        message = encode_message(self._spi_i, _NO_SPI, ExchangeType.IKE_SA_INIT, 0, payloads)
+        return self._transmit([message], ExchangeType.IKE_SA_INIT, 0, len(self._exchanges) + 1, now_ns)
 
     def _send(self, exchange_type: ExchangeType, payloads: list[Body], now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """Send an encrypted request."""
-        sa_keys, accepted = self._get_agreed()
+        sa_keys, negotiated = self._get_agreed()
         if len(self._exchanges) >= MAX_EXCHANGES and exchange_type != ExchangeType.INFORMATIONAL:
             raise RefusedError(f"the responder requires more than {MAX_EXCHANGES} exchanges")
         message_id = self._exchanges[-1].message_id + 1
-        fragment_size = self._shape.fragment_size if accepted.fragmentation else None
+        fragment_size = self._shape.fragment_size if negotiated.fragmentation else None
         parts, decrypted = sa_keys.encrypt_message(exchange_type, message_id, payloads, fragment_size)
         if len(parts) > MAX_FRAGMENTS:
             raise RefusedError(f"a message would need more than {MAX_FRAGMENTS} fragments of {fragment_size} bytes")
@@ -260,8 +243,8 @@ class Initiator:
 
     def _get_agreed(self) -> tuple[IkeSaKeys, InitAcceptance]:
         assert self._sa_keys is not None
-        assert self._accepted is not None
-        return self._sa_keys, self._accepted
+        assert self._negotiated is not None
+        return self._sa_keys, self._negotiated
 
     # ---- responses
 
@@ -278,7 +261,7 @@ class Initiator:
         chain = parse_decrypted_payloads(received.decrypted.plaintext, received.decrypted.first)
         if chain.error is not None:
             raise RefusedError(f"invalid response: {chain.error}")
-        self._exchanges[-1].answer = get_first_error(chain.payloads)
+        self._exchanges[-1].answer = negotiation.get_first_error(chain.payloads)
         if self._state is InitiatorState.INTERMEDIATE:
             return self._on_intermediate_response(received, chain.payloads, now_ns)
         event, payloads = self._auth.handle_response(chain.payloads)
@@ -291,7 +274,9 @@ class Initiator:
     def _on_init_response(self, message: bytes, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         exchange, own_exchange = self._exchanges[-1], self._key_exchange
         assert own_exchange is not None
-        answer = parse_init_response(message, self.offered.proposals, own_exchange.method, self._local, self._remote)
+        answer = negotiation.parse_init_response(
+            message, self.offered.proposals, own_exchange.method, self._local, self._remote
+        )
         if (isinstance(answer, CookieRequest) and answer.data in self._cookies) or (
             isinstance(answer, KeyExchangeMethodRequest) and answer.method in self._tried_methods[1:]
         ):
@@ -321,34 +306,33 @@ class Initiator:
                 return self._send_init(method, now_ns)
             case InitAcceptance():
                 exchange.answer = None
-                return self._on_accepted(answer, own_exchange, (exchange.first_part, message), now_ns)
+                return self._on_accepted(answer, own_exchange, exchange.first_part, message, now_ns)
 
     def _check_requested_method(self, method: int) -> None:
         """Raise `RefusedError` if INVALID_KE_PAYLOAD asks for a method that we tried or did not offer."""
-        reason = "was sent" if method in self._tried_methods else None
-        if reason is None and method not in list_key_exchange_methods(self.offered.proposals):
-            reason = "was not offered"
-        if reason is not None:
+        tried = method in self._tried_methods
+        if tried or method not in negotiation.list_key_exchange_methods(self.offered.proposals):
+            reason = "was sent" if tried else "was not offered"
             raise RefusedError(f"INVALID_KE_PAYLOAD asks for {get_key_exchange_name(method)}, which {reason}")
 
     def _on_accepted(
-        self, accepted: InitAcceptance, own_exchange: InitiatorKeyExchange, init: tuple[bytes, bytes], now_ns: int
+        self,
+        negotiated: InitAcceptance,
+        own_exchange: InitiatorKeyExchange,
+        request: bytes,
+        response: bytes,
+        now_ns: int,
     ) -> tuple[OutgoingDatagram, ...]:
-        secret = own_exchange.compute_secret(accepted.key_exchange)
-        if not self._shape.esp_proposals and not accepted.childless:
+        secret = own_exchange.compute_secret(negotiated.key_exchange)
+        if not self._shape.esp_proposals and not negotiated.childless:
             raise RefusedError("the responder does not support an IKE SA without CHILD_SA (RFC 6023)")
-        self._accepted, self._init = accepted, init
-        self._spi_r = self._inbox.spi_r = accepted.spi_r
-        self._additional = list(accepted.additional)
-        self._sa_keys = self._inbox.sa_keys = IkeSaKeys(
-            accepted.prf,
-            accepted.suite,
-            secret,
-            (self._spi_i, accepted.spi_r),
-            (self._nonce, accepted.nonce),
-            self._randomness,
-        )
-        if accepted.nat or (accepted.nat is False and self._shape.floats):
+        self._negotiated, self._init_messages = negotiated, (request, response)
+        self._spi_r = self._inbox.spi_r = negotiated.spi_r
+        self._additional = list(negotiated.additional)
+        spis, nonces = (self._spi_i, negotiated.spi_r), (self._nonce, negotiated.nonce)
+        sa_keys = IkeSaKeys(negotiated.prf, negotiated.suite, secret, spis, nonces, self._randomness)
+        self._sa_keys = self._inbox.sa_keys = sa_keys
+        if negotiated.nat or (negotiated.nat is False and self._shape.floats):
             self._port = NAT_PORT
         return self._continue(now_ns)
 
@@ -369,7 +353,7 @@ class Initiator:
 
     def _continue(self, now_ns: int) -> tuple[OutgoingDatagram, ...]:
         """Start the next additional key exchange, or IKE_AUTH after the last one."""
-        sa_keys, accepted = self._get_agreed()
+        sa_keys, negotiated = self._get_agreed()
         if self._additional:
             self._apply_event(InitiatorEvent.KEYS_TO_ADD)
             self._key_exchange = start_key_exchange(self._additional.pop(0))
@@ -377,7 +361,7 @@ class Initiator:
             return self._send(ExchangeType.IKE_INTERMEDIATE, payloads, now_ns)
         self._apply_event(InitiatorEvent.KEYS_DONE)
         message_id = self._exchanges[-1].message_id + 1
-        payloads = self._auth.begin(sa_keys, accepted, self._init, self._nonce, message_id)
+        payloads = self._auth.begin(sa_keys, negotiated, self._init_messages, self._nonce, message_id)
         return self._send(ExchangeType.IKE_AUTH, payloads, now_ns)
 
     # ---- requests of the responder

@@ -66,12 +66,8 @@ def select_proposals(recorded: Sequence[Proposal], method: int) -> ReplayProposa
 
 def list_key_exchange_methods(proposals: Sequence[Proposal]) -> list[int]:
     """Return the key exchange methods offered for IKE_SA_INIT, in order."""
-    return [
-        transform.id
-        for proposal in proposals
-        for transform in proposal.transforms
-        if transform.type == TransformType.KE
-    ]
+    transforms = (transform for proposal in proposals for transform in proposal.transforms)
+    return [transform.id for transform in transforms if transform.type == TransformType.KE]
 
 
 def is_offered(chosen: Proposal, offered: Sequence[Proposal]) -> bool:
@@ -94,17 +90,11 @@ def _filter_transforms(proposal: Proposal) -> tuple[Proposal | None, list[str]]:
     """Return a proposal without unsupported transforms, and why; None if a transform type has no other."""
     if len(proposal.transforms) > _MAX_TRANSFORMS:
         return None, [f"a proposal with more than {_MAX_TRANSFORMS} transforms cannot be encoded"]
-    usable, reasons = [], []
-    for transform in proposal.transforms:
-        reason = _explain_unsupported_transform(transform)
-        if reason is None:
-            usable.append(transform)
-        else:
-            reasons.append(reason)
+    explained = [(transform, _explain_unsupported_transform(transform)) for transform in proposal.transforms]
+    usable = tuple(transform for transform, reason in explained if reason is None)
+    reasons = [reason for _, reason in explained if reason is not None]
     lost = {transform.type for transform in proposal.transforms} - {transform.type for transform in usable}
-    if lost or not usable:
-        return None, reasons
-    return replace(proposal, transforms=tuple(usable)), reasons
+    return (None if lost or not usable else replace(proposal, transforms=usable)), reasons
 
 
 def _explain_unsupported_transform(transform: Transform) -> str | None:
@@ -219,11 +209,8 @@ def _check_acceptance(
         if peer_method != method:
             name = "none" if peer_method is None else get_key_exchange_name(peer_method)
             return InitRefusal(f"the responder's key exchange is {name}, ours {get_key_exchange_name(method)}")
-    additional = sorted(
-        (transform.type, transform.id)
-        for transform in chosen.transforms
-        if transform.type in _ADDITIONAL and transform.id
-    )
+    identifiers = ((transform.type, transform.id) for transform in chosen.transforms)
+    additional = sorted((kind, number) for kind, number in identifiers if kind in _ADDITIONAL and number)
     if additional and NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED not in notifies:
         return InitRefusal("the responder chose additional key exchanges, but does not support IKE_INTERMEDIATE")
     body = next(payload.body for payload in parse_payloads(data).payloads if payload.type == PayloadType.KE)
