@@ -1,6 +1,6 @@
 """Simulates one direction of a link in many runs at once: queueing, transmission time, jitter and losses."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -33,7 +33,7 @@ class _IndependentLosses:
     def __init__(self, loss: float, rng: np.random.Generator) -> None:
         self._loss, self._rng = loss, rng
 
-    def draw_losses(self, rows: IndexArray, times: Float64Array) -> BoolArray:  # noqa: ARG002 - losses do not depend on the time
+    def draw_losses(self, rows: IndexArray, times: Float64Array) -> BoolArray:  # noqa: ARG002
         if not self._loss:
             return np.zeros(times.shape, np.bool_)
         return self._rng.random(times.shape) < self._loss
@@ -42,9 +42,10 @@ class _IndependentLosses:
 class _BurstLosses:
     """Gilbert and Elliott's model: E. O. Elliott, Estimates of error rates for codes on burst-noise channels, 1963.
 
-    Let B be the share of time in the bad state, and s = 1 in the bad state and 0 in the good one. In a chain of two states
-    whose bad state has the mean length m, the probability of the bad state after a time t is B + (s - B) * c, where c is
-    exp(-t / (m (1 - B))) in continuous time, and 1 - 1 / (m (1 - B)) for one step of a chain that advances per frame.
+    Let B be the share of time in the bad state, and s = 1 in the bad state and 0 in the good one. In a chain of two
+    states whose bad state has the mean length m, the probability of the bad state after a time t is B + (s - B) * c,
+    where c is exp(-t / (m (1 - B))) in continuous time, and 1 - 1 / (m (1 - B)) for one step of a chain that advances
+    per frame.
     """
 
     def __init__(self, loss: float, burst: LossBurst, runs: int, rng: np.random.Generator) -> None:
@@ -88,10 +89,6 @@ class LinkDirection:
     frames: Float64Array
     bytes: Float64Array
     last: Float64Array  # arrival of the last frame that was not lost, seconds; jitter does not reorder. (runs,)
-    _delay: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._delay = self.link.rtt_ms / 2000
 
     @classmethod
     def of(cls, link: LinkModel, runs: int, rng: np.random.Generator, *, up: bool) -> "LinkDirection":
@@ -105,8 +102,8 @@ class LinkDirection:
     ) -> Float64Array:
         """Send a message in the runs `rows` at the times `at`. (n,)
 
-        Returns when each of its parts arrives, in seconds; infinity: it is lost. (n, parts) `counted`: whether it counts
-        as an IKE message.
+        Returns when each of its parts arrives, in seconds; infinity: it is lost. (n, parts) `counted`: whether it
+        counts as an IKE message.
         """
         self.messages[rows] += counted
         self.frames[rows] += message.frames
@@ -117,7 +114,7 @@ class LinkDirection:
         else:
             sent = np.maximum(at, self.free[rows])[:, None] + np.cumsum(sizes * 8 / self.rate)
             self.free[rows] = sent[:, -1]
-        arrival = sent + self._delay
+        arrival = sent + self.link.rtt_ms / 2000
         if jitter := self.link.jitter_ms / 1000:
             arrival = arrival + self.rng.uniform(-jitter, jitter, (len(rows), 1))
             arrival = np.maximum(arrival, self.last[rows][:, None])

@@ -6,10 +6,10 @@ after s responses with B(s):
 
     A(k) = prod_i (1 - (1 - a_i)^k)            B(s) = prod_j (1 - (1 - b_j)^s)
 
-The first response is sent in the transmission that completes the request, with probability f(k) = A(k) - A(k-1). From one
-response to the next the responder needs d more transmissions with probability g(d): if fragment 1 triggers a response,
-g(d) = a_1 (1 - a_1)^(d-1); if all fragments are needed again, g(d) = f(d). So the s-th response is sent in transmission k
-with probability
+The first response is sent in the transmission that completes the request, with probability f(k) = A(k) - A(k-1). From
+one response to the next the responder needs d more transmissions with probability g(d): if fragment 1 triggers a
+response, g(d) = a_1 (1 - a_1)^(d-1); if all fragments are needed again, g(d) = f(d). So the s-th response is sent in
+transmission k with probability
 
     R_s(k) = (f * g * ... * g)(k)              (s - 1 convolutions)
 
@@ -19,8 +19,8 @@ and it completes the exchange with probability B(s) - B(s-1). With at most K tra
     E(requests)                  = sum_k P(not over before transmission k)
     E(responses)                 = sum_s (1 - B(s-1)) sum_k R_s(k)
 
-Transmission k is sent at t_k. The time of an exchange has the path P once (both ways, with the transmission time), and the
-processing time W only if the first response completes the exchange: a retransmitted request is answered at once. So
+Transmission k is sent at t_k. The time of an exchange has the path P once (both ways, with the transmission time), and
+the processing time W only if the first response completes the exchange: a retransmitted request is answered at once. So
 
     E(time)                      = P + sum_k t_k P(over in transmission k) / A' + W B(1) sum_k R_1(k) / A'
                                    where A' is the probability of success
@@ -54,8 +54,8 @@ class ExchangeExpectation:
     requests_if_done: float  # the same for successful exchanges
     responses_if_done: float
     wait_s: float  # mean time from the first transmission to the answered one in successful exchanges
-    #: Probability that the first response completes a successful exchange; later responses are sent at once, without the
-    #: processing times of responder and AAA server.
+    #: Probability that the first response completes a successful exchange; later responses are sent at once, without
+    #: the processing times of responder and AAA server.
     first_completed: float
 
 

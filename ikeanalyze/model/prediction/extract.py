@@ -1,4 +1,4 @@
-"""Extracts a `HandshakeFlow` from the tables of an analysis: a complete handshake and the processing times of both sides.
+"""Extracts a `HandshakeFlow` from the tables of an analysis: a complete handshake with processing times of both sides.
 
 From a request to its response the responding side processes; from a response to the next request the side that sends
 the request. The capture point determines what such an interval contains: the intervals of the side that the capture was
@@ -15,16 +15,8 @@ import polars as pl
 
 from ikeanalyze.analysis.exchanges.radius import compute_aaa_wait
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.model.prediction.flow import (
-    NON_ESP_MARKER,
-    UDP_HEADER,
-    FlowDatagram,
-    FlowExchange,
-    FlowMessage,
-    HandshakeFlow,
-    Side,
-    get_encryption_overhead,
-)
+from ikeanalyze.model.prediction import flow
+from ikeanalyze.model.prediction.flow import FlowDatagram, FlowExchange, FlowMessage, HandshakeFlow, Side
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 _SUCCESSFUL: Final = ("established", "completed")
@@ -90,10 +82,8 @@ def _count_outcomes(table: pl.DataFrame) -> str:
     """Return the outcomes of the handshakes as the end of an error message."""
     outcomes = Counter(table["outcome"].cast(pl.String))
     # a handshake whose beginning is not in the capture has no set-up time
-    counts = [
-        f"{count:,} {outcome if outcome not in _SUCCESSFUL else 'without beginning'}"
-        for outcome, count in outcomes.items()
-    ]
+    names = {outcome: "without beginning" if outcome in _SUCCESSFUL else outcome for outcome in outcomes}
+    counts = [f"{count:,} {names[outcome]}" for outcome, count in outcomes.items()]
     return f" among {table.height:,}: {', '.join(counts)}" if counts else ": the capture has none"
 
 
@@ -111,18 +101,14 @@ def _list_complete(complete: pl.DataFrame) -> str:
 
 def _make_flow(analysis: Analysis, row: Row, others: int) -> HandshakeFlow:
     number = row["handshake"]
-    exchanges = list(
-        analysis.exchanges.filter((pl.col("handshake") == number) & pl.col("set_up"))
-        .sort("request_ns")
-        .iter_rows(named=True)
-    )
-    messages = analysis.messages.filter((pl.col("handshake") == number) & pl.col("set_up"))
+    exchanges = analysis.exchanges.filter(handshake=number, set_up=True).sort("request_ns")
+    messages = analysis.messages.filter(handshake=number, set_up=True)
     by_exchange = messages.partition_by("exchange", as_dict=True)
     frames = analysis.frames.filter(pl.col("message").is_in(messages["message"].implode()))
     by_message = frames.filter(~pl.col("capture_duplicate")).partition_by("message", as_dict=True)
     flow_exchanges = []
     previous: tuple[Side, int] | None = None  # sender and end of the previous message
-    for exchange in exchanges:
+    for exchange in exchanges.iter_rows(named=True):
         exchange_messages = by_exchange[(exchange["exchange"],)].sort("first_ns")
         asker: Side = "initiator" if exchange["initiated_by"] == "initiator" else "responder"
         unanswered = exchange["end_ns"] is None
@@ -157,7 +143,7 @@ def _make_flow(analysis: Analysis, row: Row, others: int) -> HandshakeFlow:
         protocol=row["protocol"],
         exchanges=tuple(flow_exchanges),
         fragmentation=all(_FRAGMENTATION in names for names in supports),
-        protection=get_encryption_overhead(row["encryption"], row["integrity"]),
+        protection=flow.get_encryption_overhead(row["encryption"], row["integrity"]),
         setup_ns=row["setup_ns"],
         path=source if source in (None, "given", "manifest") else "estimated",
         path_rtt_ns=row["path_rtt_ns"],
@@ -172,8 +158,7 @@ def _subtract_path(interval: int, actor: Side, row: Row) -> int:
     """Return the processing time of `actor` in an interval that ends with a message of `actor`."""
     if row["path_rtt_ns"] is None or row["vantage"] in ("unknown", actor):
         return interval
-    rtt: int = row["path_rtt_ns"]
-    return max(interval - rtt, 0)
+    return max(interval - int(row["path_rtt_ns"]), 0)
 
 
 def _compute_answer_time(exchange: Row, asker: Side, aaa: int, row: Row) -> int | None:
@@ -217,8 +202,8 @@ def _make_message(frames: list[Row]) -> FlowMessage | None:
         parts.setdefault(frame["fragment"], []).append(frame)
     first = frames[0]
     ip = 40 if ":" in first["source"] else 20
-    transport = 0 if first["encapsulation"] == "IP" else UDP_HEADER
-    marker = NON_ESP_MARKER if first["encapsulation"] in ("UDP 4500", "TCP 4500") else 0
+    transport = 0 if first["encapsulation"] == "IP" else flow.UDP_HEADER
+    marker = flow.NON_ESP_MARKER if first["encapsulation"] in ("UDP 4500", "TCP 4500") else 0
     link = _ETHERNET
     in_tcp = str(first["encapsulation"]).startswith("TCP")
     unfragmented = next((frame for frame in frames if not frame["ip_fragment"]), None)

@@ -1,4 +1,4 @@
-"""A recorded handshake as the input of a prediction: its messages, their sizes, and the processing times of both sides."""
+"""A recorded handshake as the input of a prediction: its messages, their sizes, and processing times of both sides."""
 
 import re
 from dataclasses import dataclass
@@ -95,9 +95,8 @@ class HandshakeFlow:
     @property
     def bytes(self) -> int:
         """Bytes of all recorded frames, without retransmissions."""
-        return sum(
-            message.bytes for exchange in self.exchanges for message in (exchange.request, exchange.response) if message
-        )
+        messages = [message for exchange in self.exchanges for message in (exchange.request, exchange.response)]
+        return sum(message.bytes for message in messages if message is not None)
 
     @property
     def messages(self) -> int:
@@ -129,7 +128,7 @@ class HandshakeFlow:
 def get_encryption_overhead(encryption: str | None, integrity: str | None) -> EncryptionOverhead | None:
     """Return the overhead of the algorithms of an IKE SA, by their names in the report; None: unknown algorithms.
 
-    AES-GCM and AES-CCM: RFC 5282; ChaCha20-Poly1305: RFC 7634; AES-CBC: RFC 3602; HMACs have their length in their name.
+    AES-GCM and AES-CCM: RFC 5282; ChaCha20-Poly1305: RFC 7634; AES-CBC: RFC 3602; names of HMACs have their length.
     """
     name = (encryption or "").upper()
     sizes = next(((iv, block) for pattern, iv, block in _CIPHERS if pattern.match(name)), None)

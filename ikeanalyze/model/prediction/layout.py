@@ -1,8 +1,8 @@
 """Computes the frames of a message on a link: IKE fragments (RFC 7383), IP fragments and TCP segments.
 
-IKE fragmentation splits the encrypted payloads, and each fragment is an IKE message with header, fragment payload header,
-IV, padding and ICV. IP fragmentation splits any datagram that is larger than the MTU, also IKE_SA_INIT, and then all IP
-fragments of one transmission must arrive, since those of several transmissions are not combined.
+IKE fragmentation splits the encrypted payloads, and each fragment is an IKE message with header, fragment payload
+header, IV, padding and ICV. IP fragmentation splits any datagram that is larger than the MTU, also IKE_SA_INIT, and
+then all IP fragments of one transmission must arrive, since those of several transmissions are not combined.
 """
 
 from dataclasses import dataclass
@@ -80,9 +80,8 @@ def packetize_over_udp(
         parts = _fragment(parts, headers, limit, flow.protection)
     elif mtu is not None and largest > mtu and fragments and flow.protection is not None:
         parts = _fragment(parts, headers, mtu, flow.protection)
-    return PacketizedMessage(
-        tuple(_compute_frames(part, message, mtu, recorded=part in message.parts) for part in parts)
-    )
+    frames = (_compute_frames(part, message, mtu, recorded=part in message.parts) for part in parts)
+    return PacketizedMessage(tuple(frames))
 
 
 def _compute_frames(part: FlowDatagram, message: FlowMessage, mtu: int | None, *, recorded: bool) -> tuple[int, ...]:
@@ -150,11 +149,9 @@ def packetize_over_tcp(message: FlowMessage, flow: HandshakeFlow, link: LinkMode
 
     The first message follows the stream prefix.
     """
-    size = (
-        compute_unfragmented_bytes(message.parts, flow.protection)
-        if flow.protection is not None
-        else sum(part.ike_bytes for part in message.parts)
-    )
+    size = sum(part.ike_bytes for part in message.parts)
+    if flow.protection is not None:
+        size = compute_unfragmented_bytes(message.parts, flow.protection)
     stream = _LENGTH + NON_ESP_MARKER + size + (STREAM_PREFIX if first else 0)
     headers = message.ip + TCP_HEADER
     room = (link.mtu or _DEFAULT_MTU) - headers

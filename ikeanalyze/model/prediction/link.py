@@ -87,26 +87,17 @@ def validate_link(link: LinkModel) -> LinkModel:
 
 def _check_burst(burst: LossBurst, loss: float) -> None:
     _require("burst", isfinite(burst.mean) and burst.mean > 0, f"{burst.mean:g} is not the length of a burst")
-    _require(
-        "burst-loss",
-        0 < burst.loss <= 1,
-        f"{burst.loss:g} is not a probability of loss in a burst, more than 0 and up to 1",
-    )
-    _require(
-        "burst-loss",
-        loss < burst.loss,
-        f"a mean loss of {loss:g} needs a higher loss in bursts than {burst.loss:g}",
-    )
+    problem = f"{burst.loss:g} is not a probability of loss in a burst, more than 0 and up to 1"
+    _require("burst-loss", 0 < burst.loss <= 1, problem)
+    problem = f"a mean loss of {loss:g} needs a higher loss in bursts than {burst.loss:g}"
+    _require("burst-loss", loss < burst.loss, problem)
     if burst.of_frames:
         # good and bad states have at least one frame
         bad = loss / burst.loss
         _require("burst", burst.mean >= 1, f"{burst.mean:g}: a burst has at least one frame")
         least = bad / (1 - bad)
-        _require(
-            "burst",
-            burst.mean >= least,
-            f"{burst.mean:g}: with a mean loss of {loss:g} bursts have at least {least:.3g} frames",
-        )
+        problem = f"{burst.mean:g}: with a mean loss of {loss:g} bursts have at least {least:.3g} frames"
+        _require("burst", burst.mean >= least, problem)
 
 
 def _check_range(what: str, value: float, low: float, high: float, unit: str) -> None:

@@ -73,12 +73,8 @@ def run_in_blocks(
     largest = max(packets.frames for step in steps for packets in (step.request, step.response) if packets)
     block_runs = max(_MAX_BLOCK_FRAMES // largest, 1)
     blocks = [simulate(min(block_runs, runs - start)) for start in range(0, runs, block_runs)]
-    return SimulationResult(
-        *(
-            np.concatenate([getattr(block, name) for block in blocks])
-            for name in ("setup_s", "failed_in", "messages", "frames", "bytes")
-        )
-    )
+    names = ("setup_s", "failed_in", "messages", "frames", "bytes")
+    return SimulationResult(*(np.concatenate([getattr(block, name) for block in blocks]) for name in names))
 
 
 def _simulate_block(
@@ -136,13 +132,9 @@ def combine_directions(
     now: Float64Array, failed_in: Int64Array, up: LinkDirection, down: LinkDirection
 ) -> SimulationResult:
     """Return the result of a block; `now`: end of each run in seconds. (runs,)"""
-    return SimulationResult(
-        np.where(failed_in == SUCCEEDED, now, np.nan),
-        failed_in,
-        up.messages + down.messages,
-        up.frames + down.frames,
-        up.bytes + down.bytes,
-    )
+    setup_s = np.where(failed_in == SUCCEEDED, now, np.nan)
+    messages, frames = up.messages + down.messages, up.frames + down.frames
+    return SimulationResult(setup_s, failed_in, messages, frames, up.bytes + down.bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ The model of TCP is simple:
 
 * The connection is opened with SYN, SYN-ACK, and an ACK right before the first message. A SYN is retransmitted after
   1 s, then with doubled timers, six times (RFC 6298, section 2; the count is that of Linux).
-* A message is sent after its length (RFC 9329, section 3.1) in segments that fit the MTU, without IKE fragmentation. Ten
-  segments are sent at once (RFC 6928), twice as many one round trip later, and so on.
+* A message is sent after its length (RFC 9329, section 3.1) in segments that fit the MTU, without IKE fragmentation.
+  Ten segments are sent at once (RFC 6928), twice as many one round trip later, and so on.
 * Lost segments are retransmitted when the retransmission timer expires: three round-trip times, which is
-  SRTT + 4 RTTVAR after the single measurement of the SYN (RFC 6298, section 2.2), but at least 1 s (2.4), and 3 s if the
-  SYN was retransmitted (5.7). The timer doubles up to 60 s. Linux starts with 200 ms instead of 1 s. Fast retransmit is
-  left out: it needs three segments after the lost one, which few IKE messages have.
+  SRTT + 4 RTTVAR after the single measurement of the SYN (RFC 6298, section 2.2), but at least 1 s (2.4), and 3 s if
+  the SYN was retransmitted (5.7). The timer doubles up to 60 s. Linux starts with 200 ms instead of 1 s. Fast
+  retransmit is left out: it needs three segments after the lost one, which few IKE messages have.
 * Two received segments are acknowledged by one frame (RFC 5681, section 4.2). The loss of such a frame has no effect,
   since the next message acknowledges too.
 * A timer that expires before the acknowledgement arrives, as when the queue of a slow link is longer than the timer,
@@ -22,20 +22,11 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.model.arrays import Float64Array, IndexArray
+from ikeanalyze.model.prediction import simulation
 from ikeanalyze.model.prediction.channel import LinkDirection
 from ikeanalyze.model.prediction.layout import PacketizedMessage, make_tcp_ack, make_tcp_syn
 from ikeanalyze.model.prediction.link import LinkModel
-from ikeanalyze.model.prediction.simulation import (
-    SUCCEEDED,
-    RequestResponse,
-    SimulatedExchange,
-    SimulationResult,
-    combine_directions,
-    get_processing_s,
-    iterate_steps,
-    run_in_blocks,
-    simulate_exchange,
-)
+from ikeanalyze.model.prediction.simulation import SUCCEEDED, RequestResponse, SimulatedExchange, SimulationResult
 from ikeanalyze.model.retransmission_policy import ExponentialTimers, RetransmissionPolicy
 
 _SYN: Final = ExponentialTimers(timeout=1, base=2, tries=6).make_policy()
@@ -51,7 +42,7 @@ def simulate_tcp(
     steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, runs: int, rng: np.random.Generator
 ) -> SimulationResult:
     """Simulate `runs` handshakes. The set-up starts with the SYN; retransmissions of TCP do not count as messages."""
-    return run_in_blocks(steps, runs, lambda count: _simulate_block(steps, link, policy, count, rng))
+    return simulation.run_in_blocks(steps, runs, lambda count: _simulate_block(steps, link, policy, count, rng))
 
 
 def _simulate_block(
@@ -62,22 +53,22 @@ def _simulate_block(
     first = steps[0].exchange.request
     syn = RequestResponse(make_tcp_syn(first), make_tcp_syn(first), 0.0, counted=False)
     waits = np.cumsum(_SYN.draw_timeouts(count=runs), axis=1)
-    now = simulate_exchange(syn, up, down, all_runs, np.zeros(runs), waits)
+    now = simulation.simulate_exchange(syn, up, down, all_runs, np.zeros(runs), waits)
     failed_in = np.where(now > waits[:, -1], 0, SUCCEEDED)
     rto = np.where(now > waits[:, 0], _AFTER_LOST_SYN_S, max(3 * link.rtt_ms / 1000, _MIN_RTO_S))
     ack = make_tcp_ack(first)
     _count_frames(up, all_runs[failed_in == SUCCEEDED], ack, 1)
-    for attempt in iterate_steps(steps, now, failed_in, up, down):
+    for attempt in simulation.iterate_steps(steps, now, failed_in, up, down):
         step, alive, there, back = attempt.step, attempt.rows, attempt.there, attempt.back
         done = _deliver(step.request, there, back, alive, attempt.start, rto[alive], ack)
         if step.response is not None:
             arrived = np.isfinite(done)
             rows = alive[arrived]
-            ready = done[arrived] + get_processing_s(step.exchange, link)
+            ready = done[arrived] + simulation.get_processing_s(step.exchange, link)
             done[arrived] = _deliver(step.response, back, there, rows, ready, rto[rows], ack)
         failed_in[alive[done > attempt.start + sum(policy.waits)]] = attempt.number
         now[alive] = done
-    return combine_directions(now, failed_in, up, down)
+    return simulation.combine_directions(now, failed_in, up, down)
 
 
 def _deliver(

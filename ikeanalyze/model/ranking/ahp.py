@@ -1,9 +1,9 @@
 """The multiplicative analytic hierarchy process: computes weights from opinions of experts, and scores from grades.
 
-F. A. Lootsma, "Scale sensitivity in the multiplicative AHP and SMART" (Journal of Multi-Criteria Decision Analysis, 1993),
-as used by Faigl, Pellikka, Bokor and Gurtov. An expert states by how many steps one criterion is more important than
-another; a step is a factor. The grade of an alternative is also a number of steps. Weights are exponents: the score of an
-alternative is the product of factor^grade to the power of the weight, over all criteria.
+F. A. Lootsma, "Scale sensitivity in the multiplicative AHP and SMART" (Journal of Multi-Criteria Decision Analysis,
+1993), as used by Faigl, Pellikka, Bokor and Gurtov. An expert states by how many steps one criterion is more important
+than another; a step is a factor. The grade of an alternative is also a number of steps. Weights are exponents: the
+score of an alternative is the product of factor^grade to the power of the weight, over all criteria.
 """
 
 from collections.abc import Sequence

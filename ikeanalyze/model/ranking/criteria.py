@@ -144,9 +144,8 @@ class _PartTable(Struct, kw_only=True):
         if sum(source is not None for source in (self.grades, self.values, self.measured, self.left_out)) != 1:
             raise ValueError("needs exactly one of grades, values, measured and left_out")
         if (self.values is None and self.measured is None) != (self.by is None):
-            raise ValueError(
-                "values and measured need by, which converts them to grades; grades and left_out exclude it"
-            )
+            problem = "values and measured need by, which converts them to grades; grades and left_out exclude it"
+            raise ValueError(problem)
 
 
 class _Difference(Struct):
@@ -320,17 +319,12 @@ def _check_values(key: str, values: Mapping[str, float] | None, alternatives: Se
 def _make_dataset_values(
     key: str, table: _MeasuredTable, directory: Path, alternatives: Sequence[str]
 ) -> DatasetValues:
-    groups = {name: name for name in alternatives} if table.groups is None else table.groups
-    if missing := [name for name in alternatives if name not in groups]:
+    names = {name: name for name in alternatives} if table.groups is None else table.groups
+    if missing := [name for name in alternatives if name not in names]:
         raise CriteriaError(f"{key}.groups: no group for {', '.join(missing)}")
-    return DatasetValues(
-        dataset=directory / table.dataset,
-        metric=table.metric,
-        by=table.by,
-        statistic=table.statistic,
-        where=[(column, str(value)) for column, value in table.where.items()],
-        groups={name: str(groups[name]) for name in alternatives},
-    )
+    where = [(column, str(value)) for column, value in table.where.items()]
+    groups = {name: str(names[name]) for name in alternatives}
+    return DatasetValues(directory / table.dataset, table.metric, table.by, table.statistic, where, groups)
 
 
 def _parse_weights(
@@ -364,8 +358,7 @@ def _parse_weights(
         if of == to:
             raise CriteriaError(f"{prefix}difference: {of!r} is compared with itself")
         if len(steps) != experts:
-            raise CriteriaError(
-                f"{prefix}difference of {of!r} to {to!r}: steps needs {experts} numbers, one per expert"
-            )
+            difference_key = f"{prefix}difference of {of!r} to {to!r}"
+            raise CriteriaError(f"{difference_key}: steps needs {experts} numbers, one per expert")
         opinions.append(Opinion(places[of], places[to], steps))
     return None, opinions

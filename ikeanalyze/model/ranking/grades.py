@@ -1,7 +1,7 @@
 """Grades of measured values: by how many steps one value is better than another.
 
-Faigl, Pellikka, Bokor and Gurtov (suitability analysis, "Performance grade assignment") compare values with thresholds of
-a standard (`ThresholdGrade`), or with the value of the solution in use today (`ReferenceGrade`).
+Faigl, Pellikka, Bokor and Gurtov (suitability analysis, "Performance grade assignment") compare values with thresholds
+of a standard (`ThresholdGrade`), or with the value of the solution in use today (`ReferenceGrade`).
 """
 
 from collections.abc import Sequence

@@ -7,14 +7,7 @@ from math import isfinite, log
 import numpy as np
 
 from ikeanalyze.model.arrays import Float64Array
-from ikeanalyze.model.ranking.ahp import (
-    Opinion,
-    compute_ranks,
-    compute_scores,
-    find_turning_points,
-    fit_weights,
-    set_weight,
-)
+from ikeanalyze.model.ranking import ahp
 from ikeanalyze.model.ranking.criteria import Criteria, CriteriaError, Criterion, DatasetValues, SubCriterion
 
 #: Returns the values of the alternatives in a dataset; raises `CriteriaError` if it has none.
@@ -80,7 +73,7 @@ class Ranking:
 
     def scores_at(self, criterion: int, weight: float) -> Float64Array:
         """Return the scores in the order of the file, with another weight of one criterion."""
-        return compute_scores(set_weight(self.weights, criterion, weight), self.steps)
+        return ahp.compute_scores(ahp.set_weight(self.weights, criterion, weight), self.steps)
 
 
 def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
@@ -92,11 +85,10 @@ def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
     names = criteria.alternatives
     weights = _compute_weights(criteria, "", criteria.weights, criteria.opinions, len(criteria.criteria))
     parts = [_grade_parts(criteria, criterion, lookup) for criterion in criteria.criteria]
-    grades = np.array(
-        [_mean_grades(criterion, graded, names) for criterion, graded in zip(criteria.criteria, parts, strict=True)]
-    )
+    pairs = zip(criteria.criteria, parts, strict=True)
+    grades = np.array([_mean_grades(criterion, graded, names) for criterion, graded in pairs])
     steps = grades * log(criteria.grade_step)
-    score = compute_scores(weights, steps)
+    score = ahp.compute_scores(weights, steps)
     ranked = [
         RankedCriterion(
             name=criterion.name,
@@ -106,25 +98,20 @@ def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
             grades=dict(zip(names, grades[i].tolist(), strict=True)),
             turns=[
                 RankSwap(point.weight, names[point.above], names[point.below])
-                for point in find_turning_points(weights, steps, i)
+                for point in ahp.find_turning_points(weights, steps, i)
             ],
         )
         for i, criterion in enumerate(criteria.criteria)
     ]
-    places = [
-        AlternativeRank(
-            name,
-            place,
-            float(score[n]),
-            {criterion.name: criterion.weight * criterion.grades[name] for criterion in ranked},
-        )
-        for n, (name, place) in enumerate(zip(names, compute_ranks(score), strict=True))
-    ]
+    places = []
+    for name, rank, value in zip(names, ahp.compute_ranks(score), score.tolist(), strict=True):
+        contributions = {criterion.name: criterion.weight * criterion.grades[name] for criterion in ranked}
+        places.append(AlternativeRank(name, rank, value, contributions))
     return Ranking(criteria, sorted(places, key=lambda place: place.rank), ranked, steps)
 
 
 def _mean_grades(criterion: Criterion, parts: Sequence[GradedSubCriterion], names: Sequence[str]) -> Float64Array:
-    """Return the grade of each alternative in a criterion: the mean of its parts, with weights and progression factors."""
+    """Return the grades of the alternatives in a criterion: the mean of its parts with weights and progression factors."""
     grades = np.zeros(len(names))
     for part, source in zip(parts, criterion.parts, strict=True):
         grades += part.weight * source.progression * np.array([part.grades.get(name, 0.0) for name in names])
@@ -132,12 +119,12 @@ def _mean_grades(criterion: Criterion, parts: Sequence[GradedSubCriterion], name
 
 
 def _compute_weights(
-    criteria: Criteria, key: str, weights: Sequence[float] | None, opinions: Sequence[Opinion], count: int
+    criteria: Criteria, key: str, weights: Sequence[float] | None, opinions: Sequence[ahp.Opinion], count: int
 ) -> Float64Array:
     if weights is not None:
         return np.array(weights)
     try:
-        return fit_weights(count, opinions, criteria.importance, criteria.progression, criteria.criteria_step)
+        return ahp.fit_weights(count, opinions, criteria.importance, criteria.progression, criteria.criteria_step)
     except ValueError as error:
         raise CriteriaError(f"{criteria.path}: {key}difference: {error}") from None
 
@@ -145,10 +132,8 @@ def _compute_weights(
 def _grade_parts(criteria: Criteria, criterion: Criterion, lookup: Lookup) -> list[GradedSubCriterion]:
     key = f"criterion {criterion.name!r}, "
     weights = _compute_weights(criteria, key, criterion.weights, criterion.opinions, len(criterion.parts))
-    return [
-        _grade_part(criteria, part, weight, lookup)
-        for part, weight in zip(criterion.parts, weights.tolist(), strict=True)
-    ]
+    pairs = zip(criterion.parts, weights.tolist(), strict=True)
+    return [_grade_part(criteria, part, weight, lookup) for part, weight in pairs]
 
 
 def _grade_part(criteria: Criteria, part: SubCriterion, weight: float, lookup: Lookup) -> GradedSubCriterion:
