@@ -55,5 +55,5 @@ def make_tree(tree: DebianTree) -> Path:
     except subprocess.TimeoutExpired:
         raise LabError(f"making the tree {tree.name} took more than {_SECONDS} s") from None
     if done.returncode:
-        raise LabError(f"no tree {tree.name} of Debian was made (the lines above say why)")
+        raise LabError(f"no tree {tree.name} of Debian was made (see the lines above)")
     return Path(done.stdout.strip().splitlines()[-1])

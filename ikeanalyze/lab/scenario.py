@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -41,9 +41,7 @@ IKEV1_UNTIL: Final = (6,)
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
 _PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
 StepName = Literal["ping", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
-Steps = Annotated[
-    tuple[StepName, ...], Meta(description="a list of ping, rekey-child, rekey-ike, reauthenticate, delete")
-]
+Steps = Annotated[tuple[StepName, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}")]
 ProposalText = Annotated[str, Meta(pattern=rf"^(?!{SAME}\Z){_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 StackName = Annotated[
@@ -108,8 +106,7 @@ class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
     """Conditions of a link, the same in both directions."""
 
     rtt_ms: Annotated[float, Meta(ge=0, le=10_000)] = 0.0
-    #: Uniform around half the round-trip time, in each direction.
-    jitter_ms: Annotated[float, Meta(ge=0, le=1_000)] = 0.0
+    jitter_ms: Annotated[float, Meta(ge=0, le=1_000)] = 0.0  # uniform around half the round-trip time
     loss_percent: Annotated[float, Meta(ge=0, le=90)] = 0.0  # of frames, in each direction
     rate_kbps: Annotated[float, Meta(ge=0, le=10_000_000)] = 0.0  # 0: no limit
     mtu: Annotated[int, Meta(ge=576, le=9000)] = 1500
@@ -235,7 +232,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         if key not in KEYS:
             near = get_close_matches(key, KEYS, 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            siblings = [credentials for credentials in KEYS if credentials.split(".")[0] == key.split(".")[0]]
+            siblings = [name for name in KEYS if name.split(".")[0] == key.split(".")[0]]
             raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
         if key in choices:  # TOML: a table's key and a quoted key with a dot are different
             raise LabScenarioError(f"{where}: {key} is given twice")
@@ -255,9 +252,8 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
     names = {case.name for case in expanded}
     # long proposals with the same beginning, or many of them
     if len(names) < len(expanded) or max(map(len, names)) > _MAX_NAME:
-        return [
-            ScenarioCase(f"{case.name[:_MAX_LABEL]}_{number}", case.settings) for number, case in enumerate(expanded, 1)
-        ]
+        numbered = enumerate(expanded, 1)
+        return [ScenarioCase(f"{case.name[:_MAX_LABEL]}_{number}", case.settings) for number, case in numbered]
     return expanded
 
 
@@ -290,9 +286,8 @@ def _values(where: str, key: str, value: Any) -> list[Value]:
         try:
             converted = msgspec.convert(part, KEYS[key].kind)
         except msgspec.ValidationError:
-            raise LabScenarioError(
-                f"{where}: {key} = {_quoted(part)} is not allowed; allowed is {KEYS[key].allowed}"
-            ) from None
+            problem = f"{key} = {_quoted(part)} is not allowed; allowed is {KEYS[key].allowed}"
+            raise LabScenarioError(f"{where}: {problem}") from None
         if converted in values:
             raise LabScenarioError(f"{where}: {key} has {part!r} twice")
         values.append(converted)

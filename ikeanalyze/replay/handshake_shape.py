@@ -35,30 +35,24 @@ from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, T
 _Value = TypeVar("_Value")
 
 #: Notifies that we send again, because we support them or they have no consequences; others are reported.
-_INIT_NOTIFIES: Final = frozenset(
-    {
-        NotifyType.IKEV2_FRAGMENTATION_SUPPORTED,
-        NotifyType.SIGNATURE_HASH_ALGORITHMS,
-        NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED,
-        NotifyType.REDIRECT_SUPPORTED,
-    }
+_INIT_NOTIFIES: Final = (
+    NotifyType.IKEV2_FRAGMENTATION_SUPPORTED,
+    NotifyType.SIGNATURE_HASH_ALGORITHMS,
+    NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED,
+    NotifyType.REDIRECT_SUPPORTED,
 )
-_AUTH_NOTIFIES: Final = frozenset(
-    {
-        NotifyType.USE_TRANSPORT_MODE,
-        NotifyType.ESP_TFC_PADDING_NOT_SUPPORTED,
-        NotifyType.NON_FIRST_FRAGMENTS_ALSO,
-        NotifyType.MOBIKE_SUPPORTED,
-        NotifyType.NO_ADDITIONAL_ADDRESSES,
-        NotifyType.MULTIPLE_AUTH_SUPPORTED,
-        NotifyType.EAP_ONLY_AUTHENTICATION,
-        NotifyType.IKEV2_MESSAGE_ID_SYNC_SUPPORTED,
-    }
+_AUTH_NOTIFIES: Final = (
+    NotifyType.USE_TRANSPORT_MODE,
+    NotifyType.ESP_TFC_PADDING_NOT_SUPPORTED,
+    NotifyType.NON_FIRST_FRAGMENTS_ALSO,
+    NotifyType.MOBIKE_SUPPORTED,
+    NotifyType.NO_ADDITIONAL_ADDRESSES,
+    NotifyType.MULTIPLE_AUTH_SUPPORTED,
+    NotifyType.EAP_ONLY_AUTHENTICATION,
+    NotifyType.IKEV2_MESSAGE_ID_SYNC_SUPPORTED,
 )
 #: Notifies that are new in each handshake.
-_NEW_NOTIFIES: Final = frozenset(
-    {NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE}
-)
+_NEW_NOTIFIES: Final = (NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE)
 #: IKE message size for strongSwan's default IP packet size of 1,280 bytes, with IPv4 and port 4500.
 _DEFAULT_FRAGMENT_SIZE: Final = 1248
 _NONCE_BYTES: Final = 32
@@ -73,32 +67,19 @@ def _transform(kind: TransformType, number: int, bits: int | None = None) -> Tra
     return Transform(kind, number, attributes)
 
 
+_AES_GCM: Final = _transform(TransformType.ENCR, Encryption.AES_GCM_16, 256)
+_AES_CBC: Final = _transform(TransformType.ENCR, Encryption.AES_CBC, 256)
+_HMAC: Final = _transform(TransformType.INTEG, Integrity.HMAC_SHA2_256_128)
+_32_BIT_SEQUENCE_NUMBERS: Final = _transform(TransformType.SN, 0)
 #: Default proposals, with AEAD and without, that most responders support.
 DEFAULT_ESP: Final = (
-    Proposal(
-        1,
-        ProtocolId.ESP,
-        b"",
-        (_transform(TransformType.ENCR, Encryption.AES_GCM_16, 256), _transform(TransformType.SN, 0)),
-    ),
-    Proposal(
-        2,
-        ProtocolId.ESP,
-        b"",
-        (
-            _transform(TransformType.ENCR, Encryption.AES_CBC, 256),
-            _transform(TransformType.INTEG, Integrity.HMAC_SHA2_256_128),
-            _transform(TransformType.SN, 0),
-        ),
-    ),
+    Proposal(1, ProtocolId.ESP, b"", (_AES_GCM, _32_BIT_SEQUENCE_NUMBERS)),
+    Proposal(2, ProtocolId.ESP, b"", (_AES_CBC, _HMAC, _32_BIT_SEQUENCE_NUMBERS)),
 )
 #: Traffic selectors for all addresses; the responder narrows them (RFC 7296, section 2.9).
 ALL_ADDRESSES: Final = tuple(
     TrafficSelector(kind, 0, (0, 0xFFFF), bytes(size), b"\xff" * size, b"")
-    for kind, size in (
-        (TrafficSelectorType.TS_IPV4_ADDR_RANGE, 4),
-        (TrafficSelectorType.TS_IPV6_ADDR_RANGE, 16),
-    )
+    for kind, size in ((TrafficSelectorType.TS_IPV4_ADDR_RANGE, 4), (TrafficSelectorType.TS_IPV6_ADDR_RANGE, 16))
 )
 
 
@@ -120,7 +101,6 @@ class HandshakeShape:
     identity_i: Identification | None = None
     identity_r: Identification | None = None  # requested in IDr; None: no IDr
     auth_initiator: str | None = None  # the report's word: psk, rsa, ecdsa-256, eap; None: unknown
-    auth_responder: str | None = None
     eap: str | None = None  # EAP-MD5, EAP-MSCHAPv2; None: any that the responder requests
     asks_certificates: bool = False  # sends CERTREQ even without trusted authorities
     guessed: tuple[str, ...] = ()  # names of fields with defaults, unknown from the capture
@@ -130,9 +110,8 @@ class HandshakeShape:
     def additional(self) -> bool:
         """Whether additional key exchanges are offered (RFC 9370)."""
         kinds = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
-        return any(
-            transform.type in kinds and transform.id for proposal in self.proposals for transform in proposal.transforms
-        )
+        transforms = (transform for proposal in self.proposals for transform in proposal.transforms)
+        return any(transform.type in kinds and transform.id for transform in transforms)
 
 
 #: Descriptions of the fields in `HandshakeShape.guessed`.
@@ -187,11 +166,10 @@ def extract_shape(sa: IkeSaRecord, analysis: Analysis) -> HandshakeShape:
     """Return the shape of one IKE SA of a capture that was read alone, with decoded messages."""
     init = parse_init(_list_init_requests(sa)[0])
     offered = init.proposals
+    number = sa.handshake + 1
     if not offered or init.ke_method is None:
-        raise CannotReplayError(
-            f"handshake {sa.handshake + 1}: its IKE_SA_INIT request has no proposal or no key exchange"
-        )
-    fragment_size, floats, guessed = _read_sizes(sa.handshake + 1, init.notifies, analysis)
+        raise CannotReplayError(f"handshake {number}: its IKE_SA_INIT request has no proposal or no key exchange")
+    fragment_size, floats, guessed = _read_sizes(number, init.notifies, analysis)
     row = analysis.handshakes.row(sa.handshake, named=True)
     if row["auth_guessed"] or row["auth_initiator"] is None:
         guessed.append("auth_initiator")
@@ -203,9 +181,8 @@ def extract_shape(sa: IkeSaRecord, analysis: Analysis) -> HandshakeShape:
         fragment_size=fragment_size,
         floats=floats,
         auth_initiator=row["auth_initiator"],
-        auth_responder=row["auth_responder"],
         eap=row["auth_eap"],
-        left_out=_name_notifies(kind for kind, _ in init.notifies if kind not in _INIT_NOTIFIES | _NEW_NOTIFIES),
+        left_out=_name_notifies(kind for kind, _ in init.notifies if kind not in _INIT_NOTIFIES + _NEW_NOTIFIES),
     )
     auth_request = next((message.content for message in sa.messages if _is_first_auth_request(message.content)), None)
     if auth_request is None:
@@ -260,17 +237,15 @@ def _read_sizes(
 
 def _add_auth_request(shape: HandshakeShape, auth_request: DecodedMessage) -> HandshakeShape:
     """Add the contents of the first IKE_AUTH request, without invalid payloads."""
-    notifies = [
-        (notify.type, notify.data) for notify in _parse_valid(parse_notify, auth_request.get_bodies(PayloadType.NOTIFY))
-    ]
+    parsed_notifies = _parse_valid(parse_notify, auth_request.get_bodies(PayloadType.NOTIFY))
+    notifies = [(notify.type, notify.data) for notify in parsed_notifies]
     initiator, responder = (
         next(iter(_parse_valid(parse_identification, auth_request.get_bodies(kind))), None)
         for kind in (PayloadType.IDI, PayloadType.IDR)
     )
     sa_bodies = auth_request.get_bodies(PayloadType.SA)
-    esp = [
-        proposal for body in sa_bodies for proposal in parse_sa(body).proposals if proposal.protocol == ProtocolId.ESP
-    ]
+    proposals = [proposal for body in sa_bodies for proposal in parse_sa(body).proposals]
+    esp = [proposal for proposal in proposals if proposal.protocol == ProtocolId.ESP]
     esp = [proposal for proposal in esp if len(proposal.transforms) <= _MAX_COUNT][:_MAX_COUNT]
     selectors_i, selectors_r = (
         tuple(

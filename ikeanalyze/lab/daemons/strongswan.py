@@ -39,8 +39,8 @@ _NEVER: Final = "1000000"
 _NO_SPI: Final = "0" * 16
 #: In this order; charon ignores plugins that it does not have.
 _PLUGINS: Final = (
-    "random nonce drbg aes des sha1 sha2 sha3 md4 md5 hmac mgf1 gcm ccm ctr cmac xcbc chapoly curve25519 gmp openssl ml "
-    "x509 pubkey pkcs1 pkcs8 pem revocation constraints kdf {kernel} socket-default vici eap-identity eap-md5 "
+    "random nonce drbg aes des sha1 sha2 sha3 md4 md5 hmac mgf1 gcm ccm ctr cmac xcbc chapoly curve25519 gmp openssl "
+    "ml x509 pubkey pkcs1 pkcs8 pem revocation constraints kdf {kernel} socket-default vici eap-identity eap-md5 "
     "eap-mschapv2 eap-tls eap-radius xauth-generic"
 )
 

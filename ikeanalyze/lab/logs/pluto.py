@@ -127,7 +127,7 @@ def get_handshake_progress(lines: Iterable[str]) -> HandshakeProgress:
         elif refused := _REFUSED.search(line):
             state.why = state.why or refused[1] or refused[2]
         elif kernel := _KERNEL.search(line):
-            state.why = state.why or f"no CHILD_SA: the kernel says {kernel[1]}"
+            state.why = state.why or f"no CHILD_SA: kernel error: {kernel[1]}"
         elif _NO_CHILD.search(line):
             state.why = state.why or "no CHILD_SA in the response"
         elif _NOT_AUTHENTICATED.search(line):

@@ -18,11 +18,11 @@ _ETHTOOL_SGSO: Final = 0x24
 
 def disable_offload(interface: str) -> None:
     """Let the kernel compute checksums and segment frames for this interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for command in (_ETHTOOL_STXCSUM, _ETHTOOL_SGSO):
             value = array.array("B", struct.pack("II", command, 0))
             address, _ = value.buffer_info()
-            fcntl.ioctl(opened, _SIOCETHTOOL, struct.pack("16sP", interface.encode(), address))
+            fcntl.ioctl(sock, _SIOCETHTOOL, struct.pack("16sP", interface.encode(), address))
 
 
 if __name__ == "__main__":

@@ -32,14 +32,14 @@ def encode_echo_request(identifier: int, number: int) -> bytes:
 def send_echo(source: str, destination: str, seconds: float) -> bool:
     """Send a request; return whether the reply arrived within `seconds`."""
     identifier = os.getpid() & 0xFFFF
-    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
-        opened.bind((source, 0))
-        opened.sendto(encode_echo_request(identifier, 1), (destination, 0))
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as sock:
+        sock.bind((source, 0))
+        sock.sendto(encode_echo_request(identifier, 1), (destination, 0))
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
-            opened.settimeout(left)
+            sock.settimeout(left)
             try:
-                packet, (address, _) = opened.recvfrom(2048)
+                packet, (address, _) = sock.recvfrom(2048)
             except TimeoutError:
                 return False
             body = packet[(packet[0] & 15) * 4 :]

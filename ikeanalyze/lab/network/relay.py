@@ -16,9 +16,10 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 _ETH_P_ALL: Final = 3
 _SOL_PACKET: Final = 263
@@ -84,72 +85,61 @@ class RelayDirection:
     @property
     def counts(self) -> dict[str, int]:
         """Counts of frames by result."""
-        return {
-            "received": self.received,
-            "lost": self.lost,
-            "overflowed": self.overflowed,
-            "undelivered": self.waiting,
-        }
+        counts = {"received": self.received, "lost": self.lost, "overflowed": self.overflowed}
+        return {**counts, "undelivered": self.waiting}
 
 
-def _opened(interface: str) -> socket.socket:
-    opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
-    opened.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+def _open_socket(interface: str) -> socket.socket:
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+    sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
     try:  # more than a process may have by default
-        opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
     except PermissionError:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-    opened.bind((interface, 0))
-    opened.setblocking(False)
-    return opened
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+    sock.bind((interface, 0))
+    sock.setblocking(False)
+    return sock
 
 
-def _missed(opened: socket.socket) -> int:
+def _count_overflows(sock: socket.socket) -> int:
     """Return the frames dropped by a full socket buffer since the last call."""
-    _, missed = struct.unpack("II", opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
-    return int(missed)
+    _, dropped = struct.unpack("II", sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+    return int(dropped)
 
 
 def relay_frames(a: str, b: str, there: RelayDirection, back: RelayDirection, waiting: int | None) -> None:
     """Relay frames until SIGTERM. `waiting`: file for the number of frames in flight, 4 octets in host order."""
-    ends = [_opened(a), _opened(b)]
-    ways = [(ends[0], ends[1], there), (ends[1], ends[0], back)]
+    first, second = _open_socket(a), _open_socket(b)
+    routes = [(first, second, there), (second, first, back)]
     print("ready", file=sys.stderr, flush=True)
     try:
-        _carry(ends, ways, waiting)
+        _relay_until_signal(routes, waiting)
     finally:
-        for source, _, way in ways:
-            missed = _missed(source)
-            way.received += missed
-            way.overflowed += missed
+        for source, _, direction in routes:
+            overflows = _count_overflows(source)
+            direction.received += overflows
+            direction.overflowed += overflows
 
 
-def _carry(
-    ends: list[socket.socket],
-    ways: list[tuple[socket.socket, socket.socket, RelayDirection]],
-    waiting: int | None,
-) -> None:
+def _relay_until_signal(routes: list[tuple[socket.socket, socket.socket, RelayDirection]], waiting: int | None) -> None:
     written = -1
     while True:
-        now_waiting = sum(way.waiting for *_, way in ways)
-        if waiting is not None and now_waiting != written:
-            written = now_waiting
+        in_flight = sum(direction.waiting for *_, direction in routes)
+        if waiting is not None and in_flight != written:
+            written = in_flight
             os.pwrite(waiting, struct.pack("I", written), 0)
-        coming = [at for *_, way in ways if (at := way.next_at) is not None]
-        timeout = max(min(coming) - time.monotonic(), 0.0) if coming else None
-        readable = select.select(ends, [], [], timeout)[0]
-        for source, target, way in ways:
-            if source in readable:
-                try:
-                    while True:
-                        way.add_frame(source.recv(65_536), time.monotonic())
-                except BlockingIOError:
-                    pass
-            for frame in way.pop_due(time.monotonic()):
+        due = [at for *_, direction in routes if (at := direction.next_at) is not None]
+        timeout = max(min(due) - time.monotonic(), 0.0) if due else None
+        readable = select.select([source for source, *_ in routes], [], [], timeout)[0]
+        for source, target, direction in routes:
+            with suppress(BlockingIOError):
+                while source in readable:
+                    direction.add_frame(source.recv(65_536), time.monotonic())
+            for frame in direction.pop_due(time.monotonic()):
                 try:
                     target.send(frame)
                 except OSError:
-                    way.overflowed += 1  # the interface is down, or its queue is full
+                    direction.overflowed += 1  # the interface is down, or its queue is full
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -161,22 +151,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--waiting", type=Path)
     options = parser.parse_args(arguments)
-    chance = random.Random(options.seed)
-    there, back = (
-        RelayDirection(
-            options.delay_ms / 1e3,
-            options.jitter_ms / 1e3,
-            options.loss_percent / 100,
-            options.rate_kbps * 1e3,
-            random.Random(chance.random()),
-        )
-        for _ in range(2)
-    )
-
-    def end(*_: Any) -> None:
-        raise SystemExit
-
-    signal.signal(signal.SIGTERM, end)
+    rng = random.Random(options.seed)
+    delay, jitter = options.delay_ms / 1e3, options.jitter_ms / 1e3
+    loss, rate = options.loss_percent / 100, options.rate_kbps * 1e3
+    there, back = (RelayDirection(delay, jitter, loss, rate, random.Random(rng.random())) for _ in range(2))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     waiting = os.open(options.waiting, os.O_CREAT | os.O_WRONLY, 0o600) if options.waiting else None
     try:
         relay_frames(options.interfaces[0], options.interfaces[1], there, back, waiting)

@@ -392,7 +392,7 @@ class _AuthResponse:
         return [parse(payload.body) for payload in self._payloads if payload.type == kind]
 
     def require(self, value: _Value | None, problem: str) -> _Value:
-        """Return a value of the response; if it is None, raise `RefusedError` with the error notify or else `problem`."""
+        """Return `value`; if it is None, raise `RefusedError` with the response's error notify, else with `problem`."""
         if value is None:
             raise RefusedError(self.error or problem)
         return value

@@ -110,10 +110,8 @@ def explain_unsupported(method: int) -> str | None:
     Generates a key, because this is the only way to find out what the library was built with.
     """
     if method == KeyExchangeMethod.ML_KEM_512:
-        return (
-            "the cryptography library does not implement ML-KEM-512: record or choose a proposal with ML-KEM-768 or "
-            "ML-KEM-1024"
-        )
+        remedy = "record or choose a proposal with ML-KEM-768 or ML-KEM-1024"
+        return f"the cryptography library does not implement ML-KEM-512: {remedy}"
     if method not in _START:
         return f"key exchange method {get_key_exchange_name(method)} is not supported"
     try:
@@ -132,21 +130,13 @@ def start_key_exchange(method: int) -> InitiatorKeyExchange:
 
 
 def _start_x25519(method: int) -> InitiatorKeyExchange:
-    key = x25519.X25519PrivateKey.generate()
-    return InitiatorKeyExchange(
-        method,
-        key.public_key().public_bytes_raw(),
-        lambda peer: key.exchange(x25519.X25519PublicKey.from_public_bytes(peer)),
-    )
+    key, decode = x25519.X25519PrivateKey.generate(), x25519.X25519PublicKey.from_public_bytes
+    return InitiatorKeyExchange(method, key.public_key().public_bytes_raw(), lambda peer: key.exchange(decode(peer)))
 
 
 def _start_x448(method: int) -> InitiatorKeyExchange:
-    key = x448.X448PrivateKey.generate()
-    return InitiatorKeyExchange(
-        method,
-        key.public_key().public_bytes_raw(),
-        lambda peer: key.exchange(x448.X448PublicKey.from_public_bytes(peer)),
-    )
+    key, decode = x448.X448PrivateKey.generate(), x448.X448PublicKey.from_public_bytes
+    return InitiatorKeyExchange(method, key.public_key().public_bytes_raw(), lambda peer: key.exchange(decode(peer)))
 
 
 def _start_ecp(method: int) -> InitiatorKeyExchange:
@@ -195,11 +185,8 @@ def _start_modp(method: int) -> InitiatorKeyExchange:
 
 def _start_mlkem(method: int) -> InitiatorKeyExchange:
     """The initiator sends the encapsulation key, the responder the ciphertext."""
-    key: mlkem.MLKEM768PrivateKey | mlkem.MLKEM1024PrivateKey = (
-        mlkem.MLKEM768PrivateKey.generate()
-        if method == KeyExchangeMethod.ML_KEM_768
-        else mlkem.MLKEM1024PrivateKey.generate()
-    )
+    is_768 = method == KeyExchangeMethod.ML_KEM_768
+    key = mlkem.MLKEM768PrivateKey.generate() if is_768 else mlkem.MLKEM1024PrivateKey.generate()
     return InitiatorKeyExchange(method, key.public_key().public_bytes_raw(), key.decapsulate)
 
 

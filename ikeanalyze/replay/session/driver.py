@@ -23,14 +23,12 @@ MAX_DATAGRAMS: Final = 2_000
 #: Reason of a session that the user interrupted.
 INTERRUPTED: Final = "interrupted"
 #: Exchanges that set up an IKE SA, as in the report; a responder may start others meanwhile.
-_SET_UP: Final = frozenset(
-    {
-        ExchangeType.IKE_SA_INIT,
-        ExchangeType.IKE_AUTH,
-        ExchangeType.IKE_SESSION_RESUME,
-        ExchangeType.GSA_AUTH,
-        ExchangeType.IKE_INTERMEDIATE,
-    }
+_SET_UP: Final = (
+    ExchangeType.IKE_SA_INIT,
+    ExchangeType.IKE_AUTH,
+    ExchangeType.IKE_SESSION_RESUME,
+    ExchangeType.GSA_AUTH,
+    ExchangeType.IKE_INTERMEDIATE,
 )
 _EXCHANGE_TYPE_OFFSET: Final = 18  # offset in the IKE header
 

@@ -167,9 +167,9 @@ def _replay_live(config: ReplayConfig, analysis: Analysis, listener: ProgressLis
     policy, recorded_row = config.policy, analysis.handshakes.filter(handshake=number).row(0, named=True)
     messages, times = _format_count(recorded_row["initiator_messages"], "message"), policy.tries + 1
     plan = (
-        f"a live handshake of the shape of handshake {number} ({messages}, {recorded_row['initiator_bytes']:,} bytes were "
-        f"recorded), each message up to {_format_count(times, 'time')} within {sum(policy.waits):,.0f} s ({policy.name})"
-        f"{_format_repetitions(config)}"
+        f"a live handshake of the shape of handshake {number} ({messages}, {recorded_row['initiator_bytes']:,} bytes "
+        f"were recorded), each message up to {_format_count(times, 'time')} within {sum(policy.waits):,.0f} s "
+        f"({policy.name}){_format_repetitions(config)}"
     )
     return _run_and_read_back(config, analysis, number, plan, live, listener)
 

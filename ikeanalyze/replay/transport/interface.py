@@ -111,7 +111,7 @@ class PacketTransport(Protocol):
     def prepare(self, data: bytes, role: Role) -> tuple[PreparedDatagram, int]:
         """Build and record a datagram; return it and its time (ns since 1970-01-01 UTC)."""
 
-    def send(self, packed: PreparedDatagram) -> None:
+    def send(self, prepared: PreparedDatagram) -> None:
         """Send a datagram. Network errors are counted, not raised."""
 
     def receive(self, seconds: float) -> ReceivedDatagram | None:

@@ -72,7 +72,7 @@ def test_how_far_a_handshake_has_come():
     assert pluto.get_handshake_progress(said[:1]) == pluto.HandshakeProgress()
     found = pluto.get_handshake_progress(said)
     assert (found.established, found.child, found.ms) == (True, False, 20.0)
-    assert found.why == "no CHILD_SA: the kernel says Protocol not supported"
+    assert found.why == "no CHILD_SA: kernel error: Protocol not supported"
     assert pluto.find_spis(said) == ("00000000000000ab", "00000000000000cd")
     assert pluto.find_spis(said[:1]) == (None, None)
 
