@@ -79,19 +79,18 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
         LabError: a file cannot be written; then no file of this case remains.
     """
     logs = recorded.logs
-    manifest = out / f"{case.name}.manifest.json"
-    names = {role: f"{case.name}.{role}.log.gz" for role in logs}
-    paths = [out / f"{case.name}.pcapng", out / f"{case.name}.keys.json", manifest]
-    paths += [out / f"{case.name}.{role}.log.gz" for role in _ROLES]
+    capture, key_file, manifest = (out / f"{case.name}.{suffix}" for suffix in ("pcapng", "keys.json", "manifest.json"))
+    names = {role: f"{case.name}.{role}.log.gz" for role in _ROLES}
+    paths = [capture, key_file, manifest, *(out / name for name in names.values())]
     try:
         for path in paths:
             path.unlink(missing_ok=True)
-        shutil.copyfile(recorded.capture, paths[0])
+        shutil.copyfile(recorded.capture, capture)
         for role, log in logs.items():
             _compress(log, out / names[role])
         keys = _read_log_keys(case, logs, names)
         if keys is not None:
-            write_private(str(out / f"{case.name}.keys.json"), keys)
+            write_private(str(key_file), keys)
         document = {
             "schema": SCHEMA,
             "name": case.name,
@@ -100,9 +99,9 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
             "links": dict(recorded.links),
             "dropped": recorded.dropped,
             "files": {
-                "capture": paths[0].name,
-                "logs": names,
-                "keys": f"{case.name}.keys.json" if keys is not None else None,
+                "capture": capture.name,
+                "logs": {role: names[role] for role in logs},
+                "keys": key_file.name if keys is not None else None,
             },
             "ended": recorded.ended,
             "handshakes": [asdict(handshake) for handshake in recorded.handshakes],

@@ -357,10 +357,9 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
     for key in ("proposals", "responder_proposals", "esp_proposals"):
         if "ke1_" in getattr(ike, key):
             yield f"ike.{key}: additional key exchanges are for ike.version = 2"
-    if settings.abandoned:
-        yield "abandoned is for ike.version = 2"
-    if ike.cookie_threshold:
-        yield "ike.cookie_threshold is for ike.version = 2"
+    for key, value in (("abandoned", settings.abandoned), ("ike.cookie_threshold", ike.cookie_threshold)):
+        if value:
+            yield f"{key} is for ike.version = 2"
     if "rekey-ike" in settings.then:
         yield "then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate"
 

@@ -126,9 +126,7 @@ class DaemonIkeSa:
 class IkeDaemon(Protocol):
     """A configured, running IKE daemon."""
 
-    @property
-    def daemon(self) -> Daemon:
-        """The process."""
+    daemon: Daemon  # its process
 
     @property
     def log(self) -> Path:

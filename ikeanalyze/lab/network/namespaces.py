@@ -105,10 +105,8 @@ class NetnsSandbox:
         """
         least = _LAST_BYTES if at_end else _ROOM_BYTES
         if shutil.disk_usage(self.folder).free < least:
-            raise LabError(
-                f"{self.folder.parent}: less than {least >> 20} MB left for logs and capture; "
-                "set TMPDIR to a folder with more"
-            )
+            problem = f"less than {least >> 20} MB left for logs and capture; set TMPDIR to a folder with more"
+            raise LabError(f"{self.folder.parent}: {problem}")
 
     def create_netns(self, name: str) -> Netns:
         """Create a network namespace with its loopback interface up."""

@@ -50,7 +50,7 @@ def extract_flow(
     other side.
 
     Raises:
-        FlowError: no handshake, or not this one, is complete and successful.
+        FlowError: no handshake is complete and successful, or the given one is not.
     """
     table = analysis.handshakes.filter(pl.col("capture").cast(pl.String) == capture)
     complete = table.filter(pl.col("outcome").cast(pl.String).is_in(_SUCCESSFUL) & pl.col("setup_ns").is_not_null())

@@ -97,13 +97,10 @@ def parse_fault(kind: FaultKind, text: str) -> Fault:
     """
     fields: dict[str, Any] = {}
     first, *rest = parts = text.split(":")
-    if first in ExchangeType.__members__:
+    is_exchange = first in ExchangeType.__members__
+    if is_exchange:
         fields["exchange_type"] = int(ExchangeType[first])
-    elif first == _ANY_EXCHANGE:
-        pass
-    else:
-        rest = parts
-    for part in rest:
+    for part in rest if is_exchange or first == _ANY_EXCHANGE else parts:
         name, value = _parse_part(text, part)
         if fields.keys() & value.keys():
             raise FaultError(f"{text}: {name} is given twice")
