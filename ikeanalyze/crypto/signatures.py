@@ -195,7 +195,7 @@ def _check_pss(key: rsa.RSAPublicKey, data: bytes, signature: bytes, octets: byt
 def _parse_pss_parameters(data: bytes) -> tuple[str, str, int]:
     """Hash, hash of the mask generation function, and bytes of salt (RFC 4055, section 3.1)."""
     cursor = Cursor(data)
-    algorithm = Cursor(parse_element(cursor.get_bytes(cursor.get_uint8()), SEQUENCE).content)
+    algorithm = Cursor(parse_element(cursor.read_bytes(cursor.read_uint8()), SEQUENCE).content)
     read_oid(algorithm)
     digest, mask, salt = _PSS_DEFAULT_HASH, _PSS_DEFAULT_HASH, _PSS_DEFAULT_SALT
     if algorithm.remaining():
@@ -207,7 +207,7 @@ def _parse_pss_parameters(data: bytes) -> tuple[str, str, int]:
             elif part.tag == _PSS_MGF:
                 function = Cursor(parse_element(part.content, SEQUENCE).content)
                 read_oid(function)
-                mask = _parse_hash_name(function.get_remaining())
+                mask = _parse_hash_name(function.read_remaining())
             elif part.tag == _PSS_SALT:
                 salt = int.from_bytes(parse_element(part.content, INTEGER).content)
                 if salt > _MAX_SALT:

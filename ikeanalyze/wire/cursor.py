@@ -49,7 +49,7 @@ class Cursor:
         self._position = stop
         return layout.unpack_from(self._data, start)
 
-    def get_uint8(self) -> int:
+    def read_uint8(self) -> int:
         """Read an unsigned 8-bit number."""
         start = self._position
         if start >= self._end:
@@ -57,22 +57,22 @@ class Cursor:
         self._position = start + 1
         return self._data[start]
 
-    def get_uint16(self) -> int:
+    def read_uint16(self) -> int:
         """Read an unsigned 16-bit number."""
         value: int = self.unpack(_UINT16)[0]
         return value
 
-    def get_uint32(self) -> int:
+    def read_uint32(self) -> int:
         """Read an unsigned 32-bit number."""
         value: int = self.unpack(_UINT32)[0]
         return value
 
-    def get_uint64(self) -> int:
+    def read_uint64(self) -> int:
         """Read an unsigned 64-bit number."""
         value: int = self.unpack(_UINT64)[0]
         return value
 
-    def get_bytes(self, count: int) -> bytes:
+    def read_bytes(self, count: int) -> bytes:
         """Read `count` bytes."""
         start = self._position
         stop = start + count
@@ -81,9 +81,9 @@ class Cursor:
         self._position = stop
         return self._data[start:stop]
 
-    def get_remaining(self) -> bytes:
+    def read_remaining(self) -> bytes:
         """Read all remaining bytes."""
-        return self.get_bytes(self._end - self._position)
+        return self.read_bytes(self._end - self._position)
 
     def skip(self, count: int) -> None:
         """Skip `count` bytes."""

@@ -51,7 +51,7 @@ def iterate_payloads(cursor: Cursor, kind: int) -> Iterator[tuple[int, int, int,
         next_kind, flags, length = cursor.unpack(PAYLOAD_HEADER)
         if length < PAYLOAD_HEADER.size:
             raise WireError(offset, f"payload {kind} has a length of {length}, less than its 4-byte header")
-        yield kind, flags, offset, cursor.get_bytes(length - PAYLOAD_HEADER.size)
+        yield kind, flags, offset, cursor.read_bytes(length - PAYLOAD_HEADER.size)
         if kind in ENCRYPTED_TYPES:
             return
         kind = next_kind

@@ -85,4 +85,4 @@ def _parse_attribute(cursor: Cursor) -> tuple[int, bytes]:
     kind, length = cursor.unpack(_ATTRIBUTE)
     if length < _ATTRIBUTE.size:
         raise WireError(offset, f"attribute {kind} has a length of {length}, less than its 2-byte header")
-    return kind, cursor.get_bytes(length - _ATTRIBUTE.size)
+    return kind, cursor.read_bytes(length - _ATTRIBUTE.size)

@@ -229,7 +229,7 @@ def _is_xauth_failure(body: bytes) -> bool:
     """Whether an attributes payload sets XAUTH_STATUS to 0, failure."""
     cursor = Cursor(body)
     try:
-        transaction_type = cursor.get_uint8()
+        transaction_type = cursor.read_uint8()
         cursor.skip(3)  # reserved, identifier
         while transaction_type == TransactionType.SET and cursor.remaining():
             attribute = parse_attribute(cursor)

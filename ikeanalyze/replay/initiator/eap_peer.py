@@ -77,22 +77,22 @@ class EapPeer:
     def _md5(self, identifier: int, data: bytes) -> bytes:
         """Answer like CHAP (RFC 1994, section 4.1), which does not authenticate the server or derive a key."""
         cursor = Cursor(data)
-        challenge = cursor.get_bytes(cursor.get_uint8())
+        challenge = cursor.read_bytes(cursor.read_uint8())
         value = hashlib.md5(bytes([identifier]) + self._password.encode() + challenge, usedforsecurity=False).digest()
         self._proof = self.key = None
         return bytes([len(value)]) + value  # without a name, as strongSwan sends it: the server has the identity
 
     def _mschapv2(self, data: bytes) -> bytes:
         cursor = Cursor(data)
-        code, identifier = cursor.get_uint8(), cursor.get_uint8()
+        code, identifier = cursor.read_uint8(), cursor.read_uint8()
         cursor.skip(2)  # the length, which EAP has too
         if code == _CHALLENGE_CODE:
-            challenge = cursor.get_bytes(cursor.get_uint8())
+            challenge = cursor.read_bytes(cursor.read_uint8())
             if len(challenge) != _CHALLENGE_BYTES:
                 raise RefusedError(f"a challenge of {len(challenge)} bytes instead of {_CHALLENGE_BYTES}")
             return self._response(identifier, challenge)
         if code == _SUCCESS_CODE:
-            received = cursor.get_remaining()[:_PROOF_CHARS]
+            received = cursor.read_remaining()[:_PROOF_CHARS]
             if self._proof is None or not hmac.compare_digest(received.upper(), self._proof.encode()):
                 raise RefusedError("the server of EAP-MSCHAPv2 does not know the password")
             self._proven = True

@@ -94,7 +94,7 @@ def parse_sim_aka(cursor: Cursor) -> SimAka:
 
 def _parse_value(kind: int, cursor: Cursor) -> int | str | None:
     if kind in _NUMBER_TYPES:
-        return cursor.get_uint16()
+        return cursor.read_uint16()
     if kind in _TEXT_TYPES:
-        return escape_peer_text(cursor.get_bytes(cursor.get_uint16()))
+        return escape_peer_text(cursor.read_bytes(cursor.read_uint16()))
     return None

@@ -145,7 +145,7 @@ def parse_eap_message(data: bytes) -> EapMessage | None:
         return EapMessage(packet, None, error)
     cursor = Cursor(data, _HEADER_BYTES, packet.length)
     try:
-        expanded = cursor.get_uint8() == EapType.EXPANDED
+        expanded = cursor.read_uint8() == EapType.EXPANDED
         if expanded:
             cursor.skip(_EXPANDED_BYTES - 1)
         return EapMessage(packet, _parse_content(packet, cursor, expanded), error)
@@ -163,7 +163,7 @@ def _parse_content(packet: EapPacket, cursor: Cursor, expanded: bool) -> EapCont
     if kind == EapType.NAK:
         return EapNak(_parse_expanded_nak(cursor) if expanded else _parse_nak(cursor))
     if kind == EapType.MD5:
-        value = cursor.get_bytes(cursor.get_uint8())
+        value = cursor.read_bytes(cursor.read_uint8())
         return EapMd5Challenge(len(value), _read_text(cursor))
     if kind in (EapType.GTC, EapType.OTP):
         size = cursor.remaining()
@@ -178,12 +178,12 @@ def _parse_content(packet: EapPacket, cursor: Cursor, expanded: bool) -> EapCont
 
 
 def _read_text(cursor: Cursor) -> str | None:
-    data = cursor.get_remaining()
+    data = cursor.read_remaining()
     return escape_peer_text(data) if data else None
 
 
 def _parse_nak(cursor: Cursor) -> tuple[str, ...]:
-    return tuple(get_name(EapType, kind) for kind in cursor.get_remaining() if kind)
+    return tuple(get_name(EapType, kind) for kind in cursor.read_remaining() if kind)
 
 
 def _parse_expanded_nak(cursor: Cursor) -> tuple[str, ...]:
@@ -201,10 +201,10 @@ def _parse_expanded_nak(cursor: Cursor) -> tuple[str, ...]:
 def _parse_mschap(cursor: Cursor, response: bool) -> EapMsChapV2:
     if response and cursor.remaining() == 1:
         # the response to a success or a failure has only the operation
-        return EapMsChapV2(cursor.get_uint8(), None, None, None)
+        return EapMsChapV2(cursor.read_uint8(), None, None, None)
     operation, _, _ = cursor.unpack(_MSCHAP)
     if operation in (MsChapOperation.CHALLENGE, MsChapOperation.RESPONSE):
-        cursor.skip(cursor.get_uint8())
+        cursor.skip(cursor.read_uint8())
         return EapMsChapV2(operation, _read_text(cursor), None, None)
     if operation not in (MsChapOperation.SUCCESS, MsChapOperation.FAILURE):
         return EapMsChapV2(operation, None, None, None)
@@ -215,10 +215,10 @@ def _parse_mschap(cursor: Cursor, response: bool) -> EapMsChapV2:
 
 
 def _parse_tls(cursor: Cursor, version_mask: int | None, has_outer_tlvs: bool) -> EapTlsPacket:
-    flags = cursor.get_uint8()
-    total = cursor.get_uint32() if flags & _LENGTH_INCLUDED else None
+    flags = cursor.read_uint8()
+    total = cursor.read_uint32() if flags & _LENGTH_INCLUDED else None
     # only TEAP: the length of TLVs after the TLS message (RFC 7170, section 4.1)
-    tlv_bytes = cursor.get_uint32() if has_outer_tlvs and flags & _OUTER_TLV else 0
+    tlv_bytes = cursor.read_uint32() if has_outer_tlvs and flags & _OUTER_TLV else 0
     size = cursor.remaining() - tlv_bytes
     if size < 0:
         raise cursor.make_error(f"{tlv_bytes} bytes of outer TLVs announced, {cursor.remaining()} left")

@@ -49,7 +49,7 @@ def parse_eap_header(data: bytes) -> EapPacket | None:
     kind, vendor = None, 0
     if code in (EapCode.REQUEST, EapCode.RESPONSE):
         try:
-            kind = cursor.get_uint8()
+            kind = cursor.read_uint8()
             if kind == EapType.EXPANDED:
                 type_and_vendor, kind = Cursor(data, _HEADER.size).unpack(_EXPANDED)
                 vendor = type_and_vendor & _VENDOR_MASK

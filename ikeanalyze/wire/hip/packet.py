@@ -100,10 +100,10 @@ def parse_hip(data: bytes) -> HipPacket | None:
     try:
         while cursor.remaining() > 0:
             number, size = cursor.unpack(_PARAMETER)
-            content = cursor.get_bytes(size)
+            content = cursor.read_bytes(size)
             parameters.append(_parse_parameter(number, content, version >> 4))
             # type, length, contents and padding fill a multiple of 8 bytes
-            stray_padding |= any(cursor.get_bytes(-(size + _PARAMETER.size) % _UNIT))
+            stray_padding |= any(cursor.read_bytes(-(size + _PARAMETER.size) % _UNIT))
         if length > len(data):
             error = f"the header announces {length} bytes, the packet has {len(data)}"
     except WireError as problem:

@@ -260,18 +260,18 @@ def parse_parameter(kind: int, content: bytes, version: int) -> HipValue:
 
 def _parse_r1_counter(cursor: Cursor, _version: int) -> HipValue:
     cursor.skip(_WORD_BYTES)
-    return HipNumber(cursor.get_uint64())
+    return HipNumber(cursor.read_uint64())
 
 
 def _parse_puzzle(cursor: Cursor, _version: int) -> HipValue:
     difficulty, lifetime, opaque = cursor.unpack(_PUZZLE)
-    return HipPuzzle(difficulty, 2.0 ** (lifetime - _LIFETIME_BIAS), opaque, cursor.get_remaining())
+    return HipPuzzle(difficulty, 2.0 ** (lifetime - _LIFETIME_BIAS), opaque, cursor.read_remaining())
 
 
 def _parse_solution(cursor: Cursor, _version: int) -> HipValue:
     difficulty, opaque = cursor.unpack(_SOLUTION)
     half = cursor.remaining() // 2
-    return HipSolution(difficulty, opaque, cursor.get_bytes(half), cursor.get_remaining())
+    return HipSolution(difficulty, opaque, cursor.read_bytes(half), cursor.read_remaining())
 
 
 def _list_parser(
@@ -283,7 +283,7 @@ def _list_parser(
         cursor.skip(skipped)
         numbers = []
         while cursor.remaining():
-            numbers.append(int.from_bytes(cursor.get_bytes(size), "big") >> shift)
+            numbers.append(int.from_bytes(cursor.read_bytes(size), "big") >> shift)
         names = (str(number) if registry is None else get_name(registry, number) for number in numbers)
         return HipAlgorithmList(tuple(numbers), tuple(names))
 
@@ -296,21 +296,21 @@ def _parse_esp_transform(cursor: Cursor, version: int) -> HipValue:
 
 def _parse_diffie_hellman(cursor: Cursor, _version: int) -> HipValue:
     group, size = cursor.unpack(_DIFFIE_HELLMAN)
-    return DiffieHellman(group, cursor.get_bytes(size))
+    return DiffieHellman(group, cursor.read_bytes(size))
 
 
 def _parse_host_id(cursor: Cursor, version: int) -> HipValue:
     curve = None
     if version == 1:
         size, domain, algorithm = cursor.unpack(_HOST_ID_V1)
-        identity = cursor.get_bytes(size - _WORD_BYTES)
+        identity = cursor.read_bytes(size - _WORD_BYTES)
     else:
         size, domain, algorithm = cursor.unpack(_HOST_ID)
-        identity = cursor.get_bytes(size)
+        identity = cursor.read_bytes(size)
         if algorithm == HostAlgorithm.ECDSA:
-            curve = get_name(EcdsaCurve, Cursor(identity).get_uint16())
+            curve = get_name(EcdsaCurve, Cursor(identity).read_uint16())
     kind, length = domain >> 12, domain & 0xFFF
-    text = cursor.get_bytes(length)
+    text = cursor.read_bytes(length)
     return HostId(algorithm, identity, curve, escape_peer_text(text) if kind in _TEXT_DOMAIN_TYPES else None)
 
 
@@ -320,15 +320,15 @@ def _parse_notification(cursor: Cursor, _version: int) -> HipValue:
 
 
 def _parse_signature(cursor: Cursor, version: int) -> HipValue:
-    algorithm = cursor.get_uint8() if version == 1 else cursor.get_uint16()
-    return HipSignature(algorithm, cursor.get_remaining())
+    algorithm = cursor.read_uint8() if version == 1 else cursor.read_uint16()
+    return HipSignature(algorithm, cursor.read_remaining())
 
 
 def _parse_locators(cursor: Cursor, _version: int) -> HipValue:
     locators = []
     while cursor.remaining():
         traffic, kind, words, flags, lifetime = cursor.unpack(_LOCATOR)
-        data = cursor.get_bytes(words * _WORD_BYTES)
+        data = cursor.read_bytes(words * _WORD_BYTES)
         # an SPI or ports may precede the address
         address = _format_address(data[-_ADDRESS_BYTES:]) if len(data) >= _ADDRESS_BYTES else None
         locators.append(Locator(traffic, kind, bool(flags & 1), lifetime, address))
@@ -343,13 +343,13 @@ def _parse_relayed(cursor: Cursor, _version: int) -> HipValue:
 def _parse_addresses(cursor: Cursor, _version: int) -> HipValue:
     addresses = []
     while cursor.remaining():
-        addresses.append(_format_address(cursor.get_bytes(_ADDRESS_BYTES)))
+        addresses.append(_format_address(cursor.read_bytes(_ADDRESS_BYTES)))
     return HipAddresses(tuple(addresses), None, None)
 
 
 def _parse_cert(cursor: Cursor, _version: int) -> HipValue:
     group, count, number, kind = cursor.unpack(_CERT)
-    return HipCertificate(group, count, number, kind, cursor.get_remaining())
+    return HipCertificate(group, count, number, kind, cursor.read_remaining())
 
 
 def _format_address(packed: bytes) -> str:
@@ -366,7 +366,7 @@ _PARSERS: Final[Mapping[int, Callable[[Cursor, int], HipValue]]] = MappingProxyT
         _P.LOCATOR_SET: _parse_locators,
         _P.PUZZLE: _parse_puzzle,
         _P.SOLUTION: _parse_solution,
-        _P.SEQ: lambda cursor, _version: HipNumber(cursor.get_uint32()),
+        _P.SEQ: lambda cursor, _version: HipNumber(cursor.read_uint32()),
         _P.ACK: _list_parser(None, 4),
         _P.DH_GROUP_LIST: _list_parser(DhGroup, 1),
         _P.DH_GROUP_LIST_DRAFT: _list_parser(DhGroup, 1),

@@ -129,12 +129,12 @@ def _parse(kind: int, body: bytes) -> Ikev1Body:
     match kind:
         case Ikev1PayloadType.ID:
             identification, protocol, port = cursor.unpack(_IDENTIFICATION)
-            return Ikev1Identification(identification, protocol, port, cursor.get_remaining())
+            return Ikev1Identification(identification, protocol, port, cursor.read_remaining())
         case Ikev1PayloadType.CERT:
-            return decode_certificate(Certificate(cursor.get_uint8(), cursor.get_remaining()))
+            return decode_certificate(Certificate(cursor.read_uint8(), cursor.read_remaining()))
         case Ikev1PayloadType.NOTIFY:
             doi, protocol, size, number = cursor.unpack(_NOTIFY)
-            return Ikev1Notify(doi, protocol, number, cursor.get_bytes(size), cursor.get_remaining())
+            return Ikev1Notify(doi, protocol, number, cursor.read_bytes(size), cursor.read_remaining())
         case Ikev1PayloadType.DELETE:
             return _parse_delete(cursor)
         case Ikev1PayloadType.ATTRIBUTES:
@@ -142,7 +142,7 @@ def _parse(kind: int, body: bytes) -> Ikev1Body:
         case Ikev1PayloadType.VENDOR_ID:
             return Ikev1VendorId(body, get_vendor_name(body))
         case Ikev1PayloadType.NAT_OA | Ikev1PayloadType.NAT_OA_DRAFT:
-            return NatOriginalAddress(format_identity(cursor.unpack(_ADDRESS)[0], cursor.get_remaining()))
+            return NatOriginalAddress(format_identity(cursor.unpack(_ADDRESS)[0], cursor.read_remaining()))
         case Ikev1PayloadType.FRAGMENT:
             return parse_ikev1_fragment_fields(cursor)
         case _:
@@ -152,7 +152,7 @@ def _parse(kind: int, body: bytes) -> Ikev1Body:
 def _parse_delete(cursor: Cursor) -> Ikev1Delete:
     _, protocol, size, announced = cursor.unpack(_DELETE)
     count = cursor.remaining() // size if size else 0
-    return Ikev1Delete(protocol, tuple(cursor.get_bytes(size) for _ in range(count)), announced)
+    return Ikev1Delete(protocol, tuple(cursor.read_bytes(size) for _ in range(count)), announced)
 
 
 def _parse_transaction(cursor: Cursor) -> Transaction:

@@ -81,7 +81,7 @@ def parse_phase1_sa(body: bytes) -> Phase1Sa:
     doi = None
     transforms: list[Phase1Transform] = []
     try:
-        doi = cursor.get_uint32()
+        doi = cursor.read_uint32()
         skip_situation(cursor, doi)
         while cursor.remaining():
             _, length, _, _, spi_size, _ = cursor.unpack(_PROPOSAL)
@@ -96,10 +96,10 @@ def parse_phase1_sa(body: bytes) -> Phase1Sa:
 
 def skip_situation(cursor: Cursor, doi: int) -> None:
     """Skip the situation, including the security labels (RFC 2407, section 4.6.1)."""
-    situation = cursor.get_uint32()
+    situation = cursor.read_uint32()
     if doi == Doi.IPSEC and situation & (Situation.SIT_SECRECY | Situation.SIT_INTEGRITY):
         # the labelled domain, then level and category bitmap of each, padded to 4 bytes
-        cursor.get_uint32()
+        cursor.read_uint32()
         bits = situation & (Situation.SIT_SECRECY | Situation.SIT_INTEGRITY)
         for _ in range(2 * bits.bit_count()):
             (size,) = cursor.unpack(_LABEL_LENGTH)

@@ -77,11 +77,11 @@ def parse_quick_mode_sa(body: bytes) -> QuickModeSa:
     cursor = Cursor(body)
     proposals: list[QuickModeProposal] = []
     try:
-        skip_situation(cursor, cursor.get_uint32())
+        skip_situation(cursor, cursor.read_uint32())
         while cursor.remaining():
             _, length, number, protocol, spi_size, _ = cursor.unpack(_PROPOSAL)
             with cursor.restrict_to(length - _PROPOSAL.size):
-                spi = cursor.get_bytes(spi_size)
+                spi = cursor.read_bytes(spi_size)
                 transforms = []
                 while cursor.remaining():
                     transforms.append(_parse_transform(cursor))

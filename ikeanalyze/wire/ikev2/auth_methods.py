@@ -91,8 +91,8 @@ def parse_digital_signature(data: bytes) -> DigitalSignature:
         WireError: the data are truncated, or the algorithm identifier is not valid DER.
     """
     cursor = Cursor(data)
-    size = cursor.get_uint8()
-    return DigitalSignature(parse_algorithm(cursor.get_bytes(size)), cursor.get_remaining())
+    size = cursor.read_uint8()
+    return DigitalSignature(parse_algorithm(cursor.read_bytes(size)), cursor.read_remaining())
 
 
 def get_auth_method_name(method: int) -> str:

@@ -87,7 +87,7 @@ class ConfigurationEntry:
             return escape_peer_text(data)
         if self.type == Attribute.SUPPORTED_ATTRIBUTES:
             cursor = Cursor(data)
-            kinds = (cursor.get_uint16() & _TYPE_MASK for _ in range(len(data) // 2))
+            kinds = (cursor.read_uint16() & _TYPE_MASK for _ in range(len(data) // 2))
             return "+".join(get_name(Attribute, kind) for kind in kinds)
         if self.type == Attribute.TIMEOUT_PERIOD_FOR_LIVENESS_CHECK:
             return f"{int.from_bytes(data, 'big')} s"
@@ -120,7 +120,7 @@ def parse_configuration(body: bytes) -> Configuration:
         (kind,) = cursor.unpack(_HEADER)
         while cursor.remaining():
             attribute, size = cursor.unpack(_ATTRIBUTE)
-            entries.append(ConfigurationEntry(attribute & _TYPE_MASK, cursor.get_bytes(size)))
+            entries.append(ConfigurationEntry(attribute & _TYPE_MASK, cursor.read_bytes(size)))
     except WireError as error:
         return Configuration(kind, tuple(entries), str(error))
     return Configuration(kind, tuple(entries), None)

@@ -37,8 +37,8 @@ def parse_notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
     """The fields of `Notify` without the object, for loops over many messages; raises as `parse_notify`."""
     cursor = Cursor(body)
     protocol, spi_size, kind = cursor.unpack(_NOTIFY)
-    spi = cursor.get_bytes(spi_size) if spi_size else b""
-    return kind, cursor.get_remaining(), protocol, spi
+    spi = cursor.read_bytes(spi_size) if spi_size else b""
+    return kind, cursor.read_remaining(), protocol, spi
 
 
 def decode_notify_data(kind: int, data: bytes) -> "NotifyValue | None":

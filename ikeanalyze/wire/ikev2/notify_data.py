@@ -164,7 +164,7 @@ NotifyValue = (
 def parse_hash_algorithms(data: bytes) -> tuple[int, ...]:
     """Numbers in SIGNATURE_HASH_ALGORITHMS (RFC 7427, section 4); an odd last byte is ignored."""
     cursor = Cursor(data)
-    return tuple(cursor.get_uint16() for _ in range(len(data) // 2))
+    return tuple(cursor.read_uint16() for _ in range(len(data) // 2))
 
 
 def parse_redirect(data: bytes) -> Redirect:
@@ -175,14 +175,14 @@ def parse_redirect(data: bytes) -> Redirect:
     """
     cursor = Cursor(data)
     kind, size = cursor.unpack(_GATEWAY)
-    identity = cursor.get_bytes(size)
+    identity = cursor.read_bytes(size)
     if kind in (GatewayIdentity.IPV4, GatewayIdentity.IPV6):
         gateway = format_address(identity) or identity.hex()
     elif kind == GatewayIdentity.FQDN:
         gateway = identity.decode("utf-8", "backslashreplace")
     else:
         gateway = identity.hex()
-    return Redirect(kind, gateway, cursor.get_remaining())
+    return Redirect(kind, gateway, cursor.read_remaining())
 
 
 def _check_size(data: bytes, sizes: Container[int]) -> bytes:
@@ -206,13 +206,13 @@ def _address(size: int) -> Callable[[bytes], str]:
 def _parse_no_nats_allowed(data: bytes) -> NoNatsAllowed:
     size = _ADDRESS_BYTES[len(_check_size(data, _ADDRESS_BYTES))]
     cursor = Cursor(data)
-    source, destination = (format_address(cursor.get_bytes(size)) or "" for _ in range(2))
+    source, destination = (format_address(cursor.read_bytes(size)) or "" for _ in range(2))
     return NoNatsAllowed(source, destination, *cursor.unpack(_PORTS))
 
 
 def _parse_ticket(data: bytes) -> ResumptionTicket:
     cursor = Cursor(data)
-    return ResumptionTicket(cursor.get_uint32(), cursor.get_remaining())
+    return ResumptionTicket(cursor.read_uint32(), cursor.read_remaining())
 
 
 def _parse_message_ids(data: bytes) -> MessageIdSync:
@@ -222,19 +222,19 @@ def _parse_message_ids(data: bytes) -> MessageIdSync:
 def _parse_puzzle(data: bytes) -> PuzzleChallenge:
     cursor = Cursor(data)
     prf, difficulty = cursor.unpack(_PUZZLE)
-    return PuzzleChallenge(prf, difficulty, cursor.get_remaining())
+    return PuzzleChallenge(prf, difficulty, cursor.read_remaining())
 
 
 def _parse_ppk_identity(data: bytes) -> PpkIdentity:
     cursor = Cursor(data)
-    return PpkIdentity(cursor.get_uint8(), cursor.get_remaining(), None)
+    return PpkIdentity(cursor.read_uint8(), cursor.read_remaining(), None)
 
 
 def _parse_ppk_identity_key(data: bytes) -> PpkIdentity:
     cursor = Cursor(data)
-    kind = cursor.get_uint8()
-    identity = cursor.get_bytes(cursor.remaining() - _PPK_CONFIRMATION_BYTES)
-    return PpkIdentity(kind, identity, cursor.get_remaining())
+    kind = cursor.read_uint8()
+    identity = cursor.read_bytes(cursor.remaining() - _PPK_CONFIRMATION_BYTES)
+    return PpkIdentity(kind, identity, cursor.read_remaining())
 
 
 def _parse_announcements(data: bytes) -> tuple[AuthAnnouncement, ...]:
@@ -246,30 +246,30 @@ def _parse_announcements(data: bytes) -> tuple[AuthAnnouncement, ...]:
         if size < _ANNOUNCEMENT.size:
             raise WireError(offset, f"announcement has a length of {size}, less than its 2-byte header")
         with cursor.restrict_to(size - _ANNOUNCEMENT.size):
-            link = cursor.get_uint8() if cursor.remaining() else None
-            algorithm = parse_algorithm(cursor.get_remaining()) if cursor.remaining() else None
+            link = cursor.read_uint8() if cursor.remaining() else None
+            algorithm = parse_algorithm(cursor.read_remaining()) if cursor.remaining() else None
         announcements.append(AuthAnnouncement(method, link, algorithm))
     return tuple(announcements)
 
 
 def _parse_aggfrag(data: bytes) -> Aggfrag:
-    flags = Cursor(data).get_uint8()
+    flags = Cursor(data).read_uint8()
     return Aggfrag(bool(flags & _CONGESTION_CONTROL), bool(flags & _DONT_FRAGMENT))
 
 
 def _parse_backoff_timer(data: bytes) -> BackoffTimer:
     cursor = Cursor(data)
-    timer = Cursor(cursor.get_bytes(cursor.get_uint8())).get_uint8()
+    timer = Cursor(cursor.read_bytes(cursor.read_uint8())).read_uint8()
     unit, count = timer >> 5, timer & 0x1F
     return BackoffTimer(None if unit >= len(_TIMER_UNITS) else _TIMER_UNITS[unit] * count)
 
 
 def _parse_device_identity(data: bytes) -> DeviceIdentity:
     cursor = Cursor(data)
-    identity = Cursor(cursor.get_bytes(cursor.get_uint16()))
-    kind = identity.get_uint8()
+    identity = Cursor(cursor.read_bytes(cursor.read_uint16()))
+    kind = identity.read_uint8()
     # two digits per byte, the first one in the lower bits; 15 is padding
-    digits = "".join(f"{byte & 0x0F:x}{byte >> 4:x}" for byte in identity.get_remaining())
+    digits = "".join(f"{byte & 0x0F:x}{byte >> 4:x}" for byte in identity.read_remaining())
     return DeviceIdentity(kind, digits.rstrip("f"))
 
 
@@ -278,7 +278,7 @@ _PARSERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = MappingProxyType
         NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD: _number(1),  # RFC 7296, section 2.5
         NotifyType.INVALID_MESSAGE_ID: _number(4),  # RFC 7296, section 2.3
         NotifyType.INVALID_SPI: bytes,  # RFC 7296, section 1.5
-        NotifyType.INVALID_KE_PAYLOAD: lambda data: Cursor(data).get_uint16(),  # RFC 7296, section 1.3
+        NotifyType.INVALID_KE_PAYLOAD: lambda data: Cursor(data).read_uint16(),  # RFC 7296, section 1.3
         NotifyType.SET_WINDOW_SIZE: _number(4),  # RFC 7296, section 2.3
         NotifyType.IPCOMP_SUPPORTED: lambda data: Ipcomp(*Cursor(data).unpack(_IPCOMP)),
         NotifyType.NAT_DETECTION_SOURCE_IP: _bytes((_HASH_BYTES,)),  # RFC 7296, section 2.23

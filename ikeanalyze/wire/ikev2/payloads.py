@@ -75,32 +75,32 @@ class Delete:
 def parse_key_exchange(body: bytes) -> KeyExchange:
     """Parse a KE payload (RFC 7296, section 3.4)."""
     cursor = Cursor(body)
-    return KeyExchange(cursor.unpack(_METHOD)[0], cursor.get_remaining())
+    return KeyExchange(cursor.unpack(_METHOD)[0], cursor.read_remaining())
 
 
 def parse_identification(body: bytes) -> Identification:
     """Parse an IDi or IDr payload (RFC 7296, section 3.5)."""
     cursor = Cursor(body)
-    return Identification(cursor.unpack(_BYTE_AND_RESERVED)[0], cursor.get_remaining())
+    return Identification(cursor.unpack(_BYTE_AND_RESERVED)[0], cursor.read_remaining())
 
 
 def parse_certificate(body: bytes) -> Certificate:
     """Parse a CERT payload (RFC 7296, section 3.6)."""
     cursor = Cursor(body)
-    return Certificate(cursor.get_uint8(), cursor.get_remaining())
+    return Certificate(cursor.read_uint8(), cursor.read_remaining())
 
 
 def parse_certificate_request(body: bytes) -> CertificateRequest:
     """Parse a CERTREQ payload (RFC 7296, section 3.7)."""
     cursor = Cursor(body)
-    encoding = cursor.get_uint8()
+    encoding = cursor.read_uint8()
     return CertificateRequest(encoding, cursor.remaining() // _SHA1_BYTES if encoding in _HASHED_ENCODINGS else None)
 
 
 def parse_authentication(body: bytes) -> Authentication:
     """Parse an AUTH payload (RFC 7296, section 3.8)."""
     cursor = Cursor(body)
-    return Authentication(cursor.unpack(_BYTE_AND_RESERVED)[0], cursor.get_remaining())
+    return Authentication(cursor.unpack(_BYTE_AND_RESERVED)[0], cursor.read_remaining())
 
 
 def parse_delete(body: bytes) -> Delete:
@@ -108,7 +108,7 @@ def parse_delete(body: bytes) -> Delete:
     cursor = Cursor(body)
     protocol, size, announced = cursor.unpack(_DELETE)
     count = cursor.remaining() // size if size else 0
-    spis = tuple(cursor.get_bytes(size) for _ in range(count))
+    spis = tuple(cursor.read_bytes(size) for _ in range(count))
     if cursor.remaining():
         raise cursor.make_error(f"{cursor.remaining()} bytes follow {count} SPIs of {size} bytes")
     return Delete(protocol, spis, announced)

@@ -128,7 +128,7 @@ def _parse(body: bytes) -> SecurityAssociation:
         try:
             _, length, number, protocol, spi_size, _ = cursor.unpack(PROPOSAL)
             with cursor.restrict_to(length - PROPOSAL.size):
-                fields = number, protocol, cursor.get_bytes(spi_size)
+                fields = number, protocol, cursor.read_bytes(spi_size)
                 while cursor.remaining():
                     transforms.append(_parse_transform(cursor))
         except WireError as error:
@@ -168,7 +168,7 @@ def parse_attribute(cursor: Cursor) -> TransformAttributeValue:
     kind, value = cursor.unpack(ATTRIBUTE)
     if kind & ATTRIBUTE_FORMAT_TV:
         return TransformAttributeValue(kind & ~ATTRIBUTE_FORMAT_TV, value)
-    return TransformAttributeValue(kind, cursor.get_bytes(value))
+    return TransformAttributeValue(kind, cursor.read_bytes(value))
 
 
 def parse_attributes(cursor: Cursor) -> tuple[TransformAttributeValue, ...]:

@@ -109,9 +109,9 @@ def _parse_selector(cursor: Cursor) -> TrafficSelector:
         size = _ADDRESS_BYTES.get(kind)
         if size is not None:
             first, last = cursor.unpack(_PORTS)
-            start, end = cursor.get_bytes(size), cursor.get_bytes(size)
-            return TrafficSelector(kind, protocol, (first, last), start, end, cursor.get_remaining())
+            start, end = cursor.read_bytes(size), cursor.read_bytes(size)
+            return TrafficSelector(kind, protocol, (first, last), start, end, cursor.read_remaining())
         if kind == TrafficSelectorType.TS_FC_ADDR_RANGE:
             start, end, *_ = cursor.unpack(_FIBRE_CHANNEL)
-            return TrafficSelector(kind, 0, None, start, end, cursor.get_remaining())
-        return TrafficSelector(kind, 0, None, b"", b"", cursor.get_remaining())
+            return TrafficSelector(kind, 0, None, start, end, cursor.read_remaining())
+        return TrafficSelector(kind, 0, None, b"", b"", cursor.read_remaining())

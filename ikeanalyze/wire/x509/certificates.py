@@ -105,7 +105,7 @@ def _parse(encoding: int, data: bytes) -> ParsedCertificate:
             key = PublicKey(RSA_KEY, "RSA", _parse_rsa_bits(data), None)
         elif encoding in (CertEncoding.HASH_AND_URL, CertEncoding.HASH_AND_URL_BUNDLE):
             cursor = Cursor(data)
-            digest, url = cursor.get_bytes(_SHA1_BYTES), escape_peer_text(cursor.get_remaining())
+            digest, url = cursor.read_bytes(_SHA1_BYTES), escape_peer_text(cursor.read_remaining())
     except WireError as problem:
         error = str(problem)
     return ParsedCertificate(encoding, len(data), x509, key, digest, url, error)
@@ -170,7 +170,7 @@ def _parse_bit_string(element: DerElement) -> bytes:
     """Bytes of a bit string, after the number of unused bits."""
     cursor = Cursor(element.content)
     cursor.skip(1)
-    return cursor.get_remaining()
+    return cursor.read_remaining()
 
 
 def check_certificate(certificate: Certificate) -> str | None:

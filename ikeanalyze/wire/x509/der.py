@@ -35,16 +35,16 @@ class DerElement:
 def read_element(cursor: Cursor, expected: int | None = None) -> DerElement:
     """Read the next element. `expected`: its required tag."""
     offset = cursor.position
-    tag = cursor.get_uint8()
+    tag = cursor.read_uint8()
     if tag & _LONG_TAG == _LONG_TAG:
         raise WireError(offset, "ASN.1 tag of more than one byte")
-    length = cursor.get_uint8()
+    length = cursor.read_uint8()
     if length & _LONG_LENGTH:
         count = length & ~_LONG_LENGTH
         if not 0 < count <= _MAX_LENGTH_BYTES:
             raise WireError(offset, f"ASN.1 length of {count} bytes")
-        length = int.from_bytes(cursor.get_bytes(count), "big")
-    content = cursor.get_bytes(length)
+        length = int.from_bytes(cursor.read_bytes(count), "big")
+    content = cursor.read_bytes(length)
     if expected is not None and tag != expected:
         raise WireError(offset, f"ASN.1 tag {tag:#04x} instead of {expected:#04x}")
     return DerElement(tag, content, offset)

@@ -64,7 +64,7 @@ def _format_value(element: DerElement, pair: bytes) -> str:
     encoding = _ENCODINGS.get(element.tag)
     if encoding is None:
         # including tag and length
-        return f"#{Cursor(pair, element.offset).get_remaining().hex()}"
+        return f"#{Cursor(pair, element.offset).read_remaining().hex()}"
     text = element.content.decode(encoding, "replace")
     last_index = len(text) - 1
     return "".join(_escape(character, index == 0, index == last_index) for index, character in enumerate(text))
