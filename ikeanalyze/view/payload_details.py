@@ -8,8 +8,7 @@ from ikeanalyze.render.core.values import escape_text, format_integer
 from ikeanalyze.wire.eap.methods import EapMessage, describe_eap
 from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev1.payloads import Ikev1Body, Transaction, decode_ikev1_payload
-from ikeanalyze.wire.ikev1.phase1_sa import Phase1Sa, parse_phase1_sa
-from ikeanalyze.wire.ikev1.quick_mode import QuickModeSa, parse_quick_mode_sa
+from ikeanalyze.wire.ikev1.proposals import parse_ikev1_sa
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
 from ikeanalyze.wire.ikev2.configuration import Configuration
 from ikeanalyze.wire.ikev2.decode import Body, MalformedPayload, Nonce, SkPayload, UnparsedPayload, VendorId
@@ -93,13 +92,11 @@ def list_ikev1_facts(payload: Payload, exchange_type: int) -> Facts:
     if payload.type != PayloadType1.SA:
         yield from list_payload_facts(decode_ikev1_payload(payload))
         return
-    sa: Phase1Sa | QuickModeSa
+    sa = parse_ikev1_sa(payload.body)
     if exchange_type == ExchangeType1.QUICK_MODE:
-        sa = parse_quick_mode_sa(payload.body)
         for proposal in sa.proposals:
             yield f"proposal {proposal.number}", f"{escape_text(proposal.describe())}, SPI {proposal.spi.hex()}"
     else:
-        sa = parse_phase1_sa(payload.body)
         for transform in sa.transforms:
             yield f"transform {transform.number}", escape_text(transform.describe())
     if sa.error is not None:

@@ -14,7 +14,7 @@ from ikeanalyze.wire.ikev1 import message as version1
 from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
 from ikeanalyze.wire.ikev1.message import parse_ikev1_fragment as ikev1_fragment_of
 from ikeanalyze.wire.ikev1.message import parse_phase1_message
-from ikeanalyze.wire.ikev1.quick_mode import parse_quick_mode_sa
+from ikeanalyze.wire.ikev1.proposals import parse_ikev1_sa
 from ikeanalyze.wire.ikev2.checks import check_payload_chain
 from ikeanalyze.wire.ikev2.describe import describe_payloads
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_fragment_header, parse_init, parse_payloads
@@ -120,7 +120,7 @@ def test_spoilt_insides(seed):
         first, data = rng.choice(sources)
         data = spoilt(data, rng)
         look_at(parse_decrypted_payloads(data, first if rng.random() < 0.9 else rng.randrange(256)))
-        parse_quick_mode_sa(data)
+        parse_ikev1_sa(data)
         get_eap_method([data[4:]])
 
 

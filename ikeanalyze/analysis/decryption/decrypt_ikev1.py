@@ -22,7 +22,7 @@ from ikeanalyze.crypto.sk_payload import UnusableKeyError
 from ikeanalyze.keys.key_set import Phase1Key
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev1.message import parse_ikev1_fragment, parse_ikev1_payloads
-from ikeanalyze.wire.ikev1.phase1_sa import Phase1Transform, parse_phase1_sa
+from ikeanalyze.wire.ikev1.proposals import Ikev1Transform, parse_ikev1_sa
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
@@ -144,7 +144,7 @@ def _make_decryptor(state: AnalysisState, rows: list[int], key: Phase1Key) -> Ph
     """A decryptor, if the clear messages in these datagrams have all that it needs and the key is usable."""
     datagrams, association = state.datagrams, state.association
     public: dict[bool, bytes] = {}
-    chosen: Phase1Transform | None = None
+    chosen: Ikev1Transform | None = None
     for row in rows:
         data = state.clear.get(int(datagrams.datagram[row]))
         if data is None:
@@ -154,7 +154,7 @@ def _make_decryptor(state: AnalysisState, rows: list[int], key: Phase1Key) -> Ph
             if payload.type == Ikev1PayloadType.KE:
                 public.setdefault(from_initiator, payload.body)
             elif payload.type == Ikev1PayloadType.SA and not from_initiator and chosen is None:
-                transforms = parse_phase1_sa(payload.body).transforms
+                transforms = parse_ikev1_sa(payload.body).transforms
                 chosen = transforms[0] if transforms else None
     if chosen is None or len(public) < 2:
         return None

@@ -6,7 +6,7 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, parse_header
-from ikeanalyze.wire.ikev1.phase1_sa import Phase1Transform, parse_phase1_sa
+from ikeanalyze.wire.ikev1.proposals import Ikev1Transform, parse_ikev1_sa
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, PayloadChain, parse_message_chain
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 
@@ -32,7 +32,7 @@ class Phase1Message:
 
     exchange_type: int | None  # 2 main mode, 4 aggressive mode; None: the header is truncated
     encrypted: bool  # only the header is in clear
-    transforms: tuple[Phase1Transform, ...]  # request: in order of preference; response: the chosen one
+    transforms: tuple[Ikev1Transform, ...]  # request: in order of preference; response: the chosen one
     vendor_ids: tuple[bytes, ...]
     notifies: tuple[int, ...]  # types
     ke_bytes: int | None  # size of the KE payload's public value
@@ -78,7 +78,7 @@ def parse_phase1_message(data: bytes) -> Phase1Message:
     fragment = parse_ikev1_fragment(data)
     if fragment is not None or header.encrypted:
         return Phase1Message(header.exchange_type, header.encrypted, (), (), (), None, None, (), fragment, None)
-    transforms: tuple[Phase1Transform, ...] = ()
+    transforms: tuple[Ikev1Transform, ...] = ()
     vendor_ids: list[bytes] = []
     notifies: list[int] = []
     ke_bytes = nonce = None
@@ -88,7 +88,7 @@ def parse_phase1_message(data: bytes) -> Phase1Message:
     for payload in chain.payloads:
         match payload.type:
             case Ikev1PayloadType.SA:
-                sa = parse_phase1_sa(payload.body)
+                sa = parse_ikev1_sa(payload.body)
                 transforms = transforms or sa.transforms
                 if sa.error is not None:
                     error = error or f"SA payload at byte {payload.offset}: {sa.error}"

@@ -1,7 +1,4 @@
-"""Decodes payloads of IKEv1, one value each (RFC 2408, section 3; RFC 2407, section 4.6).
-
-`phase1_sa` and `quick_mode` parse SA payloads, whose type does not tell to which phase they belong.
-"""
+"""Decodes payloads of IKEv1, one value each (RFC 2408, section 3; RFC 2407, section 4.6), except SA payloads."""
 
 from dataclasses import dataclass
 from struct import Struct

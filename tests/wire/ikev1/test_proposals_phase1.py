@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.ikev1.phase1_sa import parse_phase1_sa
+from ikeanalyze.wire.ikev1.proposals import parse_ikev1_sa
 from tests.craft import ikev1 as craft
 
 
 def only(attributes):
-    read = parse_phase1_sa(craft.sa(attributes)[1])
+    read = parse_ikev1_sa(craft.sa(attributes)[1])
     assert read.error is None
     (transform,) = read.transforms
     return transform
@@ -45,7 +45,7 @@ def test_long_attributes():
     attributes = struct.pack(">HHI", 12, 4, 86400)
     transform = struct.pack(">BxHBBxx", 0, 8 + len(attributes), 1, 1) + attributes
     proposal = struct.pack(">BxHBBBB", 0, 8 + len(transform), 1, 1, 0, 1) + transform
-    read = parse_phase1_sa(struct.pack(">II", 1, 1) + proposal)
+    read = parse_ikev1_sa(struct.pack(">II", 1, 1) + proposal)
     assert read.transforms[0].value(12) == 86400
     assert read.doi == 1
 
@@ -53,7 +53,18 @@ def test_long_attributes():
 def test_situation_with_labels():
     _, body = craft.sa()
     secrecy = struct.pack(">IHxxBxxxHxx", 7, 1, 0xAA, 0)
-    read = parse_phase1_sa(struct.pack(">II", 1, 3) + secrecy + body[8:])
+    read = parse_ikev1_sa(struct.pack(">II", 1, 3) + secrecy + body[8:])
+    assert read.error is None
+    assert len(read.transforms) == 1
+
+
+def test_lengths_of_levels_are_in_bytes_and_of_category_bitmaps_in_bits():
+    """RFC 2407, section 4.6.1: all are padded with zeros to a multiple of 32 bits."""
+    secrecy = struct.pack(">Hxx", 5) + b"level\0\0\0" + struct.pack(">Hxx", 33) + b"\xff\xff\xff\xff\x80\0\0\0"
+    integrity = struct.pack(">Hxx", 1) + b"\xaa\0\0\0" + struct.pack(">Hxx", 32) + b"\xff\xff\xff\xff"
+    sit_secrecy_and_integrity, labelled_domain = 2 | 4, 7
+    situation = struct.pack(">III", 1, sit_secrecy_and_integrity, labelled_domain) + secrecy + integrity
+    read = parse_ikev1_sa(situation + craft.sa()[1][8:])
     assert read.error is None
     assert len(read.transforms) == 1
 
@@ -61,12 +72,12 @@ def test_situation_with_labels():
 def test_cut_anywhere():
     _, body = craft.sa()
     for size in range(8):
-        assert parse_phase1_sa(body[:size]).error is not None
+        assert parse_ikev1_sa(body[:size]).error is not None
     for size in range(9, len(body)):
-        assert parse_phase1_sa(body[:size]).error is not None
+        assert parse_ikev1_sa(body[:size]).error is not None
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes(data):
-    parse_phase1_sa(data)
-    parse_phase1_sa(craft.sa()[1][:16] + data)
+    parse_ikev1_sa(data)
+    parse_ikev1_sa(craft.sa()[1][:16] + data)

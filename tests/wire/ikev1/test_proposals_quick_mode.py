@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.ikev1.quick_mode import parse_quick_mode_sa
+from ikeanalyze.wire.ikev1.proposals import parse_ikev1_sa
 from tests.craft import ikev1
 from tests.wire.dissected import dissected
 
@@ -31,9 +31,7 @@ TRIPLE_DES = transform(2, 3, attribute(5, 1))
 
 
 def test_proposals():
-    read = parse_quick_mode_sa(
-        association(proposal(3, b"\1\2\3\4", AES, TRIPLE_DES), proposal(2, b"5678", transform(1, 5)))
-    )
+    read = parse_ikev1_sa(association(proposal(3, b"\1\2\3\4", AES, TRIPLE_DES), proposal(2, b"5678", transform(1, 5))))
     assert read.error is None
     esp, ah = read.proposals
     assert (esp.spi, esp.describe()) == (b"\1\2\3\4", "ESP:AES-CBC-128/HMAC-SHA1/MODP-2048+3DES/HMAC-MD5")
@@ -45,7 +43,7 @@ def test_proposals():
     [(4, 2, "IPCOMP:DEFLATE"), (3, 99, "ESP:99"), (9, 1, "9:1"), (3, 20, "ESP:AES-GCM-16")],
 )
 def test_names(protocol, ident, text):
-    read = parse_quick_mode_sa(association(proposal(protocol, b"", transform(1, ident))))
+    read = parse_ikev1_sa(association(proposal(protocol, b"", transform(1, ident))))
     assert [found.describe() for found in read.proposals] == [text]
 
 
@@ -61,7 +59,7 @@ def test_against_tshark():
         "ipsec.attr.group_description",
     )
     (row,) = dissected([message], *(f"isakmp.{name}" for name in names))
-    ((esp,),) = (parse_quick_mode_sa(body).proposals,)
+    ((esp,),) = (parse_ikev1_sa(body).proposals,)
     (found,) = esp.transforms
     told = [esp.protocol, found.value(6), found.value(5), found.value(3)]
     assert row.pop("isakmp.spi") == [esp.spi.hex()]
@@ -71,12 +69,12 @@ def test_against_tshark():
 def test_cut_anywhere():
     body = association(proposal(3, b"\1\2\3\4", AES))
     for size in range(len(body)):
-        read = parse_quick_mode_sa(body[:size])
+        read = parse_ikev1_sa(body[:size])
         assert (read.error is None) == (size == 8)
         assert read.proposals == ()
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes(data):
-    for found in parse_quick_mode_sa(b"\0\0\0\1\0\0\0\1" + data).proposals:
+    for found in parse_ikev1_sa(b"\0\0\0\1\0\0\0\1" + data).proposals:
         assert found.describe().isprintable()
