@@ -6,7 +6,6 @@ An algorithm that is missing from these tables is not an error, but its messages
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.wire.ikev2.proposals import Proposal
@@ -152,42 +151,38 @@ def _encryption() -> dict[int, EncryptionAlgorithm]:
 
 
 #: Supported encryption algorithms by transform ID.
-ENCRYPTION: Final[Mapping[int, EncryptionAlgorithm]] = MappingProxyType(_encryption())
+ENCRYPTION: Final[Mapping[int, EncryptionAlgorithm]] = _encryption()
 
 #: Supported integrity algorithms by transform ID, without NONE.
-INTEGRITY: Final[Mapping[int, IntegrityAlgorithm]] = MappingProxyType(
-    {
-        row.transform: row
-        for row in (
-            IntegrityAlgorithm(Integrity.HMAC_MD5_96, MacAlgorithm.MD5, 16, 12),  # RFC 2403
-            IntegrityAlgorithm(Integrity.HMAC_SHA1_96, MacAlgorithm.SHA1, 20, 12),  # RFC 2404
-            IntegrityAlgorithm(Integrity.AES_XCBC_96, MacAlgorithm.AES_XCBC, 16, 12),  # RFC 3566
-            IntegrityAlgorithm(Integrity.HMAC_MD5_128, MacAlgorithm.MD5, 16, 16),  # RFC 4595
-            IntegrityAlgorithm(Integrity.HMAC_SHA1_160, MacAlgorithm.SHA1, 20, 20),
-            IntegrityAlgorithm(Integrity.AES_CMAC_96, MacAlgorithm.AES_CMAC, 16, 12),  # RFC 4494
-            IntegrityAlgorithm(Integrity.HMAC_SHA2_256_128, MacAlgorithm.SHA2_256, 32, 16),  # RFC 4868
-            IntegrityAlgorithm(Integrity.HMAC_SHA2_384_192, MacAlgorithm.SHA2_384, 48, 24),
-            IntegrityAlgorithm(Integrity.HMAC_SHA2_512_256, MacAlgorithm.SHA2_512, 64, 32),
-            IntegrityAlgorithm(HMAC_SHA2_256_96, MacAlgorithm.SHA2_256, 32, 12),
-        )
-    }
-)
+INTEGRITY: Final[Mapping[int, IntegrityAlgorithm]] = {
+    row.transform: row
+    for row in (
+        IntegrityAlgorithm(Integrity.HMAC_MD5_96, MacAlgorithm.MD5, 16, 12),  # RFC 2403
+        IntegrityAlgorithm(Integrity.HMAC_SHA1_96, MacAlgorithm.SHA1, 20, 12),  # RFC 2404
+        IntegrityAlgorithm(Integrity.AES_XCBC_96, MacAlgorithm.AES_XCBC, 16, 12),  # RFC 3566
+        IntegrityAlgorithm(Integrity.HMAC_MD5_128, MacAlgorithm.MD5, 16, 16),  # RFC 4595
+        IntegrityAlgorithm(Integrity.HMAC_SHA1_160, MacAlgorithm.SHA1, 20, 20),
+        IntegrityAlgorithm(Integrity.AES_CMAC_96, MacAlgorithm.AES_CMAC, 16, 12),  # RFC 4494
+        IntegrityAlgorithm(Integrity.HMAC_SHA2_256_128, MacAlgorithm.SHA2_256, 32, 16),  # RFC 4868
+        IntegrityAlgorithm(Integrity.HMAC_SHA2_384_192, MacAlgorithm.SHA2_384, 48, 24),
+        IntegrityAlgorithm(Integrity.HMAC_SHA2_512_256, MacAlgorithm.SHA2_512, 64, 32),
+        IntegrityAlgorithm(HMAC_SHA2_256_96, MacAlgorithm.SHA2_256, 32, 12),
+    )
+}
 
 #: Supported PRFs by transform ID.
-PRF: Final[Mapping[int, PrfAlgorithm]] = MappingProxyType(
-    {
-        row.transform: row
-        for row in (
-            PrfAlgorithm(Prf.HMAC_MD5, MacAlgorithm.MD5, 16, False),  # RFC 2104
-            PrfAlgorithm(Prf.HMAC_SHA1, MacAlgorithm.SHA1, 20, False),
-            PrfAlgorithm(Prf.AES128_XCBC, MacAlgorithm.AES_XCBC, 16, True),  # RFC 4434
-            PrfAlgorithm(Prf.HMAC_SHA2_256, MacAlgorithm.SHA2_256, 32, False),  # RFC 4868
-            PrfAlgorithm(Prf.HMAC_SHA2_384, MacAlgorithm.SHA2_384, 48, False),
-            PrfAlgorithm(Prf.HMAC_SHA2_512, MacAlgorithm.SHA2_512, 64, False),
-            PrfAlgorithm(Prf.AES128_CMAC, MacAlgorithm.AES_CMAC, 16, True),  # RFC 4615
-        )
-    }
-)
+PRF: Final[Mapping[int, PrfAlgorithm]] = {
+    row.transform: row
+    for row in (
+        PrfAlgorithm(Prf.HMAC_MD5, MacAlgorithm.MD5, 16, False),  # RFC 2104
+        PrfAlgorithm(Prf.HMAC_SHA1, MacAlgorithm.SHA1, 20, False),
+        PrfAlgorithm(Prf.AES128_XCBC, MacAlgorithm.AES_XCBC, 16, True),  # RFC 4434
+        PrfAlgorithm(Prf.HMAC_SHA2_256, MacAlgorithm.SHA2_256, 32, False),  # RFC 4868
+        PrfAlgorithm(Prf.HMAC_SHA2_384, MacAlgorithm.SHA2_384, 48, False),
+        PrfAlgorithm(Prf.HMAC_SHA2_512, MacAlgorithm.SHA2_512, 64, False),
+        PrfAlgorithm(Prf.AES128_CMAC, MacAlgorithm.AES_CMAC, 16, True),  # RFC 4615
+    )
+}
 
 
 def find_prf(name: str) -> PrfAlgorithm | None:

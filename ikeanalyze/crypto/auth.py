@@ -26,7 +26,6 @@ def get_int_auth_octets(message: bytes, decrypted: DecryptedMessage) -> bytes:
 
     Raises:
         ValueError: the message has no encrypted payload, or is not the first fragment.
-
     """
     payload = find_encrypted_payload(message)
     if payload is None or (payload.fragment is not None and payload.fragment[0] != 1):

@@ -38,7 +38,6 @@ def encode_distinguished_name(text: str) -> x509.Name:
 
     Raises:
         ValueError: not a distinguished name.
-
     """
     compact = _SEPARATOR.sub(lambda match: match[1] or ",", text.strip(" "))
     return x509.Name(reversed(x509.Name.from_rfc4514_string(compact, _KEYWORDS).rdns))

@@ -7,7 +7,6 @@ before, for packets that were overtaken there.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
@@ -22,30 +21,26 @@ _FIRST_UPPERS: Final = 4  # tried on the first packet, which may be number 17 bi
 _IMPLICIT_IV: Final = "IIV"  # RFC 8750: the sequence number is the IV
 
 _GCM: Final = {8: Encryption.AES_GCM_8, 12: Encryption.AES_GCM_12, 16: Encryption.AES_GCM_16}
-_ENCRYPTION: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "NULL": Encryption.NULL,
-        "TripleDES-CBC [RFC2451]": Encryption.TRIPLE_DES,
-        "TripleDes-CBC [RFC2451]": Encryption.TRIPLE_DES,
-        "AES-CBC [RFC3602]": Encryption.AES_CBC,
-        "AES-CTR [RFC3686]": Encryption.AES_CTR,
-        "AES-GCM [RFC4106]": Encryption.AES_GCM_16,
-        **{f"AES-GCM with {icv} octet ICV [RFC4106]": kind for icv, kind in _GCM.items()},
-        "AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]": Encryption.AES_GCM_16,
-        "ChaCha20 with Poly1305 [RFC7634]": Encryption.CHACHA20_POLY1305,
-        "ChaCha20 with Poly1305 and IIV [RFC7634 & RFC8750]": Encryption.CHACHA20_POLY1305,
-    }
-)
-_INTEGRITY: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "HMAC-SHA-1-96 [RFC2404]": Integrity.HMAC_SHA1_96,
-        "HMAC-SHA-256-96 [draft-ietf-ipsec-ciph-sha-256-00]": HMAC_SHA2_256_96,
-        "HMAC-SHA-256-128 [RFC4868]": Integrity.HMAC_SHA2_256_128,
-        "HMAC-SHA-384-192 [RFC4868]": Integrity.HMAC_SHA2_384_192,
-        "HMAC-SHA-512-256 [RFC4868]": Integrity.HMAC_SHA2_512_256,
-        "HMAC-MD5-96 [RFC2403]": Integrity.HMAC_MD5_96,
-    }
-)
+_ENCRYPTION: Final[Mapping[str, int]] = {
+    "NULL": Encryption.NULL,
+    "TripleDES-CBC [RFC2451]": Encryption.TRIPLE_DES,
+    "TripleDes-CBC [RFC2451]": Encryption.TRIPLE_DES,
+    "AES-CBC [RFC3602]": Encryption.AES_CBC,
+    "AES-CTR [RFC3686]": Encryption.AES_CTR,
+    "AES-GCM [RFC4106]": Encryption.AES_GCM_16,
+    **{f"AES-GCM with {icv} octet ICV [RFC4106]": kind for icv, kind in _GCM.items()},
+    "AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]": Encryption.AES_GCM_16,
+    "ChaCha20 with Poly1305 [RFC7634]": Encryption.CHACHA20_POLY1305,
+    "ChaCha20 with Poly1305 and IIV [RFC7634 & RFC8750]": Encryption.CHACHA20_POLY1305,
+}
+_INTEGRITY: Final[Mapping[str, int]] = {
+    "HMAC-SHA-1-96 [RFC2404]": Integrity.HMAC_SHA1_96,
+    "HMAC-SHA-256-96 [draft-ietf-ipsec-ciph-sha-256-00]": HMAC_SHA2_256_96,
+    "HMAC-SHA-256-128 [RFC4868]": Integrity.HMAC_SHA2_256_128,
+    "HMAC-SHA-384-192 [RFC4868]": Integrity.HMAC_SHA2_384_192,
+    "HMAC-SHA-512-256 [RFC4868]": Integrity.HMAC_SHA2_512_256,
+    "HMAC-MD5-96 [RFC2403]": Integrity.HMAC_MD5_96,
+}
 
 
 class EspKeyError(ValueError):

@@ -63,7 +63,6 @@ class Phase1Decryptor:
 
         Raises:
             UnusableKeyError: the algorithms are unknown, or the key has the wrong length.
-
         """
         row = _CIPHERS.get(encryption)
         if row is None:
@@ -169,7 +168,6 @@ def derive_phase1_encryption_key(hash_algorithm: int, skeyid_e: bytes, size: int
 
     Raises:
         UnusableKeyError: the hash is unknown.
-
     """
     mac = _find_hash(hash_algorithm)
     if size <= len(skeyid_e):

@@ -73,7 +73,6 @@ def session_keys(
 
     Raises:
         ValueError: the suite's algorithms or its key length are unknown.
-
     """
     encryption = ENCRYPTION.get(suite.encryption)
     size_e = None if encryption is None else encryption.get_key_bytes(suite.key_bits)

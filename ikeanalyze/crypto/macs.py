@@ -1,7 +1,6 @@
 """Message authentication codes for ICVs and PRFs, and prf+ (RFC 7296, section 2.13)."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from cryptography.hazmat.primitives import hashes
@@ -14,15 +13,13 @@ from cryptography.hazmat.primitives.hmac import HMAC
 from ikeanalyze.crypto.algorithms import IntegrityAlgorithm, MacAlgorithm, PrfAlgorithm
 
 #: Hashes of the HMACs.
-HASHES: Final[Mapping[MacAlgorithm, hashes.HashAlgorithm]] = MappingProxyType(
-    {
-        MacAlgorithm.MD5: hashes.MD5(),
-        MacAlgorithm.SHA1: hashes.SHA1(),
-        MacAlgorithm.SHA2_256: hashes.SHA256(),
-        MacAlgorithm.SHA2_384: hashes.SHA384(),
-        MacAlgorithm.SHA2_512: hashes.SHA512(),
-    }
-)
+HASHES: Final[Mapping[MacAlgorithm, hashes.HashAlgorithm]] = {
+    MacAlgorithm.MD5: hashes.MD5(),
+    MacAlgorithm.SHA1: hashes.SHA1(),
+    MacAlgorithm.SHA2_256: hashes.SHA256(),
+    MacAlgorithm.SHA2_384: hashes.SHA384(),
+    MacAlgorithm.SHA2_512: hashes.SHA512(),
+}
 _BLOCK: Final = 16  # bytes of a block and of a key of the AES MACs
 _MAX_PRF_PLUS_BLOCKS: Final = 255  # the counter is one byte
 
@@ -32,7 +29,6 @@ def make_mac(mac: MacAlgorithm, key: bytes) -> Callable[[bytes], bytes]:
 
     Raises:
         ValueError: the key of an AES MAC has the wrong length.
-
     """
     if mac is MacAlgorithm.AES_XCBC:
         return _make_xcbc(key)
@@ -81,7 +77,6 @@ def prf_plus(algorithm: PrfAlgorithm, key: bytes, seed: bytes, length: int) -> b
 
     Raises:
         ValueError: more than 255 times the size of the PRF's output.
-
     """
     if length > _MAX_PRF_PLUS_BLOCKS * algorithm.size:
         raise ValueError(f"prf+ gives {_MAX_PRF_PLUS_BLOCKS * algorithm.size} bytes at most, not {length}")

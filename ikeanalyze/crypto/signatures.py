@@ -4,7 +4,6 @@ Verification covers the signature only: the certificate's chain, validity period
 """
 
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import cryptography
@@ -24,30 +23,26 @@ from ikeanalyze.wire.registries.oids import HASHES
 from ikeanalyze.wire.x509.certificates import decode_certificate
 from ikeanalyze.wire.x509.der import INTEGER, SEQUENCE, parse_element, read_element, read_oid
 
-_HASHES: Final[Mapping[str, type[hashes.HashAlgorithm]]] = MappingProxyType(
-    {
-        "MD5": hashes.MD5,
-        "SHA1": hashes.SHA1,
-        "SHA2-224": hashes.SHA224,
-        "SHA2-256": hashes.SHA256,
-        "SHA2-384": hashes.SHA384,
-        "SHA2-512": hashes.SHA512,
-        "SHA3-256": hashes.SHA3_256,
-        "SHA3-384": hashes.SHA3_384,
-        "SHA3-512": hashes.SHA3_512,
-    }
-)
+_HASHES: Final[Mapping[str, type[hashes.HashAlgorithm]]] = {
+    "MD5": hashes.MD5,
+    "SHA1": hashes.SHA1,
+    "SHA2-224": hashes.SHA224,
+    "SHA2-256": hashes.SHA256,
+    "SHA2-384": hashes.SHA384,
+    "SHA2-512": hashes.SHA512,
+    "SHA3-256": hashes.SHA3_256,
+    "SHA3-384": hashes.SHA3_384,
+    "SHA3-512": hashes.SHA3_512,
+}
 #: Hashes of signatures of method 1, most likely first (RFC 7296, section 3.8).
 _RSA_HASHES: Final = ("SHA1", "SHA2-256", "SHA2-384", "SHA2-512")
 
 #: Curve, hash, and bytes of each of the two numbers of a signature, by method (RFC 4754, sections 3 and 7).
-_ECDSA: Final[Mapping[int, tuple[str, HashAlgorithm, int]]] = MappingProxyType(
-    {
-        AuthMethod.ECDSA_256: ("secp256r1", HashAlgorithm.SHA2_256, 32),
-        AuthMethod.ECDSA_384: ("secp384r1", HashAlgorithm.SHA2_384, 48),
-        AuthMethod.ECDSA_521: ("secp521r1", HashAlgorithm.SHA2_512, 66),
-    }
-)
+_ECDSA: Final[Mapping[int, tuple[str, HashAlgorithm, int]]] = {
+    AuthMethod.ECDSA_256: ("secp256r1", HashAlgorithm.SHA2_256, 32),
+    AuthMethod.ECDSA_384: ("secp384r1", HashAlgorithm.SHA2_384, 48),
+    AuthMethod.ECDSA_521: ("secp521r1", HashAlgorithm.SHA2_512, 66),
+}
 #: Tags of the parameters of RSASSA-PSS (RFC 4055, section 3.1), and their defaults.
 _PSS_HASH, _PSS_MGF, _PSS_SALT = 0xA0, 0xA1, 0xA2
 _PSS_DEFAULT_HASH: Final = "SHA1"
@@ -55,19 +50,17 @@ _PSS_DEFAULT_SALT: Final = 20
 _MAX_SALT: Final = 1024  # bytes
 
 #: AlgorithmIdentifiers of RSASSA-PKCS1-v1_5 and of ECDSA, by hash (RFC 7427, appendix A).
-_IDENTIFIERS: Final[Mapping[int, tuple[bytes, bytes]]] = MappingProxyType(
-    {
-        HashAlgorithm.SHA1: (bytes.fromhex("300d06092a864886f70d0101050500"), bytes.fromhex("300906072a8648ce3d0401")),
-        **{
-            kind: (bytes.fromhex(f"300d06092a864886f70d0101{rsa}0500"), bytes.fromhex(f"300a06082a8648ce3d0403{ecdsa}"))
-            for kind, rsa, ecdsa in (
-                (HashAlgorithm.SHA2_256, "0b", "02"),
-                (HashAlgorithm.SHA2_384, "0c", "03"),
-                (HashAlgorithm.SHA2_512, "0d", "04"),
-            )
-        },
-    }
-)
+_IDENTIFIERS: Final[Mapping[int, tuple[bytes, bytes]]] = {
+    HashAlgorithm.SHA1: (bytes.fromhex("300d06092a864886f70d0101050500"), bytes.fromhex("300906072a8648ce3d0401")),
+    **{
+        kind: (bytes.fromhex(f"300d06092a864886f70d0101{rsa}0500"), bytes.fromhex(f"300a06082a8648ce3d0403{ecdsa}"))
+        for kind, rsa, ecdsa in (
+            (HashAlgorithm.SHA2_256, "0b", "02"),
+            (HashAlgorithm.SHA2_384, "0c", "03"),
+            (HashAlgorithm.SHA2_512, "0d", "04"),
+        )
+    },
+}
 #: RFC 8410, section 3; used in IKEv2 by RFC 8420.
 _ED25519_IDENTIFIER: Final = bytes.fromhex("300506032b6570")
 _ED448_IDENTIFIER: Final = bytes.fromhex("300506032b6571")
@@ -101,7 +94,6 @@ def check_signature(authentication: Authentication, certificate: Certificate, oc
     Raises:
         UnverifiableSignatureError: another authentication method, a CERT payload without a public key, or an algorithm that
             the library does not support.
-
     """
     if authentication.method == AuthMethod.RSA:
         return _check_rsa(_load_public_key(certificate), authentication.data, octets)
@@ -253,7 +245,6 @@ def sign_octets(key: SigningKey, octets: bytes, hash_algorithms: Collection[int]
 
     Raises:
         NoSuitableSignatureError: no method fits this key, or the peer supports none of its hashes.
-
     """
     if hash_algorithms is None:
         return _sign_without_negotiation(key, octets)

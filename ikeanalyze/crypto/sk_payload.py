@@ -147,7 +147,6 @@ class Decryptor:
 
         Raises:
             UnusableKeyError: the algorithms are unknown, a key has the wrong length, or the salt is missing.
-
         """
         if keys.no_salt:
             raise UnusableKeyError("the key file lacks the salt that an AEAD cipher needs")
@@ -236,7 +235,6 @@ def encrypt_message(
     Raises:
         UnusableKeyError: the key set has no integrity algorithm, or no keys of this direction.
         ValueError: the IV has the wrong length.
-
     """
     algorithm = decryptor._algorithm
     if not decryptor.verifies:

@@ -39,7 +39,6 @@ def encrypt_message_or_fragments(
     Raises:
         UnusableKeyError: the keys do not fit the suite.
         FragmentTooSmallError: fragments of this size cannot hold the message.
-
     """
     decryptor, iv_size = Decryptor(keys, suite), ENCRYPTION[suite.encryption].iv
     message = encrypt_message(decryptor, header, first, plaintext, randomness(iv_size))

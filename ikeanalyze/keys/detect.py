@@ -56,7 +56,6 @@ def read_keys(path: str) -> KeyFile:
 
     Raises:
         KeyFileError: the file cannot be read, or has no usable key.
-
     """
     name = "standard input" if path == "-" else path
     collector = KeyCollector(name)

@@ -85,7 +85,6 @@ def write_private(path: str, content: str) -> None:
 
     Raises:
         OSError: the file cannot be written, or exists and is not a regular file.
-
     """
     target = os.path.realpath(path)
     with suppress(FileNotFoundError):

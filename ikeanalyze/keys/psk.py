@@ -34,7 +34,6 @@ def read_psk(path: str) -> PreSharedKeys:
 
     Raises:
         PskError: the file cannot be read, or has no pre-shared key.
-
     """
     try:
         with open(path, "rb") as stream:
@@ -55,7 +54,6 @@ def parse_pre_shared_keys(data: bytes) -> tuple[bytes, ...]:
 
     Raises:
         ValueError: a secret is empty or invalid; the message does not contain it.
-
     """
     values = [match[1].strip() for line in data.splitlines() if (match := _LINE.fullmatch(line.strip()))]
     if values:

@@ -15,7 +15,6 @@ The names of algorithms are the same in all versions from 3.2 to 4.6; the newer 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.crypto.algorithms import HMAC_SHA2_256_96
@@ -78,50 +77,46 @@ def _integrity() -> dict[str, IntegrityName]:
 
 
 #: Encryption algorithms of ikev2_decryption_table.
-IKE_ENCRYPTION: Final[Mapping[str, EncryptionName]] = MappingProxyType(_encryption())
+IKE_ENCRYPTION: Final[Mapping[str, EncryptionName]] = _encryption()
 
 #: Integrity algorithms of ikev2_decryption_table.
-IKE_INTEGRITY: Final[Mapping[str, IntegrityName]] = MappingProxyType(_integrity())
+IKE_INTEGRITY: Final[Mapping[str, IntegrityName]] = _integrity()
 
 #: Names that strongSwan 5.9.8 writes and Wireshark does not accept.
-IKE_ENCRYPTION_MISNAMED: Final[Mapping[str, str]] = MappingProxyType({"TripleDes-CBC": "3DES [RFC2451]"})
+IKE_ENCRYPTION_MISNAMED: Final[Mapping[str, str]] = {"TripleDes-CBC": "3DES [RFC2451]"}
 
 #: Encryption algorithms of esp_sa, and the allowed bytes of a key, including the salt; empty: any.
-ESP_ENCRYPTION: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
-    {
-        "NULL": (),
-        "TripleDES-CBC [RFC2451]": (24,),
-        "TripleDes-CBC [RFC2451]": (24,),  # in older versions
-        "AES-CBC [RFC3602]": (16, 24, 32),
-        "AES-CTR [RFC3686]": (20, 28, 36),
-        "DES-CBC [RFC2405]": (8,),
-        "CAST5-CBC [RFC2144]": (),
-        "BLOWFISH-CBC [RFC2451]": (),
-        "TWOFISH-CBC": (16, 24, 32),
-        "AES-GCM [RFC4106]": (20, 28, 36),  # since 3.0 for old files only: the length of the ICV is missing
-        "AES-GCM with 8 octet ICV [RFC4106]": (20, 28, 36),
-        "AES-GCM with 12 octet ICV [RFC4106]": (20, 28, 36),
-        "AES-GCM with 16 octet ICV [RFC4106]": (20, 28, 36),
-        "AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]": (20, 28, 36),
-        "ChaCha20 with Poly1305 [RFC7634]": (36,),
-        "ChaCha20 with Poly1305 and IIV [RFC7634 & RFC8750]": (36,),
-    }
-)
+ESP_ENCRYPTION: Final[Mapping[str, tuple[int, ...]]] = {
+    "NULL": (),
+    "TripleDES-CBC [RFC2451]": (24,),
+    "TripleDes-CBC [RFC2451]": (24,),  # in older versions
+    "AES-CBC [RFC3602]": (16, 24, 32),
+    "AES-CTR [RFC3686]": (20, 28, 36),
+    "DES-CBC [RFC2405]": (8,),
+    "CAST5-CBC [RFC2144]": (),
+    "BLOWFISH-CBC [RFC2451]": (),
+    "TWOFISH-CBC": (16, 24, 32),
+    "AES-GCM [RFC4106]": (20, 28, 36),  # since 3.0 for old files only: the length of the ICV is missing
+    "AES-GCM with 8 octet ICV [RFC4106]": (20, 28, 36),
+    "AES-GCM with 12 octet ICV [RFC4106]": (20, 28, 36),
+    "AES-GCM with 16 octet ICV [RFC4106]": (20, 28, 36),
+    "AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]": (20, 28, 36),
+    "ChaCha20 with Poly1305 [RFC7634]": (36,),
+    "ChaCha20 with Poly1305 and IIV [RFC7634 & RFC8750]": (36,),
+}
 
 #: Integrity algorithms of esp_sa, and the allowed bytes of a key; empty: any.
-ESP_INTEGRITY: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
-    {
-        "NULL": (),
-        "HMAC-SHA-1-96 [RFC2404]": (20,),
-        "HMAC-SHA-256-96 [draft-ietf-ipsec-ciph-sha-256-00]": (32,),
-        "HMAC-SHA-256-128 [RFC4868]": (32,),
-        "HMAC-SHA-384-192 [RFC4868]": (48,),
-        "HMAC-SHA-512-256 [RFC4868]": (64,),
-        "HMAC-MD5-96 [RFC2403]": (16,),
-        "MAC-RIPEMD-160-96 [RFC2857]": (20,),
-        **{f"ANY {bits} bit authentication [no checking]": () for bits in (64, 96, 128, 192, 256)},
-    }
-)
+ESP_INTEGRITY: Final[Mapping[str, tuple[int, ...]]] = {
+    "NULL": (),
+    "HMAC-SHA-1-96 [RFC2404]": (20,),
+    "HMAC-SHA-256-96 [draft-ietf-ipsec-ciph-sha-256-00]": (32,),
+    "HMAC-SHA-256-128 [RFC4868]": (32,),
+    "HMAC-SHA-384-192 [RFC4868]": (48,),
+    "HMAC-SHA-512-256 [RFC4868]": (64,),
+    "HMAC-MD5-96 [RFC2403]": (16,),
+    "MAC-RIPEMD-160-96 [RFC2857]": (20,),
+    **{f"ANY {bits} bit authentication [no checking]": () for bits in (64, 96, 128, 192, 256)},
+}
 
 
 IKEV2: Final = "Wireshark ikev2_decryption_table"

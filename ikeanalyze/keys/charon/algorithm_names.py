@@ -2,53 +2,46 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 #: Names of `Encryption`, and those of strongSwan that differ.
-_ENCRYPTION: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        **{member.name: int(member) for member in Encryption},
-        "3DES_CBC": Encryption.TRIPLE_DES,
-        "DES_CBC": Encryption.DES,
-        "RC5_CBC": Encryption.RC5,
-        "IDEA_CBC": Encryption.IDEA,
-        "CAST_CBC": Encryption.CAST,
-        "BLOWFISH_CBC": Encryption.BLOWFISH,
-        "3IDEA": Encryption.TRIPLE_IDEA,
-        "NULL_AES_GMAC": Encryption.NULL_AUTH_AES_GMAC,
-    }
-)
-_INTEGRITY: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        **{member.name: int(member) for member in Integrity if member is not Integrity.NONE},
-        "HMAC_SHA2_256_96": HMAC_SHA2_256_96,
-    }
-)
+_ENCRYPTION: Final[Mapping[str, int]] = {
+    **{member.name: int(member) for member in Encryption},
+    "3DES_CBC": Encryption.TRIPLE_DES,
+    "DES_CBC": Encryption.DES,
+    "RC5_CBC": Encryption.RC5,
+    "IDEA_CBC": Encryption.IDEA,
+    "CAST_CBC": Encryption.CAST,
+    "BLOWFISH_CBC": Encryption.BLOWFISH,
+    "3IDEA": Encryption.TRIPLE_IDEA,
+    "NULL_AES_GMAC": Encryption.NULL_AUTH_AES_GMAC,
+}
+_INTEGRITY: Final[Mapping[str, int]] = {
+    **{member.name: int(member) for member in Integrity if member is not Integrity.NONE},
+    "HMAC_SHA2_256_96": HMAC_SHA2_256_96,
+}
 _KEY_BITS: Final = ("_128", "_192", "_256")
 
 #: Bytes of the shared secret of a key exchange method; those of MODP_n are n / 8.
-_SECRET_BYTES: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "ECP_192": 24,
-        "ECP_224": 28,
-        "ECP_256": 32,
-        "ECP_384": 48,
-        "ECP_521": 66,
-        "ECP_224_BP": 28,
-        "ECP_256_BP": 32,
-        "ECP_384_BP": 48,
-        "ECP_512_BP": 64,
-        "CURVE_25519": 32,
-        "CURVE_448": 56,
-        "ML_KEM_512": 32,  # FIPS 203
-        "ML_KEM_768": 32,
-        "ML_KEM_1024": 32,
-    }
-)
+_SECRET_BYTES: Final[Mapping[str, int]] = {
+    "ECP_192": 24,
+    "ECP_224": 28,
+    "ECP_256": 32,
+    "ECP_384": 48,
+    "ECP_521": 66,
+    "ECP_224_BP": 28,
+    "ECP_256_BP": 32,
+    "ECP_384_BP": 48,
+    "ECP_512_BP": 64,
+    "CURVE_25519": 32,
+    "CURVE_448": 56,
+    "ML_KEM_512": 32,  # FIPS 203
+    "ML_KEM_768": 32,
+    "ML_KEM_1024": 32,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 from ikeanalyze.wire.cursor import Cursor, WireError
@@ -133,21 +132,19 @@ def _parse_parameter(number: int, content: bytes, version: int) -> HipParameter:
 _P = HipParameterType
 #: Required parameters by packet type, each with its alternatives (RFC 7401, sections 5.3.1 to 5.3.8): those of RFC 5201,
 #: and of HIP DEX, which has a MAC in place of MAC and signature.
-_REQUIRED: Final[Mapping[int, tuple[tuple[int, ...], ...]]] = MappingProxyType(
-    {
-        HipPacketType.R1: ((_P.PUZZLE,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HOST_ID,)),
-        HipPacketType.I2: (
-            (_P.SOLUTION,),
-            (_P.HIP_CIPHER, _P.HIP_TRANSFORM),
-            (_P.HIP_MAC, _P.HIP_MAC_3),
-        ),
-        HipPacketType.R2: ((_P.HIP_MAC_2, _P.HIP_MAC, _P.HIP_MAC_3),),
-        HipPacketType.UPDATE: ((_P.SEQ, _P.ACK), (_P.HIP_MAC, _P.HIP_MAC_3)),
-        HipPacketType.NOTIFY: ((_P.NOTIFICATION,),),
-        HipPacketType.CLOSE: ((_P.ECHO_REQUEST_SIGNED,), (_P.HIP_MAC, _P.HIP_MAC_3)),
-        HipPacketType.CLOSE_ACK: ((_P.ECHO_RESPONSE_SIGNED,), (_P.HIP_MAC, _P.HIP_MAC_3)),
-    }
-)
+_REQUIRED: Final[Mapping[int, tuple[tuple[int, ...], ...]]] = {
+    HipPacketType.R1: ((_P.PUZZLE,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HOST_ID,)),
+    HipPacketType.I2: (
+        (_P.SOLUTION,),
+        (_P.HIP_CIPHER, _P.HIP_TRANSFORM),
+        (_P.HIP_MAC, _P.HIP_MAC_3),
+    ),
+    HipPacketType.R2: ((_P.HIP_MAC_2, _P.HIP_MAC, _P.HIP_MAC_3),),
+    HipPacketType.UPDATE: ((_P.SEQ, _P.ACK), (_P.HIP_MAC, _P.HIP_MAC_3)),
+    HipPacketType.NOTIFY: ((_P.NOTIFICATION,),),
+    HipPacketType.CLOSE: ((_P.ECHO_REQUEST_SIGNED,), (_P.HIP_MAC, _P.HIP_MAC_3)),
+    HipPacketType.CLOSE_ACK: ((_P.ECHO_RESPONSE_SIGNED,), (_P.HIP_MAC, _P.HIP_MAC_3)),
+}
 
 
 def check_hip_packet(packet: HipPacket) -> list[str]:

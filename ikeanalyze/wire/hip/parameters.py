@@ -6,7 +6,6 @@ Public values, host identities, puzzles and signatures are kept as transmitted; 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor
@@ -358,38 +357,36 @@ def _format_address(packed: bytes) -> str:
 
 
 _P = HipParameterType
-_PARSERS: Final[Mapping[int, Callable[[Cursor, int], HipValue]]] = MappingProxyType(
-    {
-        _P.ESP_INFO: lambda cursor, _version: EspInfo(*cursor.unpack(_ESP_INFO)),
-        _P.R1_COUNTER: _parse_r1_counter,
-        _P.R1_COUNTER_V1: _parse_r1_counter,
-        _P.LOCATOR_SET: _parse_locators,
-        _P.PUZZLE: _parse_puzzle,
-        _P.SOLUTION: _parse_solution,
-        _P.SEQ: lambda cursor, _version: HipNumber(cursor.read_uint32()),
-        _P.ACK: _list_parser(None, 4),
-        _P.DH_GROUP_LIST: _list_parser(DhGroup, 1),
-        _P.DH_GROUP_LIST_DRAFT: _list_parser(DhGroup, 1),
-        _P.DIFFIE_HELLMAN: _parse_diffie_hellman,
-        _P.HIP_TRANSFORM: _list_parser(HipTransform, 2),
-        _P.HIP_CIPHER: _list_parser(HipCipher, 2),
-        _P.NAT_TRAVERSAL_MODE: _list_parser(NatMode, 2, skipped=2),
-        _P.HOST_ID: _parse_host_id,
-        _P.HIT_SUITE_LIST: _list_parser(HitSuite, 1, shift=4),
-        _P.CERT: _parse_cert,
-        _P.NOTIFICATION: _parse_notification,
-        _P.REG_INFO: _list_parser(Registration, 1, skipped=2),
-        _P.REG_REQUEST: _list_parser(Registration, 1, skipped=1),
-        _P.REG_RESPONSE: _list_parser(Registration, 1, skipped=1),
-        _P.REG_FAILED: _list_parser(Registration, 1, skipped=1),
-        _P.REG_FROM: _parse_relayed,
-        _P.TRANSPORT_FORMAT_LIST: _list_parser(HipParameterType, 2),
-        _P.ESP_TRANSFORM: _parse_esp_transform,
-        _P.HIP_SIGNATURE: _parse_signature,
-        _P.HIP_SIGNATURE_2: _parse_signature,
-        _P.RELAY_FROM: _parse_relayed,
-        _P.RELAY_TO: _parse_relayed,
-        _P.FROM: _parse_addresses,
-        _P.VIA_RVS: _parse_addresses,
-    }
-)
+_PARSERS: Final[Mapping[int, Callable[[Cursor, int], HipValue]]] = {
+    _P.ESP_INFO: lambda cursor, _version: EspInfo(*cursor.unpack(_ESP_INFO)),
+    _P.R1_COUNTER: _parse_r1_counter,
+    _P.R1_COUNTER_V1: _parse_r1_counter,
+    _P.LOCATOR_SET: _parse_locators,
+    _P.PUZZLE: _parse_puzzle,
+    _P.SOLUTION: _parse_solution,
+    _P.SEQ: lambda cursor, _version: HipNumber(cursor.read_uint32()),
+    _P.ACK: _list_parser(None, 4),
+    _P.DH_GROUP_LIST: _list_parser(DhGroup, 1),
+    _P.DH_GROUP_LIST_DRAFT: _list_parser(DhGroup, 1),
+    _P.DIFFIE_HELLMAN: _parse_diffie_hellman,
+    _P.HIP_TRANSFORM: _list_parser(HipTransform, 2),
+    _P.HIP_CIPHER: _list_parser(HipCipher, 2),
+    _P.NAT_TRAVERSAL_MODE: _list_parser(NatMode, 2, skipped=2),
+    _P.HOST_ID: _parse_host_id,
+    _P.HIT_SUITE_LIST: _list_parser(HitSuite, 1, shift=4),
+    _P.CERT: _parse_cert,
+    _P.NOTIFICATION: _parse_notification,
+    _P.REG_INFO: _list_parser(Registration, 1, skipped=2),
+    _P.REG_REQUEST: _list_parser(Registration, 1, skipped=1),
+    _P.REG_RESPONSE: _list_parser(Registration, 1, skipped=1),
+    _P.REG_FAILED: _list_parser(Registration, 1, skipped=1),
+    _P.REG_FROM: _parse_relayed,
+    _P.TRANSPORT_FORMAT_LIST: _list_parser(HipParameterType, 2),
+    _P.ESP_TRANSFORM: _parse_esp_transform,
+    _P.HIP_SIGNATURE: _parse_signature,
+    _P.HIP_SIGNATURE_2: _parse_signature,
+    _P.RELAY_FROM: _parse_relayed,
+    _P.RELAY_TO: _parse_relayed,
+    _P.FROM: _parse_addresses,
+    _P.VIA_RVS: _parse_addresses,
+}

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
@@ -90,28 +89,26 @@ def _parse_skf(body: bytes) -> Body:
     return SkPayload(cursor.remaining(), number, total)
 
 
-_PARSERS: Final[Mapping[int, Callable[[bytes], Body]]] = MappingProxyType(
-    {
-        PayloadType.SA: parse_sa,
-        PayloadType.KE: parse_key_exchange,
-        PayloadType.IDI: parse_identification,
-        PayloadType.IDR: parse_identification,
-        PayloadType.CERT: lambda body: decode_certificate(parse_certificate(body)),
-        PayloadType.CERTREQ: parse_certificate_request,
-        PayloadType.AUTH: parse_authentication,
-        PayloadType.NONCE: Nonce,
-        PayloadType.NOTIFY: parse_notify,
-        PayloadType.DELETE: parse_delete,
-        PayloadType.VENDOR_ID: lambda body: VendorId(body, get_vendor_name(body)),
-        PayloadType.TSI: parse_traffic_selectors,
-        PayloadType.TSR: parse_traffic_selectors,
-        PayloadType.SK: lambda body: SkPayload(len(body), None, None),
-        PayloadType.CP: parse_configuration,
-        PayloadType.EAP: _parse_eap,
-        PayloadType.IDG: parse_identification,  # RFC 9838: as IDi
-        PayloadType.SKF: _parse_skf,
-    }
-)
+_PARSERS: Final[Mapping[int, Callable[[bytes], Body]]] = {
+    PayloadType.SA: parse_sa,
+    PayloadType.KE: parse_key_exchange,
+    PayloadType.IDI: parse_identification,
+    PayloadType.IDR: parse_identification,
+    PayloadType.CERT: lambda body: decode_certificate(parse_certificate(body)),
+    PayloadType.CERTREQ: parse_certificate_request,
+    PayloadType.AUTH: parse_authentication,
+    PayloadType.NONCE: Nonce,
+    PayloadType.NOTIFY: parse_notify,
+    PayloadType.DELETE: parse_delete,
+    PayloadType.VENDOR_ID: lambda body: VendorId(body, get_vendor_name(body)),
+    PayloadType.TSI: parse_traffic_selectors,
+    PayloadType.TSR: parse_traffic_selectors,
+    PayloadType.SK: lambda body: SkPayload(len(body), None, None),
+    PayloadType.CP: parse_configuration,
+    PayloadType.EAP: _parse_eap,
+    PayloadType.IDG: parse_identification,  # RFC 9838: as IDi
+    PayloadType.SKF: _parse_skf,
+}
 
 
 def decode_payload(payload: Payload) -> Body:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
@@ -273,45 +272,43 @@ def _parse_device_identity(data: bytes) -> DeviceIdentity:
     return DeviceIdentity(kind, digits.rstrip("f"))
 
 
-_PARSERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = MappingProxyType(
-    {
-        NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD: _number(1),  # RFC 7296, section 2.5
-        NotifyType.INVALID_MESSAGE_ID: _number(4),  # RFC 7296, section 2.3
-        NotifyType.INVALID_SPI: bytes,  # RFC 7296, section 1.5
-        NotifyType.INVALID_KE_PAYLOAD: lambda data: Cursor(data).read_uint16(),  # RFC 7296, section 1.3
-        NotifyType.SET_WINDOW_SIZE: _number(4),  # RFC 7296, section 2.3
-        NotifyType.IPCOMP_SUPPORTED: lambda data: Ipcomp(*Cursor(data).unpack(_IPCOMP)),
-        NotifyType.NAT_DETECTION_SOURCE_IP: _bytes((_HASH_BYTES,)),  # RFC 7296, section 2.23
-        NotifyType.NAT_DETECTION_DESTINATION_IP: _bytes((_HASH_BYTES,)),
-        NotifyType.COOKIE: _bytes(_COOKIE_BYTES),
-        NotifyType.ADDITIONAL_IP4_ADDRESS: _address(4),  # RFC 4555, section 4.2
-        NotifyType.ADDITIONAL_IP6_ADDRESS: _address(16),
-        NotifyType.COOKIE2: _bytes(_COOKIE2_BYTES),
-        NotifyType.NO_NATS_ALLOWED: _parse_no_nats_allowed,
-        NotifyType.AUTH_LIFETIME: _number(4),  # RFC 4478
-        NotifyType.REDIRECT: parse_redirect,
-        NotifyType.REDIRECTED_FROM: parse_redirect,
-        NotifyType.TICKET_LT_OPAQUE: _parse_ticket,
-        NotifyType.TICKET_OPAQUE: bytes,  # RFC 5723, section 7
-        NotifyType.LINK_ID: bytes,  # RFC 5739
-        NotifyType.ROHC_SUPPORTED: lambda data: parse_attributes(Cursor(data)),  # RFC 5857, section 2.1.2
-        NotifyType.QUICK_CRASH_DETECTION: _bytes(_TOKEN_BYTES),  # RFC 6290
-        NotifyType.IKEV2_MESSAGE_ID_SYNC: _parse_message_ids,
-        NotifyType.IPSEC_REPLAY_COUNTER_SYNC: _number(4, 8),  # RFC 6311
-        NotifyType.SECURE_PASSWORD_METHODS: parse_hash_algorithms,  # RFC 6467: the same format
-        NotifyType.SIGNATURE_HASH_ALGORITHMS: parse_hash_algorithms,
-        NotifyType.PUZZLE: _parse_puzzle,
-        NotifyType.PPK_IDENTITY: _parse_ppk_identity,
-        NotifyType.NO_PPK_AUTH: bytes,  # RFC 8784: authentication data, as in the AUTH payload
-        NotifyType.ADDITIONAL_KEY_EXCHANGE: bytes,  # RFC 9370, section 2.2.4: a link to the previous exchange
-        NotifyType.USE_AGGFRAG: _parse_aggfrag,
-        NotifyType.SUPPORTED_AUTH_METHODS: _parse_announcements,
-        NotifyType.SA_RESOURCE_INFO: bytes,  # RFC 9611
-        NotifyType.PPK_IDENTITY_KEY: _parse_ppk_identity_key,
-        PrivateNotifyType.BACKOFF_TIMER: _parse_backoff_timer,
-        PrivateNotifyType.DEVICE_IDENTITY: _parse_device_identity,
-    }
-)
+_PARSERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = {
+    NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD: _number(1),  # RFC 7296, section 2.5
+    NotifyType.INVALID_MESSAGE_ID: _number(4),  # RFC 7296, section 2.3
+    NotifyType.INVALID_SPI: bytes,  # RFC 7296, section 1.5
+    NotifyType.INVALID_KE_PAYLOAD: lambda data: Cursor(data).read_uint16(),  # RFC 7296, section 1.3
+    NotifyType.SET_WINDOW_SIZE: _number(4),  # RFC 7296, section 2.3
+    NotifyType.IPCOMP_SUPPORTED: lambda data: Ipcomp(*Cursor(data).unpack(_IPCOMP)),
+    NotifyType.NAT_DETECTION_SOURCE_IP: _bytes((_HASH_BYTES,)),  # RFC 7296, section 2.23
+    NotifyType.NAT_DETECTION_DESTINATION_IP: _bytes((_HASH_BYTES,)),
+    NotifyType.COOKIE: _bytes(_COOKIE_BYTES),
+    NotifyType.ADDITIONAL_IP4_ADDRESS: _address(4),  # RFC 4555, section 4.2
+    NotifyType.ADDITIONAL_IP6_ADDRESS: _address(16),
+    NotifyType.COOKIE2: _bytes(_COOKIE2_BYTES),
+    NotifyType.NO_NATS_ALLOWED: _parse_no_nats_allowed,
+    NotifyType.AUTH_LIFETIME: _number(4),  # RFC 4478
+    NotifyType.REDIRECT: parse_redirect,
+    NotifyType.REDIRECTED_FROM: parse_redirect,
+    NotifyType.TICKET_LT_OPAQUE: _parse_ticket,
+    NotifyType.TICKET_OPAQUE: bytes,  # RFC 5723, section 7
+    NotifyType.LINK_ID: bytes,  # RFC 5739
+    NotifyType.ROHC_SUPPORTED: lambda data: parse_attributes(Cursor(data)),  # RFC 5857, section 2.1.2
+    NotifyType.QUICK_CRASH_DETECTION: _bytes(_TOKEN_BYTES),  # RFC 6290
+    NotifyType.IKEV2_MESSAGE_ID_SYNC: _parse_message_ids,
+    NotifyType.IPSEC_REPLAY_COUNTER_SYNC: _number(4, 8),  # RFC 6311
+    NotifyType.SECURE_PASSWORD_METHODS: parse_hash_algorithms,  # RFC 6467: the same format
+    NotifyType.SIGNATURE_HASH_ALGORITHMS: parse_hash_algorithms,
+    NotifyType.PUZZLE: _parse_puzzle,
+    NotifyType.PPK_IDENTITY: _parse_ppk_identity,
+    NotifyType.NO_PPK_AUTH: bytes,  # RFC 8784: authentication data, as in the AUTH payload
+    NotifyType.ADDITIONAL_KEY_EXCHANGE: bytes,  # RFC 9370, section 2.2.4: a link to the previous exchange
+    NotifyType.USE_AGGFRAG: _parse_aggfrag,
+    NotifyType.SUPPORTED_AUTH_METHODS: _parse_announcements,
+    NotifyType.SA_RESOURCE_INFO: bytes,  # RFC 9611
+    NotifyType.PPK_IDENTITY_KEY: _parse_ppk_identity_key,
+    PrivateNotifyType.BACKOFF_TIMER: _parse_backoff_timer,
+    PrivateNotifyType.DEVICE_IDENTITY: _parse_device_identity,
+}
 
 
 def decode_notify_data(kind: int, data: bytes) -> NotifyValue | None:
@@ -354,15 +351,13 @@ def _names(registry: type[Registry]) -> Callable[[NotifyValue], str]:
     return join
 
 
-_DESCRIBERS: Final[Mapping[int, Callable[[NotifyValue], str]]] = MappingProxyType(
-    {
-        NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD: _names(PayloadType),
-        NotifyType.INVALID_KE_PAYLOAD: _names(KeyExchangeMethod),
-        NotifyType.SECURE_PASSWORD_METHODS: _names(SecurePasswordMethod),
-        NotifyType.SIGNATURE_HASH_ALGORITHMS: _names(HashAlgorithm),
-        NotifyType.AUTH_LIFETIME: lambda seconds: f"{seconds!r} s",
-    }
-)
+_DESCRIBERS: Final[Mapping[int, Callable[[NotifyValue], str]]] = {
+    NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD: _names(PayloadType),
+    NotifyType.INVALID_KE_PAYLOAD: _names(KeyExchangeMethod),
+    NotifyType.SECURE_PASSWORD_METHODS: _names(SecurePasswordMethod),
+    NotifyType.SIGNATURE_HASH_ALGORITHMS: _names(HashAlgorithm),
+    NotifyType.AUTH_LIFETIME: lambda seconds: f"{seconds!r} s",
+}
 
 
 def _describe_value(kind: int, value: NotifyValue) -> str:

@@ -4,7 +4,6 @@ The transactions are specified in draft-dukes-ike-mode-cfg and draft-beaulieu-ik
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.wire.registries import DashedRegistry, Registry
@@ -116,13 +115,11 @@ class XauthAttribute(Registry):
 
 
 #: Registry of transform IDs, by protocol.
-TRANSFORM_IDS: Final[Mapping[int, type[Registry]]] = MappingProxyType(
-    {
-        Ikev1ProtocolId.PROTO_IPSEC_AH: AhTransform,
-        Ikev1ProtocolId.PROTO_IPSEC_ESP: EspTransform,
-        Ikev1ProtocolId.PROTO_IPCOMP: Ikev1IpcompTransform,
-    }
-)
+TRANSFORM_IDS: Final[Mapping[int, type[Registry]]] = {
+    Ikev1ProtocolId.PROTO_IPSEC_AH: AhTransform,
+    Ikev1ProtocolId.PROTO_IPSEC_ESP: EspTransform,
+    Ikev1ProtocolId.PROTO_IPCOMP: Ikev1IpcompTransform,
+}
 
 
 def get_transaction_attribute_name(kind: int) -> str:

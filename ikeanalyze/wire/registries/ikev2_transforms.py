@@ -1,7 +1,6 @@
 """IKEv2 transform types and transform IDs, with the short names that the output uses."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from ikeanalyze.wire.registries import DashedRegistry, Registry
@@ -162,15 +161,13 @@ class GroupControllerAuthentication(DashedRegistry):
 
 
 #: Registry of transform IDs, by transform type.
-TRANSFORM_IDS: Final[Mapping[int, type[Registry]]] = MappingProxyType(
-    {
-        TransformType.ENCR: Encryption,
-        TransformType.PRF: Prf,
-        TransformType.INTEG: Integrity,
-        TransformType.KE: KeyExchangeMethod,
-        TransformType.SN: SequenceNumbers,
-        **dict.fromkeys(range(TransformType.ADDKE1, TransformType.ADDKE7 + 1), KeyExchangeMethod),
-        TransformType.KWA: KeyWrap,
-        TransformType.GCAUTH: GroupControllerAuthentication,
-    }
-)
+TRANSFORM_IDS: Final[Mapping[int, type[Registry]]] = {
+    TransformType.ENCR: Encryption,
+    TransformType.PRF: Prf,
+    TransformType.INTEG: Integrity,
+    TransformType.KE: KeyExchangeMethod,
+    TransformType.SN: SequenceNumbers,
+    **dict.fromkeys(range(TransformType.ADDKE1, TransformType.ADDKE7 + 1), KeyExchangeMethod),
+    TransformType.KWA: KeyWrap,
+    TransformType.GCAUTH: GroupControllerAuthentication,
+}
