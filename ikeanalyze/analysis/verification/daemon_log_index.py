@@ -37,6 +37,6 @@ def index_daemon_logs(files: Iterable[KeyFile]) -> DaemonLogIndex:
         for ppk in file.log.ppks:
             if ppk.key_set is not None:
                 index.ppks.setdefault(get_key_values(ppk.key_set), []).append(ppk)
-        msks.update(dict.fromkeys(msk.value for msk in file.log.msks))
+        msks.update(dict.fromkeys(file.log.msks))
     index.msks = list(msks)
     return index

@@ -17,19 +17,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.keys.charon.lines import LogMessage, LogMessageReader, Thread
-from ikeanalyze.keys.charon.model import CharonLog, LoggedMsk
-from ikeanalyze.keys.charon.resolve import (
-    AuthRecord,
-    DerivationRecord,
-    IntAuthRecord,
+from ikeanalyze.keys.charon.model import (
+    CharonLog,
+    LoggedAuth,
+    LoggedDerivation,
+    LoggedIntAuth,
+    LoggedPhase1Key,
     LoggedSa,
-    LogRecords,
-    Phase1Record,
-    PpkRecord,
+    PpkKeys,
 )
+from ikeanalyze.keys.charon.resolve import LogRecords, resolve_records
 from ikeanalyze.keys.collector import KeyCollector
 
-#: The dumps of a derivation: position, positions that may precede it, and the name in `DerivationRecord.values`.
+#: The dumps of a derivation: position, positions that may precede it, and the name in `LoggedDerivation.values`.
 #: Dumps in another order come from several threads.
 _DERIVATION: Final[Mapping[bytes, tuple[int, frozenset[int], str]]] = {
     b"key exchange secret": (0, frozenset(), "secret"),
@@ -54,7 +54,7 @@ _DESTROYED: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] state change: \w+ => D
 _CHECKED_OUT: Final = re.compile(rb"IKE_SA .*\[(\d{1,10})\] successfully checked out$")
 _NEW: Final = re.compile(rb"created IKE_SA .*\[(\d{1,10})\]$")
 _CHECKED_IN: Final = re.compile(rb"checkin IKEv[12] SA .*\[(\d{1,10})\] with SPIs ([0-9a-f]{16})_i ([0-9a-f]{16})_r$")
-_VERSION: Final = re.compile(rb"Starting .*\(strongSwan ([\w.+-]{1,40})")
+_STARTED: Final = re.compile(rb"Starting .*\(strongSwan [\w.+-]")
 _METHOD: Final = re.compile(rb"authentication of '.*' (\(myself\) )?with (pre-shared key|EAP)( successful)?$")
 _SELECTED: Final = re.compile(rb"selected proposal: IKE:(\S{1,400})$")
 
@@ -81,14 +81,14 @@ class _ThreadState:
     sa: LoggedSa | None = None  # of the message being processed, by the SPIs hashed for NAT detection
     hashed_back: bool = False  # it compared the hashes afterwards: the initiator, which processes the response
     proposal: str | None = None
-    block: DerivationRecord | None = None
+    block: LoggedDerivation | None = None
     position: int = -1  # in `_DERIVATION`, of the last dump of the block
     latest: LogMessage | None = None  # message of that dump
     mixed: bool = False  # the log does not name threads, and dumps of two derivations are interleaved
-    phase1: Phase1Record | None = None  # whose cookie is still unknown
+    phase1: LoggedPhase1Key | None = None  # whose cookie is still unknown
     secret_size: int = 0  # bytes of the last Diffie-Hellman secret
-    int_auth: IntAuthRecord | None = None
-    auth: AuthRecord | None = None  # the last one, which later dumps complete
+    int_auth: LoggedIntAuth | None = None
+    auth: LoggedAuth | None = None  # the last one, which later dumps complete
     identity: bytes = field(default=b"", repr=False)
     sk_p: bytes = field(default=b"", repr=False)
     method: str | None = None  # of the next AUTH payload, which this daemon sends
@@ -104,8 +104,6 @@ class CharonReader:
         self._by_spis: dict[tuple[bytes, bytes, bytes], LoggedSa] = {}
         self._by_nonces: dict[tuple[bytes, bytes], LoggedSa] = {}
         self._records = LogRecords()
-        self._msks: list[LoggedMsk] = []
-        self._version: str | None = None
         self._selections: set[str] = set()  # the proposals selected so far, at most two
         self._dumps: dict[bytes, Callable[[LogMessage, bytes, _ThreadState], None]] = {
             b"natd_chunk": self._natd,
@@ -141,7 +139,8 @@ class CharonReader:
         for thread in list(self._threads.values()):
             self._end_block(thread)
         keys = self._collector.key_count
-        log = self._records.finish(self._collector, self._version, tuple(self._msks))
+        log = self._records.log
+        resolve_records(self._records, self._collector)
         if self._collector.key_count > keys or log.auths or log.int_auths:
             self._collector.add_format("charon log")
             return log
@@ -182,8 +181,8 @@ class CharonReader:
             if method := _METHOD.match(text):
                 self._method(thread, own=method[1] is not None, name=method[2].decode())
         elif text.startswith(b"Starting "):
-            if version := _VERSION.match(text):
-                self._restarted(process, version[1].decode())
+            if _STARTED.match(text):
+                self._restarted(process)
         elif text.startswith(b"checkout "):
             thread.checked_out = None
         elif checked_in := _CHECKED_IN.match(text):
@@ -223,9 +222,8 @@ class CharonReader:
         elif thread.auth is not None and thread.auth.method is None:
             thread.auth.method = name
 
-    def _restarted(self, process: bytes, version: str) -> None:
+    def _restarted(self, process: bytes) -> None:
         """The daemon starts: thread and IKE SA numbers are assigned again."""
-        self._version = version
         for key in [key for key in self._threads if key[0] == process]:
             self._end_block(self._threads.pop(key))
         for numbered in [key for key in self._numbered if key[0] == process]:
@@ -307,7 +305,7 @@ class CharonReader:
                 if name == "sk_ei":
                     self._incomplete(message.line)
                 return
-            thread.block = DerivationRecord(message.line)
+            thread.block = LoggedDerivation(message.line)
         block, thread.position, thread.latest = thread.block, position, message
         block.values[name] = message.data
         if name == "secret" and message.data is not None:
@@ -334,7 +332,8 @@ class CharonReader:
             if all(keys):
                 sk_d, sk_pi, sk_pr = (key or b"" for key in keys)
                 sa = self._named_sa(message, thread)
-                self._records.ppks.append(PpkRecord(block.line, sa, values.get("ppk"), sk_d, sk_pi, sk_pr))
+                origin = self._collector.make_origin(block.line)
+                self._records.log.ppks.append(PpkKeys(origin, sa, values.get("ppk"), sk_d, sk_pi, sk_pr))
             return
         owner = self._owner(message, thread, values.get("nonces"))
         if owner.proposal is None:
@@ -374,7 +373,7 @@ class CharonReader:
         sa = self._named_sa(message, thread)
         if sa is None and thread.hashed_back:
             sa = thread.sa
-        record = Phase1Record(message.line, data, sa)
+        record = LoggedPhase1Key(message.line, data, sa)
         self._records.phase1.append(record)
         if sa is not None:
             sa.secret_size = thread.secret_size
@@ -398,7 +397,7 @@ class CharonReader:
     # Values for verification
 
     def _int_auth_begins(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
-        thread.int_auth = IntAuthRecord(message.line, previous=data)
+        thread.int_auth = LoggedIntAuth(self._collector.make_origin(message.line), previous=data)
 
     def _int_auth_data(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         if thread.int_auth is not None:
@@ -412,15 +411,15 @@ class CharonReader:
         if record is not None and record.header and thread.sk_p:
             record.value, record.sk_p = data, thread.sk_p
             record.sa = self._named_sa(message, thread)
-            self._records.int_auths.append(record)
+            self._records.log.int_auths.append(record)
         thread.sk_p = b""
 
     def _identity(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         thread.identity, thread.sk_p, thread.auth = data, b"", None
 
     def _octets(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
-        thread.auth = AuthRecord(
-            message.line,
+        thread.auth = LoggedAuth(
+            self._collector.make_origin(message.line),
             sa=self._named_sa(message, thread),
             identity=thread.identity,
             sk_p=thread.sk_p,
@@ -428,7 +427,7 @@ class CharonReader:
             method=thread.method,
         )
         thread.method, thread.sk_p = None, b""
-        self._records.auths.append(thread.auth)
+        self._records.log.auths.append(thread.auth)
 
     def _secret(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         if thread.auth is not None:
@@ -439,4 +438,4 @@ class CharonReader:
             thread.auth.value = data
 
     def _msk(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
-        self._msks.append(LoggedMsk(self._collector.make_origin(message.line), data))
+        self._records.log.msks.append(data)

@@ -1,4 +1,4 @@
-from ikeanalyze.keys.charon.model import CharonLog, LoggedAuth, LoggedIntAuth, LoggedMsk, PpkKeys
+from ikeanalyze.keys.charon.model import CharonLog, LoggedAuth, LoggedIntAuth, PpkKeys
 from ikeanalyze.keys.key_set import Origin
 
 
@@ -6,11 +6,10 @@ def test_no_repr_has_a_secret():
     secret = b"top secret key 1"
     origin = Origin("a", 1)
     log = CharonLog(
-        "6.1.0",
-        (LoggedIntAuth(origin, "initiator", 1, None, secret, secret, secret),),
-        (LoggedAuth(origin, None, "EAP", None, *[secret] * 5),),
-        (PpkKeys(origin, None, *[secret] * 4),),
-        (LoggedMsk(origin, secret),),
+        [LoggedIntAuth(origin, secret, sk_p=secret, value=secret)],
+        [LoggedAuth(origin, None, *[secret] * 3, "EAP", secret, secret)],
+        [PpkKeys(origin, None, *[secret] * 4)],
+        [secret],
     )
     assert "secret key" not in repr(log)
     assert "EAP" in repr(log)

@@ -9,11 +9,10 @@ from tests.keys.logs_of import LOGS, RECORDED, expected, lines, plain, read
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_keys_that_were_written_down_beside_the_capture(name):
-    findings, log = read(lines(f"{name}.charon"))
+    findings, _ = read(lines(f"{name}.charon"))
     assert plain(findings.key_sets) == expected(name)
     assert findings.warnings == []
     assert findings.formats == ["charon log"]
-    assert log.version == "6.1.0"
 
 
 def test_spis_and_algorithms():
