@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final
 
 from ikeanalyze.wire.ikev2.proposals import Proposal
+from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf, TransformType
 
 #: Truncated to 96 bits as in a draft before RFC 4868. IANA never assigned it, but Wireshark's key table supports it, and
@@ -97,7 +98,7 @@ class IntegrityAlgorithm:
     @property
     def name(self) -> str:
         """Name for messages: HMAC-SHA2-256-128."""
-        return "HMAC-SHA2-256-96" if self.transform == HMAC_SHA2_256_96 else Integrity(self.transform).label
+        return get_integrity_name(self.transform) or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,18 @@ PRF: Final[Mapping[int, PrfAlgorithm]] = {
         PrfAlgorithm(Prf.AES128_CMAC, MacAlgorithm.AES_CMAC, 16, True),  # RFC 4615
     )
 }
+
+
+def get_encryption_name(transform: int | None) -> str | None:
+    """Return the name of an encryption algorithm for output, or its number if it has none."""
+    return None if transform is None else get_name(Encryption, transform)
+
+
+def get_integrity_name(transform: int | None) -> str | None:
+    """Return the name of an integrity algorithm for output, or its number if it has none."""
+    if transform == HMAC_SHA2_256_96:
+        return "HMAC-SHA2-256-96"
+    return None if transform is None else get_name(Integrity, transform)
 
 
 def find_prf(name: str) -> PrfAlgorithm | None:

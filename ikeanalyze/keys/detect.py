@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, BinaryIO, Final, cast
 
 from ikeanalyze.io.decompress import DamagedStreamError, DecompressedStream, decoder_for
-from ikeanalyze.keys import json_keys
 from ikeanalyze.keys.charon.model import CharonLog
 from ikeanalyze.keys.charon.reader import CharonReader
 from ikeanalyze.keys.collector import KeyCollector, KeyWarning
@@ -208,6 +207,8 @@ def _load_json(text: _LineReader, collector: KeyCollector) -> object | None:
 
 def _read_json(document: object, collector: KeyCollector) -> str:
     """Collect the keys of a document; returns the hint for the user if it has none."""
+    from ikeanalyze.keys import json_keys  # late: msgspec takes 25 ms to import, and most key files are not JSON
+
     json_keys.parse_key_document(document, collector)
     return f'JSON with keys has the schema "{json_keys.SCHEMA}", or is a list of objects with "Sk_ei" and "Sk_er"'
 

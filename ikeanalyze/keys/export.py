@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.json_keys import build_key_document, get_encryption_name, get_integrity_name
+from ikeanalyze.crypto.algorithms import get_encryption_name, get_integrity_name
+from ikeanalyze.keys.json_keys import build_key_document
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
 from ikeanalyze.keys.wireshark import get_wireshark_encryption_name, get_wireshark_integrity_name
 

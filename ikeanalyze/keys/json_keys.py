@@ -16,26 +16,110 @@ keys.
 A plain list of objects {"Sk_ei": "...", "Sk_er": "...", ...} is also read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, TypeVar
 
-from ikeanalyze.crypto.algorithms import HMAC_SHA2_256_96
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import asdict
+
+from ikeanalyze.crypto.algorithms import HMAC_SHA2_256_96, get_encryption_name, get_integrity_name
 from ikeanalyze.keys.collector import KeyCollector, parse_hex
-from ikeanalyze.keys.key_set import Derivation, EspKey, KeySet, Phase1Key
-from ikeanalyze.wire.registries import Registry, get_name
+from ikeanalyze.keys.key_set import Derivation, EspKey, KeySet, Origin, Phase1Key
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 SCHEMA: Final = "ikeanalyze.keys/1"
 OURS: Final = "ikeanalyze JSON"
 PLAIN: Final = "list of key sets in JSON"
 
-_HMAC_SHA2_256_96: Final = "HMAC-SHA2-256-96"
-_SPI_BYTES: Final = 8
-_KEYS: Final = ("sk_ei", "sk_er", "sk_ai", "sk_ar")
+_StructT = TypeVar("_StructT", bound=Struct)
 
 
-class _InvalidObjectError(Exception):
-    """An object cannot be used; one clause without its values."""
+class _Hex(bytes):
+    """Bytes, in JSON hexadecimal digits."""
+
+    __slots__ = ()
+    size: int | None = None  # None: any
+
+
+class _Spi(_Hex):
+    size = 8
+
+
+class _EspSpi(_Hex):
+    size = 4
+
+
+class _EncryptionId(int):
+    """Transform ID, in JSON also a name."""
+
+    ids: Final = {member.label: int(member) for member in Encryption}
+
+
+class _IntegrityId(int):
+    ids: Final = {**{member.label: int(member) for member in Integrity}, "HMAC-SHA2-256-96": HMAC_SHA2_256_96}
+
+
+class _JsonDerivation(Struct):
+    secret: _Hex | None = None
+    additional: tuple[_Hex, ...] = ()
+    nonces: _Hex | None = None
+    skeyseed: _Hex | None = None
+    prf: str | None = None
+
+
+class _JsonKeySet(Struct):
+    spi_i: _Spi | None = None
+    spi_r: _Spi | None = None
+    encryption: _EncryptionId | None = None
+    integrity: _IntegrityId | None = None
+    sk_d: _Hex | None = None
+    sk_ai: _Hex = _Hex()
+    sk_ar: _Hex = _Hex()
+    sk_ei: _Hex = _Hex()
+    sk_er: _Hex = _Hex()
+    sk_pi: _Hex | None = None
+    sk_pr: _Hex | None = None
+    unchecked_icv: Annotated[int, Meta(ge=0, le=64)] | None = None
+    no_salt: bool = False
+    derivation: _JsonDerivation | None = None
+
+    def __post_init__(self) -> None:
+        if not self.sk_ei and not self.sk_er and self.encryption != int(Encryption.NULL):
+            raise ValueError('has neither "sk_ei" nor "sk_er"')
+
+    def collect(self, collector: KeyCollector, origin: Origin) -> None:
+        derivation = None if self.derivation is None else Derivation(**asdict(self.derivation))
+        collector.key_sets.append(KeySet(**{**asdict(self), "derivation": derivation}, origin=origin))
+
+
+class _JsonPhase1Key(Struct):
+    cookie_i: _Spi
+    key: _Hex
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            raise ValueError('"key" is empty')
+
+    def collect(self, collector: KeyCollector, origin: Origin) -> None:
+        collector.phase1.append(Phase1Key(origin, self.cookie_i, self.key))
+
+
+class _JsonEspKey(Struct, kw_only=True):
+    protocol: str
+    source: str
+    destination: str
+    spi: _EspSpi | None = None
+    encryption: str
+    encryption_key: _Hex = _Hex()
+    integrity: str
+    integrity_key: _Hex = _Hex()
+
+    def collect(self, collector: KeyCollector, origin: Origin) -> None:
+        spi = None if self.spi is None else int.from_bytes(self.spi)
+        collector.esp.append(EspKey(**{**asdict(self), "spi": spi}, origin=origin))
+
+
+_JsonKey = _JsonKeySet | _JsonPhase1Key | _JsonEspKey
 
 
 def parse_key_document(document: object, collector: KeyCollector) -> bool:
@@ -47,7 +131,8 @@ def parse_key_document(document: object, collector: KeyCollector) -> bool:
         if not document or not all(_is_plain_key_set(item) for item in document):
             return False
         collector.add_format(PLAIN)
-        _parse_each("key set", document, collector, _parse_plain_key_set)
+        key_sets = [{str(name).lower(): value for name, value in item.items()} for item in document]
+        _collect_each("key set", key_sets, _JsonKeySet, collector)
         return True
     if not isinstance(document, dict) or not isinstance(document.get("schema"), str):
         return False
@@ -57,14 +142,15 @@ def parse_key_document(document: object, collector: KeyCollector) -> bool:
             collector.warn(None, f"unsupported schema, expected {SCHEMA}; a later ikeanalyze may read it")
         return False
     collector.add_format(OURS)
-    for name, singular, parse in (
-        ("key_sets", "key set", _parse_key_set),
-        ("phase1", "IKEv1 key", _parse_phase1),
-        ("esp", "ESP key", _parse_esp),
-    ):
+    kinds: tuple[tuple[str, str, type[_JsonKey]], ...] = (
+        ("key_sets", "key set", _JsonKeySet),
+        ("phase1", "IKEv1 key", _JsonPhase1Key),
+        ("esp", "ESP key", _JsonEspKey),
+    )
+    for name, singular, kind in kinds:
         items = document.get(name, [])
         if isinstance(items, list):
-            _parse_each(singular, items, collector, parse)
+            _collect_each(singular, items, kind, collector)
         else:
             collector.warn(None, f'"{name}" is not a list; not used')
     return True
@@ -76,192 +162,68 @@ def build_key_document(
     """Return keys, including all secrets, as a document of schema `SCHEMA`."""
     return {
         "schema": SCHEMA,
-        "key_sets": [_build_key_set(keys) for keys in key_sets],
-        "phase1": [{"cookie_i": key.cookie_i.hex(), "key": key.key.hex(), "origin": str(key.origin)} for key in phase1],
+        "key_sets": [_build_key_set(keys) | {"origin": str(keys.origin)} for keys in key_sets],
+        "phase1": [_build(key, _JsonPhase1Key) | {"origin": str(key.origin)} for key in phase1],
         "esp": [
-            {
-                "protocol": key.protocol,
-                "source": key.source,
-                "destination": key.destination,
-                "spi": None if key.spi is None else f"{key.spi:08x}",
-                "encryption": key.encryption,
-                "encryption_key": key.encryption_key.hex(),
-                "integrity": key.integrity,
-                "integrity_key": key.integrity_key.hex(),
-                "origin": str(key.origin),
-            }
+            _build(key, _JsonEspKey, spi=None if key.spi is None else key.spi.to_bytes(4)) | {"origin": str(key.origin)}
             for key in esp
         ],
     }
 
 
-def get_encryption_name(transform: int | None) -> str | None:
-    """Return the name of an encryption algorithm for output, or its number if it has none."""
-    return None if transform is None else get_name(Encryption, transform)
-
-
-def get_integrity_name(transform: int | None) -> str | None:
-    """Return the name of an integrity algorithm for output, or its number if it has none."""
-    if transform == HMAC_SHA2_256_96:
-        return _HMAC_SHA2_256_96
-    return None if transform is None else get_name(Integrity, transform)
-
-
-def _parse_each(
-    singular: str, items: list[Any], collector: KeyCollector, parse: Callable[[Mapping[str, Any], KeyCollector], None]
-) -> None:
+def _collect_each(singular: str, items: list[Any], kind: type[_JsonKey], collector: KeyCollector) -> None:
     for number, item in enumerate(items, 1):
         try:
-            if not isinstance(item, dict):
-                raise _InvalidObjectError("not an object")
-            parse(item, collector)
-        except _InvalidObjectError as error:
-            collector.warn(None, f"{singular} {number}: {error}; not used")
+            convert(_drop_nulls(item), kind, dec_hook=_decode).collect(collector, collector.make_origin(None))
+        except ValidationError as error:  # without the value
+            reason, _, path = str(error).partition(" - at `$.")
+            problem = f'"{path.rstrip("`")}": {reason}' if path else reason
+            collector.warn(None, f"{singular} {number}: {problem}; not used")
+
+
+def _drop_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _drop_nulls(item) for name, item in value.items() if item is not None}
+    return [item for item in value if item is not None] if isinstance(value, list) else value
+
+
+def _decode(kind: type[Any], value: object) -> Any:
+    """Convert a value to one of the types that msgspec does not know; the errors do not contain it."""
+    if issubclass(kind, _Hex):
+        octets = parse_hex(value) if isinstance(value, str) else None
+        if octets is None:
+            raise ValueError("not whole bytes in hexadecimal")
+        if kind.size not in (None, len(octets)):
+            raise ValueError(f"{len(octets)} bytes instead of {kind.size}")
+        return kind(octets)
+    if isinstance(value, str):
+        transform = int(value) if value.isdecimal() and len(value) <= 5 else kind.ids.get(value)
+        if transform is None:
+            raise ValueError("not the IANA name of an IKEv2 algorithm")
+        return kind(transform)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 0xFFFF:
+        raise ValueError("not a transform ID")
+    return kind(value)
 
 
 def _is_plain_key_set(item: object) -> bool:
     return isinstance(item, dict) and {"sk_ei", "sk_er"} <= {str(name).lower() for name in item}
 
 
-def _parse_plain_key_set(item: Mapping[str, Any], collector: KeyCollector) -> None:
-    _parse_key_set({str(name).lower(): value for name, value in item.items()}, collector)
-
-
-def _parse_key_set(item: Mapping[str, Any], collector: KeyCollector) -> None:
-    spi_i, spi_r = (_get_bytes(item, name, _SPI_BYTES) for name in ("spi_i", "spi_r"))
-    keys = {name: _get_bytes(item, name) or b"" for name in _KEYS}
-    encryption = _get_transform(item, "encryption", Encryption)
-    if not keys["sk_ei"] and not keys["sk_er"] and encryption != Encryption.NULL:
-        raise _InvalidObjectError('has neither "sk_ei" nor "sk_er"')
-    collector.key_sets.append(
-        KeySet(
-            origin=collector.make_origin(None),
-            spi_i=spi_i,
-            spi_r=spi_r,
-            encryption=encryption,
-            integrity=_get_transform(item, "integrity", Integrity),
-            **keys,
-            sk_d=_get_bytes(item, "sk_d"),
-            sk_pi=_get_bytes(item, "sk_pi"),
-            sk_pr=_get_bytes(item, "sk_pr"),
-            unchecked_icv=_get_icv_bytes(item, "unchecked_icv"),
-            no_salt=item.get("no_salt") is True,
-            derivation=_parse_derivation(item.get("derivation")),
-        )
-    )
-
-
-def _parse_derivation(item: object) -> Derivation | None:
-    if item is None:
-        return None
-    if not isinstance(item, dict):
-        raise _InvalidObjectError('"derivation" is not an object')
-    additional = item.get("additional") or []
-    if not isinstance(additional, list):
-        raise _InvalidObjectError('"additional" is not a list')
-    secrets = [_parse_bytes("additional", secret) for secret in additional]
-    return Derivation(
-        secret=_get_bytes(item, "secret"),
-        additional=tuple(secret for secret in secrets if secret is not None),
-        nonces=_get_bytes(item, "nonces"),
-        skeyseed=_get_bytes(item, "skeyseed"),
-        prf=_get_text(item, "prf"),
-    )
-
-
-def _parse_phase1(item: Mapping[str, Any], collector: KeyCollector) -> None:
-    cookie, key = _get_bytes(item, "cookie_i", _SPI_BYTES), _get_bytes(item, "key")
-    if cookie is None or not key:
-        raise _InvalidObjectError('lacks "cookie_i" or "key"')
-    collector.phase1.append(Phase1Key(collector.make_origin(None), cookie, key))
-
-
-def _parse_esp(item: Mapping[str, Any], collector: KeyCollector) -> None:
-    texts = {name: _get_text(item, name) for name in ("protocol", "source", "destination", "encryption", "integrity")}
-    if None in texts.values():
-        raise _InvalidObjectError("lacks " + ", ".join(f'"{name}"' for name, value in texts.items() if value is None))
-    spi = _get_bytes(item, "spi", 4)
-    collector.esp.append(
-        EspKey(
-            origin=collector.make_origin(None),
-            spi=None if spi is None else int.from_bytes(spi),
-            encryption_key=_get_bytes(item, "encryption_key") or b"",
-            integrity_key=_get_bytes(item, "integrity_key") or b"",
-            **{name: value or "" for name, value in texts.items()},
-        )
-    )
-
-
-def _get_bytes(item: Mapping[str, Any], name: str, size: int | None = None) -> bytes | None:
-    value = _parse_bytes(name, item.get(name))
-    if value is not None and size is not None and len(value) != size:
-        raise _InvalidObjectError(f'"{name}" has {len(value)} bytes instead of {size}')
-    return value
-
-
-def _parse_bytes(name: str, value: object) -> bytes | None:
-    if value is None:
-        return None
-    octets = parse_hex(value) if isinstance(value, str) else None
-    if octets is None:
-        raise _InvalidObjectError(f'"{name}" is not whole bytes in hexadecimal')
-    return octets
-
-
-def _get_text(item: Mapping[str, Any], name: str) -> str | None:
-    value = item.get(name)
-    if value is not None and not isinstance(value, str):
-        raise _InvalidObjectError(f'"{name}" is not text')
-    return value
-
-
-def _get_icv_bytes(item: Mapping[str, Any], name: str) -> int | None:
-    value = item.get(name)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 64):
-        raise _InvalidObjectError(f'"{name}" is not a number of bytes from 0 to 64')
-    return value
-
-
-def _get_transform(item: Mapping[str, Any], name: str, registry: type[Registry]) -> int | None:
-    value = item.get(name)
-    if value is None:
-        return None
-    if isinstance(value, str):
-        if value.isdecimal() and len(value) <= 5:
-            return int(value)
-        if value == _HMAC_SHA2_256_96:
-            return HMAC_SHA2_256_96
-        for member in registry:
-            if member.label == value:
-                return int(member)
-        raise _InvalidObjectError(f'"{name}" is not the IANA name of an IKEv2 algorithm')
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 0xFFFF:
-        return value
-    raise _InvalidObjectError(f'"{name}" is not a transform ID')
-
-
 def _build_key_set(keys: KeySet) -> dict[str, Any]:
     derivation = keys.derivation
-    return {
-        "spi_i": _hex(keys.spi_i),
-        "spi_r": _hex(keys.spi_r),
-        "encryption": get_encryption_name(keys.encryption),
-        "integrity": get_integrity_name(keys.integrity),
-        **{f"sk_{name}": _hex(getattr(keys, f"sk_{name}")) for name in ("d", "ai", "ar", "ei", "er", "pi", "pr")},
-        "unchecked_icv": keys.unchecked_icv,
-        "no_salt": keys.no_salt,
-        "derivation": None
-        if derivation is None
-        else {
-            "secret": _hex(derivation.secret),
-            "additional": [secret.hex() for secret in derivation.additional],
-            "nonces": _hex(derivation.nonces),
-            "skeyseed": _hex(derivation.skeyseed),
-            "prf": derivation.prf,
-        },
-        "origin": str(keys.origin),
-    }
+    if derivation is not None:
+        additional = [secret.hex() for secret in derivation.additional]
+    return _build(
+        keys,
+        _JsonKeySet,
+        encryption=get_encryption_name(keys.encryption),
+        integrity=get_integrity_name(keys.integrity),
+        derivation=None if derivation is None else _build(derivation, _JsonDerivation, additional=additional),
+    )
 
 
-def _hex(value: bytes | None) -> str | None:
-    return None if value is None else value.hex()
+def _build(keys: object, kind: type[Struct], **values: object) -> dict[str, Any]:
+    """The fields of a Struct, from `values` or else from `keys`."""
+    document = {name: values[name] if name in values else getattr(keys, name) for name in kind.__struct_fields__}
+    return {name: value.hex() if isinstance(value, bytes) else value for name, value in document.items()}

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikeanalyze.crypto.algorithms import get_encryption_name, get_integrity_name
 from ikeanalyze.keys.collector import KeyCollector
-from ikeanalyze.keys.json_keys import build_key_document, get_encryption_name, get_integrity_name, parse_key_document
+from ikeanalyze.keys.json_keys import build_key_document, parse_key_document
 from ikeanalyze.keys.key_set import Derivation, EspKey, KeySet, Origin, Phase1Key
 from tests.keys.logs_of import RECORDED, expected, lines, plain
 from tests.keys.logs_of import read as read_log
@@ -96,18 +97,25 @@ def test_fields_of_a_document_written_by_hand():
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        ("5", "not an object"),
+        ("5", "Expected `object`, got `int`"),
         ("{}", "has neither"),
-        ('{"sk_ei": "0"}', '"sk_ei" is not whole bytes'),
-        ('{"sk_ei": 5}', '"sk_ei" is not whole bytes'),
-        ('{"sk_ei": "5eC4e700", "spi_i": "00"}', '"spi_i" has 1 bytes instead of 8'),
-        ('{"sk_ei": "5eC4e700", "encryption": "AES"}', '"encryption" is not the IANA name'),
-        ('{"sk_ei": "5eC4e700", "encryption": true}', '"encryption" is not a transform ID'),
-        ('{"sk_ei": "5eC4e700", "integrity": 65536}', '"integrity" is not a transform ID'),
-        ('{"sk_ei": "5eC4e700", "unchecked_icv": -1}', '"unchecked_icv" is not a number'),
-        ('{"sk_ei": "5eC4e700", "derivation": []}', '"derivation" is not an object'),
-        ('{"sk_ei": "5eC4e700", "derivation": {"additional": "00"}}', '"additional" is not a list'),
-        ('{"sk_ei": "5eC4e700", "derivation": {"prf": 5}}', '"prf" is not text'),
+        ('{"sk_ei": "0"}', '"sk_ei": not whole bytes'),
+        ('{"sk_ei": 5}', '"sk_ei": not whole bytes'),
+        ('{"sk_ei": "5eC4e700", "spi_i": "00"}', '"spi_i": 1 bytes instead of 8'),
+        ('{"sk_ei": "5eC4e700", "encryption": "AES"}', '"encryption": not the IANA name'),
+        ('{"sk_ei": "5eC4e700", "encryption": true}', '"encryption": not a transform ID'),
+        ('{"sk_ei": "5eC4e700", "integrity": 65536}', '"integrity": not a transform ID'),
+        ('{"sk_ei": "5eC4e700", "unchecked_icv": -1}', '"unchecked_icv": Expected `int` >= 0'),
+        ('{"sk_ei": "5eC4e700", "derivation": []}', '"derivation": Expected `object | null`, got `array`'),
+        (
+            '{"sk_ei": "5eC4e700", "derivation": {"additional": "00"}}',
+            '"derivation.additional": Expected `array`, got `str`',
+        ),
+        (
+            '{"sk_ei": "5eC4e700", "derivation": {"additional": ["00", "5eC4e7"]}, "sk_d": "5eC4e"}',
+            '"sk_d": not whole bytes',
+        ),
+        ('{"sk_ei": "5eC4e700", "derivation": {"prf": 5}}', '"derivation.prf": Expected `str | null`, got `int`'),
     ],
 )
 def test_bad_sets_are_warnings_and_the_rest_is_used(item, why):
@@ -122,8 +130,8 @@ def test_bad_sets_are_warnings_and_the_rest_is_used(item, why):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"schema": "ikeanalyze.keys/1", "phase1": [{"key": "00"}]}', 'lacks "cookie_i"'),
-        ('{"schema": "ikeanalyze.keys/1", "esp": [{"spi": "00000001"}]}', 'lacks "protocol"'),
+        ('{"schema": "ikeanalyze.keys/1", "phase1": [{"key": "00"}]}', "missing required field `cookie_i`"),
+        ('{"schema": "ikeanalyze.keys/1", "esp": [{"spi": "00000001"}]}', "missing required field `protocol`"),
         ('{"schema": "ikeanalyze.keys/1", "esp": {}}', '"esp" is not a list'),
     ],
 )

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
+from ikeanalyze.crypto.algorithms import get_encryption_name, get_integrity_name
 from ikeanalyze.keys.detect import KeyFile
-from ikeanalyze.keys.json_keys import get_encryption_name, get_integrity_name
 from ikeanalyze.keys.key_set import compute_fingerprint, number_epochs
 from ikeanalyze.render.keys.text import SECRETS, KeyList, key_bits
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final, TextIO
 
-from ikeanalyze.crypto.algorithms import ENCRYPTION
+from ikeanalyze.crypto.algorithms import ENCRYPTION, get_encryption_name, get_integrity_name
 from ikeanalyze.keys.detect import KeyFile
-from ikeanalyze.keys.json_keys import get_encryption_name, get_integrity_name
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key, compute_fingerprint, number_epochs
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.core.table import TableColumn, fit_columns, format_lines, pad_text

@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor
-
-if TYPE_CHECKING:
-    from ikeanalyze.wire.ikev2.notify_data import NotifyValue
 
 #: Protocol, SPI size, notify message type.
 _NOTIFY: Final = Struct(">BBH")
@@ -39,26 +36,6 @@ def parse_notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
     protocol, spi_size, kind = cursor.unpack(_NOTIFY)
     spi = cursor.read_bytes(spi_size) if spi_size else b""
     return kind, cursor.read_remaining(), protocol, spi
-
-
-def decode_notify_data(kind: int, data: bytes) -> "NotifyValue | None":
-    """Decode the data of a notify. Never raises: None for invalid data and for types without structured data.
-
-    Returns a number, an address, opaque bytes (COOKIE, NAT_DETECTION_*_IP), a tuple of numbers
-    (SIGNATURE_HASH_ALGORITHMS), or an instance of a class of `notify_data`.
-    """
-    # late: an analysis without payloads does not need this module
-    from ikeanalyze.wire.ikev2 import notify_data
-
-    return notify_data.decode_notify_data(kind, data)
-
-
-def describe_notify(notify: Notify) -> str:
-    """Name of a notify, with its data if they are short: INVALID_KE_PAYLOAD ML-KEM-768."""
-    # late, as in decode_notify_data
-    from ikeanalyze.wire.ikev2 import notify_data
-
-    return notify_data.describe_notify_data(notify.type, notify.data)
 
 
 def compute_nat_detection_hash(spi_i: bytes, spi_r: bytes, address: bytes, port: int) -> bytes:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev2.auth_methods import SignatureAlgorithm, get_auth_method_name, parse_algorithm
+from ikeanalyze.wire.ikev2.notify import Notify
 from ikeanalyze.wire.ikev2.proposals import TransformAttributeValue, parse_attributes
 from ikeanalyze.wire.registries import Registry, get_name
 from ikeanalyze.wire.registries.ikev2 import HashAlgorithm, PayloadType, PpkIdType, SecurePasswordMethod
@@ -312,7 +313,11 @@ _PARSERS: Final[Mapping[int, Callable[[bytes], NotifyValue]]] = {
 
 
 def decode_notify_data(kind: int, data: bytes) -> NotifyValue | None:
-    """Decode the data of a notify; None for invalid data and for types without structured data."""
+    """Decode the data of a notify. Never raises: None for invalid data and for types without structured data.
+
+    Returns a number, an address, opaque bytes (COOKIE, NAT_DETECTION_*_IP), a tuple of numbers
+    (SIGNATURE_HASH_ALGORITHMS), or an instance of a class of this module.
+    """
     parser = _PARSERS.get(kind)
     try:
         return None if parser is None else parser(data)
@@ -336,11 +341,12 @@ def get_notify_name(kind: int) -> str:
     return get_name(PrivateNotifyType if kind in PrivateNotifyType._value2member_map_ else NotifyType, kind)
 
 
-def describe_notify_data(kind: int, data: bytes) -> str:
+def describe_notify(notify: Notify) -> str:
     """Name of a notify, with its data if they are short: INVALID_KE_PAYLOAD ML-KEM-768."""
-    value = decode_notify_data(kind, data)
-    text = "" if value is None else _describe_value(kind, value)
-    return f"{get_notify_name(kind)} {shorten_text(text)}" if text else get_notify_name(kind)
+    value = decode_notify_data(notify.type, notify.data)
+    text = "" if value is None else _describe_value(notify.type, value)
+    name = get_notify_name(notify.type)
+    return f"{name} {shorten_text(text)}" if text else name
 
 
 def _names(registry: type[Registry]) -> Callable[[NotifyValue], str]:
