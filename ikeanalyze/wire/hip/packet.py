@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Final, TypeVar
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.hip.parameters import HipValue, parse_parameter
+from ikeanalyze.wire.hip.parameters import HipValue, describe_value, parse_parameter
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
 
@@ -48,7 +48,7 @@ class HipParameter:
         if not self.known:
             return f"unknown {self.type}{' (critical)' if self.critical else ''}"
         name = get_name(HipParameterType, self.type)
-        details = "?" if self.value is None else self.value.describe()
+        details = "?" if self.value is None else describe_value(self.value)
         return f"{name}({details})" if details else name
 
 

@@ -54,21 +54,12 @@ class EspInfo:
     old_spi: int  # 0: a new SA; equal to the new SPI: only an address changes
     new_spi: int  # for packets to the sender of this parameter
 
-    def describe(self) -> str:
-        """A short text."""
-        old = f"{self.old_spi:08x} to " if self.old_spi else ""
-        return f"{old}{self.new_spi:08x}"
-
 
 @dataclass(frozen=True, slots=True)
 class HipNumber:
     """R1_COUNTER (RFC 7401, section 5.2.3) or SEQ (5.2.16): one number."""
 
     value: int
-
-    def describe(self) -> str:
-        """A short text."""
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +71,6 @@ class HipPuzzle:
     opaque: bytes  # 2 bytes, returned in SOLUTION
     random: bytes  # I; as long as the responder's hash, 8 bytes in HIPv1
 
-    def describe(self) -> str:
-        """A short text."""
-        return f"K {self.difficulty}"
-
 
 @dataclass(frozen=True, slots=True)
 class HipSolution:
@@ -94,10 +81,6 @@ class HipSolution:
     random: bytes  # I of the puzzle
     solution: bytes  # J, as long as I
 
-    def describe(self) -> str:
-        """A short text."""
-        return f"K {self.difficulty}"
-
 
 @dataclass(frozen=True, slots=True)
 class HipAlgorithmList:
@@ -105,11 +88,6 @@ class HipAlgorithmList:
 
     numbers: tuple[int, ...]
     names: tuple[str, ...]  # names of the numbers
-
-    def describe(self) -> str:
-        """A short text."""
-        more = [f"{len(self.names) - _MAX_ENTRIES} more"] if len(self.names) > _MAX_ENTRIES else []
-        return ", ".join([*self.names[:_MAX_ENTRIES], *more])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +101,6 @@ class DiffieHellman:
     def name(self) -> str:
         """Name of the group, the same as in IKEv2."""
         return get_name(DhGroup, self.group)
-
-    def describe(self) -> str:
-        """A short text."""
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +118,6 @@ class HostId:
         name = get_name(HostAlgorithm, self.algorithm)
         return f"{name} {self.curve}" if self.curve else name
 
-    def describe(self) -> str:
-        """A short text."""
-        return f"{self.name}, {shorten_text(self.domain)}" if self.domain else self.name
-
 
 @dataclass(frozen=True, slots=True)
 class HipNotification:
@@ -161,10 +131,6 @@ class HipNotification:
         """Name of the type, such as BLOCKED_BY_POLICY; its number if it has no name."""
         return get_name(HipNotifyType, self.type)
 
-    def describe(self) -> str:
-        """A short text."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
 class HipSignature:
@@ -172,10 +138,6 @@ class HipSignature:
 
     algorithm: int
     signature: bytes
-
-    def describe(self) -> str:
-        """A short text."""
-        return get_name(HostAlgorithm, self.algorithm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +157,6 @@ class Locators:
 
     locators: tuple[Locator, ...]
 
-    def describe(self) -> str:
-        """A short text."""
-        return ", ".join(locator.address or "?" for locator in self.locators[:_MAX_ENTRIES])
-
 
 @dataclass(frozen=True, slots=True)
 class HipAddresses:
@@ -207,11 +165,6 @@ class HipAddresses:
     addresses: tuple[str, ...]
     port: int | None  # None: not part of the parameter
     protocol: int | None  # IP protocol: 17 (UDP) or 139 (HIP); None: not part of the parameter
-
-    def describe(self) -> str:
-        """A short text."""
-        port = "" if self.port is None else f" port {self.port}"
-        return ", ".join(self.addresses[:_MAX_ENTRIES]) + port
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +177,6 @@ class HipCertificate:
     type: int  # 1 X.509 v3, 2 SPKI, 3 and 4 their hash and URL, 5 a distinguished name
     certificate: bytes
 
-    def describe(self) -> str:
-        """A short text."""
-        return f"{self.id}/{self.count}"
-
 
 @dataclass(frozen=True, slots=True)
 class UnparsedParameter:
@@ -235,15 +184,39 @@ class UnparsedParameter:
 
     bytes: int
 
-    def describe(self) -> str:
-        """An empty text."""
-        return ""
-
 
 HipValue = (
     EspInfo | HipNumber | HipPuzzle | HipSolution | HipAlgorithmList | DiffieHellman | HostId | HipNotification
     | HipSignature | Locators | HipAddresses | HipCertificate | UnparsedParameter
 )  # fmt: skip
+
+
+def describe_value(value: HipValue) -> str:
+    """A short text for the contents of a parameter: K 10, ECP-256; empty for those that are not parsed."""
+    match value:
+        case EspInfo(_, old_spi, new_spi):
+            return f"{old_spi:08x} to {new_spi:08x}" if old_spi else f"{new_spi:08x}"
+        case HipNumber(number):
+            return str(number)
+        case HipPuzzle(difficulty) | HipSolution(difficulty):
+            return f"K {difficulty}"
+        case HipAlgorithmList(_, names):
+            more = [f"{len(names) - _MAX_ENTRIES} more"] if len(names) > _MAX_ENTRIES else []
+            return ", ".join([*names[:_MAX_ENTRIES], *more])
+        case DiffieHellman() | HipNotification():
+            return value.name
+        case HostId(domain=domain):
+            return f"{value.name}, {shorten_text(domain)}" if domain else value.name
+        case HipSignature(algorithm):
+            return get_name(HostAlgorithm, algorithm)
+        case Locators(locators):
+            return ", ".join(locator.address or "?" for locator in locators[:_MAX_ENTRIES])
+        case HipAddresses(addresses, port):
+            return ", ".join(addresses[:_MAX_ENTRIES]) + ("" if port is None else f" port {port}")
+        case HipCertificate(_, count, number):
+            return f"{number}/{count}"
+        case UnparsedParameter():
+            return ""
 
 
 def parse_parameter(kind: int, content: bytes, version: int) -> HipValue:
