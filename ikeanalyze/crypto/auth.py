@@ -36,11 +36,11 @@ def get_int_auth_octets(message: bytes, decrypted: DecryptedMessage) -> bytes:
     while header_at + PAYLOAD_HEADER.size != payload_body:
         type_at = header_at
         header_at += PAYLOAD_HEADER.unpack_from(data, header_at)[2]
-    spi_i, spi_r, first, version, exchange_type, flags, message_id, _ = HEADER.unpack_from(data)
+    fields = HEADER.unpack_from(data)
     _, critical, _ = PAYLOAD_HEADER.unpack_from(data, header_at)
     clear = bytearray(data[:header_at])
     size = PAYLOAD_HEADER.size + len(decrypted.plaintext)
-    clear[: HEADER.size] = HEADER.pack(spi_i, spi_r, first, version, exchange_type, flags, message_id, header_at + size)
+    clear[: HEADER.size] = HEADER.pack(*fields[:-1], header_at + size)
     clear[type_at] = PayloadType.SK
     return bytes(clear) + PAYLOAD_HEADER.pack(decrypted.first, critical, size) + decrypted.plaintext
 

@@ -20,7 +20,6 @@ _UPPERS: Final = 1 << 32
 _FIRST_UPPERS: Final = 4  # tried on the first packet, which may be number 17 billion of its SA
 _IMPLICIT_IV: Final = "IIV"  # RFC 8750: the sequence number is the IV
 
-_GCM: Final = {8: Encryption.AES_GCM_8, 12: Encryption.AES_GCM_12, 16: Encryption.AES_GCM_16}
 _ENCRYPTION: Final[Mapping[str, int]] = {
     "NULL": Encryption.NULL,
     "TripleDES-CBC [RFC2451]": Encryption.TRIPLE_DES,
@@ -28,7 +27,7 @@ _ENCRYPTION: Final[Mapping[str, int]] = {
     "AES-CBC [RFC3602]": Encryption.AES_CBC,
     "AES-CTR [RFC3686]": Encryption.AES_CTR,
     "AES-GCM [RFC4106]": Encryption.AES_GCM_16,
-    **{f"AES-GCM with {icv} octet ICV [RFC4106]": kind for icv, kind in _GCM.items()},
+    **{f"AES-GCM with {icv} octet ICV [RFC4106]": Encryption[f"AES_GCM_{icv}"] for icv in (8, 12, 16)},
     "AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]": Encryption.AES_GCM_16,
     "ChaCha20 with Poly1305 [RFC7634]": Encryption.CHACHA20_POLY1305,
     "ChaCha20 with Poly1305 and IIV [RFC7634 & RFC8750]": Encryption.CHACHA20_POLY1305,

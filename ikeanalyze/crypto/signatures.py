@@ -75,11 +75,7 @@ SigningKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | EdwardsKey
 
 
 class UnverifiableSignatureError(ValueError):
-    """A signature cannot be verified; `reason` is one clause."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A signature cannot be verified; one clause."""
 
 
 class NoSuitableSignatureError(ValueError):

@@ -7,7 +7,7 @@ chain of payloads, and the result is marked as unverified.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from ikeanalyze.crypto.key_schedule import MessageKeys
 from ikeanalyze.crypto.macs import make_icv
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import FLAG_RESPONSE, HEADER, Header
+from ikeanalyze.wire.ikev2.encode import encode_chain
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, PAYLOAD_HEADER
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import PayloadType
@@ -34,11 +35,7 @@ _MAX_PADDING_MULTIPLE: Final = 4
 
 
 class UnusableKeyError(ValueError):
-    """A key set cannot be used; `reason` is one clause without secrets."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A key set cannot be used; one clause without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,28 +244,10 @@ def encrypt_message(
     pad_length = -(len(plaintext) + 1) % algorithm.block
     padded = plaintext + bytes(pad_length) + bytes([pad_length])
     numbers = b"" if fragment is None else _FRAGMENT_NUMBERS.pack(*fragment)
-    types = [*(payload_type for payload_type, _ in clear), PayloadType.SK if fragment is None else PayloadType.SKF]
-    chain = b"".join(
-        PAYLOAD_HEADER.pack(following, 0, PAYLOAD_HEADER.size + len(body)) + body
-        for (_, body), following in zip(clear, types[1:], strict=True)
-    )
+    outer_first, chain = encode_chain(clear, PayloadType.SK if fragment is None else PayloadType.SKF)
     size = PAYLOAD_HEADER.size + len(numbers) + len(iv) + len(padded) + decryptor._icv_size
-    length = HEADER.size + len(chain) + size
-    associated = (
-        HEADER.pack(
-            header.spi_i,
-            header.spi_r,
-            types[0],
-            header.version,
-            header.exchange_type,
-            header.flags,
-            header.message_id,
-            length,
-        )
-        + chain
-        + PAYLOAD_HEADER.pack(first, 0, size)
-        + numbers
-    )
+    header = replace(header, next_payload=outer_first, length=HEADER.size + len(chain) + size)
+    associated = HEADER.pack(*astuple(header)) + chain + PAYLOAD_HEADER.pack(first, 0, size) + numbers
     return associated + direction.encrypt(associated, iv, padded)
 
 

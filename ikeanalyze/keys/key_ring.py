@@ -98,7 +98,7 @@ class KeyRing:
                 try:
                     Decryptor(keys)
                 except UnusableKeyError as error:
-                    reasons.append(f"{keys.origin}: {error.reason}")
+                    reasons.append(f"{keys.origin}: {error}")
         return tuple(reasons)
 
     @property
@@ -282,7 +282,7 @@ class SaKeyChain:
                     entry.decryptor = Decryptor(keys, self._suite)
                     self._reasons.pop(entry.index, None)
                 except UnusableKeyError as error:
-                    self._reasons[entry.index] = f"{keys.origin}: {error.reason}"
+                    self._reasons[entry.index] = f"{keys.origin}: {error}"
 
 
 class _SortedNumbers:

@@ -46,16 +46,14 @@ def _encryption() -> dict[str, EncryptionName]:
         "NULL [RFC2410]": EncryptionName(Encryption.NULL, 0, False),
         "3DES [RFC2451]": EncryptionName(Encryption.TRIPLE_DES, 24, False),
     }
-    gcm = {8: Encryption.AES_GCM_8, 12: Encryption.AES_GCM_12, 16: Encryption.AES_GCM_16}
-    ccm = {8: Encryption.AES_CCM_8, 12: Encryption.AES_CCM_12, 16: Encryption.AES_CCM_16}
     for bits in (128, 192, 256):
         size = bits // 8
         names[f"AES-CBC-{bits} [RFC3602]"] = EncryptionName(Encryption.AES_CBC, size, False)
         names[f"AES-CTR-{bits} [RFC5930]"] = EncryptionName(Encryption.AES_CTR, size + 4, False)
         for icv in (8, 12, 16):
             suffix = f"{bits} with {icv} octet ICV [RFC5282]"
-            names[f"AES-GCM-{suffix}"] = EncryptionName(gcm[icv], size + 4, True)
-            names[f"AES-CCM-{suffix}"] = EncryptionName(ccm[icv], size + 3, True)
+            names[f"AES-GCM-{suffix}"] = EncryptionName(Encryption[f"AES_GCM_{icv}"], size + 4, True)
+            names[f"AES-CCM-{suffix}"] = EncryptionName(Encryption[f"AES_CCM_{icv}"], size + 3, True)
     return names
 
 
@@ -139,21 +137,16 @@ class _InvalidRowError(Exception):
 
 def get_wireshark_encryption_name(transform: int, key: int) -> str | None:
     """Return Wireshark's name of an encryption algorithm with keys of `key` bytes, or None if it has none."""
-    for name, known in IKE_ENCRYPTION.items():
-        if (known.transform, known.key) == (transform, key):
-            return name
-    return None
+    return next(
+        (name for name, known in IKE_ENCRYPTION.items() if (known.transform, known.key) == (transform, key)), None
+    )
 
 
 def get_wireshark_integrity_name(transform: int | None, unchecked_icv: int | None) -> str | None:
     """Return Wireshark's name of an integrity algorithm or of an unchecked ICV, or None if it has none."""
-    for name, known in IKE_INTEGRITY.items():
-        if unchecked_icv is not None:
-            if known.unchecked_icv == unchecked_icv:
-                return name
-        elif known.transform is not None and known.transform == transform:
-            return name
-    return None
+    wanted = (transform, None) if unchecked_icv is None else (None, unchecked_icv)
+    names = (name for name, known in IKE_INTEGRITY.items() if (known.transform, known.unchecked_icv) == wanted)
+    return next(names, None)
 
 
 class TableReader:

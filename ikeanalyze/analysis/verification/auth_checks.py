@@ -237,7 +237,7 @@ class _AuthPayloadChecker:
         try:
             problem = check_signature(authentication, certificates[0], octets.value)
         except UnverifiableSignatureError as error:
-            return self._make_check("AUTH", "not made", how=how, why=error.reason, found=found)
+            return self._make_check("AUTH", "not made", how=how, why=str(error), found=found)
         return self._make_check("AUTH", "passed" if problem is None else "failed", how=how, why=problem, found=found)
 
     def _make_check(self, what: str, outcome: Outcome, **details: Any) -> VerificationCheck:

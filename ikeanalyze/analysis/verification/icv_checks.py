@@ -53,7 +53,7 @@ def _find_key_problem(sa: IkeSaRecord) -> str | None:
         try:
             Decryptor(entry.keys, get_suite(sa.chosen))
         except UnusableKeyError as error:
-            why = f"its keys cannot be used: {error.reason}"
+            why = f"its keys cannot be used: {error}"
         else:
             return None
     return why

@@ -189,7 +189,7 @@ def verify_responder(
     try:
         problem = check_signature(authentication, chain[0], octets)
     except UnverifiableSignatureError as error:
-        problem = error.reason
+        problem = str(error)
     if problem is not None:
         raise RefusedError(f"AUTH does not verify: {problem}")
     encoded = [certificate.data for certificate in chain]

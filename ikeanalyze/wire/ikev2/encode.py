@@ -38,10 +38,13 @@ _MORE_TRANSFORMS: Final = 3
 Payload = tuple[int, bytes]
 
 
-def encode_chain(payloads: Iterable[Payload]) -> tuple[int, bytes]:
-    """Type of the first payload (0: no payload), and all payloads with their generic headers (RFC 7296, section 3.2)."""
+def encode_chain(payloads: Iterable[Payload], following: int = PayloadType.NONE) -> tuple[int, bytes]:
+    """Type of the first payload, and all payloads with their generic headers (RFC 7296, section 3.2).
+
+    `following`: type of the payload after the last one, and of the first one if there are none.
+    """
     chain = list(payloads)
-    types = [*(kind for kind, _ in chain), 0]
+    types = [*(kind for kind, _ in chain), following]
     return types[0], b"".join(
         PAYLOAD_HEADER.pack(next_type, 0, PAYLOAD_HEADER.size + len(body)) + body
         for (_, body), next_type in zip(chain, types[1:], strict=True)
