@@ -24,8 +24,10 @@ def format_identity(kind: int, data: bytes) -> str | None:
     """
     if kind in _ADDRESSES:
         return format_address(data) if len(data) == _ADDRESSES[kind] else None
-    if kind in _SUBNETS or kind in _RANGES:
-        return _format_address_pair(kind, data)
+    if (size := _SUBNETS.get(kind)) is not None:
+        return format_subnet(data[:size], data[size:]) if len(data) == 2 * size else None
+    if (size := _RANGES.get(kind)) is not None:
+        return f"{format_address(data[:size])}-{format_address(data[size:])}" if len(data) == 2 * size else None
     if kind in (IdType.ID_FQDN, IdType.ID_RFC822_ADDR):
         return escape_peer_text(data)
     if kind in (IdType.ID_DER_ASN1_DN, IdType.ID_DER_ASN1_GN):
@@ -40,18 +42,9 @@ def format_identity(kind: int, data: bytes) -> str | None:
     return data.hex()
 
 
-def _format_address_pair(kind: int, data: bytes) -> str | None:
-    size = _SUBNETS.get(kind) or _RANGES[kind]
-    if len(data) != 2 * size:
-        return None
-    first, second = data[:size], data[size:]
-    if kind in _SUBNETS:
-        bits = get_prefix_length(second)
-        return f"{format_address(first)}/{format_address(second) if bits is None else bits}"
-    return f"{format_address(first)}-{format_address(second)}"
-
-
-def get_prefix_length(mask: bytes) -> int | None:
-    """Prefix length of a netmask in bits, such as 24 for 255.255.255.0; None if the netmask is not a prefix."""
+def format_subnet(address: bytes, mask: bytes) -> str:
+    """Format a subnet as 10.0.0.0/24, or with its netmask if that is not a prefix."""
     host_mask = int.from_bytes(mask, "big") ^ (1 << 8 * len(mask)) - 1
-    return None if host_mask & (host_mask + 1) else 8 * len(mask) - host_mask.bit_length()
+    is_prefix = not host_mask & (host_mask + 1)
+    length = 8 * len(mask) - host_mask.bit_length()
+    return f"{format_address(address)}/{length if is_prefix else format_address(mask)}"

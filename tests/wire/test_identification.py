@@ -1,4 +1,4 @@
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 import pytest
 from cryptography import x509
@@ -6,7 +6,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.wire.identification import format_identity, get_prefix_length
+from ikeanalyze.wire.identification import format_identity, format_subnet
 from tests.craft import ike
 from tests.wire.dissected import clear, dissected
 
@@ -59,14 +59,16 @@ def test_against_tshark():
 
 @given(st.integers(0, 32))
 def test_prefixes(bits):
-    assert get_prefix_length(IPv4Network((0, bits)).netmask.packed) == bits
-    assert get_prefix_length(IPv6Network((0, 4 * bits)).netmask.packed) == 4 * bits
+    v4, v6 = IPv4Network((0, bits)), IPv6Network((0, 4 * bits))
+    assert format_subnet(v4.network_address.packed, v4.netmask.packed) == str(v4)
+    assert format_subnet(v6.network_address.packed, v6.netmask.packed) == str(v6)
 
 
-@given(st.binary(max_size=8))
-def test_what_is_no_netmask_is_no_prefix(mask):
+@given(st.lists(st.sampled_from([0, 1, 0x80, 0xF0, 0xFF]), min_size=4, max_size=4).map(bytes))
+def test_netmasks_that_are_not_prefixes_are_shown_as_addresses(mask):
     binary = "".join(f"{byte:08b}" for byte in mask)
-    assert get_prefix_length(mask) == (None if "01" in binary else binary.count("1"))
+    expected = IPv4Address(mask) if "01" in binary else binary.count("1")
+    assert format_subnet(bytes([10, 0, 0, 0]), mask) == f"10.0.0.0/{expected}"
 
 
 @given(st.integers(0, 255), st.binary(max_size=40))

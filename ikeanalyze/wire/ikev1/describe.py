@@ -9,12 +9,11 @@ from ikeanalyze.wire.ikev1.payloads import (
     Ikev1Delete,
     Ikev1Identification,
     Ikev1Notify,
-    Ikev1VendorId,
-    MalformedIkev1Payload,
     NatOriginalAddress,
     Transaction,
     decode_ikev1_payload,
 )
+from ikeanalyze.wire.ikev2.decode import MalformedPayload, VendorId
 from ikeanalyze.wire.ikev2.describe import describe_certificate, describe_delete, describe_vendor_id, join_texts
 from ikeanalyze.wire.payload_chain import Payload, PayloadChain
 from ikeanalyze.wire.registries import get_name
@@ -47,7 +46,7 @@ def describe_ikev1_payload(payload: Payload) -> str:
 
 def _describe_body(body: Ikev1Body) -> str:
     match body:
-        case MalformedIkev1Payload():
+        case MalformedPayload():
             return "?"
         case Ikev1Identification():
             return shorten_text(body.text or "?")
@@ -60,7 +59,7 @@ def _describe_body(body: Ikev1Body) -> str:
             return _describe_transaction(body)
         case ParsedCertificate():
             return describe_certificate(body)
-        case Ikev1VendorId(data, name):
+        case VendorId(data, name):
             return describe_vendor_id(data, name)
         case NatOriginalAddress(text):
             return text or "?"

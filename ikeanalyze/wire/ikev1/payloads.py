@@ -7,6 +7,7 @@ from typing import Final
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev1.message import Ikev1Fragment, parse_ikev1_fragment_fields
+from ikeanalyze.wire.ikev2.decode import MalformedPayload, UnparsedPayload, VendorId
 from ikeanalyze.wire.ikev2.payloads import Certificate
 from ikeanalyze.wire.ikev2.proposals import parse_attribute
 from ikeanalyze.wire.payload_chain import Payload
@@ -18,10 +19,8 @@ from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certific
 
 #: Type, protocol, port.
 _IDENTIFICATION: Final = Struct(">BBH")
-#: DOI, protocol, SPI size, type.
-_NOTIFY: Final = Struct(">IBBH")
-#: DOI, protocol, SPI size, number of SPIs.
-_DELETE: Final = Struct(">IBBH")
+#: DOI, protocol, SPI size, and the type of a notification or the number of deleted SPIs.
+_PROTOCOL_AND_SPI: Final = Struct(">IBBH")
 #: Type, identifier.
 _TRANSACTION: Final = Struct(">BxH")
 #: Identification type.
@@ -79,46 +78,27 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Ikev1VendorId:
-    """Vendor ID payload (RFC 2408, section 3.16)."""
-
-    data: bytes
-    name: str | None  # None: unknown
-
-
-@dataclass(frozen=True, slots=True)
 class NatOriginalAddress:
     """NAT-OA payload: an address before its translation (RFC 3947, section 5.2)."""
 
     text: str | None  # None: invalid
 
 
-@dataclass(frozen=True, slots=True)
-class UnparsedIkev1Payload:
-    """A payload that is not parsed: KE, HASH, SIG, No, NAT-D, SA ..."""
-
-    bytes: int  # of the body
-
-
-@dataclass(frozen=True, slots=True)
-class MalformedIkev1Payload:
-    """A payload that is too short for its fields."""
-
-    error: str  # with the offset in the body
-
-
 Ikev1Body = (
-    Ikev1Identification | Ikev1Notify | Ikev1Delete | Transaction | ParsedCertificate | Ikev1VendorId
-    | NatOriginalAddress | Ikev1Fragment | UnparsedIkev1Payload | MalformedIkev1Payload
+    Ikev1Identification | Ikev1Notify | Ikev1Delete | Transaction | ParsedCertificate | VendorId
+    | NatOriginalAddress | Ikev1Fragment | UnparsedPayload | MalformedPayload
 )  # fmt: skip
 
 
 def decode_ikev1_payload(payload: Payload) -> Ikev1Body:
-    """Decode the body of a payload. Never raises: returns `MalformedIkev1Payload` if it is too short for its fields."""
+    """Decode the body of a payload. Never raises.
+
+    Returns `MalformedPayload` if the body is too short for its fields, `UnparsedPayload` for KE, HASH, SIG, SA and others.
+    """
     try:
         return _parse(payload.type, payload.body)
     except WireError as problem:
-        return MalformedIkev1Payload(str(problem))
+        return MalformedPayload(str(problem))
 
 
 def _parse(kind: int, body: bytes) -> Ikev1Body:
@@ -130,24 +110,24 @@ def _parse(kind: int, body: bytes) -> Ikev1Body:
         case Ikev1PayloadType.CERT:
             return decode_certificate(Certificate(cursor.read_uint8(), cursor.read_remaining()))
         case Ikev1PayloadType.NOTIFY:
-            doi, protocol, size, number = cursor.unpack(_NOTIFY)
+            doi, protocol, size, number = cursor.unpack(_PROTOCOL_AND_SPI)
             return Ikev1Notify(doi, protocol, number, cursor.read_bytes(size), cursor.read_remaining())
         case Ikev1PayloadType.DELETE:
             return _parse_delete(cursor)
         case Ikev1PayloadType.ATTRIBUTES:
             return _parse_transaction(cursor)
         case Ikev1PayloadType.VENDOR_ID:
-            return Ikev1VendorId(body, get_vendor_name(body))
+            return VendorId(body, get_vendor_name(body))
         case Ikev1PayloadType.NAT_OA | Ikev1PayloadType.NAT_OA_DRAFT:
             return NatOriginalAddress(format_identity(cursor.unpack(_ADDRESS)[0], cursor.read_remaining()))
         case Ikev1PayloadType.FRAGMENT:
             return parse_ikev1_fragment_fields(cursor)
         case _:
-            return UnparsedIkev1Payload(len(body))
+            return UnparsedPayload(len(body))
 
 
 def _parse_delete(cursor: Cursor) -> Ikev1Delete:
-    _, protocol, size, announced = cursor.unpack(_DELETE)
+    _, protocol, size, announced = cursor.unpack(_PROTOCOL_AND_SPI)
     count = cursor.remaining() // size if size else 0
     return Ikev1Delete(protocol, tuple(cursor.read_bytes(size) for _ in range(count)), announced)
 

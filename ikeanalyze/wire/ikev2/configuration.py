@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.identification import get_prefix_length
+from ikeanalyze.wire.identification import format_subnet
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ConfigurationAttribute as Attribute
 from ikeanalyze.wire.registries.ikev2 import ConfigurationType
@@ -18,19 +18,9 @@ _ATTRIBUTE: Final = Struct(">HH")
 #: Without the reserved bit.
 _TYPE_MASK: Final = 0x7FFF
 
-_ADDRESS_TYPES: Final = frozenset(
-    {
-        Attribute.INTERNAL_IP4_ADDRESS, Attribute.INTERNAL_IP4_NETMASK, Attribute.INTERNAL_IP4_DNS,
-        Attribute.INTERNAL_IP4_NBNS, Attribute.INTERNAL_IP4_DHCP, Attribute.P_CSCF_IP4_ADDRESS,
-        Attribute.INTERNAL_IP6_DNS, Attribute.INTERNAL_IP6_DHCP, Attribute.P_CSCF_IP6_ADDRESS,
-    }
-)  # fmt: skip
-#: The value is an address followed by the length of a prefix, one byte.
-_PREFIX_TYPES: Final = frozenset(
-    {Attribute.INTERNAL_IP6_ADDRESS, Attribute.INTERNAL_IP6_SUBNET, Attribute.INTERNAL_IP6_PREFIX}
-)
 _TEXT_TYPES: Final = frozenset({Attribute.APPLICATION_VERSION, Attribute.INTERNAL_DNS_DOMAIN})
-#: Valid sizes of non-empty values (RFC 7296, section 3.15.1; RFC 5739; RFC 7651).
+#: Valid sizes of non-empty values: addresses (4 or 16 bytes), IPv4 subnets with netmask (8), IPv6 addresses with the length
+#: of a prefix (17), and seconds (RFC 7296, section 3.15.1; RFC 5739; RFC 7651).
 _SIZES: Final[Mapping[int, int]] = {
     Attribute.INTERNAL_IP4_ADDRESS: 4,
     Attribute.INTERNAL_IP4_NETMASK: 4,
@@ -47,7 +37,6 @@ _SIZES: Final[Mapping[int, int]] = {
     Attribute.P_CSCF_IP6_ADDRESS: 16,
     Attribute.TIMEOUT_PERIOD_FOR_LIVENESS_CHECK: 4,
 }
-_IPV4_BYTES, _IPV6_BYTES = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +63,6 @@ class ConfigurationEntry:
         data = self.data
         if not data or not self.fits:
             return None
-        if self.type in _ADDRESS_TYPES:
-            return format_address(data)
-        if self.type in _PREFIX_TYPES:
-            return f"{format_address(data[:_IPV6_BYTES])}/{data[_IPV6_BYTES]}"
-        if self.type == Attribute.INTERNAL_IP4_SUBNET:
-            bits = get_prefix_length(data[_IPV4_BYTES:])
-            return (
-                f"{format_address(data[:_IPV4_BYTES])}/{format_address(data[_IPV4_BYTES:]) if bits is None else bits}"
-            )
         if self.type in _TEXT_TYPES:
             return escape_peer_text(data)
         if self.type == Attribute.SUPPORTED_ATTRIBUTES:
@@ -91,7 +71,15 @@ class ConfigurationEntry:
             return "+".join(get_name(Attribute, kind) for kind in kinds)
         if self.type == Attribute.TIMEOUT_PERIOD_FOR_LIVENESS_CHECK:
             return f"{int.from_bytes(data, 'big')} s"
-        return data.hex()
+        match _SIZES.get(self.type):
+            case 4 | 16:
+                return format_address(data)
+            case 8:
+                return format_subnet(data[:4], data[4:])
+            case 17:
+                return f"{format_address(data[:16])}/{data[16]}"
+            case _:
+                return data.hex()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,11 @@ from ikeanalyze.wire.ikev1.payloads import (
     Ikev1Delete,
     Ikev1Identification,
     Ikev1Notify,
-    Ikev1VendorId,
-    MalformedIkev1Payload,
     NatOriginalAddress,
     Transaction,
-    UnparsedIkev1Payload,
     decode_ikev1_payload,
 )
+from ikeanalyze.wire.ikev2.decode import MalformedPayload, UnparsedPayload, VendorId
 from ikeanalyze.wire.payload_chain import Payload
 from tests.craft import ikev1
 
@@ -37,12 +35,12 @@ def text_attribute(kind, value):
         (ikev1.NOTIFY, b"\0\0\0\1\1\4\x60\x021234data", Ikev1Notify(1, 1, 24578, b"1234", b"data")),
         (ikev1.DELETE, b"\0\0\0\1\3\4\0\x0212345678", Ikev1Delete(3, (b"1234", b"5678"), 2)),
         (ikev1.DELETE, b"\0\0\0\1\3\0\xff\xff", Ikev1Delete(3, (), 65535)),
-        (ikev1.VENDOR_ID, bytes.fromhex("09002689dfd6b712"), Ikev1VendorId(bytes.fromhex("09002689dfd6b712"), "XAuth")),
+        (ikev1.VENDOR_ID, bytes.fromhex("09002689dfd6b712"), VendorId(bytes.fromhex("09002689dfd6b712"), "XAuth")),
         (21, b"\1\0\0\0\x0a\0\0\1", NatOriginalAddress("10.0.0.1")),
         (131, b"\5\0\0\0" + bytes(15) + b"\1", NatOriginalAddress("::1")),
         (ikev1.FRAGMENT, b"\0\7\2\1rest", Ikev1Fragment(7, 2, True)),
-        (ikev1.HASH, bytes(20), UnparsedIkev1Payload(20)),
-        (200, bytes(20), UnparsedIkev1Payload(20)),
+        (ikev1.HASH, bytes(20), UnparsedPayload(20)),
+        (200, bytes(20), UnparsedPayload(20)),
         (14, b"\1\0\0\x07" + text_attribute(16521, b"") + b"\xc0\x88\0\0",
          Transaction(1, 7, ("XAUTH_USER_NAME", "XAUTH_TYPE"), (None, None))),
         (14, b"\2\0\0\x07" + text_attribute(16521, b"bob"), Transaction(2, 7, ("XAUTH_USER_NAME",), ("bob",))),
@@ -62,7 +60,7 @@ def test_passwords_are_not_kept(kind):
 
 @pytest.mark.parametrize("kind", [ikev1.ID, ikev1.CERT, ikev1.NOTIFY, ikev1.DELETE, 14, 21, ikev1.FRAGMENT])
 def test_too_short(kind):
-    assert isinstance(body_of(kind, b""), MalformedIkev1Payload)
+    assert isinstance(body_of(kind, b""), MalformedPayload)
 
 
 def test_identities_have_text():
