@@ -72,8 +72,8 @@ def read_keys(path: str) -> KeyFile:
             raise KeyFileError(f"{name}: cannot be read ({error.strerror or error})") from None
     if not collector.key_count:
         if collector.warnings:
-            raise KeyFileError(f"{name}: no usable key in it. {_describe(collector.warnings[0])}")
-        raise KeyFileError(f"{name}: no key in it. {hint}")
+            raise KeyFileError(f"{name}: contains no usable key. {_describe(collector.warnings[0])}")
+        raise KeyFileError(f"{name}: contains no key. {hint}")
     if collector.dropped_warnings:
         collector.warnings.append(KeyWarning(name, None, f"{collector.dropped_warnings:,} more warnings"))
     return KeyFile(

@@ -186,7 +186,7 @@ def test_the_keys_open_nothing(decrypt):
 def test_a_key_file_that_is_none(decrypt):
     done, out = decrypt(capture_of("psk-classic"), log_of("psk-classic"), "nothing\n")
     assert done.exit_code == 3
-    assert "no key in it" in done.stderr
+    assert "contains no key" in done.stderr
     assert out.exists()
 
 

@@ -169,7 +169,7 @@ def test_a_file_without_keys_is_skipped(run, tmp_path):
         assert "Handshake 1: established" in done.stdout
         lines = done.stderr.splitlines()
         assert lines[0] == f"ikeanalyze: {none}: no such file"
-        assert lines[1].startswith(f"ikeanalyze: {rubbish}: no key in it.")
+        assert lines[1].startswith(f"ikeanalyze: {rubbish}: contains no key.")
         assert len(lines) == 3
 
 
@@ -196,4 +196,4 @@ def test_keys_on_standard_input(run):
     assert json.loads(done.stdout)["handshakes"][0]["outcome"] == "established"
     done = subprocess.run(command, input=b"nothing", capture_output=True, timeout=60, cwd=CAPTURES.parent)
     assert done.returncode == 3
-    assert done.stderr.startswith(b"ikeanalyze: standard input: no key in it.")
+    assert done.stderr.startswith(b"ikeanalyze: standard input: contains no key.")

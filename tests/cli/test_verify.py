@@ -54,7 +54,7 @@ def test_a_key_file_that_is_skipped(run, tmp_path):
     bad.write_text("x\n")
     done = run(*arguments(), "--keys", str(bad), "--quiet")
     assert done.exit_code == 3
-    assert done.stderr.startswith(f"ikeanalyze: {bad}: no key in it.")
+    assert done.stderr.startswith(f"ikeanalyze: {bad}: contains no key.")
     assert "24 passed" in done.stdout
 
 

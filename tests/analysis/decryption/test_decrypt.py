@@ -270,7 +270,7 @@ def test_a_wrong_file_among_right_ones():
     is_what_was_sealed(found, [sa])
     assert found.outcomes == [("established", None)]
     (skipped,) = found.analysis.skipped
-    assert skipped.reason.startswith("no key in it")
+    assert skipped.reason.startswith("contains no key")
 
 
 @pytest.mark.parametrize("named", [True, False])

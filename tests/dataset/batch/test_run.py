@@ -211,11 +211,11 @@ def test_keys_that_cannot_be_read(out):
     said = Told()
     summary = batch(out, ".", keys=["bad", "none"], say=said)
     assert summary.problems == 2
-    assert said[0].startswith("bad: no key in it")
+    assert said[0].startswith("bad: contains no key")
     assert said[1] == "none: no such file"
     assert (summary.read, summary.failed, summary.warned) == (1, [], 1)
     ((warning,),) = column(out, "captures", "warnings")
-    assert warning.startswith("psk-classic.keys.json: not used: no key in it")
+    assert warning.startswith("psk-classic.keys.json: not used: contains no key")
 
 
 def test_what_cannot_be_read_has_its_reason(out):
