@@ -20,19 +20,21 @@ _UPPERS: Final = 1 << 32
 _FIRST_UPPERS: Final = 4  # tried on the first packet, which may be number 17 billion of its SA
 _IMPLICIT_IV: Final = "IIV"  # RFC 8750: the sequence number is the IV
 
-_ENCRYPTION: Final[Mapping[str, int]] = {
+#: Supported encryption algorithms of esp_sa.
+ESP_ENCRYPTION: Final[Mapping[str, int]] = {
     "NULL": Encryption.NULL,
     "TripleDES-CBC [RFC2451]": Encryption.TRIPLE_DES,
-    "TripleDes-CBC [RFC2451]": Encryption.TRIPLE_DES,
+    "TripleDes-CBC [RFC2451]": Encryption.TRIPLE_DES,  # in older versions
     "AES-CBC [RFC3602]": Encryption.AES_CBC,
     "AES-CTR [RFC3686]": Encryption.AES_CTR,
-    "AES-GCM [RFC4106]": Encryption.AES_GCM_16,
+    "AES-GCM [RFC4106]": Encryption.AES_GCM_16,  # since 3.0 for old files only: the length of the ICV is missing
     **{f"AES-GCM with {icv} octet ICV [RFC4106]": Encryption[f"AES_GCM_{icv}"] for icv in (8, 12, 16)},
     "AES-GCM with IIV and 16 octet ICV [RFC4106 & RFC8750]": Encryption.AES_GCM_16,
     "ChaCha20 with Poly1305 [RFC7634]": Encryption.CHACHA20_POLY1305,
     "ChaCha20 with Poly1305 and IIV [RFC7634 & RFC8750]": Encryption.CHACHA20_POLY1305,
 }
-_INTEGRITY: Final[Mapping[str, int]] = {
+#: Supported integrity algorithms of esp_sa.
+ESP_INTEGRITY: Final[Mapping[str, int]] = {
     "HMAC-SHA-1-96 [RFC2404]": Integrity.HMAC_SHA1_96,
     "HMAC-SHA-256-96 [draft-ietf-ipsec-ciph-sha-256-00]": HMAC_SHA2_256_96,
     "HMAC-SHA-256-128 [RFC4868]": Integrity.HMAC_SHA2_256_128,
@@ -65,7 +67,7 @@ class EspDecryptor:
 
     def __init__(self, encryption: str, encryption_key: bytes, integrity: str, integrity_key: bytes) -> None:
         """The algorithms have the names of Wireshark's esp_sa table."""
-        cipher = ENCRYPTION.get(_ENCRYPTION.get(encryption, -1))
+        cipher = ENCRYPTION.get(ESP_ENCRYPTION.get(encryption, -1))
         if cipher is None:
             raise EspKeyError(f"{encryption} is not supported")
         self._implicit = _IMPLICIT_IV in encryption
@@ -76,7 +78,7 @@ class EspDecryptor:
                 self._icv_bytes = cipher.icv
                 self._icv = None
                 return
-            mac = INTEGRITY.get(_INTEGRITY.get(integrity, -1))
+            mac = INTEGRITY.get(ESP_INTEGRITY.get(integrity, -1))
             if mac is None:
                 raise EspKeyError(f"{integrity} cannot be checked, so nothing tells if the key is right")
             self._icv_bytes = mac.icv

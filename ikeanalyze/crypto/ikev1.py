@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 
 from ikeanalyze.crypto.algorithms import CipherPrimitive, MacAlgorithm
 from ikeanalyze.crypto.ciphers import make_cbc_cipher
-from ikeanalyze.crypto.macs import HASHES, make_mac
+from ikeanalyze.crypto.macs import HASHES
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, parse_header
@@ -67,7 +67,9 @@ class Phase1Decryptor:
         row = _CIPHERS.get(encryption)
         if row is None:
             raise UnusableKeyError(f"encryption algorithm {get_name(Phase1Encryption, encryption)} is not supported")
-        mac = _find_hash(hash_algorithm)
+        mac = _HASHES.get(hash_algorithm)
+        if mac is None:
+            raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
         primitive, sizes, self._block = row
         if len(key) not in sizes:
             allowed = " or ".join(map(str, sizes))
@@ -161,27 +163,3 @@ class Phase1Decryptor:
         except WireError:
             return None
         return cursor.position if cursor.position > 0 and cursor.remaining() <= self._block else None
-
-
-def derive_phase1_encryption_key(hash_algorithm: int, skeyid_e: bytes, size: int) -> bytes:
-    """Derive the key of phase 1's cipher, `size` bytes, from SKEYID_e (RFC 2409, appendix B).
-
-    Raises:
-        UnusableKeyError: the hash is unknown.
-    """
-    mac = _find_hash(hash_algorithm)
-    if size <= len(skeyid_e):
-        return skeyid_e[:size]
-    prf = make_mac(mac, skeyid_e)
-    stream = block = prf(b"\0")
-    while len(stream) < size:
-        block = prf(block)
-        stream += block
-    return stream[:size]
-
-
-def _find_hash(hash_algorithm: int) -> MacAlgorithm:
-    mac = _HASHES.get(hash_algorithm)
-    if mac is None:
-        raise UnusableKeyError(f"hash algorithm {get_name(Phase1Hash, hash_algorithm)} is not known")
-    return mac

@@ -5,14 +5,12 @@ it; DES is 3DES with the same key three times.
 """
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from types import ModuleType
+from typing import Final
 
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.modes import ECB
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 #: RFC 2759, section 8.7.
 _MAGIC1: Final = b"Magic server to client signing constant"
@@ -36,12 +34,8 @@ class Md4MissingError(RuntimeError):
         super().__init__("EAP-MSCHAPv2 needs MD4 from pycryptodome: pip install 'ikeanalyze[replay]'")
 
 
-def require_md4() -> None:
-    """Raise `Md4MissingError` if MD4 is not available."""
-    _load_md4()
-
-
-def _load_md4() -> "ModuleType":
+def require_md4() -> ModuleType:
+    """Return the module of MD4. Raises `Md4MissingError` if it is not available."""
     try:
         from Crypto.Hash import MD4  # optional dependency
     except ImportError:
@@ -51,7 +45,7 @@ def _load_md4() -> "ModuleType":
 
 def password_hash(password: str) -> bytes:
     """Return NtPasswordHash (RFC 2759, section 8.3), 16 bytes. Raises `Md4MissingError`."""
-    return bytes(_load_md4().new(password.encode("utf-16-le")).digest())
+    return bytes(require_md4().new(password.encode("utf-16-le")).digest())
 
 
 def challenge_hash(peer_challenge: bytes, challenge: bytes, user: str) -> bytes:
@@ -81,7 +75,7 @@ def master_session_key(password: str, response: bytes) -> bytes:
 
 def _hash_of_hash(password: str) -> bytes:
     """HashNtPasswordHash (RFC 2759, section 8.4)."""
-    return bytes(_load_md4().new(password_hash(password)).digest())
+    return bytes(require_md4().new(password_hash(password)).digest())
 
 
 def _name(user: str) -> bytes:

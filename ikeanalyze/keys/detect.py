@@ -77,13 +77,7 @@ def read_keys(path: str) -> KeyFile:
     if collector.dropped_warnings:
         collector.warnings.append(KeyWarning(name, None, f"{collector.dropped_warnings:,} more warnings"))
     return KeyFile(
-        name,
-        tuple(collector.formats),
-        collector.key_sets,
-        collector.phase1,
-        collector.esp,
-        collector.warnings,
-        log,
+        name, tuple(collector.formats), collector.key_sets, collector.phase1, collector.esp, collector.warnings, log
     )
 
 

@@ -24,8 +24,7 @@ from ikeanalyze.replay.transport.target import NAT_PORT
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
 from ikeanalyze.wire.ikev2.message import parse_init
-from ikeanalyze.wire.ikev2.notify import parse_notify
-from ikeanalyze.wire.ikev2.payloads import Identification, parse_authentication, parse_identification
+from ikeanalyze.wire.ikev2.payloads import Identification, parse_authentication, parse_identification, parse_notify
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform, TransformAttributeValue, parse_sa
 from ikeanalyze.wire.ikev2.traffic_selectors import TrafficSelector, parse_traffic_selectors
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId, TrafficSelectorType

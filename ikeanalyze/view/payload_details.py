@@ -13,9 +13,15 @@ from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
 from ikeanalyze.wire.ikev2.configuration import Configuration
 from ikeanalyze.wire.ikev2.decode import Body, MalformedPayload, Nonce, SkPayload, UnparsedPayload, VendorId
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
-from ikeanalyze.wire.ikev2.notify import Notify
 from ikeanalyze.wire.ikev2.notify_data import describe_notify
-from ikeanalyze.wire.ikev2.payloads import Authentication, CertificateRequest, Delete, Identification, KeyExchange
+from ikeanalyze.wire.ikev2.payloads import (
+    Authentication,
+    CertificateRequest,
+    Delete,
+    Identification,
+    KeyExchange,
+    Notify,
+)
 from ikeanalyze.wire.ikev2.proposals import SecurityAssociation
 from ikeanalyze.wire.ikev2.traffic_selectors import TrafficSelectorPayload
 from ikeanalyze.wire.payload_chain import Payload

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 _UINT16: Final = Struct(">H")
 _UINT32: Final = Struct(">I")
-_UINT64: Final = Struct(">Q")
 
 
 class WireError(ValueError):
@@ -65,11 +64,6 @@ class Cursor:
     def read_uint32(self) -> int:
         """Read an unsigned 32-bit number."""
         value: int = self.unpack(_UINT32)[0]
-        return value
-
-    def read_uint64(self) -> int:
-        """Read an unsigned 64-bit number."""
-        value: int = self.unpack(_UINT64)[0]
         return value
 
     def read_bytes(self, count: int) -> bytes:

@@ -13,8 +13,8 @@ HEADER: Final = Struct(">8s8sBBBBII")
 VERSION_IKEV2: Final = 0x20
 FLAG_INITIATOR, FLAG_RESPONSE = 0x08, 0x20
 _HIGHER_VERSION: Final = 0x10
-#: Flags of IKEv1.
-_ENCRYPTED, _COMMIT, _AUTHENTICATION_ONLY = 0x01, 0x02, 0x04
+#: Flag of IKEv1.
+_ENCRYPTED: Final = 0x01
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +59,6 @@ class Header:
     def encrypted(self) -> bool:
         """IKEv1: the payloads are encrypted."""
         return bool(self.flags & _ENCRYPTED)
-
-    @property
-    def commit(self) -> bool:
-        """IKEv1: the commit bit."""
-        return bool(self.flags & _COMMIT)
-
-    @property
-    def authentication_only(self) -> bool:
-        """IKEv1: the payloads are authenticated but not encrypted."""
-        return bool(self.flags & _AUTHENTICATION_ONLY)
 
 
 def parse_header(data: bytes) -> Header:

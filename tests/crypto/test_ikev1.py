@@ -1,7 +1,6 @@
 """IKEv1 against a daemon's log, and against messages that the test encrypts by the RFC's text."""
 
 import hashlib
-import hmac
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikeanalyze.crypto.ikev1 import Phase1Decryptor, derive_phase1_encryption_key
+from ikeanalyze.crypto.ikev1 import Phase1Decryptor
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError
 from ikeanalyze.wire.ikev1.message import parse_ikev1_payloads
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
@@ -253,19 +252,6 @@ def test_a_flood_is_not_kept():
         assert opener.open(ikev1.encrypted(COOKIE_I, COOKIE_R, 32, 8, noise, 7777)) is None
     assert len(opener._exchanges) <= 1024
     assert types_of(opener.open(sent[2])) == QUICK
-
-
-def test_key_from_skeyid_e():
-    dumps = excerpt("ikev1-xauth")
-    (skeyid_e,), (key,) = contents(dumps, "SKEYID_e"), contents(dumps, "encryption key Ka")
-    assert derive_phase1_encryption_key(Phase1Hash.SHA2_256, skeyid_e, 16) == key
-    # a longer key than SKEYID_e, by hand: K1 = prf(SKEYID_e, 0), K2 = prf(SKEYID_e, K1)
-    short = bytes(range(16))
-    k1 = hmac.digest(short, b"\0", "md5")
-    k2 = hmac.digest(short, k1, "md5")
-    assert derive_phase1_encryption_key(Phase1Hash.MD5, short, 24) == (k1 + k2)[:24]
-    with pytest.raises(UnusableKeyError, match="TIGER"):
-        derive_phase1_encryption_key(Phase1Hash.TIGER, short, 16)
 
 
 @pytest.mark.tshark

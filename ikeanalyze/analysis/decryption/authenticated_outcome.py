@@ -24,8 +24,7 @@ from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.packet import get_eap_method, parse_eap_header
 from ikeanalyze.wire.ikev1.payloads import Ikev1Notify, decode_ikev1_payload
 from ikeanalyze.wire.ikev2.auth_methods import parse_digital_signature
-from ikeanalyze.wire.ikev2.notify import parse_notify
-from ikeanalyze.wire.ikev2.payloads import Authentication, parse_authentication, parse_certificate
+from ikeanalyze.wire.ikev2.payloads import Authentication, parse_authentication, parse_certificate, parse_notify
 from ikeanalyze.wire.ikev2.proposals import parse_attribute
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry

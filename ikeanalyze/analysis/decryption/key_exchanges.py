@@ -14,8 +14,7 @@ from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.key_exchange import check_key_exchange, get_ke_data_name
-from ikeanalyze.wire.ikev2.notify import parse_notify
-from ikeanalyze.wire.ikev2.payloads import KeyExchange, parse_key_exchange
+from ikeanalyze.wire.ikev2.payloads import KeyExchange, parse_key_exchange, parse_notify
 from ikeanalyze.wire.ikev2.proposals import Proposal, parse_sa
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType

@@ -1,5 +1,6 @@
 """Parse the algorithm names in strongSwan's logs, such as IKE:AES_CBC_128/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/ECP_256."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -25,20 +26,13 @@ _INTEGRITY: Final[Mapping[str, int]] = {
 }
 _KEY_BITS: Final = ("_128", "_192", "_256")
 
-#: Bytes of the shared secret of a key exchange method; those of MODP_n are n / 8.
+#: A MODP group or a curve over a prime field, with the bits of its elements: MODP_2048_256, ECP_521, ECP_256_BP.
+_GROUP: Final = re.compile(r"(?:MODP|ECP)_(\d{1,5})(?:_|$)")
+#: Bytes of the shared secret of the other key exchange methods (RFC 8031; FIPS 203).
 _SECRET_BYTES: Final[Mapping[str, int]] = {
-    "ECP_192": 24,
-    "ECP_224": 28,
-    "ECP_256": 32,
-    "ECP_384": 48,
-    "ECP_521": 66,
-    "ECP_224_BP": 28,
-    "ECP_256_BP": 32,
-    "ECP_384_BP": 48,
-    "ECP_512_BP": 64,
     "CURVE_25519": 32,
     "CURVE_448": 56,
-    "ML_KEM_512": 32,  # FIPS 203
+    "ML_KEM_512": 32,
     "ML_KEM_768": 32,
     "ML_KEM_1024": 32,
 }
@@ -84,11 +78,8 @@ class LoggedProposal:
 
 def get_shared_secret_size(method: str) -> int | None:
     """Return the bytes of the shared secret of a key exchange method: ECP_256, MODP_2048_256, ML_KEM_768."""
-    if method in _SECRET_BYTES:
-        return _SECRET_BYTES[method]
-    name, _, bits = method.partition("_")
-    bits = bits.partition("_")[0]
-    return int(bits) // 8 if name == "MODP" and bits.isdecimal() and len(bits) < 6 else None
+    group = _GROUP.match(method)
+    return _SECRET_BYTES.get(method) if group is None else -(-int(group[1]) // 8)
 
 
 def parse_proposal(text: str) -> LoggedProposal:

@@ -29,7 +29,6 @@ from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
 from ikeanalyze.wire.ikev2.encode import Payload as Body
 from ikeanalyze.wire.ikev2.encode import encode_authentication, encode_identification
-from ikeanalyze.wire.ikev2.notify import parse_notify
 from ikeanalyze.wire.ikev2.payloads import (
     Authentication,
     Certificate,
@@ -37,6 +36,7 @@ from ikeanalyze.wire.ikev2.payloads import (
     parse_authentication,
     parse_certificate,
     parse_identification,
+    parse_notify,
 )
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries.eap import EapType

@@ -14,7 +14,7 @@ from ikeanalyze.replay.responses import get_notify_name
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import Header, parse_header
 from ikeanalyze.wire.ikev2.message import parse_payloads
-from ikeanalyze.wire.ikev2.notify import parse_notify
+from ikeanalyze.wire.ikev2.payloads import parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: Limits for data of the target; an ordinary handshake needs less than a hundredth.

@@ -13,9 +13,8 @@ from ikeanalyze.replay.responses import FIRST_STATUS, get_notify_name
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
-from ikeanalyze.wire.ikev2.notify import compute_nat_detection_hash, parse_notify
 from ikeanalyze.wire.ikev2.notify_data import parse_hash_algorithms
-from ikeanalyze.wire.ikev2.payloads import KeyExchange, parse_key_exchange
+from ikeanalyze.wire.ikev2.payloads import KeyExchange, compute_nat_detection_hash, parse_key_exchange, parse_notify
 from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries import get_name

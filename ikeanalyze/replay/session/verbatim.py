@@ -21,7 +21,7 @@ from ikeanalyze.replay.responses import ResponseSummary, compare_responses, pars
 from ikeanalyze.replay.session.recorded_messages import RecordedHandshake, RecordedMessage
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.message import parse_payloads
-from ikeanalyze.wire.ikev2.notify import compute_nat_detection_hash, parse_notify
+from ikeanalyze.wire.ikev2.payloads import compute_nat_detection_hash, parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 

@@ -134,11 +134,7 @@ _P = HipParameterType
 #: and of HIP DEX, which has a MAC in place of MAC and signature.
 _REQUIRED: Final[Mapping[int, tuple[tuple[int, ...], ...]]] = {
     HipPacketType.R1: ((_P.PUZZLE,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HOST_ID,)),
-    HipPacketType.I2: (
-        (_P.SOLUTION,),
-        (_P.HIP_CIPHER, _P.HIP_TRANSFORM),
-        (_P.HIP_MAC, _P.HIP_MAC_3),
-    ),
+    HipPacketType.I2: ((_P.SOLUTION,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HIP_MAC, _P.HIP_MAC_3)),
     HipPacketType.R2: ((_P.HIP_MAC_2, _P.HIP_MAC, _P.HIP_MAC_3),),
     HipPacketType.UPDATE: ((_P.SEQ, _P.ACK), (_P.HIP_MAC, _P.HIP_MAC_3)),
     HipPacketType.NOTIFY: ((_P.NOTIFICATION,),),

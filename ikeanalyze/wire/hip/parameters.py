@@ -28,6 +28,7 @@ from ikeanalyze.wire.text import escape_peer_text, format_address, shorten_text
 #: Entries of a list in a description; a hostile packet can hold thousands.
 _MAX_ENTRIES: Final = 8
 _ESP_INFO: Final = Struct(">2xHII")
+_R1_COUNTER: Final = Struct(">4xQ")
 _PUZZLE: Final = Struct(">BB2s")
 _SOLUTION: Final = Struct(">Bx2s")
 _DIFFIE_HELLMAN: Final = Struct(">BH")
@@ -230,11 +231,6 @@ def parse_parameter(kind: int, content: bytes, version: int) -> HipValue:
     return UnparsedParameter(len(content)) if parser is None else parser(cursor, version)
 
 
-def _parse_r1_counter(cursor: Cursor, _version: int) -> HipValue:
-    cursor.skip(_WORD_BYTES)
-    return HipNumber(cursor.read_uint64())
-
-
 def _parse_puzzle(cursor: Cursor, _version: int) -> HipValue:
     difficulty, lifetime, opaque = cursor.unpack(_PUZZLE)
     return HipPuzzle(difficulty, 2.0 ** (lifetime - _LIFETIME_BIAS), opaque, cursor.read_remaining())
@@ -332,8 +328,8 @@ def _format_address(packed: bytes) -> str:
 _P = HipParameterType
 _PARSERS: Final[Mapping[int, Callable[[Cursor, int], HipValue]]] = {
     _P.ESP_INFO: lambda cursor, _version: EspInfo(*cursor.unpack(_ESP_INFO)),
-    _P.R1_COUNTER: _parse_r1_counter,
-    _P.R1_COUNTER_V1: _parse_r1_counter,
+    _P.R1_COUNTER: lambda cursor, _version: HipNumber(*cursor.unpack(_R1_COUNTER)),
+    _P.R1_COUNTER_V1: lambda cursor, _version: HipNumber(*cursor.unpack(_R1_COUNTER)),
     _P.LOCATOR_SET: _parse_locators,
     _P.PUZZLE: _parse_puzzle,
     _P.SOLUTION: _parse_solution,

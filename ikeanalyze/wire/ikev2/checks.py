@@ -15,7 +15,6 @@ from ikeanalyze.wire.ikev2.auth_methods import parse_digital_signature
 from ikeanalyze.wire.ikev2.configuration import Configuration
 from ikeanalyze.wire.ikev2.decode import Body, MalformedPayload, Nonce, SkPayload, decode_payload
 from ikeanalyze.wire.ikev2.key_exchange import check_key_exchange
-from ikeanalyze.wire.ikev2.notify import Notify
 from ikeanalyze.wire.ikev2.notify_data import check_notify_data, get_notify_name
 from ikeanalyze.wire.ikev2.payloads import (
     Authentication,
@@ -23,6 +22,7 @@ from ikeanalyze.wire.ikev2.payloads import (
     Delete,
     Identification,
     KeyExchange,
+    Notify,
     parse_certificate,
 )
 from ikeanalyze.wire.ikev2.proposals import SecurityAssociation

@@ -8,19 +8,20 @@ from typing import Final
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.methods import EapMessage, parse_eap_message
 from ikeanalyze.wire.ikev2.configuration import Configuration, parse_configuration
-from ikeanalyze.wire.ikev2.notify import Notify, parse_notify
 from ikeanalyze.wire.ikev2.payloads import (
     Authentication,
     CertificateRequest,
     Delete,
     Identification,
     KeyExchange,
+    Notify,
     parse_authentication,
     parse_certificate,
     parse_certificate_request,
     parse_delete,
     parse_identification,
     parse_key_exchange,
+    parse_notify,
 )
 from ikeanalyze.wire.ikev2.proposals import SecurityAssociation, parse_sa
 from ikeanalyze.wire.ikev2.traffic_selectors import TrafficSelectorPayload, parse_traffic_selectors

@@ -6,7 +6,7 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev2.notify import parse_notify_fields
+from ikeanalyze.wire.ikev2.payloads import parse_notify_fields
 from ikeanalyze.wire.ikev2.proposals import Proposal, parse_sa
 from ikeanalyze.wire.payload_chain import (
     ENCRYPTED_TYPES,

@@ -7,7 +7,7 @@ from typing import Final
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev2.auth_methods import SignatureAlgorithm, get_auth_method_name, parse_algorithm
-from ikeanalyze.wire.ikev2.notify import Notify
+from ikeanalyze.wire.ikev2.payloads import Notify
 from ikeanalyze.wire.ikev2.proposals import TransformAttributeValue, parse_attributes
 from ikeanalyze.wire.registries import Registry, get_name
 from ikeanalyze.wire.registries.ikev2 import HashAlgorithm, PayloadType, PpkIdType, SecurePasswordMethod

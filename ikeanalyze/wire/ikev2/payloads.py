@@ -14,8 +14,9 @@ from ikeanalyze.wire.registries.ikev2 import CertEncoding
 _METHOD: Final = Struct(">Hxx")
 #: A type or method, and three reserved bytes.
 _BYTE_AND_RESERVED: Final = Struct(">B3x")
-#: Protocol, SPI size, number of SPIs.
-_DELETE: Final = Struct(">BBH")
+#: Protocol, SPI size, and the type of a notify or the number of deleted SPIs.
+_PROTOCOL_AND_SPI: Final = Struct(">BBH")
+_PORT: Final = Struct(">H")
 _SHA1_BYTES: Final = 20
 #: Certificate encodings whose authorities are SHA-1 hashes.
 _HASHED_ENCODINGS: Final = frozenset(
@@ -49,7 +50,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class CertificateRequest:
-    """Parse a CERTREQ payload (RFC 7296, section 3.7)."""
+    """CERTREQ payload (RFC 7296, section 3.7)."""
 
     encoding: int
     authorities: int | None  # number of hashes of trusted authorities' keys; None: the encoding does not use hashes
@@ -61,6 +62,16 @@ class Authentication:
 
     method: int
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Notify payload (RFC 7296, section 3.10)."""
+
+    type: int
+    data: bytes
+    protocol: int  # of the SPI: 1 IKE, 2 AH, 3 ESP; 0: no SPI
+    spi: bytes  # of the SA that the notify concerns; usually empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +114,34 @@ def parse_authentication(body: bytes) -> Authentication:
     return Authentication(cursor.unpack(_BYTE_AND_RESERVED)[0], cursor.read_remaining())
 
 
+def parse_notify(body: bytes) -> Notify:
+    """Parse a notify payload (RFC 7296, section 3.10)."""
+    return Notify(*parse_notify_fields(body))
+
+
+def parse_notify_fields(body: bytes) -> tuple[int, bytes, int, bytes]:
+    """The fields of `Notify` without the object, for loops over many messages."""
+    cursor = Cursor(body)
+    protocol, spi_size, kind = cursor.unpack(_PROTOCOL_AND_SPI)
+    spi = cursor.read_bytes(spi_size) if spi_size else b""
+    return kind, cursor.read_remaining(), protocol, spi
+
+
 def parse_delete(body: bytes) -> Delete:
     """Parse a delete payload (RFC 7296, section 3.11); the number of SPIs follows from the lengths."""
     cursor = Cursor(body)
-    protocol, size, announced = cursor.unpack(_DELETE)
+    protocol, size, announced = cursor.unpack(_PROTOCOL_AND_SPI)
     count = cursor.remaining() // size if size else 0
     spis = tuple(cursor.read_bytes(size) for _ in range(count))
     if cursor.remaining():
         raise cursor.make_error(f"{cursor.remaining()} bytes follow {count} SPIs of {size} bytes")
     return Delete(protocol, spis, announced)
+
+
+def compute_nat_detection_hash(spi_i: bytes, spi_r: bytes, address: bytes, port: int) -> bytes:
+    """Data of NAT_DETECTION_*_IP for an address (4 or 16 bytes) and port (RFC 7296, section 2.23): SHA-1."""
+    # late: slow to import, and few captures need it
+    import hashlib
+
+    # RFC 7296 requires SHA-1 here; it does not protect anything
+    return hashlib.sha1(spi_i + spi_r + address + _PORT.pack(port), usedforsecurity=False).digest()

@@ -17,10 +17,7 @@ _PORTS: Final = Struct(">HH")
 #: Start and end address, start and end R_CTL, start and end type (RFC 4595, section 4.4).
 _FIBRE_CHANNEL: Final = Struct(">x3sx3sBBBB")
 
-_ADDRESS_BYTES: Final = {
-    TrafficSelectorType.TS_IPV4_ADDR_RANGE: 4,
-    TrafficSelectorType.TS_IPV6_ADDR_RANGE: 16,
-}
+_ADDRESS_BYTES: Final = {TrafficSelectorType.TS_IPV4_ADDR_RANGE: 4, TrafficSelectorType.TS_IPV6_ADDR_RANGE: 16}
 _PROTOCOLS: Final = {0: "any", 1: "icmp", 6: "tcp", 17: "udp", 50: "esp", 58: "icmpv6", 132: "sctp"}
 #: Protocols with a type and a code instead of ports (RFC 7296, section 3.13.1).
 _ICMP: Final = frozenset({1, 58})

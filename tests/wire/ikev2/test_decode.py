@@ -4,8 +4,14 @@ from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev2.decode import MalformedPayload, Nonce, SkPayload, UnparsedPayload, VendorId, decode_payload
 from ikeanalyze.wire.ikev2.message import parse_payloads
-from ikeanalyze.wire.ikev2.notify import Notify
-from ikeanalyze.wire.ikev2.payloads import Authentication, CertificateRequest, Delete, Identification, KeyExchange
+from ikeanalyze.wire.ikev2.payloads import (
+    Authentication,
+    CertificateRequest,
+    Delete,
+    Identification,
+    KeyExchange,
+    Notify,
+)
 from ikeanalyze.wire.payload_chain import Payload
 from tests.craft import eap, ike
 

@@ -18,13 +18,13 @@ from ikeanalyze.wire.ikev2.encode import (
     encode_traffic_selectors,
 )
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_payloads
-from ikeanalyze.wire.ikev2.notify import parse_notify
 from ikeanalyze.wire.ikev2.payloads import (
     parse_authentication,
     parse_certificate,
     parse_delete,
     parse_identification,
     parse_key_exchange,
+    parse_notify,
 )
 from ikeanalyze.wire.ikev2.proposals import parse_sa
 from ikeanalyze.wire.ikev2.traffic_selectors import parse_traffic_selectors

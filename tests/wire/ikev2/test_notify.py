@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import parse_header
 from ikeanalyze.wire.ikev2.message import parse_payloads
-from ikeanalyze.wire.ikev2.notify import Notify, compute_nat_detection_hash, parse_notify
 from ikeanalyze.wire.ikev2.notify_data import Redirect, decode_notify_data
+from ikeanalyze.wire.ikev2.payloads import Notify, compute_nat_detection_hash, parse_notify
 from tests.craft import ike
 from tests.wire.recorded import ike_messages
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.ikev2.auth_methods import SignatureAlgorithm
-from ikeanalyze.wire.ikev2.notify import Notify
 from ikeanalyze.wire.ikev2.notify_data import (
     Aggfrag,
     AuthAnnouncement,
@@ -22,6 +21,7 @@ from ikeanalyze.wire.ikev2.notify_data import (
     describe_notify,
     get_notify_name,
 )
+from ikeanalyze.wire.ikev2.payloads import Notify
 from ikeanalyze.wire.ikev2.proposals import TransformAttributeValue
 from tests.craft import ike
 from tests.wire.dissected import clear, dissected
