@@ -1,4 +1,4 @@
-"""Algorithms that protect IKE messages, with the sizes of keys, salts, IVs, blocks and ICVs, and those of a chosen proposal.
+"""Algorithms that protect IKE messages, their sizes of keys, salts, IVs, blocks and ICVs, and those of a proposal.
 
 An algorithm that is missing from these tables is not an error, but its messages cannot be decrypted or checked.
 """
@@ -12,8 +12,8 @@ from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity, Prf, TransformType
 
-#: Truncated to 96 bits as in a draft before RFC 4868. IANA never assigned it, but Wireshark's key table supports it, and
-#: strongSwan under this private-use number.
+#: Truncated to 96 bits as in a draft before RFC 4868. IANA never assigned it, but Wireshark's key table supports it,
+#: and strongSwan under this private-use number.
 HMAC_SHA2_256_96: Final = 1027
 
 
@@ -75,7 +75,7 @@ class EncryptionAlgorithm:
         return Encryption(self.transform).label
 
     def get_key_bytes(self, key_bits: int | None) -> int | None:
-        """Return the bytes of SK_ei and SK_er, including the salt; `key_bits`: the attribute Key Length of the proposal.
+        """Return the bytes of SK_ei and SK_er, including the salt; `key_bits`: the attribute Key Length.
 
         None if the cipher does not allow this length, or if the length is missing and the cipher has several.
         """

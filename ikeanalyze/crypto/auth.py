@@ -19,7 +19,7 @@ _NEXT_PAYLOAD_OFFSET: Final = 16  # in the IKE header
 
 
 def get_int_auth_octets(message: bytes, decrypted: DecryptedMessage) -> bytes:
-    """Return IntAuth_*A | IntAuth_*P, the authenticated octets of an IKE_INTERMEDIATE message (RFC 9242, section 3.3.2).
+    """Return IntAuth_*A | IntAuth_*P, the authenticated octets of an IKE_INTERMEDIATE message (RFC 9242, 3.3.2).
 
     `message`: the complete message as sent, or its first fragment (RFC 7383); the octets are those of the unfragmented
     message. `decrypted`: its content, reassembled from all fragments. Lengths do not include IV, padding and ICV.

@@ -130,7 +130,7 @@ def _xor_counter_stream(block: BlockCipherAlgorithm, prefix: bytes, size: int, f
 
 
 class _LibraryAead:
-    """An AEAD cipher of the library. One object serves all messages of a key, since creating it costs as much as using it."""
+    """An AEAD cipher of the library, one object for all messages of a key: creating it costs as much as using it."""
 
     __slots__ = ("_cipher", "_salt")
 

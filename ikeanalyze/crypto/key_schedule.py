@@ -43,7 +43,7 @@ class MessageKeys:
 
 
 def skeyseed(algorithm: PrfAlgorithm, secret: bytes, nonce_i: bytes, nonce_r: bytes) -> bytes:
-    """Return SKEYSEED of a new IKE SA (RFC 7296, section 2.14). `secret`: g^ir, the secret of the first key exchange."""
+    """Return SKEYSEED of a new IKE SA (RFC 7296, section 2.14). `secret`: g^ir of the first key exchange."""
     if algorithm.half_nonces:
         return prf(algorithm, nonce_i[:_HALF_NONCE] + nonce_r[:_HALF_NONCE], secret)
     return prf(algorithm, nonce_i + nonce_r, secret)
@@ -69,7 +69,7 @@ def skeyseed_of_rekeying(algorithm: PrfAlgorithm, sk_d: bytes, secrets: Sequence
 def session_keys(
     algorithm: PrfAlgorithm, suite: IkeSuite, skeyseed: bytes, nonces: bytes, spi_i: bytes, spi_r: bytes
 ) -> SessionKeys:
-    """Return SK_* from a SKEYSEED of any of the three functions (RFC 7296, section 2.14). `nonces`: Ni | Nr, not truncated.
+    """Return SK_* from a SKEYSEED of any of the three functions (RFC 7296, section 2.14). `nonces`: all of Ni | Nr.
 
     Raises:
         ValueError: the suite's algorithms or its key length are unknown.
@@ -95,7 +95,7 @@ def session_keys(
 
 
 def mix_in_ppk(algorithm: PrfAlgorithm, keys: SessionKeys, ppk: bytes) -> SessionKeys:
-    """Return the keys after mixing in a post-quantum preshared key: SK_d, SK_pi and SK_pr change (RFC 8784, section 3)."""
+    """Return the keys after mixing in a post-quantum preshared key: SK_d, SK_pi, SK_pr change (RFC 8784, section 3)."""
     return replace(
         keys,
         sk_d=prf_plus(algorithm, ppk, keys.sk_d, algorithm.size),

@@ -1,4 +1,4 @@
-"""Compute the values of EAP-MSCHAPv2 from a password: the response, the server's proof, and the MSK (RFC 2759, section 8; RFC 3079).
+"""Compute the response, the server's proof and the MSK of EAP-MSCHAPv2 from a password (RFC 2759, section 8; RFC 3079).
 
 Its hashes and ciphers are broken and must not be relied on. MD4 comes from pycryptodome, because `cryptography` lacks
 it; DES is 3DES with the same key three times.
@@ -67,7 +67,7 @@ def authenticator_response(challenge: bytes, peer_challenge: bytes, user: str, p
 
 
 def master_session_key(password: str, response: bytes) -> bytes:
-    """Return the MSK, 64 bytes: the client's master send key and master receive key (RFC 3079, section 3.4), and zeros."""
+    """Return the MSK, 64 bytes: the client's master send and receive keys (RFC 3079, section 3.4), and zeros."""
     master = _sha1(_hash_of_hash(password) + response + _MASTER)[:_KEY]
     keys = (_sha1(master + _PAD1 + magic + _PAD2)[:_KEY] for magic in (_CLIENT_SENDS, _CLIENT_RECEIVES))
     return b"".join(keys).ljust(_MSK, b"\0")

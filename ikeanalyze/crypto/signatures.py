@@ -88,8 +88,8 @@ def check_signature(authentication: Authentication, certificate: Certificate, oc
     `certificate`: X.509, a raw public key (RFC 7670) or a raw RSA key. `octets`: `auth.signed_octets` of the same side.
 
     Raises:
-        UnverifiableSignatureError: another authentication method, a CERT payload without a public key, or an algorithm that
-            the library does not support.
+        UnverifiableSignatureError: another authentication method, a CERT payload without a public key, or an algorithm
+            that the library does not support.
     """
     if authentication.method == AuthMethod.RSA:
         return _check_rsa(_load_public_key(certificate), authentication.data, octets)

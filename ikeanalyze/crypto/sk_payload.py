@@ -103,7 +103,7 @@ class _AeadDirection:
         self._cipher = cipher
 
     def decrypt(self, message: bytes, start: int, iv_end: int, end: int) -> bytes | None:  # noqa: ARG002
-        """Return the padded plaintext, None if the ICV is invalid. `start`, `iv_end`, `end`: offsets of IV, ciphertext, ICV."""
+        """Return the padded plaintext, None if the ICV is invalid. The offsets are those of IV, ciphertext and ICV."""
         return self._cipher.decrypt(message[start:iv_end], message[iv_end:], message[:start])
 
     def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
@@ -252,7 +252,7 @@ def encrypt_message(
 
 
 def get_fragment_capacity(decryptor: Decryptor, max_bytes: int) -> int:
-    """Return the bytes of inner payloads that fit into a fragment whose message has at most `max_bytes`; may be negative."""
+    """Return the bytes of inner payloads that fit into a fragment of at most `max_bytes`; may be negative."""
     algorithm = decryptor._algorithm
     overhead = HEADER.size + PAYLOAD_HEADER.size + _FRAGMENT_NUMBERS.size + algorithm.iv + decryptor._icv_size
     padded = max_bytes - overhead

@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class ConversionError(ValueError):
-    """A value does not fit its type: one line with the key and what is allowed, without the value, which may be a secret."""
+    """A value does not fit its type: one line with the key and what is allowed, not the value, which may be secret."""
 
 
 def convert(value: Any, kind: type[_T]) -> _T:
@@ -83,7 +83,7 @@ def _problems_of_struct(table: dict[str, Any], kind: Any, key: str) -> Iterator[
 
 
 def _inner_type(value: Any, kind: Any) -> Any:
-    """The type without annotations; of a union the member for tables or lists, of tagged Structs the one of the table's tag."""
+    """The type without annotations; of a union the member for tables or lists, of tagged Structs that with the tag."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) not in (Union, UnionType):

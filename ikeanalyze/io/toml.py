@@ -33,7 +33,7 @@ def read_toml(path: str) -> dict[str, Any]:
 
 
 def decode_toml(source: str | bytes | Mapping[str, Any], kind: type[_T]) -> _T:
-    """Convert a file into a msgspec Struct or a dataclass: the file at a path, its bytes, or its tables from `read_toml`.
+    """Convert a file at a path, its bytes, or its tables from `read_toml`, into a msgspec Struct or a dataclass.
 
     Errors name a key and what is allowed, never a value, as in "link.rtt_ms must be a number from 0 to 10,000".
 

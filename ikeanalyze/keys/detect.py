@@ -208,7 +208,7 @@ def _read_json(document: object, collector: KeyCollector) -> str:
 
 
 def _read_lines(text: _LineReader, collector: KeyCollector) -> tuple[CharonLog | None, str]:
-    """Collect the keys of lines; returns the other values of a charon log, and the hint for the user if no key is found."""
+    """Collect the keys of lines; returns the other values of a charon log, and the hint if the file contains no key."""
     charon, libreswan, tables = CharonReader(collector), LibreswanReader(collector), TableReader(collector)
     unread: list[int] = []
     more_unread = 0
@@ -247,7 +247,10 @@ def _hint(*, charon: bool, pluto: bool, readable: bool) -> str:
         return "This is a log of libreswan's pluto; it has keys with plutodebug=private (all does not include it)"
     if not readable:
         return "The file is not text"
-    return "Supported are Wireshark's key tables, logs of charon and libreswan, secret files of tcpdump -E, and ikeanalyze JSON"
+    return (
+        "Supported are Wireshark's key tables, logs of charon and libreswan, secret files of tcpdump -E, and "
+        "ikeanalyze JSON"
+    )
 
 
 def _is_text(head: bytes) -> bool:

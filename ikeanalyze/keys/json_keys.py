@@ -2,12 +2,14 @@
 
     {"schema": "ikeanalyze.keys/1",
      "key_sets": [{"spi_i": "904a132d2b087803", "spi_r": ..., "encryption": "AES-GCM-16", "integrity": "NONE",
-                   "sk_d": "7103...", "sk_ai": "", "sk_ar": "", "sk_ei": "33e2...", "sk_er": ..., "sk_pi": ..., "sk_pr": ...,
+                   "sk_d": "7103...", "sk_ai": "", "sk_ar": "", "sk_ei": "33e2...", "sk_er": ..., "sk_pi": ...,
+                   "sk_pr": ...,
                    "unchecked_icv": null, "no_salt": false,
                    "derivation": {"secret", "additional": [...], "nonces", "skeyseed", "prf"} | null,
                    "origin": "charon.log:88"}],
      "phase1": [{"cookie_i", "key", "origin"}],
-     "esp": [{"protocol", "source", "destination", "spi", "encryption", "encryption_key", "integrity", "integrity_key", "origin"}]}
+     "esp": [{"protocol", "source", "destination", "spi", "encryption", "encryption_key", "integrity", "integrity_key",
+              "origin"}]}
 
 Bytes are hexadecimal digits, algorithms are IANA names as in the report, or numbers; null or missing means unknown. The
 key sets of one IKE SA are its epochs, in their order. "origin" is for people and ignored on reading, as are unknown

@@ -5,11 +5,11 @@ all with the same SPIs. Files give key sets in the order of their derivation, so
 several IKE SAs mixed. The rules:
 
 1. Key sets with SPIs belong to the IKE SA with these SPIs; its chain begins with them, in file order.
-2. A key set without SPIs belongs to the IKE SA whose message it decrypts, and from then on to no other. A key set that cannot
-   check an ICV is never tried on an IKE SA that it does not name.
+2. A key set without SPIs belongs to the IKE SA whose message it decrypts, and from then on to no other. A key set that
+   cannot check an ICV is never tried on an IKE SA that it does not name.
 3. Where nonces are known of both an IKE SA and a key set, they must be equal.
-4. An exchange is protected by one key set, request and response. After a later key set was used, an earlier one decrypts
-   earlier exchanges only, that is their retransmissions.
+4. An exchange is protected by one key set, request and response. After a later key set was used, an earlier one
+   decrypts earlier exchanges only, that is their retransmissions.
 5. The same keys in two files (the logs of both peers) are one key set, with the attributes of both files.
 
 Logs and captures list their IKE SAs in about the same order. So key sets are tried from the place of the last match,
@@ -37,8 +37,8 @@ from ikeanalyze.keys.key_set import KeySet
 _MAX_TRIALS: Final = 500_000
 #: Key sets that are tried after that.
 _MAX_NEAREST: Final = 64
-#: Exchanges of one IKE SA that are tried with unassigned key sets: seven additional key exchanges make eight key sets, and
-#: twice that allows for damaged messages.
+#: Exchanges of one IKE SA that are tried with unassigned key sets: seven additional key exchanges make eight key sets,
+#: and twice that allows for damaged messages.
 _MAX_EXCHANGES_TRIED: Final = 16
 #: Trials of one exchange's messages from one side: the first may be a damaged transmission.
 _MAX_TRANSMISSIONS_TRIED: Final = 2

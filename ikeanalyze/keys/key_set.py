@@ -24,7 +24,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The inputs from which a daemon derived a key set, as logged (RFC 7296, sections 2.14 and 2.18; RFC 9370, 2.2.2)."""
+    """The logged inputs from which a daemon derived a key set (RFC 7296, sections 2.14, 2.18; RFC 9370, 2.2.2)."""
 
     secret: bytes | None = field(repr=False)  # g^ir, or SK(n) of an additional key exchange
     additional: tuple[bytes, ...] = field(repr=False)  # of a rekeying (RFC 9370, 2.2.4): SK(1)...

@@ -1,4 +1,4 @@
-"""Read libreswan logs with `plutodebug=private`, and secret files of `tcpdump -E`, which have the same lines without a timestamp:
+"""Read libreswan logs with `plutodebug=private`, and secret files of `tcpdump -E`, which have no timestamps:
 
     ikev2 I 0xSPIi 0xSPIr sha256:0xSK_ai aes128:0xSK_ei
     ikev2 R 0xSPIi 0xSPIr sha256:0xSK_ar aes128:0xSK_er
@@ -166,15 +166,15 @@ class LibreswanReader:
         if no_salt:
             self._collector.warn(
                 logged.line,
-                f"libreswan does not log the salt of {ENCRYPTION[logged.encryption].name}, without which nothing can be "
-                "decrypted. Use the keys of the other peer if it is not libreswan, or test with AES-CBC",
+                f"libreswan does not log the salt of {ENCRYPTION[logged.encryption].name}, without which nothing can "
+                "be decrypted. Use the keys of the other peer if it is not libreswan, or test with AES-CBC",
             )
         cut = any(direction.cut for direction in pending.values())
         if cut:
             self._collector.warn(
                 logged.line,
-                f"libreswan logs {_MAX_LOGGED_BYTES} bytes of the integrity keys only, but {INTEGRITY[logged.integrity].name} has "
-                "more, so ICVs are not checked",
+                f"libreswan logs {_MAX_LOGGED_BYTES} bytes of the integrity keys only, but "
+                f"{INTEGRITY[logged.integrity].name} has more, so ICVs are not checked",
             )
         self._collector.key_sets.append(
             KeySet(

@@ -1,4 +1,4 @@
-"""Parse the algorithm names in strongSwan's logs, such as IKE:AES_CBC_128/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/ECP_256."""
+"""Parse the algorithm names in strongSwan's logs: IKE:AES_CBC_128/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/ECP_256."""
 
 import re
 from collections.abc import Mapping

@@ -51,7 +51,7 @@ class _Dump:
 
 
 class LogMessageReader:
-    """Converts lines to messages. A dump is returned after its last line, or when its last line is known to be missing."""
+    """Converts lines to messages. A dump is returned after its last line, or when that is known to be missing."""
 
     def __init__(self, wanted: Container[bytes]) -> None:
         """`wanted`: labels of the dumps to read; others are skipped."""

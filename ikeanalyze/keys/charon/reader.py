@@ -213,7 +213,7 @@ class CharonReader:
                 self._sa(message.thread[0], sa.child).latest = text
 
     def _current_proposal(self, message: LogMessage, thread: _ThreadState) -> str | None:
-        """The proposal of the message being processed; in logs without threads, only if a single proposal was selected."""
+        """The proposal of the message being processed; in logs without threads, only if a single one was selected."""
         return thread.proposal if message.thread[1] is not None or len(self._selections) == 1 else None
 
     def _method(self, thread: _ThreadState, *, own: bool, name: str) -> None:
@@ -381,7 +381,7 @@ class CharonReader:
             thread.phase1 = record
 
     def _hashed(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:
-        """HASH_I and HASH_R cover g^xi | g^xr | CKY-I | CKY-R | SAi_b | IDii_b, or with the sides swapped (RFC 2409, 5)."""
+        """HASH_I and HASH_R cover g^xi | g^xr | CKY-I | CKY-R | SAi_b | IDii_b, or the sides swapped (RFC 2409, 5)."""
         sa = self._named_sa(message, thread)
         size = (sa.secret_size if sa else 0) or thread.secret_size
         for public in (2 * size, 4 * size):  # bytes of both: MODP, or elliptic curves with two coordinates

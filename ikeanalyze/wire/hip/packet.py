@@ -130,8 +130,8 @@ def _parse_parameter(number: int, content: bytes, version: int) -> HipParameter:
 
 
 _P = HipParameterType
-#: Required parameters by packet type, each with its alternatives (RFC 7401, sections 5.3.1 to 5.3.8): those of RFC 5201,
-#: and of HIP DEX, which has a MAC in place of MAC and signature.
+#: Required parameters by packet type, each with its alternatives (RFC 7401, sections 5.3.1 to 5.3.8): those of
+#: RFC 5201, and of HIP DEX, which has a MAC in place of MAC and signature.
 _REQUIRED: Final[Mapping[int, tuple[tuple[int, ...], ...]]] = {
     HipPacketType.R1: ((_P.PUZZLE,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HOST_ID,)),
     HipPacketType.I2: ((_P.SOLUTION,), (_P.HIP_CIPHER, _P.HIP_TRANSFORM), (_P.HIP_MAC, _P.HIP_MAC_3)),
@@ -173,8 +173,8 @@ def check_hip_packet(packet: HipPacket) -> list[str]:
 def is_checksum_valid(data: bytes, source: bytes, destination: bytes) -> bool:
     """Whether the checksum of a packet without UDP encapsulation is valid (RFC 7401, section 5.1.1).
 
-    `source` and `destination` are the addresses of the pseudo-header, 4 or 16 bytes each (RFC 8200, section 8.1; for IPv4
-    RFC 793, section 3.1).
+    `source` and `destination` are the addresses of the pseudo-header, 4 or 16 bytes each (RFC 8200, section 8.1; for
+    IPv4 RFC 793, section 3.1).
     """
     joined = b"".join((source, destination, _HIP_IP_PROTOCOL.to_bytes(2, "big"), len(data).to_bytes(4, "big"), data))
     joined += bytes(len(joined) % 2)

@@ -93,7 +93,7 @@ Ikev1Body = (
 def decode_ikev1_payload(payload: Payload) -> Ikev1Body:
     """Decode the body of a payload. Never raises.
 
-    Returns `MalformedPayload` if the body is too short for its fields, `UnparsedPayload` for KE, HASH, SIG, SA and others.
+    Returns `MalformedPayload` if the body is too short for its fields, `UnparsedPayload` for KE, HASH, SIG, SA ...
     """
     try:
         return _parse(payload.type, payload.body)

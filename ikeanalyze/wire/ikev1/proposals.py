@@ -1,4 +1,4 @@
-"""Parses SA payloads of IKEv1, in phase 1 and in quick mode (RFC 2408, sections 3.4 to 3.6; RFC 2407, section 4.6.1)."""
+"""Parses SA payloads of phase 1 and of quick mode (RFC 2408, sections 3.4 to 3.6; RFC 2407, section 4.6.1)."""
 
 from dataclasses import dataclass
 from struct import Struct

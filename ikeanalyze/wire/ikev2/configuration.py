@@ -19,8 +19,8 @@ _ATTRIBUTE: Final = Struct(">HH")
 _TYPE_MASK: Final = 0x7FFF
 
 _TEXT_TYPES: Final = frozenset({Attribute.APPLICATION_VERSION, Attribute.INTERNAL_DNS_DOMAIN})
-#: Valid sizes of non-empty values: addresses (4 or 16 bytes), IPv4 subnets with netmask (8), IPv6 addresses with the length
-#: of a prefix (17), and seconds (RFC 7296, section 3.15.1; RFC 5739; RFC 7651).
+#: Valid sizes of non-empty values: addresses (4 or 16 bytes), IPv4 subnets with netmask (8), IPv6 addresses with the
+#: length of a prefix (17), and seconds (RFC 7296, section 3.15.1; RFC 5739; RFC 7651).
 _SIZES: Final[Mapping[int, int]] = {
     Attribute.INTERNAL_IP4_ADDRESS: 4,
     Attribute.INTERNAL_IP4_NETMASK: 4,

@@ -1,6 +1,6 @@
 """Names of protocol numbers from IANA's registries and, where noted, from vendors.
 
-A registry is an enumeration of the assigned numbers. Unassigned numbers are not errors: `get_name` returns them as text.
+A registry is an enumeration of assigned numbers. Unassigned numbers are not errors: `get_name` returns them as text.
 """
 
 from enum import IntEnum

@@ -76,7 +76,7 @@ class AuthenticationMethod(DashedRegistry):
 
 
 class Phase1Group(DashedRegistry):
-    """Group descriptions (RFC 2409, section 6, and others); 31 and 32 are used with their IKEv2 numbers, but not assigned."""
+    """Group descriptions (RFC 2409, section 6, and others); 31 and 32 are those of IKEv2, not assigned in IKEv1."""
 
     MODP_768 = 1
     MODP_1024 = 2

@@ -1,7 +1,7 @@
 """Object identifiers of signature algorithms, public keys, curves, hashes and attributes of names.
 
-From RFC 8017 and RFC 4055 (RSA), RFC 5758 and RFC 5480 (ECDSA), RFC 8410 (EdDSA), RFC 9881 (ML-DSA), RFC 9909 (SLH-DSA),
-RFC 4514, section 3, and RFC 5280 (names).
+From RFC 8017 and RFC 4055 (RSA), RFC 5758 and RFC 5480 (ECDSA), RFC 8410 (EdDSA), RFC 9881 (ML-DSA), RFC 9909
+(SLH-DSA), RFC 4514, section 3, and RFC 5280 (names).
 """
 
 from collections.abc import Mapping

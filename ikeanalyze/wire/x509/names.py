@@ -1,6 +1,6 @@
 """Formats distinguished names and general names of X.509 as text (RFC 4514; RFC 5280, section 4.2.1.6).
 
-cryptography.x509 is not used here because it rejects names with invalid strings and does not escape unprintable characters.
+cryptography.x509 is not used because it rejects names with invalid strings and leaves unprintable characters in them.
 """
 
 from typing import Final
