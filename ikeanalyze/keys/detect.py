@@ -72,18 +72,15 @@ def read_keys(path: str) -> KeyFile:
             raise KeyFileError(f"{name}: cannot be read ({error.strerror or error})") from None
     if not collector.key_count:
         if collector.warnings:
-            raise KeyFileError(f"{name}: contains no usable key. {_describe(collector.warnings[0])}")
+            first = collector.warnings[0]
+            line = "" if first.line is None else f"Line {first.line}: "
+            raise KeyFileError(f"{name}: contains no usable key. {line}{first.message}")
         raise KeyFileError(f"{name}: contains no key. {hint}")
     if collector.dropped_warnings:
         collector.warnings.append(KeyWarning(name, None, f"{collector.dropped_warnings:,} more warnings"))
     return KeyFile(
         name, tuple(collector.formats), collector.key_sets, collector.phase1, collector.esp, collector.warnings, log
     )
-
-
-def _describe(warning: KeyWarning) -> str:
-    where = "" if warning.line is None else f"Line {warning.line}: "
-    return f"{where}{warning.message}"
 
 
 def _open(path: str, name: str) -> AbstractContextManager[BinaryIO]:

@@ -1,4 +1,4 @@
-"""Wireshark's key tables: ikev2_decryption_table, which strongSwan's save-keys also writes, ikev1_decryption_table, esp_sa.
+"""Wireshark's key tables: ikev2_decryption_table (also written by strongSwan), ikev1_decryption_table and esp_sa.
 
 The columns are separated by commas, names are in quotation marks, bytes are hexadecimal digits, comments begin with #:
 

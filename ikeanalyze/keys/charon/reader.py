@@ -14,7 +14,7 @@ the SK_pi or SK_pr that they include. Otherwise the SPIs stay unknown.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ikeanalyze.keys.charon.lines import LogMessage, LogMessageReader, Thread
 from ikeanalyze.keys.charon.model import (
@@ -243,8 +243,7 @@ class CharonReader:
         key = (process, number)
         sa = self._numbered.get(key)
         if sa is None:
-            if len(self._numbered) >= _MAX_REMEMBERED:
-                del self._numbered[next(iter(self._numbered))]
+            _drop_oldest(self._numbered)
             sa = self._numbered[key] = LoggedSa()
         return sa
 
@@ -264,8 +263,7 @@ class CharonReader:
             # A new attempt under the same number.
             sa = self._numbered[process, message.sa or thread.checked_out or 0] = LoggedSa(latest=sa.latest)
         if sa is None:
-            if len(self._by_spis) >= _MAX_REMEMBERED:
-                del self._by_spis[next(iter(self._by_spis))]
+            _drop_oldest(self._by_spis)
             sa = self._by_spis.setdefault((process, spi_i, spi_r), LoggedSa())
         sa.spi_i, sa.spi_r = spi_i, spi_r
         thread.sa = sa
@@ -340,8 +338,7 @@ class CharonReader:
             owner.proposal = self._current_proposal(message, thread) or owner.latest
         thread.proposal = None
         if nonces := values.get("nonces"):
-            if len(self._by_nonces) >= _MAX_REMEMBERED:
-                del self._by_nonces[next(iter(self._by_nonces))]
+            _drop_oldest(self._by_nonces)
             self._by_nonces[message.thread[0], nonces] = owner
         block.sa = owner
         owner.derived += 1
@@ -439,3 +436,9 @@ class CharonReader:
 
     def _msk(self, message: LogMessage, data: bytes, thread: _ThreadState) -> None:  # noqa: ARG002
         self._records.log.msks.append(data)
+
+
+def _drop_oldest(remembered: dict[Any, LoggedSa]) -> None:
+    """Make room for another entry."""
+    if len(remembered) >= _MAX_REMEMBERED:
+        del remembered[next(iter(remembered))]

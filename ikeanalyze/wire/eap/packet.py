@@ -27,10 +27,10 @@ class EapPacket:
     @property
     def method(self) -> str | None:
         """Method of the packet, such as EAP-TLS; None for identity, Nak, success and the like."""
-        if self.type is None or (self.vendor == 0 and (self.type <= EapType.NAK or self.type == EapType.EXPANDED)):
-            return None
         if self.vendor:
             return f"EAP-expanded-{self.vendor}-{self.type}"
+        if self.type is None or self.type <= EapType.NAK or self.type == EapType.EXPANDED:
+            return None
         return EapType(self.type).label if self.type in EapType._value2member_map_ else f"EAP-{self.type}"
 
     @property

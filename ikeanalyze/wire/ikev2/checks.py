@@ -4,8 +4,9 @@ A finding is a text about invalid data that a peer sent; the receiver may have a
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from ikeanalyze.wire.cursor import WireError
@@ -103,119 +104,106 @@ def check_payload_chain(
     return MessageCheck(checks, tuple(findings))
 
 
-def _check(payload: Payload, body: Body) -> list[str]:
+def _check(payload: Payload, body: Body) -> Iterator[str]:
     match body:
-        case MalformedPayload(error):
-            return [error]
+        case MalformedPayload(str(error)) | EapMessage(_, _, str(error)):
+            yield error
         case SecurityAssociation():
-            return _check_sa(body)
+            yield from _check_sa(body)
         case Identification():
-            return _check_identification(body)
+            yield from _check_identification(body)
         case ParsedCertificate():
-            return _check_certificate(payload, body)
+            problem = body.error or check_certificate(parse_certificate(payload.body))
+            if problem is not None:
+                yield problem
         case CertificateRequest(_, authorities):
             # after the encoding, one byte
             if authorities is not None and (len(payload.body) - 1) % _SHA1_BYTES:
-                return [f"{len(payload.body) - 1} bytes are not hashes of {_SHA1_BYTES} bytes each"]
+                yield f"{len(payload.body) - 1} bytes are not hashes of {_SHA1_BYTES} bytes each"
         case Authentication():
-            return _check_authentication(body)
+            yield from _check_authentication(body)
         case Nonce(data):
             if len(data) not in _NONCE_BYTES:
-                return [f"a nonce of {len(data)} bytes instead of {_NONCE_BYTES[0]} to {_NONCE_BYTES[-1]}"]
+                yield f"a nonce of {len(data)} bytes instead of {_NONCE_BYTES[0]} to {_NONCE_BYTES[-1]}"
         case Notify():
-            return _check_notify(body)
+            yield from _check_notify(body)
         case Delete():
-            return _check_delete(body)
+            yield from _check_delete(body)
         case TrafficSelectorPayload():
-            return _check_selectors(body)
+            yield from _check_selectors(body)
         case Configuration():
-            return _check_configuration(body)
-        case EapMessage(_, _, error):
-            return [] if error is None else [error]
+            yield from _check_configuration(body)
         case SkPayload(_, number, total):
             if number is not None and total is not None and not 1 <= number <= total:
-                return [f"fragment {number} of {total}"]
-    return []
+                yield f"fragment {number} of {total}"
 
 
-def _check_sa(association: SecurityAssociation) -> list[str]:
-    findings = [] if association.error is None else [association.error]
+def _check_sa(association: SecurityAssociation) -> Iterator[str]:
     proposals = association.proposals
-    if not proposals and association.error is None:
-        findings.append("no proposal")
+    if association.error is not None:
+        yield association.error
+    elif not proposals:
+        yield "no proposal"
     if len(proposals) > _MAX_PROPOSALS:
-        findings.append(f"{len(proposals)} proposals, more than the maximum of {_MAX_PROPOSALS}")
+        yield f"{len(proposals)} proposals, more than the maximum of {_MAX_PROPOSALS}"
     empty = sum(not proposal.transforms for proposal in proposals)
     if empty and association.error is None:
-        findings.append(f"{empty} of {len(proposals)} proposals have no transforms")
-    return findings
+        yield f"{empty} of {len(proposals)} proposals have no transforms"
 
 
-def _check_identification(identification: Identification) -> list[str]:
+def _check_identification(identification: Identification) -> Iterator[str]:
     kind = get_name(IdType, identification.type)
     if identification.type not in IdType._value2member_map_:
-        return [f"unknown identification type {kind}"]
-    if format_identity(identification.type, identification.data) is None:
-        return [f"{len(identification.data)} bytes are not a valid {kind}"]
-    return []
+        yield f"unknown identification type {kind}"
+    elif format_identity(identification.type, identification.data) is None:
+        yield f"{len(identification.data)} bytes are not a valid {kind}"
 
 
-def _check_certificate(payload: Payload, certificate: ParsedCertificate) -> list[str]:
-    if certificate.error is not None:
-        return [certificate.error]
-    problem = check_certificate(parse_certificate(payload.body))
-    return [] if problem is None else [problem]
-
-
-def _check_authentication(authentication: Authentication) -> list[str]:
+def _check_authentication(authentication: Authentication) -> Iterator[str]:
     if not authentication.data:
-        return ["no authentication data"]
-    if authentication.method == AuthMethod.DIGITAL_SIGNATURE:
+        yield "no authentication data"
+    elif authentication.method == AuthMethod.DIGITAL_SIGNATURE:
         try:
-            digital_signature = parse_digital_signature(authentication.data)
+            if not parse_digital_signature(authentication.data).signature:
+                yield "no signature after the algorithm identifier"
         except WireError as problem:
-            return [f"algorithm identifier: {problem}"]
-        if not digital_signature.signature:
-            return ["no signature after the algorithm identifier"]
-    return []
+            yield f"algorithm identifier: {problem}"
 
 
-def _check_notify(notify: Notify) -> list[str]:
-    findings = []
+def _check_notify(notify: Notify) -> Iterator[str]:
+    name = get_notify_name(notify.type)
     problem = check_notify_data(notify.type, notify.data)
     if problem is not None:
-        findings.append(f"{get_notify_name(notify.type)}: {problem}")
+        yield f"{name}: {problem}"
     size = _SPI_BYTES.get(notify.protocol)
     if notify.spi and size is not None and len(notify.spi) != size:
-        findings.append(f"{get_notify_name(notify.type)}: an SPI of {len(notify.spi)} bytes instead of {size}")
-    return findings
+        yield f"{name}: an SPI of {len(notify.spi)} bytes instead of {size}"
 
 
-def _check_delete(delete: Delete) -> list[str]:
+def _check_delete(delete: Delete) -> Iterator[str]:
     protocol = get_name(ProtocolId, delete.protocol)
-    if delete.announced != len(delete.spis):
-        return [f"{delete.announced} SPIs of {protocol} announced, {len(delete.spis)} present"]
     size = _SPI_BYTES.get(delete.protocol)
-    if size is not None and delete.spis and len(delete.spis[0]) != size:
-        return [f"SPIs of {protocol} with {len(delete.spis[0])} bytes instead of {size}"]
-    return []
+    if delete.announced != len(delete.spis):
+        yield f"{delete.announced} SPIs of {protocol} announced, {len(delete.spis)} present"
+    elif size is not None and delete.spis and len(delete.spis[0]) != size:
+        yield f"SPIs of {protocol} with {len(delete.spis[0])} bytes instead of {size}"
 
 
-def _check_selectors(selectors: TrafficSelectorPayload) -> list[str]:
-    findings = [] if selectors.error is None else [selectors.error]
-    if selectors.error is None and selectors.announced != len(selectors.selectors):
-        findings.append(f"{selectors.announced} traffic selectors announced, {len(selectors.selectors)} present")
+def _check_selectors(selectors: TrafficSelectorPayload) -> Iterator[str]:
+    if selectors.error is not None:
+        yield selectors.error
+    elif selectors.announced != len(selectors.selectors):
+        yield f"{selectors.announced} traffic selectors announced, {len(selectors.selectors)} present"
     for selector in selectors.selectors[:_MAX_FINDINGS]:
         if selector.start > selector.end:
-            findings.append(f"the range {selector.describe()} ends before its start")
+            yield f"the range {selector.describe()} ends before its start"
         if selector.start and selector.rest:
-            findings.append(f"{len(selector.rest)} bytes follow the addresses of {selector.describe()}")
-    return findings
+            yield f"{len(selector.rest)} bytes follow the addresses of {selector.describe()}"
 
 
-def _check_configuration(configuration: Configuration) -> list[str]:
-    findings = [] if configuration.error is None else [configuration.error]
-    for entry in configuration.entries:
-        if not entry.fits and len(findings) < _MAX_FINDINGS:
-            findings.append(shorten_text(f"{entry.name} of {len(entry.data)} bytes"))
-    return findings
+def _check_configuration(configuration: Configuration) -> Iterator[str]:
+    if configuration.error is not None:
+        yield configuration.error
+    invalid = (entry for entry in configuration.entries if not entry.fits)
+    for entry in islice(invalid, _MAX_FINDINGS - bool(configuration.error)):
+        yield shorten_text(f"{entry.name} of {len(entry.data)} bytes")

@@ -98,15 +98,13 @@ def get_ke_data_sizes(method: int, response: bool | None) -> tuple[int, ...]:
 
 def guess_mlkem_data(size: int) -> tuple[str, ...]:
     """Kinds of ML-KEM data of this size in bytes, such as "ML-KEM-768 ciphertext"; two for 1,568 bytes."""
-    return tuple(
-        f"{parameters.name} {kind}"
-        for parameters in ML_KEM_PARAMETER_SETS.values()
-        for kind, kind_size in (
-            ("encapsulation key", parameters.encapsulation_key),
-            ("ciphertext", parameters.ciphertext),
-        )
-        if size == kind_size
-    )
+    kinds = []
+    for parameters in ML_KEM_PARAMETER_SETS.values():
+        if size == parameters.encapsulation_key:
+            kinds.append(f"{parameters.name} encapsulation key")
+        if size == parameters.ciphertext:
+            kinds.append(f"{parameters.name} ciphertext")
+    return tuple(kinds)
 
 
 def check_encapsulation_key(key: bytes) -> str | None:
