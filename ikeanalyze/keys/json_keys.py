@@ -19,7 +19,7 @@ A plain list of objects {"Sk_ei": "...", "Sk_er": "...", ...} is also read.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import asdict
@@ -32,8 +32,6 @@ from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 SCHEMA: Final = "ikeanalyze.keys/1"
 OURS: Final = "ikeanalyze JSON"
 PLAIN: Final = "list of key sets in JSON"
-
-_StructT = TypeVar("_StructT", bound=Struct)
 
 
 class _Hex(bytes):
@@ -183,9 +181,10 @@ def _collect_each(singular: str, items: list[Any], kind: type[_JsonKey], collect
             collector.warn(None, f"{singular} {number}: {problem}; not used")
 
 
-def _drop_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _drop_nulls(item) for name, item in value.items() if item is not None}
+def _drop_nulls(value: Any, depth: int = 2) -> Any:
+    """Remove nulls, so that the defaults apply; `depth`: levels of objects, as unknown keys may nest any number."""
+    if isinstance(value, dict) and depth:
+        return {name: _drop_nulls(item, depth - 1) for name, item in value.items() if item is not None}
     return [item for item in value if item is not None] if isinstance(value, list) else value
 
 
@@ -213,15 +212,16 @@ def _is_plain_key_set(item: object) -> bool:
 
 
 def _build_key_set(keys: KeySet) -> dict[str, Any]:
-    derivation = keys.derivation
-    if derivation is not None:
-        additional = [secret.hex() for secret in derivation.additional]
+    derivation = None
+    if keys.derivation is not None:
+        additional = [secret.hex() for secret in keys.derivation.additional]
+        derivation = _build(keys.derivation, _JsonDerivation, additional=additional)
     return _build(
         keys,
         _JsonKeySet,
         encryption=get_encryption_name(keys.encryption),
         integrity=get_integrity_name(keys.integrity),
-        derivation=None if derivation is None else _build(derivation, _JsonDerivation, additional=additional),
+        derivation=derivation,
     )
 
 

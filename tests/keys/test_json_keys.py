@@ -127,6 +127,18 @@ def test_bad_sets_are_warnings_and_the_rest_is_used(item, why):
     assert "5ec4" not in warning.message.lower()
 
 
+def test_nulls_and_deeply_nested_unknown_keys_are_ignored():
+    nested = '{"a": ' * 400 + "null" + "}" * 400
+    findings = decoded(
+        f"""{{"schema": "ikeanalyze.keys/1", "key_sets": [{{"sk_ei": "00", "sk_ai": null, "no_salt": null, "unknown": {nested},
+            "derivation": {{"secret": null, "additional": ["01", null], "prf": null}}}}]}}"""
+    )
+    (keys,) = findings.key_sets
+    assert (keys.sk_ai, keys.no_salt) == (b"", False)
+    assert keys.derivation == Derivation(None, (b"\1",), None, None, None)
+    assert findings.warnings == []
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
