@@ -9,6 +9,7 @@ from typing import Final
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, IkeSuite, PrfAlgorithm
 from ikeanalyze.crypto.macs import prf, prf_plus
+from ikeanalyze.wire.cursor import Cursor
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
@@ -86,12 +87,8 @@ def session_keys(
             raise ValueError(f"the length of keys for {get_name(Integrity, suite.integrity)} is not known")
         size_a = integrity.key
     sizes = (algorithm.size, size_a, size_a, size_e, size_e, algorithm.size, algorithm.size)
-    stream = prf_plus(algorithm, skeyseed, nonces + spi_i + spi_r, sum(sizes))
-    keys, start = [], 0
-    for size in sizes:
-        keys.append(stream[start : start + size])
-        start += size
-    return SessionKeys(*keys)
+    stream = Cursor(prf_plus(algorithm, skeyseed, nonces + spi_i + spi_r, sum(sizes)))
+    return SessionKeys(*map(stream.read_bytes, sizes))
 
 
 def mix_in_ppk(algorithm: PrfAlgorithm, keys: SessionKeys, ppk: bytes) -> SessionKeys:

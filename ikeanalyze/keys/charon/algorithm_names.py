@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
+from ikeanalyze.wire.cursor import Cursor
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 #: Names of `Encryption`, and those of strongSwan that differ.
@@ -65,15 +66,10 @@ class LoggedProposal:
         """
         if not secrets:
             return ()
-        sizes = [get_shared_secret_size(method) for method in self.additional]
-        parts = []
-        for size in sizes:
-            if size is None or len(secrets) < size:
-                break
-            parts.append(secrets[:size])
-            secrets = secrets[size:]
-        complete = not secrets and len(parts) == len(sizes)
-        return tuple(parts) if complete else (b"".join(parts) + secrets,)
+        sizes = [get_shared_secret_size(method) or 0 for method in self.additional]
+        if 0 in sizes or sum(sizes) != len(secrets):
+            return (secrets,)
+        return tuple(map(Cursor(secrets).read_bytes, sizes))
 
 
 def get_shared_secret_size(method: str) -> int | None:
