@@ -1,21 +1,21 @@
---[[ ikex: what IKEv2 needs beyond Wireshark's own dissector, post-quantum above all.
+--[[ ikex: IKEv2 analysis that Wireshark's own dissector lacks, above all for post-quantum key exchanges.
 
-Purpose: a post-dissector beside the built-in `isakmp`. It ties requests to responses, marks retransmissions, numbers handshakes, sees
-fragmented messages as a whole, decrypts with the key set of each epoch of RFC 9370, and checks ML-KEM key exchange data.
-Its fields can be used as filters and columns; README.md lists them.
+Purpose: a post-dissector that adds to the built-in `isakmp`. It links requests to responses, marks retransmissions,
+numbers handshakes, reassembles fragmented messages, decrypts with the key set of each epoch of RFC 9370, and checks
+ML-KEM key exchange data. Its fields can be used as filters and columns; README.md lists them.
 
 How to run: copy this file and the folder `ikex` into the personal plugin folder (Help, About Wireshark, Folders), which
 `ikeanalyze wireshark install` does; or `tshark -X lua_script:ikex.lua -r CAPTURE -O ikex`. Keys: preference ikex.keys.
 Statistics: `tshark -q -z ikex,handshakes -r CAPTURE`, `-z ikex,exchanges`; in the window under Tools, IKE.
 
-Needs: Wireshark 4.0 or later. What a version lacks is found by asking for it: without GcryptCipher nothing is decrypted here, and the
-packet details say what to do. As root, newer versions run no Lua.
+Needs: Wireshark 4.0 or later. The plugin tests for the features of the running version: without GcryptCipher it does
+not decrypt, and the packet details describe the alternative. Newer versions do not run Lua as root.
 ]]
 
--- The modules are beside this file, wherever it was loaded from.
-local here = debug and debug.getinfo(1, "S").source:match("^@(.*[/\\])")
-if here and not package.path:find(here .. "?.lua", 1, true) then
-    package.path = here .. "?.lua;" .. package.path
+-- The modules are in the folder of this file, wherever that is.
+local folder = debug and debug.getinfo(1, "S").source:match("^@(.*[/\\])")
+if folder and not package.path:find(folder .. "?.lua", 1, true) then
+    package.path = folder .. "?.lua;" .. package.path
 end
 
 local Capture = require("ikex.capture")
@@ -31,40 +31,43 @@ local ikex = Proto("ikex", "IKE analysis")
 
 ikex.prefs.keys = Pref.string(
     "Key files", "",
-    "Key files, separated by semicolons: JSON from `ikeanalyze keys --to json`, or rows of Wireshark's IKEv2 decryption table,"
-        .. " those of one IKE SA in the order of their epochs"
+    "Key files, separated by semicolons: JSON from `ikeanalyze keys --to json`, or rows of Wireshark's IKEv2"
+        .. " decryption table, with the rows of one IKE SA in the order of its epochs"
 )
 ikex.prefs.table_keys = Pref.bool(
-    "Use the IKEv2 decryption table", true, "Use the rows of Wireshark's own table too, where this version tells them"
+    "Use the IKEv2 decryption table", true,
+    "Also use the rows of Wireshark's IKEv2 decryption table, if this version exposes them"
 )
 ikex.prefs.dissect = Pref.bool(
-    "Dissect decrypted messages", true, "Hand decrypted messages to Wireshark's own dissector, so that its fields can be filtered by"
+    "Dissect decrypted messages", true,
+    "Pass decrypted messages to the built-in dissector, so that filters on its fields match them"
 )
 
 ikex.prefs.ports = Pref.range(
-    "UDP ports", "", "UDP ports that carry IKE besides 500 and 4500; `Decode As` makes Wireshark show it as such", 65535
+    "UDP ports", "",
+    "UDP ports that carry IKE besides 500 and 4500; use `Decode As` to select the built-in dissector for them", 65535
 )
 
 local all_fields = fields.make()
 local experts = fields.experts()
-local listed = {}
+local list = {}
 for _, field in pairs(all_fields) do
-    listed[#listed + 1] = field
+    list[#list + 1] = field
 end
-ikex.fields = listed
-listed = {}
+ikex.fields = list
+list = {}
 for _, expert_info in pairs(experts) do
-    listed[#listed + 1] = expert_info
+    list[#list + 1] = expert_info
 end
-ikex.experts = listed
+ikex.experts = list
 
 local view = View.new(ikex, all_fields, experts)
 local capture = Capture.new(Keyring.new({}))
-local itself = nil
+local own_dissector = nil
 
--- What is wrong with key files is said once, where people look.
-local told = {}
-local function tell(text)
+-- Each problem of the key files is reported once: in a window, or on standard error by tshark.
+local reported = {}
+local function report_problem(text)
     if gui_enabled() then
         report_failure(text)
     else
@@ -87,15 +90,15 @@ local function load_keys()
         end
     end
     for _, problem in ipairs(problems) do
-        if not told[problem] then
-            told[problem] = true
-            tell("ikex: " .. problem)
+        if not reported[problem] then
+            reported[problem] = true
+            report_problem("ikex: " .. problem)
         end
     end
     return Keyring.new(sets)
 end
 
--- Packets on these ports may be IKE; the preference names more.
+-- Packets on these ports may be IKE; a preference adds more.
 local ports = {}
 
 local function set_ports()
@@ -110,18 +113,18 @@ end
 function ikex.init()
     set_ports()
     capture = Capture.new(load_keys())
-    itself = itself or Dissector.get("ikex")
+    own_dissector = own_dissector or Dissector.get("ikex")
 end
 
-local function show(pinfo, number, tree)
-    capture:settle()
-    for _, unit in ipairs(capture:units(number)) do
-        if unit.slot then
-            capture:look_into(unit.slot.pair.sa)
+local function show_packet(pinfo, number, tree)
+    capture:process_queue()
+    for _, datagram in ipairs(capture:datagrams(number)) do
+        if datagram.slot then
+            capture:decode(datagram.slot.pair.sa)
         end
-        local root = view:unit(tree, capture, unit)
+        local root = view:datagram(tree, capture, datagram)
         if ikex.prefs.dissect then
-            subdissect.show(root, pinfo, unit)
+            subdissect.show(root, pinfo, datagram)
         end
     end
 end
@@ -129,7 +132,7 @@ end
 local function dissect(tvb, pinfo, tree)
     local number = pinfo.number
     local queue = capture.queue
-    if number > queue.latest then -- for the first time
+    if number > queue.latest then -- the first pass
         queue.latest = number
         local time = pinfo.abs_ts
         if time > queue.last_time then
@@ -137,16 +140,16 @@ local function dissect(tvb, pinfo, tree)
         end
         local source_port, destination_port = pinfo.src_port, pinfo.dst_port
         if ports[source_port] or ports[destination_port] then
-            queue:packet(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
+            queue:with_ports(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
         elseif source_port == 0 then
-            queue:bare(number, time, pinfo.len, tvb:raw())
+            queue:without_ports(number, time, pinfo.len, tvb:raw())
         end
     elseif pinfo.visited then
         capture:finish()
     end
-    -- nobody looks, unless the details are shown or a filter or column asks for a field of ours
-    if tree.visible or tree:referenced(itself) or capture.keyring.size > 0 then
-        show(pinfo, number, tree)
+    -- needed only if the details are shown, or if a filter or column uses a field of the plugin
+    if tree.visible or tree:referenced(own_dissector) or capture.keyring.size > 0 then
+        show_packet(pinfo, number, tree)
     end
 end
 
@@ -159,36 +162,36 @@ end
 
 register_postdissector(ikex)
 
-local function text_of(name)
+local function statistics_text(name)
     local ok, text = pcall(statistics[name], capture)
     return ok and text or "ikex internal error: " .. tostring(text)
 end
 
-local function report(name)
+local function register_statistics(name)
     register_stat_cmd_arg("ikex," .. name, function()
         local tap = Listener.new("frame")
         function tap.draw()
-            print(text_of(name))
+            print(statistics_text(name))
         end
         function tap.reset() end
     end)
 end
-report("handshakes")
-report("exchanges")
+register_statistics("handshakes")
+register_statistics("exchanges")
 
 if gui_enabled() then
-    local function window(title, name)
-        local text = TextWindow.new(title)
-        text:set(text_of(name))
-        text:add_button("Again", function()
-            text:set(text_of(name))
+    local function open_window(title, name)
+        local window = TextWindow.new(title)
+        window:set(statistics_text(name))
+        window:add_button("Refresh", function()
+            window:set(statistics_text(name))
         end)
     end
     register_menu("IKE/Handshakes", function()
-        window("IKE handshakes", "handshakes")
+        open_window("IKE handshakes", "handshakes")
     end, MENU_TOOLS_UNSORTED)
     register_menu("IKE/Round trips by exchange", function()
-        window("IKE exchanges", "exchanges")
+        open_window("IKE exchanges", "exchanges")
     end, MENU_TOOLS_UNSORTED)
 end
 
@@ -197,7 +200,7 @@ local has_tcp, tcp = pcall(require, "ikex.tcp")
 if has_tcp and type(tcp) == "table" and tcp.register then
     tcp.register(function(name, tvb, pinfo)
         if pinfo.number > capture.queue.latest then
-            capture.queue:heard(
+            capture.queue:tcp_message(
                 pinfo.number, pinfo.abs_ts, pinfo.len, name == "isakmp" and tvb:raw() or nil,
                 tostring(pinfo.src), tostring(pinfo.dst), pinfo.src_port, pinfo.dst_port
             )

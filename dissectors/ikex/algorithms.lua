@@ -3,8 +3,8 @@ local names = require("ikex.names")
 
 local algorithms = {}
 
---- By transform ID of type 1: mode; bytes that a key may have without its salt; bytes of the salt at the end of SK_e, of the IV,
--- of the block that padding fills, and of the ICV of an AEAD cipher (0: it has none).
+--- By transform ID of type 1: cipher and mode; allowed bytes of a key without its salt; bytes of the salt at the end of
+-- SK_e, of the IV, of the block that padding fills, and of the ICV of an AEAD cipher (0: not an AEAD cipher).
 algorithms.encryption = {
     [3] = { cipher = "3DES", mode = "CBC", keys = { 24 }, salt = 0, iv = 8, block = 8, icv = 0 },
     [11] = { cipher = "NULL", mode = "NULL", keys = { 0 }, salt = 0, iv = 0, block = 1, icv = 0 },
@@ -34,11 +34,11 @@ local TABLE_INTEGRITY = {
 local GCM = { ["8"] = 18, ["12"] = 19, ["16"] = 20 }
 local CCM = { ["8"] = 14, ["12"] = 15, ["16"] = 16 }
 
---- Transform ID of an encryption algorithm by its name in Wireshark's table; nil: not known.
+--- Transform ID of an encryption algorithm by its name in Wireshark's table; nil: unknown.
 function algorithms.table_encryption(name)
     if name == "NULL [RFC2410]" then
         return 11
-    elseif name == "3DES [RFC2451]" or name == "TripleDes-CBC" then -- the second as strongSwan once wrote it
+    elseif name == "3DES [RFC2451]" or name == "TripleDes-CBC" then -- the second: old strongSwan
         return 3
     elseif name:match("^AES%-CBC%-%d+ %[RFC3602%]$") then
         return 12
@@ -52,7 +52,8 @@ function algorithms.table_encryption(name)
     return nil
 end
 
---- Transform ID of an integrity algorithm by its name in Wireshark's table, or nil and the bytes of an ICV that nothing can check.
+--- Transform ID of an integrity algorithm by its name in Wireshark's table; or nil and the bytes of an ICV of which
+-- only the length is known.
 function algorithms.table_integrity(name)
     local bits = name:match("^ANY (%d+)%-bits of Authentication %[No Checking%]$")
     if bits then

@@ -1,9 +1,9 @@
---[[ Which IKE SA a message belongs to (RFC 7296, 2.6, 1.2, 2.11; RFC 5685, 3).
+--[[ Association of messages with IKE SAs (RFC 7296, 2.6, 1.2, 2.11; RFC 5685, 3).
 
-An IKE SA is known by its two SPIs, wherever its packets come from. Only IKE_SA_INIT, whose request has no SPI of the
-responder yet, needs more: a request with another body is the same IKE SA if the responder asked for it (COOKIE,
-INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce; it is another one if it comes from elsewhere, or after the
-IKE SA had got its answer. A request that a REDIRECT led to continues the handshake that was redirected. ]]
+Its two SPIs identify an IKE SA, independent of addresses. Only IKE_SA_INIT needs more, because the responder's SPI is
+still 0 in the request. A request with another body belongs to the same IKE SA if the responder asked for it (COOKIE,
+INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce. It belongs to another one if it comes from elsewhere, or if the
+IKE SA had been answered. A request after a REDIRECT continues the redirected handshake. ]]
 local message = require("ikex.message")
 
 local Association = {}
@@ -15,20 +15,20 @@ local NO_SPI = ("\0"):rep(8)
 local COOKIE, REDIRECT, REDIRECTED_FROM = 16390, 16407, 16408
 --- Notifies by which a responder asks for another request.
 Association.ASKS_AGAIN = { [17] = "INVALID_KE_PAYLOAD", [16390] = "COOKIE", [16407] = "REDIRECT" }
-local WITHIN = 60e6 -- us: an initiator goes to the new gateway at once
+local REDIRECT_WITHIN = 60e6 -- us until the request to the new gateway, which initiators send at once
 
---- `new_sa`: called for a new IKE SA, with the message that is its first; gives the IKE SA.
+--- `new_sa`: called with the first message of each new IKE SA, returns the IKE SA.
 function Association.new(new_sa)
     return setmetatable({
         new_sa = new_sa,
         groups = {}, -- by the initiator's SPI
         by_spis = {}, -- IKE SA by version and both SPIs
-        alias = {}, -- endpoints that a NAT translated within the capture
+        alias = {}, -- other address of endpoints that were captured before and after a NAT
         redirects = {}, -- the latest redirected IKE SA of each initiator's address
     }, Association)
 end
 
---- Whether a message is of the kind whose request has no SPI of the responder.
+--- Whether a message belongs to the exchange whose request has no responder SPI.
 function Association.is_init(head)
     if head.major == 2 then
         return INITS[head.exchange] == true
@@ -36,57 +36,58 @@ function Association.is_init(head)
     return head.spi_r == NO_SPI and head.exchange ~= INFORMATIONAL_V1
 end
 
-local function notifies(data)
-    local found = {}
+-- The notify types of a clear message, as keys, and its `nonce`.
+local function read_notifies(data)
+    local types = {}
     local head = message.header(data)
     for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
         if payload.type == message.NOTIFY then
             local notify = message.notify(data, payload)
             if notify then
-                found[notify.type] = true
+                types[notify.type] = true
             end
         elseif payload.type == message.NONCE then
-            found.nonce = message.body(data, payload)
+            types.nonce = message.body(data, payload)
         end
     end
-    return found
+    return types
 end
 
-local function endpoint(address, port)
+local function format_endpoint(address, port)
     return address .. "|" .. string.format("%d", port)
 end
 
-function Association:represent(place)
-    while self.alias[place] do
-        place = self.alias[place]
+function Association:resolve_alias(endpoint)
+    while self.alias[endpoint] do
+        endpoint = self.alias[endpoint]
     end
-    return place
+    return endpoint
 end
 
---- A capture duplicate of IKE_SA_INIT shows an initiator's endpoint under another address: both are one.
-function Association:translated(view, original)
-    local head = view.head
+--- A capture duplicate of IKE_SA_INIT with another address of the initiator shows an address translation: treat both
+-- endpoints as the same.
+function Association:add_translation(parsed, original)
+    local head = parsed.head
     if not original or head.exchange ~= 34 or head.major ~= 2 then
         return
     end
     local side = head.response and "destination" or "source"
-    local one = self:represent(endpoint(view[side], view[side .. "_port"]))
-    local other = self:represent(endpoint(original[side], original[side .. "_port"]))
-    if one ~= other then
-        if other < one then
-            one, other = other, one
-        end
-        self.alias[other] = one
+    local translated = self:resolve_alias(format_endpoint(parsed[side], parsed[side .. "_port"]))
+    local untranslated = self:resolve_alias(format_endpoint(original[side], original[side .. "_port"]))
+    if translated < untranslated then
+        self.alias[untranslated] = translated
+    elseif untranslated < translated then
+        self.alias[translated] = untranslated
     end
 end
 
-local function new_candidate(self, group, view, place, address)
-    local candidate = { protocol = view.head.major, address = address }
-    local before = group.by_endpoint[place]
-    if before then
-        before.closed = true -- the SPI is used again
+local function add_candidate(self, group, parsed, endpoint, address)
+    local candidate = { protocol = parsed.head.major, address = address }
+    local previous = group.by_endpoint[endpoint]
+    if previous then
+        previous.closed = true -- the SPI is used again
     end
-    group.by_endpoint[place] = candidate
+    group.by_endpoint[endpoint] = candidate
     group.by_address[address] = candidate
     local waiting = group.waiting[address] or { first = 1 }
     group.waiting[address] = waiting
@@ -96,8 +97,8 @@ local function new_candidate(self, group, view, place, address)
     return candidate
 end
 
-local function know_spi(self, group, candidate, view)
-    local key = view.head.major .. view.head.spi_i .. view.head.spi_r
+local function add_spi(self, group, candidate, parsed)
+    local key = parsed.head.major .. parsed.head.spi_i .. parsed.head.spi_r
     if not group.by_spi[key] then
         group.by_spi[key] = candidate
         candidate.spi_known = true
@@ -107,89 +108,91 @@ local function know_spi(self, group, candidate, view)
     end
 end
 
--- The IKE SA whose request had this nonce. Nonces are read when a second request with the same SPI comes, which is rare.
-local function by_nonce(group, nonce)
-    for _, one in ipairs(group.unread) do
-        local known = notifies(one.data).nonce
-        if known then
-            group.by_nonce[known] = one.candidate
-            one.candidate.has_nonce = true
+-- The IKE SA whose request had this nonce. Nonces are read only if a second request has the same SPI, which is rare.
+local function find_by_nonce(group, nonce)
+    for _, request in ipairs(group.unread) do
+        local earlier = read_notifies(request.data).nonce
+        if earlier then
+            group.by_nonce[earlier] = request.candidate
+            request.candidate.has_nonce = true
         end
     end
     group.unread = {}
     return nonce and group.by_nonce[nonce]
 end
 
-local function continues(candidate, told, protocol)
+local function continues(candidate, notifies, protocol)
     if candidate.protocol ~= protocol then
         return false
     end
-    if candidate.asked_again or not candidate.has_nonce then
+    if candidate.retry_requested or not candidate.has_nonce then
         return true
     end
-    return told[COOKIE] and not candidate.answered
+    return notifies[COOKIE] and not candidate.answered
 end
 
-local function request(self, group, view, place, address)
-    local candidate = group.by_digest[view.digest]
+local function associate_request(self, group, parsed, endpoint, address)
+    local candidate = group.by_digest[parsed.digest]
     if not candidate and group.count > 0 then
-        local told = notifies(view.data)
-        candidate = by_nonce(group, told.nonce)
+        local notifies = read_notifies(parsed.data)
+        candidate = find_by_nonce(group, notifies.nonce)
         if not candidate then
-            candidate = group.by_endpoint[place]
-            if candidate and not continues(candidate, told, view.head.major) then
+            candidate = group.by_endpoint[endpoint]
+            if candidate and not continues(candidate, notifies, parsed.head.major) then
                 candidate = nil
             end
         end
     end
     if not candidate then
-        candidate = new_candidate(self, group, view, place, address)
-        -- where a REDIRECT led to another gateway it is the same handshake
-        local redirected = self.redirects[view.source]
-        if redirected and view.time - redirected.time <= WITHIN and notifies(view.data)[REDIRECTED_FROM] then
+        candidate = add_candidate(self, group, parsed, endpoint, address)
+        -- a REDIRECT to another gateway continues the handshake
+        local redirected = self.redirects[parsed.source]
+        local recent = redirected and parsed.time - redirected.time <= REDIRECT_WITHIN
+        if recent and read_notifies(parsed.data)[REDIRECTED_FROM] then
             candidate.sa = redirected.sa
         end
     end
-    if not group.by_digest[view.digest] then
-        group.by_digest[view.digest] = candidate
-        group.unread[#group.unread + 1] = { data = view.data, candidate = candidate }
+    if not group.by_digest[parsed.digest] then
+        group.by_digest[parsed.digest] = candidate
+        group.unread[#group.unread + 1] = { data = parsed.data, candidate = candidate }
     end
-    group.by_endpoint[place] = candidate
-    candidate.asked_again = false
+    group.by_endpoint[endpoint] = candidate
+    candidate.retry_requested = false
     return candidate
 end
 
--- The IKE SA of the only request with this SPI, if it has no answer yet: it is it, whatever a NAT made of the addresses.
-local function the_only(group, head)
+-- The IKE SA of the only request with this SPI, if it is unanswered; a NAT may have translated the addresses.
+local function find_only_candidate(group, head)
     local only = group.only
     return group.count == 1 and not only.spi_known and only.protocol == head.major and only or nil
 end
 
-local function response(self, group, view, place, address)
-    local head = view.head
+local function associate_response(self, group, parsed, endpoint, address)
+    local head = parsed.head
     local candidate
     if head.spi_r ~= NO_SPI then
         candidate = group.by_spi[head.major .. head.spi_i .. head.spi_r]
     end
-    candidate = candidate or group.by_endpoint[place] or group.by_address[address] or the_only(group, head)
+    candidate = candidate
+        or group.by_endpoint[endpoint] or group.by_address[address] or find_only_candidate(group, head)
     if not candidate then
-        candidate = new_candidate(self, group, view, place, address)
+        candidate = add_candidate(self, group, parsed, endpoint, address)
     end
-    candidate.asked_again = false
-    if head.next == message.NOTIFY then -- one that takes the request begins with SA
-        local told = notifies(view.data)
+    candidate.retry_requested = false
+    if head.next == message.NOTIFY then -- a response that accepts the request begins with SA
+        local notifies = read_notifies(parsed.data)
         for kind in pairs(Association.ASKS_AGAIN) do
-            candidate.asked_again = candidate.asked_again or told[kind] or false
+            candidate.retry_requested = candidate.retry_requested or notifies[kind] or false
         end
-        if told[REDIRECT] then
-            candidate.redirected = view.time
+        if notifies[REDIRECT] then
+            candidate.redirected = parsed.time
         end
     end
-    candidate.answered = candidate.answered or not candidate.asked_again
+    candidate.answered = candidate.answered or not candidate.retry_requested
     return candidate
 end
 
-local function without_spi(group, address, protocol)
+local function find_without_spi(group, address, protocol)
     if protocol == 1 then
         local latest = group.by_address[address]
         return latest and latest.protocol == protocol and latest or nil
@@ -208,8 +211,8 @@ end
 
 --- The IKE SA of a message, given as
 -- {head, data, digest, time, source, source_port, destination, destination_port}.
-function Association:of(view)
-    local head = view.head
+function Association:associate(parsed)
+    local head = parsed.head
     local init = Association.is_init(head)
     if not init then
         local sa = self.by_spis[head.major .. head.spi_i .. head.spi_r]
@@ -225,44 +228,44 @@ function Association:of(view)
         }
         self.groups[head.spi_i] = group
     end
-    local asks
+    local is_request
     if head.major == 1 then
-        asks = init
+        is_request = init
     else
-        asks = not head.response
+        is_request = not head.response
     end
-    local initiators = asks
+    local from_initiator = is_request
     if head.major == 2 and not init then
-        initiators = head.from_initiator
+        from_initiator = head.from_initiator
     end
-    local side = initiators and "source" or "destination"
-    local address = view[side]
-    local place = self:represent(endpoint(address, view[side .. "_port"]))
-    address = place:match("^[^|]*")
+    local side = from_initiator and "source" or "destination"
+    local address = parsed[side]
+    local endpoint = self:resolve_alias(format_endpoint(address, parsed[side .. "_port"]))
+    address = endpoint:match("^[^|]*")
     local candidate
     if not init then
         candidate = group.by_spi[head.major .. head.spi_i .. head.spi_r]
         if not candidate then
-            -- the response that brought this SPI is not in the capture
-            candidate = the_only(group, head)
-                or without_spi(group, address, head.major)
-                or new_candidate(self, group, view, place, address)
+            -- the response with this SPI is not in the capture
+            candidate = find_only_candidate(group, head)
+                or find_without_spi(group, address, head.major)
+                or add_candidate(self, group, parsed, endpoint, address)
             candidate.closed = head.major == 2
         end
-    elseif asks then
-        candidate = request(self, group, view, place, address)
+    elseif is_request then
+        candidate = associate_request(self, group, parsed, endpoint, address)
     else
-        candidate = response(self, group, view, place, address)
+        candidate = associate_response(self, group, parsed, endpoint, address)
     end
     if not candidate.sa then
-        candidate.sa = self.new_sa(view)
+        candidate.sa = self.new_sa(parsed)
         group.sas[#group.sas + 1] = candidate.sa
     end
     if head.spi_r ~= NO_SPI or (not init and head.major == 2) then
-        know_spi(self, group, candidate, view)
+        add_spi(self, group, candidate, parsed)
     end
-    if candidate.redirected == view.time and not asks then
-        self.redirects[view.destination] = { sa = candidate.sa, time = view.time }
+    if candidate.redirected == parsed.time and not is_request then
+        self.redirects[parsed.destination] = { sa = candidate.sa, time = parsed.time }
     end
     return candidate.sa
 end

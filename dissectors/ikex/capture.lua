@@ -1,7 +1,7 @@
---[[ What is known of the capture that is open: its IKE messages, and what they were found to be.
+--[[ The analysis of the open capture: its IKE datagrams, their IKE SAs and exchanges.
 
-While a capture is read, packets are only put aside (`queue`); they are looked at when somebody wants to know, which for
-a plain listing is never. ]]
+While a capture is read, packets are only queued. They are processed when a field is needed, which is never for a plain
+packet list. ]]
 local Association = require("ikex.association")
 local Conversation = require("ikex.conversation")
 local Duplicates = require("ikex.duplicates")
@@ -16,73 +16,74 @@ Capture.__index = Capture
 local sub = string.sub
 local NONE = {}
 
-local process
+local process_record
 
---- `keyring`: the keys that there are.
+--- An empty capture; `keyring`: all key sets.
 function Capture.new(keyring)
     local self = setmetatable({
         keyring = keyring,
         queue = PacketQueue.new(keyring.size > 0),
         conversation = Conversation.new(),
         duplicates = Duplicates.new(),
-        replaced = {}, -- by both SPIs of an IKE SA: the one that it took over from
-        by_frame = {}, -- units of each frame: one, or a list with `several`
-        finished = false, -- all has been looked at
+        replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
+        by_frame = {}, -- of each frame: its datagram, or a list of them with `several`
+        finished = false, -- all frames have been processed
     }, Capture)
-    self.association = Association.new(function(view)
-        return self.conversation:new_sa(view)
+    self.association = Association.new(function(parsed)
+        return self.conversation:new_sa(parsed)
     end)
-    self.process = function(record)
-        process(self, record)
+    self.process_record = function(record)
+        process_record(self, record)
     end
     return self
 end
 
-local function remember(self, number, unit)
-    local before = self.by_frame[number]
-    if not before then
-        self.by_frame[number] = unit
-    elseif before.several then
-        before[#before + 1] = unit
+local function add_to_frame(self, number, datagram)
+    local existing = self.by_frame[number]
+    if not existing then
+        self.by_frame[number] = datagram
+    elseif existing.several then
+        existing[#existing + 1] = datagram
     else
-        self.by_frame[number] = { several = true, before, unit }
+        self.by_frame[number] = { several = true, existing, datagram }
     end
 end
 
-local function enter(self, unit, view)
-    local original = self.duplicates:original(unit)
+local function add_datagram(self, datagram, parsed)
+    local original = self.duplicates:original(datagram)
     if original then
-        self.association:translated(view, original.view)
-        remember(self, unit.number, { number = unit.number, time = unit.time, duplicate_of = original })
+        self.association:add_translation(parsed, original.parsed)
+        add_to_frame(self, datagram.number, { number = datagram.number, time = datagram.time, duplicate_of = original })
         return
     end
-    unit.view = view.init and view or nil
-    local sa = self.association:of(view)
-    self.conversation:enter(sa, unit, view)
-    remember(self, unit.number, unit)
-    for _, number in ipairs(unit.numbers or NONE) do
-        if number ~= unit.number then
-            remember(self, number, { number = number, part_of = unit })
+    datagram.parsed = parsed.init and parsed or nil
+    local sa = self.association:associate(parsed)
+    self.conversation:add(sa, datagram, parsed)
+    add_to_frame(self, datagram.number, datagram)
+    for _, number in ipairs(datagram.numbers or NONE) do
+        if number ~= datagram.number then
+            add_to_frame(self, number, { number = number, part_of = datagram })
         end
     end
-    for _, number in ipairs(unit.repeated or NONE) do
-        remember(self, number, { number = number, duplicate_of = unit })
+    for _, number in ipairs(datagram.repeated or NONE) do
+        add_to_frame(self, number, { number = number, duplicate_of = datagram })
     end
-    if unit.data then
-        sa.news[#sa.news + 1] = unit
-        sa.telling = sa.telling or not view.init
+    if datagram.data then
+        sa.undecoded[#sa.undecoded + 1] = datagram
+        sa.readable_after_init = sa.readable_after_init or not parsed.init
     end
 end
 
--- The content that a message lacking bytes has the beginning of: that of another one with the same header, if the clear
--- bytes that are there agree. It would be another message than the one that it repeats otherwise.
-local function whole_content(self, unit, view)
-    local group = self.association.groups[view.head.spi_i]
+-- The digest of the complete message that an incomplete datagram repeats: a message with the same header, whose clear
+-- bytes agree as far as they were captured. Without it, the datagram would count as a different message.
+local function find_complete_digest(self, datagram, parsed)
+    local group = self.association.groups[parsed.head.spi_i]
     for _, sa in ipairs(group and group.sas or {}) do
         for _, pair in ipairs(sa.list) do
-            if pair.message_id == view.head.message_id and pair.exchange == view.head.exchange then
+            if pair.message_id == parsed.head.message_id and pair.exchange == parsed.head.exchange then
                 for _, slot in ipairs({ pair.request or false, pair.response or false }) do
-                    local digest = slot and slot.response == view.head.response and Conversation.content_like(slot, unit, view)
+                    local digest = slot and slot.response == parsed.head.response
+                        and Conversation.find_same_content(slot, datagram, parsed)
                     if digest then
                         return digest
                     end
@@ -93,117 +94,119 @@ local function whole_content(self, unit, view)
     return nil
 end
 
--- Enter the message of a record of the queue. `incomplete`: the capture lacks bytes of it.
-local function make(self, record, unit, incomplete)
+-- Parse and add the datagram of a record of the queue. `incomplete`: the capture lacks bytes of it.
+local function parse_record(self, record, datagram, incomplete)
     local data = record.data
     local head = message.header(data)
-    if not head or head.length < message.HEADER or head.wrong then
+    if not head or head.length < message.HEADER or head.invalid then
         return
     end
-    local around, ends = record.around, record.ends
+    local headers, endpoints = record.headers, record.endpoints
     local length = record.length
-    if around then
-        if around.quoted then
+    if headers then
+        if headers.quoted then
             return
         end
-        length = around.size or length
-        unit.ttl, unit.ip_id = around.ttl, around.ip_id
+        length = headers.size or length
+        datagram.ttl, datagram.ip_id = headers.ttl, headers.ip_id
     end
     if head.length > length and not incomplete then
         return
     end
     data = sub(data, 1, head.length)
     local clear = message.is_clear(head)
-    local view = {
-        source = ends.source, destination = ends.destination,
-        source_port = ends.source_port, destination_port = ends.destination_port,
-        head = head, data = data, time = unit.time, init = Association.is_init(head), clear = clear,
+    local parsed = {
+        source = endpoints.source, destination = endpoints.destination,
+        source_port = endpoints.source_port, destination_port = endpoints.destination_port,
+        head = head, data = data, time = datagram.time, init = Association.is_init(head), clear = clear,
         digest = clear and data or record.tail or sub(data, -PacketQueue.TAIL),
     }
-    unit.fragment, unit.total, unit.size, unit.next = head.fragment, head.total, head.length, head.next
-    unit.clear = clear
+    datagram.fragment, datagram.total, datagram.size, datagram.next = head.fragment, head.total, head.length, head.next
+    datagram.clear = clear
     if incomplete then
-        view.digest = whole_content(self, unit, view) or view.digest
-    elseif clear or (not record.tail and self.keyring:may_open(head.spi_i, head.spi_r)) then
-        unit.data = data
+        parsed.digest = find_complete_digest(self, datagram, parsed) or parsed.digest
+    elseif clear or (not record.tail and self.keyring:may_decrypt(head.spi_i, head.spi_r)) then
+        datagram.data = data
     end
-    unit.digest = view.digest
-    enter(self, unit, view)
+    datagram.digest = parsed.digest
+    add_datagram(self, datagram, parsed)
 end
 
-function process(self, record)
-    local unit = { number = record.number, time = record.time, last_time = record.time, bytes = record.size, frames = 1 }
+function process_record(self, record)
+    local datagram = {
+        number = record.number, time = record.time, last_time = record.time, bytes = record.size, frames = 1,
+    }
     local group = record.group
     if group then
-        unit.time, unit.last_time, unit.bytes = group.time, group.last_time, group.size_on_wire
-        unit.numbers, unit.repeated, unit.frames = group.numbers, group.repeated, #group.numbers
-        unit.ip_fragments, unit.ttl, unit.ip_id = true, group.ttl, group.id
+        datagram.time, datagram.last_time, datagram.bytes = group.time, group.last_time, group.size_on_wire
+        datagram.numbers, datagram.repeated, datagram.frames = group.numbers, group.repeated, #group.numbers
+        datagram.ip_fragments, datagram.ttl, datagram.ip_id = true, group.ttl, group.id
     elseif record.segments then
         if record.repeated_number then
-            unit.bytes = 0 -- several messages in one TCP segment: its bytes are the first one's
+            datagram.bytes = 0 -- several messages in one TCP segment: all its bytes count for the first message
         end
-        unit.numbers = {}
+        datagram.numbers = {}
         for index, segment in ipairs(record.segments) do
-            unit.numbers[index] = segment.number
-            unit.bytes, unit.frames = unit.bytes + segment.size, unit.frames + 1
-            unit.time = math.min(unit.time, segment.time)
+            datagram.numbers[index] = segment.number
+            datagram.bytes, datagram.frames = datagram.bytes + segment.size, datagram.frames + 1
+            datagram.time = math.min(datagram.time, segment.time)
         end
     end
-    make(self, record, unit, false)
+    parse_record(self, record, datagram, false)
 end
 
---- Look at what came by.
-function Capture:settle()
+--- Process the queued packets.
+function Capture:process_queue()
     if self.queue.count > 0 then
         self.finished = false
-        self.queue:empty(self.process)
+        self.queue:process(self.process_record)
     end
 end
 
---- Everything has been read: look at the rest too, which are messages that lack IP fragments.
+--- Process the queued packets after the last frame, and the messages that lack IP fragments.
 function Capture:finish()
     if self.finished and self.queue.count == 0 then
         return
     end
-    self:settle()
+    self:process_queue()
     for _, group in ipairs(self.queue.fragments:incomplete()) do
-        local unit = {
+        local datagram = {
             number = group.numbers[1], numbers = group.numbers, repeated = group.repeated,
             time = group.time, last_time = group.last_time, bytes = group.size_on_wire, frames = #group.numbers,
             ttl = group.ttl, ip_id = group.id, ip_fragments = true, incomplete = true,
         }
-        make(self, { data = group.ike.data, length = #group.ike.data, ends = group.ike }, unit, true)
-        if unit.slot then
-            Conversation.recount(unit.slot.pair.sa)
+        parse_record(self, { data = group.ike.data, length = #group.ike.data, endpoints = group.ike }, datagram, true)
+        if datagram.slot then
+            Conversation.recount_bytes(datagram.slot.pair.sa)
         end
     end
     self.finished = true
 end
 
---- The units of a frame, a list; empty if it has none.
-function Capture:units(number)
-    local found = self.by_frame[number]
-    if not found then
+--- The datagrams of a frame, a list; empty if it has none.
+function Capture:datagrams(number)
+    local entry = self.by_frame[number]
+    if not entry then
         return {}
-    elseif found.several then
-        return found
+    elseif entry.several then
+        return entry
     end
-    return { found }
+    return { entry }
 end
 
---- Look into the messages of an IKE SA, as far as they are known.
-function Capture:look_into(sa)
+--- Decode and decrypt the messages of an IKE SA that have been processed so far.
+function Capture:decode(sa)
     contents.update(self, sa)
 end
 
---- A handshake in numbers, see `outcome.of`; the capture must be read to its end for that.
+--- The summary of a handshake, see `outcome.summarize`; requires that the capture has been read to its end.
 function Capture:summary(sa)
     local last_time = PacketQueue.microseconds(self.queue.last_time)
     if not sa.summary or sa.changed or sa.summary_time ~= last_time then
-        if sa.telling then -- there is more to be read than IKE_SA_INIT
-            self:look_into(sa)
+        if sa.readable_after_init then -- messages other than IKE_SA_INIT can be read
+            self:decode(sa)
         end
-        sa.summary = outcome.of(sa, last_time, self.replaced[sa.spi_i .. sa.spi_r])
+        sa.summary = outcome.summarize(sa, last_time, self.replaced[sa.spi_i .. sa.spi_r])
         sa.changed, sa.summary_time = false, last_time
     end
     return sa.summary

@@ -1,7 +1,8 @@
---[[ Decryption of SK and SKF payloads with Wireshark's GcryptCipher, where it has that (RFC 7296, 3.14; RFC 5282; RFC 7634).
+--[[ Decryption of SK and SKF payloads with GcryptCipher, in versions of Wireshark that have it (RFC 7296, 3.14; RFC
+5282; RFC 7634).
 
-With an AEAD cipher the tag says whether the key fits. For the others, whose ICV is an HMAC, there is nothing in Wireshark's Lua to
-compute it with: what comes out is looked at instead, and marked as not checked. ]]
+The tag of an AEAD cipher shows whether the key is correct. The ICV of other ciphers is an HMAC, for which Wireshark's
+Lua has no function: their plaintext is marked as not verified. ]]
 local algorithms = require("ikex.algorithms")
 local compat = require("ikex.compat")
 local names = require("ikex.names")
@@ -13,16 +14,16 @@ local function bytes(data)
 end
 
 local function little_endian64(number)
-    local out = {}
+    local digits = {}
     for _ = 1, 8 do
         local low = number % 256
-        out[#out + 1] = string.char(low)
+        digits[#digits + 1] = string.char(low)
         number = (number - low) / 256
     end
-    return table.concat(out)
+    return table.concat(digits)
 end
 
-local function open_cipher(algorithm, key)
+local function create_cipher(algorithm, key)
     local numbers = {
         AES = { [16] = GCRY_CIPHER_AES, [24] = GCRY_CIPHER_AES192, [32] = GCRY_CIPHER_AES256 },
         ["3DES"] = { [24] = GCRY_CIPHER_3DES },
@@ -37,15 +38,15 @@ local function open_cipher(algorithm, key)
     return handle
 end
 
---- Which algorithm a key set is for, given what the IKE SA negotiated; or nil and why it can open nothing.
+--- The cipher of a key set, with the negotiated suite of the IKE SA; nil and the reason, if there is none for its keys.
 function cipher.algorithm(keys, suite)
     local number = keys.encryption or (suite and suite.encryption)
     if not number then
-        return nil, "neither the key file nor the capture says which cipher the keys are for"
+        return nil, "neither the key file nor the capture contains the cipher of the keys"
     end
     local algorithm = algorithms.encryption[number]
     if not algorithm then
-        return nil, names.of(names.encryption, number) .. " is not decrypted here"
+        return nil, names.of(names.encryption, number) .. " is not supported"
     end
     local size = #keys.ei - algorithm.salt
     for _, known in ipairs(algorithm.keys) do
@@ -53,10 +54,10 @@ function cipher.algorithm(keys, suite)
             return algorithm
         end
     end
-    return nil, string.format("SK_e has %d bytes, which is no key of %s", #keys.ei, names.of(names.encryption, number))
+    return nil, string.format("SK_e has %d bytes, which is wrong for %s", #keys.ei, names.of(names.encryption, number))
 end
 
---- Bytes of the ICV with a cipher that has none of its own; nil: not known.
+--- Bytes of the ICV, also of one that is an HMAC; nil: unknown.
 function cipher.icv(algorithm, keys, suite)
     if algorithm.icv > 0 then
         return algorithm.icv
@@ -66,40 +67,40 @@ function cipher.icv(algorithm, keys, suite)
     return algorithms.icv[keys.integrity or (suite and suite.integrity) or -1]
 end
 
-local function decrypt(algorithm, sk, associated, iv, sealed, tag)
+local function decrypt(algorithm, sk, associated, iv, ciphertext, tag)
     if algorithm.mode == "NULL" then
-        return sealed
+        return ciphertext
     end
     local key, salt = sk:sub(1, #sk - algorithm.salt), sk:sub(#sk - algorithm.salt + 1)
-    local handle = open_cipher(algorithm, key)
+    local handle = create_cipher(algorithm, key)
     if algorithm.mode == "CTR" then
         handle:setctr(bytes(salt .. iv .. "\0\0\0\1"), 16)
     else
         handle:setiv(bytes(salt .. iv))
     end
     if algorithm.mode == "CCM" then
-        local lengths = little_endian64(#sealed) .. little_endian64(#associated) .. little_endian64(#tag)
+        local lengths = little_endian64(#ciphertext) .. little_endian64(#associated) .. little_endian64(#tag)
         handle:ctl(GCRYCTL_SET_CCM_LENGTHS, bytes(lengths))
     end
     if tag then
         handle:authenticate(bytes(associated))
     end
-    local clear = handle:decrypt(nil, bytes(sealed))
+    local plaintext = handle:decrypt(nil, bytes(ciphertext))
     if tag and handle:checktag(bytes(tag)) ~= 0 then
         return nil
     end
-    return clear:raw()
+    return plaintext:raw()
 end
 
---- Open the encrypted payload that ends `data` (a whole message), whose IV begins at position `start`.
--- The chain of payloads without padding, and whether the tag was checked; nil if the key does not fit.
-function cipher.open(algorithm, keys, suite, data, start, from_initiator)
+--- Decrypt the payload at the end of `data`, a complete message; `start`: position of its IV.
+-- Returns the chain of payloads without padding, whether the tag was checked, and the padding; nil if the key is wrong.
+function cipher.decrypt(algorithm, keys, suite, data, start, from_initiator)
     local icv = cipher.icv(algorithm, keys, suite)
     if not compat.has_ciphers or not icv then
         return nil
     end
-    local behind_iv, last = start + algorithm.iv, #data - icv
-    local size = last - behind_iv + 1
+    local first, last = start + algorithm.iv, #data - icv
+    local size = last - first + 1
     if size < 1 or size % algorithm.block ~= 0 then
         return nil
     end
@@ -109,8 +110,8 @@ function cipher.open(algorithm, keys, suite, data, start, from_initiator)
         algorithm,
         from_initiator and keys.ei or keys.er,
         data:sub(1, start - 1),
-        data:sub(start, behind_iv - 1),
-        data:sub(behind_iv, last),
+        data:sub(start, first - 1),
+        data:sub(first, last),
         aead and data:sub(last + 1) or nil
     )
     if not ok or not padded then

@@ -1,16 +1,16 @@
---[[ What differs between the Lua of Wireshark's versions, found by looking for it and not by version numbers.
+--[[ Differences between the Lua of Wireshark's versions, detected by feature and not by version number.
 
-Wireshark 4.0 has Lua 5.2, later ones 5.4. All modules keep to what both have: Lua 5.2 syntax, `bit`, and numbers that
-are whole wherever they are printed.
+Wireshark 4.0 has Lua 5.2, later versions have 5.4. All modules use the common subset: Lua 5.2 syntax, `bit`, and
+integral numbers wherever numbers are printed.
 ]]
 local compat = {}
 
 compat.unpack = table.unpack or unpack
 
---- Whether ciphers can be used from Lua: without them nothing is decrypted here.
+--- Whether Lua can use ciphers; the plugin decrypts nothing without them.
 compat.has_ciphers = type(GcryptCipher) == "table" or type(GcryptCipher) == "userdata"
 
---- The value of a preference of Wireshark's own; nil where it cannot be asked for.
+--- The value of a preference of Wireshark itself; nil if this version does not expose it to Lua.
 function compat.preference(name)
     local ok, value = pcall(get_preference, name)
     if ok then
@@ -19,8 +19,8 @@ function compat.preference(name)
     return nil
 end
 
---- A whole number as text, whether Lua holds it as an integer or not.
-function compat.whole(number)
+--- An integral number as text, whether Lua stores it as an integer or as a float.
+function compat.format_integer(number)
     return string.format("%.0f", number)
 end
 
@@ -36,7 +36,7 @@ function compat.hex(data)
     end))
 end
 
---- Bytes out of hexadecimal digits; nil if they are no whole bytes.
+--- Bytes from hexadecimal digits; nil if the text contains anything else or half a byte.
 function compat.unhex(text)
     if #text % 2 == 1 or text:find("[^0-9A-Fa-f]") then
         return nil

@@ -1,8 +1,8 @@
---[[ What is in the messages of an IKE SA: those that are clear, and those that a key opens, whole or put together from their fragments.
+--[[ The contents of the messages of an IKE SA: of clear messages, and of decrypted ones, reassembled from fragments.
 
-Messages are looked into in the order of the capture, so that what the earlier ones agreed on is known of the later ones:
-the suite, the additional key exchanges and their slots (RFC 9370, 2.2.2), and which IKE_FOLLOWUP_KE belongs to
-which CREATE_CHILD_SA (N(ADDITIONAL_KEY_EXCHANGE), 2.2.4). ]]
+Messages are decoded in the order of the capture, because earlier messages negotiate values that later ones need: the
+suite, the additional key exchanges and their slots (RFC 9370, 2.2.2), and the CREATE_CHILD_SA exchange that an
+IKE_FOLLOWUP_KE continues (N(ADDITIONAL_KEY_EXCHANGE), 2.2.4). ]]
 local Association = require("ikex.association")
 local message = require("ikex.message")
 local proposals = require("ikex.proposals")
@@ -14,21 +14,21 @@ local ADDITIONAL_KEY_EXCHANGE = 16441
 local IKE = 1 -- protocol of a proposal
 
 local function big_endian(number, size)
-    local out = {}
-    for place = size, 1, -1 do
+    local digits = {}
+    for position = size, 1, -1 do
         local low = number % 256
-        out[place] = string.char(low)
+        digits[position] = string.char(low)
         number = (number - low) / 256
     end
-    return table.concat(out)
+    return table.concat(digits)
 end
 
--- The message in clear: header and payloads before the encrypted one, then what was in that.
-local function in_clear(data, payloads, first, plaintext)
+-- The decrypted message: header, payloads before the encrypted one, and the payloads in the encrypted one.
+local function build_clear_message(data, payloads, first, plaintext)
     local before = data:sub(message.HEADER + 1, payloads[#payloads].first - 5)
     local following = first
     if #payloads > 1 then
-        -- the payload before the encrypted one names the first of those that were inside
+        -- the payload before the encrypted one must have the type of the first decrypted payload
         local at = payloads[#payloads - 1].first - 4 - message.HEADER
         before = before:sub(1, at - 1) .. string.char(first) .. before:sub(at + 1)
         following = data:byte(17)
@@ -37,7 +37,7 @@ local function in_clear(data, payloads, first, plaintext)
     return data:sub(1, 16) .. string.char(following) .. data:sub(18, 24) .. big_endian(length, 4) .. before .. plaintext
 end
 
---- The bodies of a content's payloads of one type, as positions in its data.
+--- An iterator over the payloads of a content that have one type.
 function contents.each(content, kind)
     local at = 0
     return function()
@@ -103,7 +103,7 @@ local function take_slot(negotiation, pair)
     return pair.key_slot or nil
 end
 
-local function init(sa, content)
+local function decode_init(sa, content)
     if not content.response then
         sa.init_request = content
         return
@@ -120,8 +120,8 @@ local function init(sa, content)
     end
 end
 
--- What a CREATE_CHILD_SA exchange agrees on.
-local function create_child(state, sa, content)
+-- Purpose and negotiated values of a CREATE_CHILD_SA exchange.
+local function decode_create_child(capture, sa, content)
     local pair = content.pair
     local chosen = proposals_of(content)[1]
     if not content.response then
@@ -134,28 +134,30 @@ local function create_child(state, sa, content)
     pair.purpose = chosen and (chosen.protocol == IKE and "rekeying" or "CHILD_SA") or pair.purpose
     pair.negotiation = begin_negotiation(pair.purpose, content)
     if pair.purpose == "rekeying" and pair.offered_spi and chosen then
-        state.replaced[pair.offered_spi .. chosen.spi] = sa
+        capture.replaced[pair.offered_spi .. chosen.spi] = sa
     end
 end
 
--- N(ADDITIONAL_KEY_EXCHANGE) ties exchanges together by data that the responder made up.
+-- N(ADDITIONAL_KEY_EXCHANGE) links exchanges by data that the responder chose.
 local function follow_link(sa, content)
     local link = contents.notify(content, ADDITIONAL_KEY_EXCHANGE)
     local pair = content.pair
     sa.links = sa.links or {}
     if pair.exchange == IKE_FOLLOWUP_KE and not content.response and link then
-        local from = sa.links[tostring(pair.asked_by_initiator) .. link.data]
+        local from = sa.links[tostring(pair.requested_by_initiator) .. link.data]
         if from then
             pair.linked_to, pair.negotiation = from.content, from.negotiation
         end
     elseif content.response and link then
         pair.negotiation = pair.negotiation or { left = {}, taken = 0 }
-        sa.links[tostring(pair.asked_by_initiator) .. link.data] = { content = content, negotiation = pair.negotiation }
+        sa.links[tostring(pair.requested_by_initiator) .. link.data] = {
+            content = content, negotiation = pair.negotiation,
+        }
     end
 end
 
--- The key exchange of a content: which slot, and which method was negotiated for it.
-local function key_exchange(sa, content)
+-- The key exchange of a content, with its slot and the method that was negotiated for it.
+local function decode_key_exchange(sa, content)
     local payload = contents.each(content, message.KE)()
     if not payload then
         return
@@ -178,136 +180,136 @@ local function key_exchange(sa, content)
     content.key_exchange = exchange
 end
 
-local function enter(state, sa, unit, content)
+local function add_content(capture, sa, datagram, content)
     content.payloads, content.problem =
         message.payloads(content.data, content.data:byte(17), message.HEADER + 1, #content.data)
-    content.pair, content.response = unit.slot.pair, unit.slot.response
-    content.from_initiator = unit.slot.from_initiator
-    content.frame = unit.number
+    content.pair, content.response = datagram.slot.pair, datagram.slot.response
+    content.from_initiator = datagram.slot.from_initiator
+    content.frame = datagram.number
     sa.contents[#sa.contents + 1] = content
     if sa.version ~= 2 then
         return
     end
     if content.pair.exchange == IKE_SA_INIT then
-        init(sa, content)
+        decode_init(sa, content)
     elseif content.pair.exchange == CREATE_CHILD_SA then
-        create_child(state, sa, content)
+        decode_create_child(capture, sa, content)
     end
     follow_link(sa, content)
-    key_exchange(sa, content)
+    decode_key_exchange(sa, content)
 end
 
--- By order: IKE_INTERMEDIATE exchanges that came before.
-local function epoch_of(sa, pair)
+-- The epoch of a message by order: the number of IKE_INTERMEDIATE exchanges before it.
+local function find_epoch(sa, pair)
     local additional = sa.additional or 0
     if pair.exchange ~= IKE_INTERMEDIATE then
         return additional
     end
     local before = 0
-    for _, one in ipairs(sa.list) do
-        if one.exchange == IKE_INTERMEDIATE and one.message_id < pair.message_id then
+    for _, other in ipairs(sa.list) do
+        if other.exchange == IKE_INTERMEDIATE and other.message_id < pair.message_id then
             before = before + 1
         end
     end
     return math.min(before, additional)
 end
 
-local function open_fragment(state, sa, unit, opened, payloads)
-    local slot = unit.slot
+local function add_fragment(capture, sa, datagram, decrypted, payloads)
+    local slot = datagram.slot
     local parts = slot.parts
-    if not parts or parts.total ~= unit.total or (parts.digest[unit.fragment] or unit.digest) ~= unit.digest then
-        parts = { total = unit.total, digest = {}, clear = {}, have = 0, verified = true }
+    local same_total = parts and parts.total == datagram.total
+    if not same_total or (parts.digest[datagram.fragment] or datagram.digest) ~= datagram.digest then
+        parts = { total = datagram.total, digest = {}, plaintext = {}, count = 0, verified = true }
         slot.parts = parts
     end
-    if not parts.digest[unit.fragment] then
-        parts.digest[unit.fragment], parts.clear[unit.fragment] = unit.digest, opened.clear
-        parts.have = parts.have + 1
-        parts.verified = parts.verified and opened.verified
-        if unit.fragment == 1 then
-            parts.first, parts.data, parts.payloads = opened.first, unit.data, payloads
+    if not parts.digest[datagram.fragment] then
+        parts.digest[datagram.fragment], parts.plaintext[datagram.fragment] = datagram.digest, decrypted.plaintext
+        parts.count = parts.count + 1
+        parts.verified = parts.verified and decrypted.verified
+        if datagram.fragment == 1 then
+            parts.first, parts.data, parts.payloads = decrypted.first, datagram.data, payloads
         end
     end
-    unit.opened = parts
-    if parts.have == parts.total and not parts.content then
-        local whole = table.concat(parts.clear)
+    datagram.parts = parts
+    if parts.count == parts.total and not parts.content then
         parts.content = {
-            data = in_clear(parts.data, parts.payloads, parts.first, whole),
+            data = build_clear_message(parts.data, parts.payloads, parts.first, table.concat(parts.plaintext)),
             encrypted = true, verified = parts.verified,
+            epoch = decrypted.epoch, position = decrypted.position, count = decrypted.count,
         }
-        parts.content.epoch, parts.content.position, parts.content.count = opened.epoch, opened.position, opened.count
-        enter(state, sa, unit, parts.content)
+        add_content(capture, sa, datagram, parts.content)
     end
 end
 
-local function open(state, sa, unit)
-    local data = unit.data
+local function decrypt(capture, sa, datagram)
+    local data = datagram.data
     local payloads = message.payloads(data, data:byte(17), message.HEADER + 1, #data)
     local last = payloads[#payloads]
     if not last or not last.inner or last.last ~= #data then
         return
     end
-    local epoch = epoch_of(sa, unit.slot.pair)
-    local sealed = {
+    local epoch = find_epoch(sa, datagram.slot.pair)
+    local encrypted = {
         data = data,
         start = last.first + (last.type == message.SKF and 4 or 0),
         first = last.inner,
-        fragment = unit.fragment,
-        total = unit.total,
-        from_initiator = unit.slot.from_initiator,
+        fragment = datagram.fragment,
+        total = datagram.total,
+        from_initiator = datagram.slot.from_initiator,
     }
-    local opened = state.keyring:open(data:sub(1, 8), data:sub(9, 16), sealed, sa.suite, epoch)
-    if not opened then
-        unit.no_key = true
+    local decrypted = capture.keyring:decrypt(data:sub(1, 8), data:sub(9, 16), encrypted, sa.suite, epoch)
+    if not decrypted then
+        datagram.no_key = true
         return
     end
-    opened.epoch = epoch
-    unit.key = opened
-    if unit.fragment > 0 then
-        open_fragment(state, sa, unit, opened, payloads)
+    decrypted.epoch = epoch
+    datagram.key = decrypted
+    if datagram.fragment > 0 then
+        add_fragment(capture, sa, datagram, decrypted, payloads)
     else
-        unit.content = {
-            data = in_clear(data, payloads, opened.first, opened.clear),
-            encrypted = true, verified = opened.verified,
-            epoch = epoch, position = opened.position, count = opened.count,
+        datagram.content = {
+            data = build_clear_message(data, payloads, decrypted.first, decrypted.plaintext),
+            encrypted = true, verified = decrypted.verified,
+            epoch = epoch, position = decrypted.position, count = decrypted.count,
         }
-        enter(state, sa, unit, unit.content)
+        add_content(capture, sa, datagram, datagram.content)
     end
-    opened.clear = nil -- it is in the content
+    decrypted.plaintext = nil -- the content has it
 end
 
---- Look into the messages of an IKE SA that are new. `state`: {keyring, replaced}.
-function contents.update(state, sa)
-    local news = sa.news
-    if #news == 0 then
+--- Decode the new messages of an IKE SA. `capture`: {keyring, replaced}.
+function contents.update(capture, sa)
+    local undecoded = sa.undecoded
+    if #undecoded == 0 then
         return
     end
-    sa.news = {}
+    sa.undecoded = {}
     sa.contents = sa.contents or {}
-    for _, unit in ipairs(news) do
-        local slot = unit.slot
-        slot.known = slot.known or {}
-        local before = slot.known[unit.digest]
-        if before then -- the same again
-            unit.content, unit.key, unit.opened = before.content, before.key, before.opened
-            unit.no_key = before.no_key
+    for _, datagram in ipairs(undecoded) do
+        local slot = datagram.slot
+        slot.decoded = slot.decoded or {}
+        local earlier = slot.decoded[datagram.digest]
+        if earlier then -- a retransmission
+            datagram.content, datagram.key, datagram.parts = earlier.content, earlier.key, earlier.parts
+            datagram.no_key = earlier.no_key
         else
-            slot.known[unit.digest] = unit
-            if unit.clear then
-                unit.content = { data = unit.data, encrypted = false }
-                enter(state, sa, unit, unit.content)
+            slot.decoded[datagram.digest] = datagram
+            if datagram.clear then
+                datagram.content = { data = datagram.data, encrypted = false }
+                add_content(capture, sa, datagram, datagram.content)
             elseif sa.version == 2 then
-                open(state, sa, unit)
+                decrypt(capture, sa, datagram)
             end
         end
-        if not unit.clear then
-            unit.data = nil -- the ciphertext is needed no more
+        if not datagram.clear then
+            datagram.data = nil -- the ciphertext is no longer needed
         end
     end
 end
 
---- What is in the message of a unit; nil if that cannot be read.
-function contents.content(unit)
-    return unit.content or (unit.opened and unit.opened.content)
+--- The content of the message of a datagram; nil if it could not be decoded.
+function contents.content(datagram)
+    return datagram.content or (datagram.parts and datagram.parts.content)
 end
 
 return contents

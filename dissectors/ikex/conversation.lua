@@ -1,81 +1,86 @@
---[[ IKE SAs and what is said in them: exchanges of messages, each sent once or more often.
+--[[ IKE SAs, and the transmissions of their messages.
 
-    IKE SA ─ pair (side, exchange type, message ID) ─ slot (its request or its response) ─ messages ─ units
+    IKE SA ─ pair (side, exchange type, message ID) ─ slot (its request or its response) ─ transmissions ─ datagrams
 
-A unit is one datagram; a message is a unit, or the units of its fragments; each transmission is a message of its own. ]]
+A transmission is one datagram, or the datagrams of all fragments. A message that was sent three times has three
+transmissions. Messages of one slot with different contents have different bodies, numbered from 1. ]]
 local retransmission = require("ikex.retransmission")
 
 local Conversation = {}
 Conversation.__index = Conversation
 
 local INFORMATIONAL_V1 = 5
--- A slot with more fragments than this is looked at again only when it has grown by an eighth.
+-- A slot with more fragments than this is grouped again only when it has grown by an eighth.
 local LARGE = 256
 
 function Conversation.new()
     return setmetatable({ sas = {} }, Conversation)
 end
 
---- A new IKE SA, whose first message is `view`.
-function Conversation:new_sa(view)
-    local head = view.head
-    local initiators = view.head.major == 1 or head.from_initiator
-    local here, there = initiators and "source" or "destination", initiators and "destination" or "source"
+--- A new IKE SA, whose first message is `parsed`.
+function Conversation:new_sa(parsed)
+    local head = parsed.head
+    local from_initiator = parsed.head.major == 1 or head.from_initiator
+    local initiator, responder = "source", "destination"
+    if not from_initiator then
+        initiator, responder = responder, initiator
+    end
     local sa = {
         number = #self.sas + 1,
         version = head.major,
         spi_i = head.spi_i,
         spi_r = head.spi_r,
-        initiator = view[here],
-        initiator_port = view[here .. "_port"],
-        responder = view[there],
-        responder_port = view[there .. "_port"],
-        start = view.time,
+        initiator = parsed[initiator],
+        initiator_port = parsed[initiator .. "_port"],
+        responder = parsed[responder],
+        responder_port = parsed[responder .. "_port"],
+        start = parsed.time,
         begun_init = head.spi_r == ("\0"):rep(8),
-        pairs = {}, -- by a number made of message ID, exchange type and whose exchange it is
-        list = {}, -- pairs in order of their first units
-        asked = { [true] = {}, [false] = {} }, -- of them, those with a request, by whether the initiator asked
-        bytes = { [true] = 0, [false] = 0 }, -- so far, by whether the initiator sent them
-        news = {}, -- messages whose contents nobody has looked at yet
+        pairs = {}, -- by a number that combines message ID, exchange type and requester
+        list = {}, -- pairs in order of their first datagrams
+        pairs_by_requester = { [true] = {}, [false] = {} }, -- pairs with a request; true: sent by the initiator
+        bytes = { [true] = 0, [false] = 0 }, -- so far; true: sent by the initiator
+        undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
     self.sas[sa.number] = sa
     return sa
 end
 
--- Who sent it, whose exchange it is, and whether it is the response in it. IKEv1 has no flags for that: who sent the first
--- message is the initiator, who speaks first in an exchange asks, and informational messages are never answered.
-local function roles(sa, view)
-    local head = view.head
+-- Whether the initiator sent the message, whether the initiator sent the request of its exchange, and whether it is the
+-- response. IKEv1 has no flags for these: the sender of the first message is the initiator, the sender of the first
+-- message of an exchange is the requester, and informational messages have no responses.
+local function find_roles(sa, parsed)
+    local head = parsed.head
     if head.major == 2 then
         return head.from_initiator, head.from_initiator ~= head.response, head.response
     end
     local sender
     if sa.initiator == sa.responder then
-        sender = view.source_port == sa.initiator_port
+        sender = parsed.source_port == sa.initiator_port
     else
-        sender = view.source == sa.initiator
+        sender = parsed.source == sa.initiator
     end
     if head.exchange == INFORMATIONAL_V1 then
         return sender, sender, false
     end
-    sa.first_speakers = sa.first_speakers or {}
+    sa.requesters = sa.requesters or {}
     local key = head.exchange * 4294967296 + head.message_id
-    if sa.first_speakers[key] == nil then
-        sa.first_speakers[key] = sender
+    if sa.requesters[key] == nil then
+        sa.requesters[key] = sender
     end
-    local asked = sa.first_speakers[key]
-    return sender, asked, asked ~= sender
+    local requester = sa.requesters[key]
+    return sender, requester, requester ~= sender
 end
 
-local function pair_of(sa, head, asked)
-    local key = (head.message_id * 256 + head.exchange) * 2 + (asked and 0 or 1)
+local function get_pair(sa, head, requester)
+    local key = (head.message_id * 256 + head.exchange) * 2 + (requester and 0 or 1)
     local pair = sa.pairs[key]
     if not pair then
         pair = {
             sa = sa,
             exchange = head.exchange,
             message_id = head.message_id,
-            asked_by_initiator = asked,
+            requested_by_initiator = requester,
             number = #sa.list + 1,
         }
         sa.pairs[key] = pair
@@ -84,104 +89,107 @@ local function pair_of(sa, head, asked)
     return pair
 end
 
-local function slot_of(pair, response)
+local function get_slot(pair, response)
     local name = response and "response" or "request"
     local slot = pair[name]
     if not slot then
-        slot = { pair = pair, response = response, units = {}, messages = {}, settled = 0 }
+        slot = { pair = pair, response = response, datagrams = {}, transmissions = {}, grouped = 0 }
         pair[name] = slot
         if not response then
-            local asked = pair.sa.asked[pair.asked_by_initiator]
-            asked[#asked + 1] = pair
-            pair.place = #asked
+            local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
+            requested[#requested + 1] = pair
+            pair.request_index = #requested
         end
     end
     return slot
 end
 
--- The message of a whole unit: its body is known by its content alone.
-local function enter_whole(slot, unit)
+-- Add the transmission of an unfragmented message: the content identifies the body.
+local function add_unfragmented(slot, datagram)
     slot.bodies = slot.bodies or {}
-    local body = slot.bodies[unit.digest]
+    local body = slot.bodies[datagram.digest]
     if not body then
         slot.count = (slot.count or 0) + 1
-        body = { number = slot.count, sent = 0 }
-        slot.bodies[unit.digest] = body
+        body = { number = slot.count, transmissions = 0 }
+        slot.bodies[datagram.digest] = body
     end
-    body.sent = body.sent + 1
-    local sent = {
-        slot = slot, body = body.number, transmission = body.sent,
-        time = unit.time, last_time = unit.last_time, bytes = unit.bytes, frames = unit.frames, units = { unit },
+    body.transmissions = body.transmissions + 1
+    local transmission = {
+        slot = slot, body = body.number, number = body.transmissions,
+        time = datagram.time, last_time = datagram.last_time, bytes = datagram.bytes, frames = datagram.frames,
+        datagrams = { datagram },
     }
-    body.first = body.first or sent
-    sent.first = body.first
-    slot.messages[#slot.messages + 1] = sent
-    unit.message = sent
+    body.first = body.first or transmission
+    transmission.first = body.first
+    slot.transmissions[#slot.transmissions + 1] = transmission
+    datagram.transmission = transmission
 end
 
--- The messages of a slot with fragments, all anew.
-local function settle_fragments(slot)
-    local units = slot.units
-    local turns = retransmission.fragmented(units, slot.pair.sa.version == 1)
-    local messages, firsts = {}, {}
-    for _, turn in ipairs(turns) do
-        local sent = {
-            slot = slot, body = turn.body, transmission = turn.transmission,
-            time = units[turn.first].time, last_time = 0, bytes = 0, frames = 0, units = {},
-            total = 0, seen = {}, have = 0,
+-- Group all datagrams of a slot with fragments into transmissions.
+local function group_fragments(slot)
+    local datagrams = slot.datagrams
+    local ranges = retransmission.classify_fragments(datagrams, slot.pair.sa.version == 1)
+    local transmissions, firsts = {}, {}
+    for _, range in ipairs(ranges) do
+        local transmission = {
+            slot = slot, body = range.body, number = range.number,
+            time = datagrams[range.first].time, last_time = 0, bytes = 0, frames = 0, datagrams = {},
+            total = 0, fragments = {}, fragment_count = 0,
         }
-        for index = turn.first, turn.last do
-            local unit = units[index]
-            sent.units[#sent.units + 1] = unit
-            sent.bytes, sent.frames = sent.bytes + unit.bytes, sent.frames + unit.frames
-            sent.last_time = math.max(sent.last_time, unit.last_time)
-            sent.total = math.max(sent.total, unit.total)
-            if unit.fragment > 0 and not sent.seen[unit.fragment] then
-                sent.seen[unit.fragment] = unit
-                sent.have = sent.have + 1
+        for index = range.first, range.last do
+            local datagram = datagrams[index]
+            transmission.datagrams[#transmission.datagrams + 1] = datagram
+            transmission.bytes = transmission.bytes + datagram.bytes
+            transmission.frames = transmission.frames + datagram.frames
+            transmission.last_time = math.max(transmission.last_time, datagram.last_time)
+            transmission.total = math.max(transmission.total, datagram.total)
+            if datagram.fragment > 0 and not transmission.fragments[datagram.fragment] then
+                transmission.fragments[datagram.fragment] = datagram
+                transmission.fragment_count = transmission.fragment_count + 1
             end
-            unit.message = sent
+            datagram.transmission = transmission
         end
-        firsts[turn.body] = firsts[turn.body] or sent
-        sent.first = firsts[turn.body]
-        messages[#messages + 1] = sent
+        firsts[range.body] = firsts[range.body] or transmission
+        transmission.first = firsts[range.body]
+        transmissions[#transmissions + 1] = transmission
     end
-    slot.messages = messages
-    slot.settled = #units
+    slot.transmissions = transmissions
+    slot.grouped = #datagrams
 end
 
---- The messages of a slot, in order of time; `exactly`: whatever that takes.
-function Conversation.messages(slot, exactly)
-    if slot.fragmented and slot.settled < #slot.units then
-        local grown = #slot.units - slot.settled
-        if exactly or #slot.units <= LARGE or grown * 8 >= #slot.units then
-            settle_fragments(slot)
+--- The transmissions of a slot, in order of time; `exactly`: group the latest fragments of a large slot too.
+function Conversation.transmissions(slot, exactly)
+    if slot.fragmented and slot.grouped < #slot.datagrams then
+        local grown = #slot.datagrams - slot.grouped
+        if exactly or #slot.datagrams <= LARGE or grown * 8 >= #slot.datagrams then
+            group_fragments(slot)
         end
     end
-    return slot.messages
+    return slot.transmissions
 end
 
---- The message that a unit belongs to; nil if that is not settled yet.
-function Conversation.message_of(unit)
-    Conversation.messages(unit.slot)
-    return unit.message
+--- The transmission that a datagram belongs to; nil if its slot has not been grouped yet.
+function Conversation.transmission_of(datagram)
+    Conversation.transmissions(datagram.slot)
+    return datagram.transmission
 end
 
-local function in_order(units, unit)
-    local at = #units + 1
-    while at > 1 and units[at - 1].time > unit.time do
+-- Insert a datagram in order of time; returns whether it is the last one.
+local function insert_by_time(datagrams, datagram)
+    local at = #datagrams + 1
+    while at > 1 and datagrams[at - 1].time > datagram.time do
         at = at - 1
     end
-    table.insert(units, at, unit)
-    return at == #units
+    table.insert(datagrams, at, datagram)
+    return at == #datagrams
 end
 
---- The content of a unit of the slot that one of which the capture lacks bytes must be a transmission of; nil if there is none.
-function Conversation.content_like(slot, unit, view)
-    for _, other in ipairs(slot.units) do
-        if other.size == unit.size and other.fragment == unit.fragment and other.total == unit.total then
-            local size = math.min(#other.digest, #view.digest)
-            if not view.clear or other.digest:sub(1, size) == view.digest:sub(1, size) then
+--- The digest of a datagram of the slot that may have the same content as an incomplete datagram; nil if there is none.
+function Conversation.find_same_content(slot, datagram, parsed)
+    for _, other in ipairs(slot.datagrams) do
+        if other.size == datagram.size and other.fragment == datagram.fragment and other.total == datagram.total then
+            local size = math.min(#other.digest, #parsed.digest)
+            if not parsed.clear or other.digest:sub(1, size) == parsed.digest:sub(1, size) then
                 return other.digest
             end
         end
@@ -189,21 +197,21 @@ function Conversation.content_like(slot, unit, view)
     return nil
 end
 
---- Enter a unit: `view` has its header and ends, `sa` is its IKE SA.
-function Conversation:enter(sa, unit, view)
-    local head = view.head
-    local sender, asked, response = roles(sa, view)
-    local pair = pair_of(sa, head, asked)
-    local slot = slot_of(pair, response)
-    unit.slot = slot
+--- Add a datagram to its IKE SA; `parsed`: its header and endpoints.
+function Conversation:add(sa, datagram, parsed)
+    local head = parsed.head
+    local sender, requester, response = find_roles(sa, parsed)
+    local pair = get_pair(sa, head, requester)
+    local slot = get_slot(pair, response)
+    datagram.slot = slot
     slot.from_initiator = sender
     pair.changed = true
     sa.changed = true
-    sa.last_time = math.max(sa.last_time or 0, unit.last_time)
-    if view.init then
+    sa.last_time = math.max(sa.last_time or 0, datagram.last_time)
+    if parsed.init then
         if head.major == 2 and not response then
-            -- the last request counts: a REDIRECT may have led to another gateway, and another SPI
-            sa.spi_i, sa.responder, sa.responder_port = head.spi_i, view.destination, view.destination_port
+            -- the last request counts: after a REDIRECT it has another gateway and may have another SPI
+            sa.spi_i, sa.responder, sa.responder_port = head.spi_i, parsed.destination, parsed.destination_port
         end
         if head.spi_r ~= ("\0"):rep(8) and not sa.protected then
             sa.spi_r = head.spi_r
@@ -211,48 +219,48 @@ function Conversation:enter(sa, unit, view)
     elseif head.spi_r ~= ("\0"):rep(8) then
         sa.spi_r, sa.protected = head.spi_r, true
     end
-    sa.bytes[sender] = sa.bytes[sender] + unit.bytes
-    unit.sent_by_initiator, unit.sent_by_responder = sa.bytes[true], sa.bytes[false]
-    local last = in_order(slot.units, unit)
-    if unit.fragment > 0 and not slot.fragmented then
+    sa.bytes[sender] = sa.bytes[sender] + datagram.bytes
+    datagram.sent_by_initiator, datagram.sent_by_responder = sa.bytes[true], sa.bytes[false]
+    local last = insert_by_time(slot.datagrams, datagram)
+    if datagram.fragment > 0 and not slot.fragmented then
         slot.fragmented = true
-        slot.settled = 0
+        slot.grouped = 0
     end
     if not slot.fragmented then
         if last then
-            enter_whole(slot, unit)
+            add_unfragmented(slot, datagram)
         else
-            slot.messages, slot.bodies, slot.count = {}, nil, nil
-            for _, one in ipairs(slot.units) do
-                enter_whole(slot, one)
+            slot.transmissions, slot.bodies, slot.count = {}, nil, nil
+            for _, each in ipairs(slot.datagrams) do
+                add_unfragmented(slot, each)
             end
         end
     elseif not last then
-        slot.settled = 0
+        slot.grouped = 0
     end
 end
 
---- Count the bytes so far of an IKE SA again, after a unit was entered that is not the latest.
-function Conversation.recount(sa)
-    local units = {}
+--- Recount the bytes so far of an IKE SA, after a datagram was added that is not the latest.
+function Conversation.recount_bytes(sa)
+    local datagrams = {}
     for _, pair in ipairs(sa.list) do
         for _, slot in pairs({ request = pair.request, response = pair.response }) do
-            for _, unit in ipairs(slot.units) do
-                units[#units + 1] = unit
+            for _, datagram in ipairs(slot.datagrams) do
+                datagrams[#datagrams + 1] = datagram
             end
         end
     end
-    table.sort(units, function(one, other)
-        if one.time ~= other.time then
-            return one.time < other.time
+    table.sort(datagrams, function(a, b)
+        if a.time ~= b.time then
+            return a.time < b.time
         end
-        return one.number < other.number
+        return a.number < b.number
     end)
     local sums = { [true] = 0, [false] = 0 }
-    for _, unit in ipairs(units) do
-        local side = unit.slot.from_initiator
-        sums[side] = sums[side] + unit.bytes
-        unit.sent_by_initiator, unit.sent_by_responder = sums[true], sums[false]
+    for _, datagram in ipairs(datagrams) do
+        local side = datagram.slot.from_initiator
+        sums[side] = sums[side] + datagram.bytes
+        datagram.sent_by_initiator, datagram.sent_by_responder = sums[true], sums[false]
     end
     sa.bytes = sums
 end

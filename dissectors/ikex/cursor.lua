@@ -1,11 +1,11 @@
---[[ Reading from a string of bytes, with every bounds check in this one place. ]]
+--[[ A reader for a string of bytes, which makes all bounds checks. ]]
 local byte, sub = string.byte, string.sub
 
 local Cursor = {}
 Cursor.__index = Cursor
 
--- What a read past the end raises; `attempt` turns it into a result.
-local SHORT = {}
+-- The error of a read past the end; `attempt` returns it as a result.
+local TRUNCATED = {}
 
 --- A cursor over `data`, from position `first` (1 is the first byte) to `last`, which is included.
 function Cursor.new(data, first, last)
@@ -16,7 +16,7 @@ function Cursor.new(data, first, last)
     return setmetatable({ data = data, at = first or 1, last = last }, Cursor)
 end
 
---- Bytes that are left.
+--- The number of remaining bytes.
 function Cursor:remaining()
     return self.last - self.at + 1
 end
@@ -24,7 +24,7 @@ end
 local function take(self, count)
     local at = self.at
     if count < 0 or at + count - 1 > self.last then
-        error(SHORT, 0)
+        error(TRUNCATED, 0)
     end
     self.at = at + count
     return at
@@ -33,7 +33,7 @@ end
 function Cursor:u8()
     local at = self.at
     if at > self.last then
-        error(SHORT, 0)
+        error(TRUNCATED, 0)
     end
     self.at = at + 1
     return byte(self.data, at)
@@ -42,7 +42,7 @@ end
 function Cursor:u16()
     local at = self.at
     if at >= self.last then
-        error(SHORT, 0)
+        error(TRUNCATED, 0)
     end
     self.at = at + 2
     local a, b = byte(self.data, at, at + 1)
@@ -65,25 +65,25 @@ function Cursor:skip(count)
     take(self, count)
 end
 
---- A cursor over the next `count` bytes, which are behind this one afterwards.
+--- A cursor over the next `count` bytes, which this cursor skips.
 function Cursor:within(count)
     local at = take(self, count)
     return Cursor.new(self.data, at, at + count - 1)
 end
 
---- All that is left.
+--- All remaining bytes.
 function Cursor:rest()
     return self:bytes(self:remaining())
 end
 
---- Call `parse`; its result, or nil and what is wrong if the bytes ended too early.
+--- Call `parse`. Returns its result, or nil and a description of the problem if the bytes ended too early.
 function Cursor.attempt(parse, ...)
     local ok, result = pcall(parse, ...)
     if ok then
         return result
     end
-    if result == SHORT then
-        return nil, "it ends too early"
+    if result == TRUNCATED then
+        return nil, "truncated"
     end
     error(result, 0)
 end

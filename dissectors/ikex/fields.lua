@@ -1,12 +1,12 @@
---[[ The plugin's fields and expert infos. README.md beside the plugin has the same list, for people. ]]
+--[[ The plugin's fields and expert infos. The plugin's README.md documents them. ]]
 local fields = {}
 
 local function framenum(abbreviation, name, kind, text)
-    -- the kinds decide which sign the packet list shows beside a frame
+    -- the kind selects the symbol that the packet list shows for the related frame
     return ProtoField.framenum(abbreviation, name, base.NONE, kind or (frametype and frametype.NONE), text)
 end
 
---- All fields, by the names that the other modules use. Call it once.
+--- All fields, by the names that the other modules use. To be called once.
 function fields.make()
     local kinds = frametype or {}
     return {
@@ -24,7 +24,7 @@ function fields.make()
         response_in = framenum("ikex.response_in", "Response in", kinds.RESPONSE),
         response_time = ProtoField.double("ikex.response_time", "Response time (ms)"),
         attempt = ProtoField.uint32("ikex.attempt", "Attempt", base.DEC),
-        extra_round_trip = ProtoField.string("ikex.extra_round_trip", "Extra round trip because of"),
+        extra_round_trip = ProtoField.string("ikex.extra_round_trip", "Reason for the extra round trip"),
         transmission = ProtoField.uint32("ikex.transmission", "Transmission", base.DEC),
         retransmission = ProtoField.uint32("ikex.retransmission", "Retransmission", base.DEC),
         retransmission_of = framenum("ikex.retransmission_of", "First transmission in", kinds.RETRANS_PREV),
@@ -43,18 +43,18 @@ function fields.make()
         notify = ProtoField.string("ikex.notify", "Notify"),
         method = ProtoField.uint32("ikex.ke.method", "Key exchange method", base.DEC),
         method_name = ProtoField.string("ikex.ke.name", "Key exchange method name"),
-        role = ProtoField.string("ikex.ke.role", "Key exchange data are a"),
+        role = ProtoField.string("ikex.ke.role", "Key exchange data type"),
         ke_length = ProtoField.uint32("ikex.ke.length", "Length of the data", base.DEC),
-        length_ok = ProtoField.bool("ikex.ke.length_ok", "Length is that of the method"),
+        length_ok = ProtoField.bool("ikex.ke.length_ok", "Length is correct for the method"),
         modulus_ok = ProtoField.bool("ikex.ke.modulus_ok", "Modulus check (FIPS 203, 7.2) passed"),
         slot = ProtoField.uint32("ikex.ke.slot", "Key exchange slot", base.DEC),
-        negotiated = ProtoField.bool("ikex.ke.negotiated", "Method is the one negotiated for the slot"),
+        negotiated = ProtoField.bool("ikex.ke.negotiated", "Method was negotiated for the slot"),
         link = ProtoField.bytes("ikex.additional.link", "Link to the next key exchange"),
         linked_to = framenum("ikex.additional.linked_to", "Continues the key exchange of"),
     }
 end
 
---- All expert infos, by the names that `findings` uses. Call it once.
+--- All expert infos, by the names that `findings` uses. To be called once.
 function fields.experts()
     local function expert(abbreviation, text, group, severity)
         return ProtoExpert.new("ikex.expert." .. abbreviation, text, group, severity)
@@ -63,19 +63,19 @@ function fields.experts()
     return {
         retransmission = expert("retransmission", "Retransmission", group.SEQUENCE, severity.NOTE),
         missing_fragment = expert("missing_fragment", "Fragments are missing", group.REASSEMBLE, severity.WARN),
-        no_key = expert("no_key", "No key fits", group.DECRYPTION or group.UNDECODED, severity.WARN),
+        no_key = expert("no_key", "No matching key", group.DECRYPTION or group.UNDECODED, severity.WARN),
         unverified = expert("unverified", "Integrity not checked", group.DECRYPTION or group.UNDECODED, severity.NOTE),
         ke_length = expert("ke_length", "Wrong length of key exchange data", group.MALFORMED, severity.ERROR),
         modulus = expert("modulus", "Modulus check failed", group.SECURITY, severity.ERROR),
         method = expert("method", "Not the negotiated method", group.PROTOCOL, severity.WARN),
         no_request = expert("no_request", "Response without request", group.SEQUENCE, severity.WARN),
         no_response = expert("no_response", "Request without response", group.SEQUENCE, severity.NOTE),
-        intermediate = expert("intermediate", "IKE_INTERMEDIATE not agreed on", group.PROTOCOL, severity.WARN),
+        intermediate = expert("intermediate", "IKE_INTERMEDIATE not negotiated", group.PROTOCOL, severity.WARN),
         downgrade = expert("downgrade", "Additional key exchange not chosen", group.SECURITY, severity.WARN),
         ip_fragments = expert("ip_fragments", "IKE_SA_INIT in IP fragments", group.PROTOCOL, severity.NOTE),
         extra_round_trip = expert("extra_round_trip", "Extra round trip", group.SEQUENCE, severity.NOTE),
         error_notify = expert("error_notify", "Error notify", group.RESPONSE_CODE, severity.WARN),
-        payloads = expert("payloads", "Wrong chain of payloads", group.MALFORMED, severity.ERROR),
+        payloads = expert("payloads", "Inconsistent chain of payloads", group.MALFORMED, severity.ERROR),
         internal = expert("internal", "ikex internal error", group.UNDECODED, severity.ERROR),
     }
 end

@@ -1,4 +1,4 @@
---[[ What an engineer should look at in a message: a list of {which expert info, text}. ]]
+--[[ Findings about a message that an engineer should look at: a list of {name of the expert info, text}. ]]
 local Association = require("ikex.association")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
@@ -12,54 +12,54 @@ local findings = {}
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
 
---- What is wrong with key exchange data, beside what can be said of them:
--- {role, expected, length_ok, above, negotiated}; above: coefficients not below the modulus, nil if that is not asked of them.
+--- The checks of key exchange data: {role, expected, length_ok, above, negotiated}. `expected`: length in bytes;
+-- `above`: number of coefficients that are not below the modulus. Values are nil if a check does not apply.
 function findings.key_exchange(content)
     local exchange = content.key_exchange
-    if exchange.judged then
-        return exchange.judged
+    if exchange.checks then
+        return exchange.checks
     end
     local method, response = exchange.method, content.response
-    local judged = { role = mlkem.role(method, response), expected = mlkem.expected(method, response) }
-    if judged.expected then
-        judged.length_ok = judged.expected == #exchange.data
+    local checks = { role = mlkem.role(method, response), expected = mlkem.expected(method, response) }
+    if checks.expected then
+        checks.length_ok = checks.expected == #exchange.data
     end
-    if mlkem.is(method) and not response and judged.length_ok then
-        judged.above = mlkem.above_modulus(exchange.data)
+    if mlkem.is(method) and not response and checks.length_ok then
+        checks.above = mlkem.above_modulus(exchange.data)
     end
     if exchange.negotiated then
-        judged.negotiated = exchange.negotiated == method
+        checks.negotiated = exchange.negotiated == method
     end
-    exchange.judged = judged
-    return judged
+    exchange.checks = checks
+    return checks
 end
 
-local function of_key_exchange(content, add)
+local function check_key_exchange(content, add)
     local exchange = content.key_exchange
     if not exchange then
         return
     end
-    local judged = findings.key_exchange(content)
+    local checks = findings.key_exchange(content)
     local name = names.of(names.method, exchange.method)
-    if judged.length_ok == false then
+    if checks.length_ok == false then
         add("ke_length", string.format(
-            "%s %s of %d bytes instead of %d", name, judged.role, #exchange.data, judged.expected
+            "%s %s of %d bytes instead of %d", name, checks.role, #exchange.data, checks.expected
         ))
     end
-    if judged.above and judged.above > 0 then
+    if checks.above and checks.above > 0 then
         add("modulus", string.format(
-            "%d coefficients of the %s encapsulation key are not below 3329 (FIPS 203, 7.2)", judged.above, name
+            "%d coefficients of the %s encapsulation key are not below 3329 (FIPS 203, 7.2)", checks.above, name
         ))
     end
-    if judged.negotiated == false then
+    if checks.negotiated == false then
         add("method", string.format(
             "Key exchange with %s, but %s was negotiated", name, names.of(names.method, exchange.negotiated)
         ))
     end
 end
 
--- Additional key exchanges were offered, and none was chosen.
-local function of_choice(sa, content, add)
+-- Report additional key exchanges that were offered, if none was chosen.
+local function check_choice(sa, content, add)
     if content ~= sa.init_response or not sa.init_request then
         return
     end
@@ -71,27 +71,27 @@ local function of_choice(sa, content, add)
     end
 end
 
-local function of_content(sa, unit, content, add)
+local function check_content(sa, datagram, content, add)
     if content.problem then
         add("payloads", "Payloads: " .. content.problem)
     end
-    of_key_exchange(content, add)
+    check_key_exchange(content, add)
     if sa.version ~= 2 then
         return
     end
-    local wrong = contents.error_notify(content)
-    if wrong and not Association.ASKS_AGAIN[wrong.type] then
-        add("error_notify", "Error notify " .. names.both(names.notify, wrong.type))
+    local error_notify = contents.error_notify(content)
+    if error_notify and not Association.ASKS_AGAIN[error_notify.type] then
+        add("error_notify", "Error notify " .. names.both(names.notify, error_notify.type))
     end
-    if unit.slot.pair.exchange == IKE_SA_INIT then
-        of_choice(sa, content, add)
+    if datagram.slot.pair.exchange == IKE_SA_INIT then
+        check_choice(sa, content, add)
     end
     if content.encrypted and content.verified == false then
-        add("unverified", string.format("Epoch %d taken by order, integrity not checked", content.epoch))
+        add("unverified", string.format("Key set of epoch %d chosen by order, integrity not checked", content.epoch))
     end
 end
 
-local function of_intermediate(sa, add)
+local function check_intermediate(sa, add)
     for _, side in ipairs({ "request", "response" }) do
         local content = sa["init_" .. side]
         if content and not contents.notify(content, INTERMEDIATE_SUPPORTED) then
@@ -102,68 +102,72 @@ local function of_intermediate(sa, add)
     end
 end
 
---- Numbers of the fragments that a transmission of a message lacks. At most `most` of them.
-function findings.missing(sent, most)
-    local found = {}
-    if not sent.seen then
-        return found
+--- Numbers of the fragments that a transmission lacks, at most `limit` of them.
+function findings.missing_fragments(transmission, limit)
+    local missing = {}
+    if not transmission.fragments then
+        return missing
     end
-    for number = 1, sent.total do
-        if not sent.seen[number] then
-            found[#found + 1] = number
-            if #found >= most then
+    for number = 1, transmission.total do
+        if not transmission.fragments[number] then
+            missing[#missing + 1] = number
+            if #missing >= limit then
                 break
             end
         end
     end
-    return found
+    return missing
 end
 
---- What there is to say of a unit, whose exchange and message `exchanges.of_unit` gave. `state`: the capture.
-function findings.of(state, unit, exchange, sent)
-    local found = {}
-    local function add(which, text)
-        found[#found + 1] = { which, text }
+--- The findings about a datagram; `exchange`, `transmission`: from `exchanges.of_datagram`.
+function findings.of_datagram(capture, datagram, exchange, transmission)
+    local list = {}
+    local function add(name, text)
+        list[#list + 1] = { name, text }
     end
-    local pair = unit.slot.pair
+    local pair = datagram.slot.pair
     local sa = pair.sa
-    if sent and sent.transmission > 1 then
+    if transmission and transmission.number > 1 then
         add("retransmission", string.format(
-            "Retransmission %d of the message in frame %d", sent.transmission - 1, sent.first.units[1].number
+            "Retransmission %d of the message in frame %d",
+            transmission.number - 1, transmission.first.datagrams[1].number
         ))
     end
-    if sent and sent.seen and sent.have < sent.total and state.finished then
-        add("missing_fragment", string.format("%d of %d fragments are missing", sent.total - sent.have, sent.total))
+    if transmission and transmission.fragments and capture.finished then
+        local missing = transmission.total - transmission.fragment_count
+        if missing > 0 then
+            add("missing_fragment", string.format("%d of %d fragments are missing", missing, transmission.total))
+        end
     end
-    if unit.incomplete then
+    if datagram.incomplete then
         add("missing_fragment", "IP fragments of the message are not in the capture")
     end
     local informational_v1 = sa.version == 1 and pair.exchange == 5
     if exchange and not informational_v1 then
         if #exchange.requests == 0 then
             add("no_request", "The request to this response is not in the capture")
-        elseif #exchange.responses == 0 and state.finished and sa.version == 2 then
+        elseif #exchange.responses == 0 and capture.finished and sa.version == 2 then
             add("no_response", "The capture has no response to this request")
         end
-        local reason = unit.slot.response and exchanges.asked_again(exchange)
+        local reason = datagram.slot.response and exchanges.retry_reason(exchange)
         if reason then
-            add("extra_round_trip", "Another request is wanted: " .. reason)
+            add("extra_round_trip", "The responder asks for another request: " .. reason)
         end
     end
-    if unit.ip_fragments and sa.version == 2 and pair.exchange == IKE_SA_INIT then
-        add("ip_fragments", string.format("IKE_SA_INIT in %d IP fragments", unit.frames))
+    if datagram.ip_fragments and sa.version == 2 and pair.exchange == IKE_SA_INIT then
+        add("ip_fragments", string.format("IKE_SA_INIT in %d IP fragments", datagram.frames))
     end
     if sa.version == 2 and pair.exchange == IKE_INTERMEDIATE then
-        of_intermediate(sa, add)
+        check_intermediate(sa, add)
     end
-    if unit.no_key and state.keyring:count(sa.spi_i, sa.spi_r) > 0 then
-        add("no_key", "None of the keys of this IKE SA fits")
+    if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
+        add("no_key", "None of the keys of this IKE SA decrypts the message")
     end
-    local content = contents.content(unit)
+    local content = contents.content(datagram)
     if content then
-        of_content(sa, unit, content, add)
+        check_content(sa, datagram, content, add)
     end
-    return found
+    return list
 end
 
 return findings

@@ -1,23 +1,23 @@
---[[ IKE messages in several IP fragments. They are put together here once more, because Wireshark tells neither of those that lack a
-fragment, nor of the frames of a datagram that a router's capture has twice. ]]
+--[[ Reassembly of IKE messages from IP fragments. Wireshark's own reassembly reports neither messages that lack a
+fragment, nor the fragments that a capture on a router contains twice. ]]
 local message = require("ikex.message")
 local packet = require("ikex.packet")
 
 local Fragments = {}
 Fragments.__index = Fragments
 
-local TIMEOUT = 30e6 -- us that fragments of one datagram are waited for (Linux: 30 s)
-local NEAR = 1000 -- us within which the same fragment again is the capture's doing
-local MOST = 4096 -- datagrams that are waited for at the same time
-local MOST_BYTES = 32 * 1024 * 1024 -- of all of them together
+local TIMEOUT = 30e6 -- us until the fragments of one datagram must have arrived (Linux: 30 s)
+local DUPLICATE_WITHIN = 1000 -- us in which the same fragment again is a capture duplicate
+local MAX_DATAGRAMS = 4096 -- incomplete datagrams at the same time
+local MAX_BYTES = 32 * 1024 * 1024 -- of all incomplete datagrams
 
 function Fragments.new()
-    -- pending: by key; order: groups as they came, from `first` on; frames: group of each frame
+    -- pending: groups by key; order: groups in order of arrival, from `first` on; frames: group of each frame
     return setmetatable({ pending = {}, order = {}, first = 1, frames = {}, bytes = 0 }, Fragments)
 end
 
--- The IKE message in the payload of a UDP datagram, as far as that is known.
-local function ike_in(datagram)
+-- The IKE message in a UDP datagram, which may lack its end; nil if there is none. The caller adds the addresses.
+local function find_ike(datagram)
     local a, b, c, d = datagram:byte(1, 4)
     if not d then
         return nil
@@ -37,58 +37,61 @@ local function ike_in(datagram)
     if not head then
         return nil
     end
-    return { data = data, source_port = source, destination_port = destination } -- and its addresses
+    return { data = data, source_port = source, destination_port = destination }
 end
 
-local function known_bytes(group)
-    table.sort(group.parts, function(one, other)
-        return one.offset < other.offset
+-- The bytes of a datagram up to its first gap, and their number.
+local function join_parts(group)
+    table.sort(group.parts, function(a, b)
+        return a.offset < b.offset
     end)
-    local out, reached = {}, 0
+    local joined, size = {}, 0
     for _, part in ipairs(group.parts) do
-        if part.offset > reached then
+        if part.offset > size then
             break
         end
-        local new = part.payload:sub(reached - part.offset + 1)
-        out[#out + 1] = new
-        reached = reached + #new
+        local new = part.payload:sub(size - part.offset + 1)
+        joined[#joined + 1] = new
+        size = size + #new
     end
-    return table.concat(out), reached
+    return table.concat(joined), size
 end
 
 local function close(self, group)
     group.closed = true
     self.bytes = self.bytes - group.bytes
-    local datagram, reached = known_bytes(group)
+    local datagram, size = join_parts(group)
     group.parts = nil
     if group.has_first then
-        group.ike = ike_in(datagram)
+        group.ike = find_ike(datagram)
         if group.ike then
             group.ike.source, group.ike.destination = group.source, group.destination
         end
     end
-    group.complete = group.size ~= nil and reached >= group.size
+    group.complete = group.size ~= nil and size >= group.size
 end
 
--- Datagrams that are waited for no longer, because there are too many of them.
-local function make_room(self)
-    while self.first <= #self.order and (#self.order - self.first >= MOST or self.bytes > MOST_BYTES) do
+-- Close the oldest datagrams while there are too many incomplete ones.
+local function evict(self)
+    while
+        self.first <= #self.order and (#self.order - self.first >= MAX_DATAGRAMS or self.bytes > MAX_BYTES)
+    do
         local group = self.order[self.first]
         if not group.closed then
             close(self, group)
         end
-        self.left = self.left or {}
+        self.evicted = self.evicted or {}
         if not group.complete and group.ike then
-            self.left[#self.left + 1] = group
+            self.evicted[#self.evicted + 1] = group
         end
         self.order[self.first] = nil
         self.first = self.first + 1
     end
 end
 
---- Take a frame, if it is an IP fragment of UDP; `at`: where its IP header begins, if that is known. The group of fragments,
--- with its message as `ike`, if this one made an IKE message complete; nil for all other frames.
-function Fragments:take(number, time, size, frame, at)
+--- Add a frame, if it is an IP fragment of UDP; `at`: position of its IP header, if known. Returns the group of
+-- fragments, with its message as `ike`, if this fragment completed an IKE message; otherwise nil.
+function Fragments:add(number, time, size, frame, at)
     local fragment
     if at then
         fragment = packet.ip_fragment_at(frame, at)
@@ -100,68 +103,68 @@ function Fragments:take(number, time, size, frame, at)
     end
     local payload = frame:sub(fragment.first, math.min(fragment.last, #frame))
     local group = self.pending[fragment.key]
-    local same = group and group.offsets[fragment.offset]
+    local earlier = group and group.offsets[fragment.offset]
     local tail = payload:sub(-24)
-    if group and same and time - same.time <= NEAR and same.tail == tail and same.size == #payload then
+    local repeated = earlier and earlier.tail == tail and earlier.size == #payload
+    if repeated and time - earlier.time <= DUPLICATE_WITHIN then
         self.frames[number] = group
         group.repeated = group.repeated or {}
         group.repeated[#group.repeated + 1] = number
         return nil
     end
-    if group and (same or group.closed or time - group.time > TIMEOUT) then
-        group = nil -- the identification is used again
+    if group and (earlier or group.closed or time - group.time > TIMEOUT) then
+        group = nil -- another datagram has the same identification
     end
     if not group then
         group = {
             time = time, last_time = time, ttl = fragment.ttl, id = fragment.id,
-            numbers = {}, parts = {}, offsets = {}, size_on_wire = 0, bytes = 0, have = 0,
+            numbers = {}, parts = {}, offsets = {}, size_on_wire = 0, bytes = 0, received = 0,
         }
         group.source, group.destination = packet.addresses(frame, fragment.at, fragment.version)
         self.pending[fragment.key] = group
         self.order[#self.order + 1] = group
-        make_room(self)
+        evict(self)
     end
     group.parts[#group.parts + 1] = { offset = fragment.offset, payload = payload }
     group.offsets[fragment.offset] = { time = time, tail = tail, size = #payload }
     group.numbers[#group.numbers + 1] = number
     group.size_on_wire, group.last_time = group.size_on_wire + size, time
     group.bytes, self.bytes = group.bytes + #payload, self.bytes + #payload
-    group.have = group.have + fragment.last - fragment.first + 1
+    group.received = group.received + fragment.last - fragment.first + 1
     group.has_first = group.has_first or fragment.offset == 0
     self.frames[number] = group
     if not fragment.more then
         group.size = fragment.offset + fragment.last - fragment.first + 1
     end
-    if group.size and group.have >= group.size then
+    if group.size and group.received >= group.size then
         close(self, group)
         return group.ike and group.complete and group or nil
     end
     return nil
 end
 
---- The groups with the beginning of an IKE message that were never complete, those with the most of it first; each is
--- given once.
+--- The incomplete groups that contain the beginning of an IKE message, the longest first. Each is returned once.
 function Fragments:incomplete()
-    local found = self.left or {}
-    self.left = nil
+    local groups = self.evicted or {}
+    self.evicted = nil
     for index = self.first, #self.order do
         local group = self.order[index]
         if not group.closed then
             close(self, group)
         end
-        if not group.complete and group.ike and not group.given then
-            group.given = true
-            found[#found + 1] = group
+        if not group.complete and group.ike and not group.returned then
+            group.returned = true
+            groups[#groups + 1] = group
         end
     end
     self.order, self.first, self.pending = {}, 1, {}
-    table.sort(found, function(one, other)
-        if #one.ike.data ~= #other.ike.data then
-            return #one.ike.data > #other.ike.data
+    table.sort(groups, function(a, b)
+        if #a.ike.data ~= #b.ike.data then
+            return #a.ike.data > #b.ike.data
         end
-        return one.time < other.time
+        return a.time < b.time
     end)
-    return found
+    return groups
 end
 
 return Fragments

@@ -1,23 +1,23 @@
---[[ JSON (RFC 8259), read only: enough for key files, with a bound on the depth. ]]
+--[[ A JSON decoder (RFC 8259) for key files, with limited depth. ]]
 local json = {}
 
-local DEEPEST = 32
+local MAX_DEPTH = 32
 local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\", ["/"] = "/" }
 
---- What `null` becomes in lists and objects.
+--- The value of `null` in lists and objects.
 json.null = setmetatable({}, { __tostring = function() return "null" end })
 
-local value
+local parse_value
 
-local function fail(at, what)
-    error({ json = string.format("byte %d: %s", at, what) }, 0)
+local function fail(at, problem)
+    error({ json = string.format("byte %d: %s", at, problem) }, 0)
 end
 
-local function blank(text, at)
+local function skip_blanks(text, at)
     return text:find("[^ \t\r\n]", at) or #text + 1
 end
 
-local function character(code)
+local function encode_character(code)
     if code < 0x80 then
         return string.char(code)
     elseif code < 0x800 then
@@ -26,13 +26,13 @@ local function character(code)
     return string.char(0xE0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64, 0x80 + code % 64)
 end
 
-local function text_at(text, at)
+local function parse_string(text, at)
     local parts = {}
     local from = at + 1
     while true do
         local stop = text:find('["\\]', from)
         if not stop then
-            fail(at, "a string without end")
+            fail(at, "unterminated string")
         end
         parts[#parts + 1] = text:sub(from, stop - 1)
         if text:sub(stop, stop) == '"' then
@@ -42,87 +42,87 @@ local function text_at(text, at)
         if letter == "u" then
             local digits = text:match("^%x%x%x%x", stop + 2)
             if not digits then
-                fail(stop, "a wrong escape")
+                fail(stop, "invalid escape")
             end
-            parts[#parts + 1] = character(tonumber(digits, 16))
+            parts[#parts + 1] = encode_character(tonumber(digits, 16))
             from = stop + 6
         else
-            parts[#parts + 1] = ESCAPES[letter] or fail(stop, "a wrong escape")
+            parts[#parts + 1] = ESCAPES[letter] or fail(stop, "invalid escape")
             from = stop + 2
         end
     end
 end
 
-local function members(text, at, depth, close, member)
-    at = blank(text, at + 1)
+local function parse_members(text, at, depth, close, parse_member)
+    at = skip_blanks(text, at + 1)
     if text:sub(at, at) == close then
         return at + 1
     end
     while true do
-        at = blank(text, member(at, depth))
-        local sign = text:sub(at, at)
-        if sign == close then
+        at = skip_blanks(text, parse_member(at, depth))
+        local char = text:sub(at, at)
+        if char == close then
             return at + 1
-        elseif sign ~= "," then
-            fail(at, "a comma is missing")
+        elseif char ~= "," then
+            fail(at, "expected a comma")
         end
-        at = blank(text, at + 1)
+        at = skip_blanks(text, at + 1)
     end
 end
 
-function value(text, at, depth)
-    if depth > DEEPEST then
-        fail(at, "too deep")
+function parse_value(text, at, depth)
+    if depth > MAX_DEPTH then
+        fail(at, "nested too deeply")
     end
-    at = blank(text, at)
-    local sign = text:sub(at, at)
-    if sign == "{" then
+    at = skip_blanks(text, at)
+    local char = text:sub(at, at)
+    if char == "{" then
         local object = {}
-        return object, members(text, at, depth, "}", function(place)
-            if text:sub(place, place) ~= '"' then
-                fail(place, "a name is missing")
+        return object, parse_members(text, at, depth, "}", function(from)
+            if text:sub(from, from) ~= '"' then
+                fail(from, "expected a name")
             end
-            local name, behind = text_at(text, place)
-            behind = blank(text, behind)
-            if text:sub(behind, behind) ~= ":" then
-                fail(behind, "a colon is missing")
+            local name, after = parse_string(text, from)
+            after = skip_blanks(text, after)
+            if text:sub(after, after) ~= ":" then
+                fail(after, "expected a colon")
             end
-            object[name], behind = value(text, behind + 1, depth + 1)
-            return behind
+            object[name], after = parse_value(text, after + 1, depth + 1)
+            return after
         end)
-    elseif sign == "[" then
+    elseif char == "[" then
         local list = {}
-        return list, members(text, at, depth, "]", function(place)
-            local item, behind = value(text, place, depth + 1)
+        return list, parse_members(text, at, depth, "]", function(from)
+            local item, after = parse_value(text, from, depth + 1)
             list[#list + 1] = item
-            return behind
+            return after
         end)
-    elseif sign == '"' then
-        return text_at(text, at)
+    elseif char == '"' then
+        return parse_string(text, at)
     end
-    for word, meaning in pairs({ ["true"] = true, ["false"] = false, ["null"] = json.null }) do
+    for word, constant in pairs({ ["true"] = true, ["false"] = false, ["null"] = json.null }) do
         if text:sub(at, at + #word - 1) == word then
-            return meaning, at + #word
+            return constant, at + #word
         end
     end
     local number = text:match("^-?%d+%.?%d*[eE]?[+-]?%d*", at)
     if number and tonumber(number) then
         return tonumber(number), at + #number
     end
-    fail(at, "no value")
+    fail(at, "expected a value")
 end
 
---- The value of a JSON text; nil and what is wrong, if it is none.
+--- The value of a JSON text; nil and a description of the problem, if the text is not valid.
 function json.decode(text)
-    local ok, result, behind = pcall(value, text, 1, 0)
+    local ok, result, after = pcall(parse_value, text, 1, 0)
     if not ok then
         if type(result) == "table" and result.json then
             return nil, result.json
         end
         error(result, 0)
     end
-    if blank(text, behind) <= #text then
-        return nil, "something behind the end"
+    if skip_blanks(text, after) <= #text then
+        return nil, "unexpected data after the end"
     end
     return result
 end

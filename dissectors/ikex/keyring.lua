@@ -1,9 +1,10 @@
---[[ Which key set opens which message.
+--[[ Selection of the key set that decrypts a message.
 
 An IKE SA has one key set after IKE_SA_INIT and one more after each additional key exchange (RFC 9370, 2.2.2), all with
-the same SPIs: its epochs. The right one is that whose tag fits. Where no tag can be checked it is taken by order: that
-of IKE_INTERMEDIATE exchanges before the message, if what comes out is a chain of payloads. Key sets without SPIs
-belong to the IKE SA that they open a message of, and are tried with AEAD ciphers alone. ]]
+the same SPIs: its epochs. The key set whose authentication tag is correct is used. If there is no tag that Lua can
+check, the key set is chosen by order, by the number of IKE_INTERMEDIATE exchanges before the message, and the plaintext
+must be a chain of payloads. Key sets without SPIs belong to the IKE SA whose message they decrypt; they are tried with
+AEAD ciphers only. ]]
 local cipher = require("ikex.cipher")
 local message = require("ikex.message")
 local names = require("ikex.names")
@@ -11,10 +12,10 @@ local names = require("ikex.names")
 local Keyring = {}
 Keyring.__index = Keyring
 
--- Trials of key sets of no SA, before no more are made: some tenths of a second.
+-- Trials of key sets without SPIs, in total. They take some tenths of a second.
 local TRIALS = 20000
 
---- `sets`: what keyfile read.
+--- `sets`: key sets from `keyfile.read`.
 function Keyring.new(sets)
     local self = setmetatable({ by_spis = {}, free = {}, size = #sets, trials = TRIALS }, Keyring)
     local known = {}
@@ -36,21 +37,21 @@ function Keyring.new(sets)
 end
 
 --- Whether there may be keys for an IKE SA.
-function Keyring:may_open(spi_i, spi_r)
+function Keyring:may_decrypt(spi_i, spi_r)
     return self.by_spis[spi_i .. spi_r] ~= nil or #self.free > 0
 end
 
---- How many key sets an IKE SA is known to have.
+--- The number of key sets of an IKE SA.
 function Keyring:count(spi_i, spi_r)
     local chain = self.by_spis[spi_i .. spi_r]
     return chain and #chain or 0
 end
 
-local function plausible(clear, first, fragment, total)
+local function is_plausible(plaintext, first, fragment, total)
     if fragment > 1 then
-        return #clear > 0 -- a part of a chain tells little
+        return #plaintext > 0 -- the middle of a chain cannot be checked
     end
-    local payloads, problem = message.payloads(clear, first, 1, #clear)
+    local payloads, problem = message.payloads(plaintext, first, 1, #plaintext)
     for _, payload in ipairs(payloads) do
         if not names.payload[payload.type] then
             return false
@@ -59,26 +60,28 @@ local function plausible(clear, first, fragment, total)
     return problem == nil or (total > 1 and #payloads > 0)
 end
 
-local function try(keys, sealed, suite)
+local function try_key_set(keys, encrypted, suite)
     local algorithm = cipher.algorithm(keys, suite)
     if not algorithm then
         return nil
     end
-    local clear, checked, padding =
-        cipher.open(algorithm, keys, suite, sealed.data, sealed.start, sealed.from_initiator)
-    if not clear then
+    local plaintext, verified, padding =
+        cipher.decrypt(algorithm, keys, suite, encrypted.data, encrypted.start, encrypted.from_initiator)
+    if not plaintext then
         return nil
     end
-    if not checked and (padding >= 256 or not plausible(clear, sealed.first, sealed.fragment, sealed.total)) then
+    local first, fragment, total = encrypted.first, encrypted.fragment, encrypted.total
+    if not verified and (padding >= 256 or not is_plausible(plaintext, first, fragment, total)) then
         return nil
     end
-    return { clear = clear, verified = checked, keys = keys, first = sealed.first }
+    return { plaintext = plaintext, verified = verified, keys = keys, first = first }
 end
 
---- Open a message. `sealed`: {data, start, first, fragment, total, from_initiator}; `suite`: what was negotiated; `epoch`: which of the
--- key sets it should be by order, from 0.
--- {clear, verified, keys, first, position, count}; nil if no key fits. `position` counts the IKE SA's key sets from 1.
-function Keyring:open(spi_i, spi_r, sealed, suite, epoch)
+--- Decrypt a message. `encrypted`: {data, start, first, fragment, total, from_initiator}; `suite`: the negotiated one;
+-- `epoch`: the index of the key set by order, from 0.
+-- Returns {plaintext, verified, keys, first, position, count}; nil if no key set fits. `position`: of the key set, from
+-- 1.
+function Keyring:decrypt(spi_i, spi_r, encrypted, suite, epoch)
     local spis = spi_i .. spi_r
     local chain = self.by_spis[spis] or {}
     local order = {}
@@ -91,10 +94,10 @@ function Keyring:open(spi_i, spi_r, sealed, suite, epoch)
         end
     end
     for _, position in ipairs(order) do
-        local opened = try(chain[position], sealed, suite)
-        if opened then
-            opened.position, opened.count = position, #chain
-            return opened
+        local decrypted = try_key_set(chain[position], encrypted, suite)
+        if decrypted then
+            decrypted.position, decrypted.count = position, #chain
+            return decrypted
         end
     end
     for index, keys in ipairs(self.free) do
@@ -104,16 +107,16 @@ function Keyring:open(spi_i, spi_r, sealed, suite, epoch)
                 break
             end
             self.trials = self.trials - 1
-            local opened = try(keys, sealed, suite)
-            if opened then
+            local decrypted = try_key_set(keys, encrypted, suite)
+            if decrypted then
                 table.remove(self.free, index)
                 chain[#chain + 1] = keys
                 self.by_spis[spis] = chain
-                table.sort(chain, function(one, other)
-                    return one.number < other.number
+                table.sort(chain, function(a, b)
+                    return a.number < b.number
                 end)
-                opened.position, opened.count = #chain, #chain
-                return opened
+                decrypted.position, decrypted.count = #chain, #chain
+                return decrypted
             end
         end
     end

@@ -1,4 +1,4 @@
---[[ IKE messages: the header, the chain of payloads, and what is in those that the analysis looks into
+--[[ Parsers for IKE messages: the header, the chain of payloads, and KE and notify payloads
 (RFC 7296, 3; RFC 7383, 2.5; RFC 2408, 3.1). ]]
 local Cursor = require("ikex.cursor")
 
@@ -11,9 +11,9 @@ message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
 message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
 message.FIRST_STATUS = 16384 -- notifies below it are errors
 
---- The header of a message; nil if there is none of version 1 or 2.
--- `major` 1 or 2; `fragment` and `total`: of RFC 7383, or of a fragment of IKEv1 (whose total only the last one tells);
--- fragment is 0 where the message is whole.
+--- The header of a message; nil if it is not of version 1 or 2.
+-- `major`: 1 or 2; `fragment`, `total`: fragment numbers of RFC 7383 or IKEv1, 0 if the message is not fragmented. In
+-- IKEv1 only the last fragment has the total. `invalid`: the fragment numbers are impossible.
 function message.header(data)
     if #data < message.HEADER then
         return nil
@@ -40,11 +40,11 @@ function message.header(data)
     if following == message.SKF and major == 2 and head.length >= 36 and #data >= 36 then
         local n1, n2, t1, t2 = byte(data, 33, 36)
         head.fragment, head.total = n1 * 256 + n2, t1 * 256 + t2
-        head.wrong = head.fragment == 0 or head.fragment > head.total
+        head.invalid = head.fragment == 0 or head.fragment > head.total
     elseif following == message.FRAGMENT_V1 and major == 1 and head.length >= 36 and #data >= 36 then
         local number, flag = byte(data, 35, 36)
         head.fragment, head.total = number, flag % 2 == 1 and number or 0
-        head.wrong = number == 0
+        head.invalid = number == 0
     end
     return head
 end
@@ -57,12 +57,12 @@ function message.is_clear(head)
     return head.flags % 2 == 0 and head.next ~= message.FRAGMENT_V1
 end
 
---- The payloads from position `from` of `data` up to `to`: a list of {type, critical, first, last}, where first and last are
--- the positions of the body; and what is wrong with the chain, nil if nothing is.
--- An encrypted payload is the last one, and has `inner`, the type of the first payload in it.
+--- The payloads from position `from` of `data` to position `to`: a list of {type, critical, first, last}, where first
+-- and last are the positions of the body; and the problem of an inconsistent chain, otherwise nil. An encrypted payload
+-- is the last one, and has `inner`, the type of the first payload in it.
 function message.payloads(data, first, from, to)
     local cursor = Cursor.new(data, from, to)
-    local found = {}
+    local payloads = {}
     local kind = first
     local _, problem = Cursor.attempt(function()
         while kind ~= 0 do
@@ -73,7 +73,7 @@ function message.payloads(data, first, from, to)
             local begin = cursor.at
             cursor:skip(size - 4)
             local payload = { type = kind, critical = flags >= 128, first = begin, last = cursor.at - 1 }
-            found[#found + 1] = payload
+            payloads[#payloads + 1] = payload
             if kind == message.SK or kind == message.SKF then
                 payload.inner = following
                 return
@@ -82,13 +82,13 @@ function message.payloads(data, first, from, to)
         end
         kind = nil
     end)
-    if kind and not (#found > 0 and found[#found].inner) then
+    if kind and not (#payloads > 0 and payloads[#payloads].inner) then
         problem = problem or "a payload is shorter than its own header"
     end
     if problem == nil and kind == nil and cursor:remaining() > 0 then
-        problem = "bytes behind the last payload"
+        problem = "bytes after the last payload"
     end
-    return found, problem
+    return payloads, problem
 end
 
 --- A KE payload (RFC 7296, 3.4): {method, data}; nil if it is too short.

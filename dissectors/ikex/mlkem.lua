@@ -1,5 +1,5 @@
---[[ What the data of a KE payload are by the key exchange method, and whether they can be that: sizes of public values, and
-for ML-KEM the checks of FIPS 203 (draft-ietf-ipsecme-ikev2-mlkem). ]]
+--[[ Checks of the data of a KE payload: sizes of public values by key exchange method, and for ML-KEM the input checks
+of FIPS 203 (draft-ietf-ipsecme-ikev2-mlkem). ]]
 local mlkem = {}
 
 local byte = string.byte
@@ -26,7 +26,8 @@ function mlkem.is(method)
     return SETS[method] ~= nil
 end
 
---- What the data are: "encapsulation key" in a request, "ciphertext" in a response, "public value" of other methods.
+--- The type of the data: "encapsulation key" in an ML-KEM request, "ciphertext" in an ML-KEM response, "public value"
+-- of other methods.
 function mlkem.role(method, response)
     if not SETS[method] then
         return "public value"
@@ -34,7 +35,7 @@ function mlkem.role(method, response)
     return response and "ciphertext" or "encapsulation key"
 end
 
---- How many bytes the data must have; nil: not known for this method.
+--- The required number of bytes; nil: unknown for this method.
 function mlkem.expected(method, response)
     local set = SETS[method]
     if not set then
@@ -43,21 +44,21 @@ function mlkem.expected(method, response)
     return response and set.ciphertext or set.key
 end
 
---- How many coefficients of an encapsulation key are not below the modulus (FIPS 203, 7.2). 0: the check is passed.
+--- The number of coefficients of an encapsulation key that are not below the modulus (FIPS 203, 7.2). 0: check passed.
 function mlkem.above_modulus(key)
-    local wrong = 0
+    local above = 0
     -- three bytes hold two coefficients, the lower bits first
     for at = 1, #key - SEED - 2, 3 do
         local low, middle, high = byte(key, at, at + 2)
         local nibble = middle % 16
         if low + nibble * 256 >= MODULUS then
-            wrong = wrong + 1
+            above = above + 1
         end
         if (middle - nibble) / 16 + high * 16 >= MODULUS then
-            wrong = wrong + 1
+            above = above + 1
         end
     end
-    return wrong
+    return above
 end
 
 return mlkem

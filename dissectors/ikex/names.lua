@@ -1,4 +1,4 @@
---[[ Names of numbers, as IANA has them: those that a running Wireshark may lack or have wrong too. ]]
+--[[ Names from the IANA registries, some of which the running Wireshark may lack or have wrong. ]]
 local names = {}
 
 --- Exchange types (RFC 7296, 3.1; RFC 9242; RFC 9370).
@@ -38,7 +38,8 @@ names.method = {
 }
 
 names.encryption = {
-    [2] = "DES", [3] = "3DES", [11] = "NULL", [12] = "AES-CBC", [13] = "AES-CTR", [14] = "AES-CCM-8", [15] = "AES-CCM-12",
+    [2] = "DES", [3] = "3DES", [11] = "NULL", [12] = "AES-CBC", [13] = "AES-CTR", [14] = "AES-CCM-8",
+    [15] = "AES-CCM-12",
     [16] = "AES-CCM-16", [18] = "AES-GCM-8", [19] = "AES-GCM-12", [20] = "AES-GCM-16", [23] = "CAMELLIA-CBC",
     [24] = "CAMELLIA-CTR", [25] = "CAMELLIA-CCM-8", [26] = "CAMELLIA-CCM-12", [27] = "CAMELLIA-CCM-16",
     [28] = "CHACHA20-POLY1305",
@@ -59,10 +60,12 @@ names.sequence_numbers = { [0] = "NO-ESN", [1] = "ESN" }
 
 --- Notify message types (RFC 7296, 3.10.1).
 names.notify = {
-    [1] = "UNSUPPORTED_CRITICAL_PAYLOAD", [4] = "INVALID_IKE_SPI", [5] = "INVALID_MAJOR_VERSION", [7] = "INVALID_SYNTAX",
+    [1] = "UNSUPPORTED_CRITICAL_PAYLOAD", [4] = "INVALID_IKE_SPI", [5] = "INVALID_MAJOR_VERSION",
+    [7] = "INVALID_SYNTAX",
     [9] = "INVALID_MESSAGE_ID", [11] = "INVALID_SPI", [14] = "NO_PROPOSAL_CHOSEN", [17] = "INVALID_KE_PAYLOAD",
     [24] = "AUTHENTICATION_FAILED", [34] = "SINGLE_PAIR_REQUIRED", [35] = "NO_ADDITIONAL_SAS",
-    [36] = "INTERNAL_ADDRESS_FAILURE", [37] = "FAILED_CP_REQUIRED", [38] = "TS_UNACCEPTABLE", [39] = "INVALID_SELECTORS",
+    [36] = "INTERNAL_ADDRESS_FAILURE", [37] = "FAILED_CP_REQUIRED", [38] = "TS_UNACCEPTABLE",
+    [39] = "INVALID_SELECTORS",
     [40] = "UNACCEPTABLE_ADDRESSES", [41] = "UNEXPECTED_NAT_DETECTED", [42] = "USE_ASSIGNED_HoA",
     [43] = "TEMPORARY_FAILURE", [44] = "CHILD_SA_NOT_FOUND", [45] = "INVALID_GROUP_ID", [46] = "AUTHORIZATION_FAILED",
     [47] = "STATE_NOT_FOUND", [48] = "TS_MAX_QUEUE", [49] = "REGISTRATION_FAILED",
@@ -101,18 +104,18 @@ names.notify1 = {
     [28] = "CERTIFICATE-UNAVAILABLE", [29] = "UNSUPPORTED-EXCHANGE-TYPE", [30] = "UNEQUAL-PAYLOAD-LENGTHS",
 }
 
---- The name of a number, or the number where it has none.
+--- The name of a number; the number as text, if it has no name.
 function names.of(registry, number)
     return registry[number] or string.format("%.0f", number)
 end
 
---- Name and number: "ML-KEM-768 (36)"; the number alone where it has no name.
+--- Name and number: "ML-KEM-768 (36)"; the number alone, if it has no name.
 function names.both(registry, number)
     local name = registry[number]
     return name and string.format("%s (%.0f)", name, number) or string.format("%.0f", number)
 end
 
---- Registry of the transform IDs of a transform type; nil where there is none.
+--- Registry of the transform IDs of a transform type; nil if there is none.
 function names.transform_ids(kind)
     if kind == 1 then
         return names.encryption

@@ -1,5 +1,5 @@
---[[ What became of a handshake, in the words of `ikeanalyze report` and by the same rules: established (read in payloads),
-failed, cut, unanswered, completed. RADIUS is not looked at. ]]
+--[[ The outcome of a handshake, with the values and rules of `ikeanalyze report`: established (proven by decrypted
+payloads), failed, cut, unanswered, completed. RADIUS is not evaluated. ]]
 local Conversation = require("ikex.conversation")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
@@ -22,18 +22,18 @@ function outcome.exchanges(sa)
     local quick = exchanges.first_quick_mode(sa)
     for _, pair in ipairs(sa.list) do
         local sets_up = exchanges.sets_up(pair, quick)
-        for _, exchange in ipairs(exchanges.of(pair)) do
+        for _, exchange in ipairs(exchanges.of_pair(pair)) do
             exchange.sets_up = sets_up
             all[#all + 1] = exchange
         end
     end
-    table.sort(all, function(one, other)
-        if one.start ~= other.start then
-            return one.start < other.start
-        elseif one.pair ~= other.pair then
-            return one.pair.number < other.pair.number
+    table.sort(all, function(a, b)
+        if a.start ~= b.start then
+            return a.start < b.start
+        elseif a.pair ~= b.pair then
+            return a.pair.number < b.pair.number
         end
-        return one.attempt < other.attempt
+        return a.attempt < b.attempt
     end)
     for index, exchange in ipairs(all) do
         exchange.index = index
@@ -41,7 +41,8 @@ function outcome.exchanges(sa)
     return all
 end
 
-local function clear_error(data, version)
+-- The name of the first error notify in a clear message; nil if there is none.
+local function read_clear_error(data, version)
     local head = message.header(data)
     for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
         local kind
@@ -58,8 +59,9 @@ local function clear_error(data, version)
     return nil
 end
 
--- The error of the last response of IKE_SA_INIT, if no request followed; in IKEv1 of any clear message, if nothing was agreed on.
-local function refusal(sa, all)
+-- The error in the last IKE_SA_INIT response, if no request followed. In IKEv1: the error in any clear message, if
+-- quick mode was not answered.
+local function find_refusal(sa, all)
     if sa.version == 1 then
         local error_name
         for _, exchange in ipairs(all) do
@@ -67,48 +69,51 @@ local function refusal(sa, all)
                 return nil
             end
             for _, list in ipairs({ exchange.requests, exchange.responses }) do
-                for _, sent in ipairs(list) do
-                    local unit = sent.units[1]
-                    error_name = error_name or (unit.clear and unit.data and clear_error(unit.data, 1))
+                for _, transmission in ipairs(list) do
+                    local datagram = transmission.datagrams[1]
+                    error_name = error_name
+                        or (datagram.clear and datagram.data and read_clear_error(datagram.data, 1))
                 end
             end
         end
         return error_name
     end
-    local request, response, taken
+    local request, response, accepted
     for _, exchange in ipairs(all) do
         if INITS[exchange.pair.exchange] then
-            for _, sent in ipairs(exchange.requests) do
-                if not request or sent.time >= request.time then
-                    request = { time = sent.time, index = exchange.index }
+            for _, transmission in ipairs(exchange.requests) do
+                if not request or transmission.time >= request.time then
+                    request = { time = transmission.time, index = exchange.index }
                 end
             end
-            for _, sent in ipairs(exchange.responses) do
-                local unit = sent.units[1]
-                local takes = unit.next ~= message.NOTIFY
-                if not response or (takes and not taken) or (takes == taken and sent.time >= response.time) then
-                    response = { time = sent.time, index = exchange.index, unit = unit }
-                    taken = takes
+            for _, transmission in ipairs(exchange.responses) do
+                local datagram = transmission.datagrams[1]
+                local accepts = datagram.next ~= message.NOTIFY
+                local later = response and accepts == accepted and transmission.time >= response.time
+                if not response or (accepts and not accepted) or later then
+                    response = { time = transmission.time, index = exchange.index, datagram = datagram }
+                    accepted = accepts
                 end
             end
         end
     end
-    if not response or (request and request.index > response.index) or not response.unit.data then
+    if not response or (request and request.index > response.index) or not response.datagram.data then
         return nil
     end
-    return clear_error(response.unit.data, 2)
+    return read_clear_error(response.datagram.data, 2)
 end
 
--- What decrypted payloads prove: "failed" with its reason, "established", or that IKE_AUTH was to go on.
-local function proof(sa)
+-- The outcome that decrypted payloads prove: "failed" with its reason, "established", or "open" if IKE_AUTH had not
+-- ended.
+local function find_proof(sa)
     local last
     for _, content in ipairs(sa.contents or {}) do
         if content.pair.exchange == INFORMATIONAL and content.from_initiator and not content.response then
-            local wrong = contents.error_notify(content)
-            if wrong and wrong.type == AUTHENTICATION_FAILED then
-                return "failed", names.of(names.notify, wrong.type)
+            local error_notify = contents.error_notify(content)
+            if error_notify and error_notify.type == AUTHENTICATION_FAILED then
+                return "failed", names.of(names.notify, error_notify.type)
             end
-        elseif AUTHS[content.pair.exchange] and content.response and content.pair.asked_by_initiator then
+        elseif AUTHS[content.pair.exchange] and content.response and content.pair.requested_by_initiator then
             if not last or content.pair.message_id >= last.pair.message_id then
                 last = content
             end
@@ -117,129 +122,135 @@ local function proof(sa)
     if not last then
         return nil
     end
-    local wrong = contents.error_notify(last)
+    local error_notify = contents.error_notify(last)
     if contents.each(last, message.AUTH)() and not contents.each(last, message.EAP)() then
         return "established"
-    elseif wrong then
-        return "failed", names.of(names.notify, wrong.type)
+    elseif error_notify then
+        return "failed", names.of(names.notify, error_notify.type)
     end
     return "open"
 end
 
-local function evidence(sa, all, last_time)
-    local found = { waited = 0 }
+-- Facts that decide the outcome without decrypted payloads. `has_gap`: messages of the set-up are missing; `waited`: us
+-- from the last unanswered request to the end of the capture.
+local function collect_evidence(sa, all, last_time)
+    local evidence = { waited = 0 }
     local last
     for _, exchange in ipairs(all) do
         local pair = exchange.pair
         local information = sa.version == 1 and pair.exchange == INFORMATIONAL_V1
-        if #exchange.requests > 0 and (pair.asked_by_initiator or exchange.sets_up) and not information then
+        if #exchange.requests > 0 and (pair.requested_by_initiator or exchange.sets_up) and not information then
             last = exchange
         end
     end
-    local quick, quick_closed, done_v1 = false, false, false
+    local quick, quick_closed, phase1_finished = false, false, false
     for _, exchange in ipairs(all) do
         local kind, attempt = exchange.pair.exchange, exchange.attempt
-        local asked, answered = #exchange.requests > 0, #exchange.responses > 0
+        local has_request, has_response = #exchange.requests > 0, #exchange.responses > 0
         local closing = sa.version == 1 and (kind == AGGRESSIVE or kind == QUICK) and attempt > 1
-        local unanswered = exchange.sets_up and asked and not answered and not closing
+        local unanswered = exchange.sets_up and has_request and not has_response and not closing
         local open_last = unanswered and exchange == last
-        if unanswered and not open_last or exchange.sets_up and not asked then
-            found.hole = true
+        if unanswered and not open_last or exchange.sets_up and not has_request then
+            evidence.has_gap = true
         end
-        local owing = sa.version == 1 and (kind == AGGRESSIVE or kind == QUICK) and attempt == 1 and answered
+        -- IKEv1: the initiator has not sent the message that ends aggressive or quick mode
+        local lacks_final = sa.version == 1 and (kind == AGGRESSIVE or kind == QUICK) and attempt == 1 and has_response
             and exchange.sets_up and exchange == last
-        if open_last or owing then
-            found.last_unanswered = true
+        if open_last or lacks_final then
+            evidence.last_unanswered = true
         end
         if open_last then
-            found.last_repeated = found.last_repeated or #exchange.requests > 1
-            found.waited = last_time - exchange.requests[#exchange.requests].time
-        elseif owing then
-            found.last_repeated = found.last_repeated or #exchange.responses > 1
+            evidence.last_repeated = evidence.last_repeated or #exchange.requests > 1
+            evidence.waited = last_time - exchange.requests[#exchange.requests].time
+        elseif lacks_final then
+            evidence.last_repeated = evidence.last_repeated or #exchange.responses > 1
         end
         if sa.version == 2 then
-            found.begun = found.begun or (INITS[kind] and asked and exchange.sets_up)
-            found.finished = found.finished or (AUTHS[kind] and answered and exchange.sets_up)
+            evidence.begun = evidence.begun or (INITS[kind] and has_request and exchange.sets_up)
+            evidence.finished = evidence.finished or (AUTHS[kind] and has_response and exchange.sets_up)
         else
-            done_v1 = done_v1 or (kind == MAIN and attempt >= 3 and answered) or (kind == AGGRESSIVE and attempt >= 2)
+            phase1_finished = phase1_finished
+                or (kind == MAIN and attempt >= 3 and has_response) or (kind == AGGRESSIVE and attempt >= 2)
             if kind == QUICK and exchange.sets_up then
                 quick, quick_closed = true, quick_closed or attempt > 1
             end
         end
     end
     if sa.version == 1 then
-        found.begun = sa.begun_init
-        found.finished = done_v1 and (not quick or quick_closed)
+        evidence.begun = sa.begun_init
+        evidence.finished = phase1_finished and (not quick or quick_closed)
     end
-    return found
+    return evidence
 end
 
 local function decide(sa, all, last_time, replaced)
-    local proved, reason = proof(sa)
-    if proved == "failed" then
+    local proven, reason = find_proof(sa)
+    if proven == "failed" then
         return "failed", reason
-    elseif proved == "established" then
+    elseif proven == "established" then
         return "established", nil
     elseif replaced then
         return "established", "REKEYED"
     end
-    reason = refusal(sa, all)
+    reason = find_refusal(sa, all)
     if reason then
         return "failed", reason
     end
-    local found = evidence(sa, all, last_time)
-    if not found.begun or found.hole then
+    local evidence = collect_evidence(sa, all, last_time)
+    if not evidence.begun or evidence.has_gap then
         local rekeyed = false
         local any_set_up = false
         for _, exchange in ipairs(all) do
             any_set_up = any_set_up or exchange.sets_up
             local pair = exchange.pair
-            rekeyed = rekeyed
-                or (sa.version == 2 and pair.asked_by_initiator and pair.message_id == 0 and not INITS[pair.exchange])
+            local first = pair.requested_by_initiator and pair.message_id == 0
+            rekeyed = rekeyed or (sa.version == 2 and first and not INITS[pair.exchange])
         end
         return "cut", rekeyed and not any_set_up and "REKEYED" or nil
     end
-    if found.last_unanswered and (found.last_repeated or found.waited > SLOWEST_FIRST_TIMER) then
+    if evidence.last_unanswered and (evidence.last_repeated or evidence.waited > SLOWEST_FIRST_TIMER) then
         return "unanswered", nil
-    elseif found.last_unanswered or not found.finished or proved == "open" then
+    elseif evidence.last_unanswered or not evidence.finished or proven == "open" then
         return "cut", nil
     end
     return "completed", nil
 end
 
-local function nothing()
+local function new_sum()
     return { messages = 0, frames = 0, bytes = 0 }
 end
 
-local function add(sum, sent)
-    sum.messages, sum.frames, sum.bytes = sum.messages + 1, sum.frames + sent.frames, sum.bytes + sent.bytes
+local function add(sum, transmission)
+    sum.messages, sum.frames = sum.messages + 1, sum.frames + transmission.frames
+    sum.bytes = sum.bytes + transmission.bytes
 end
 
---- A handshake in numbers: outcome, reason; what sets the IKE SA up by sender (`initiator`, `responder`), what of that was
--- `retransmitted`, and what came `after`, each {messages, frames, bytes}; `setup` in us (nil: not known), reasons of
--- `extra` round trips, all `exchanges`.
--- `last_time`: of the capture; `replaced`: the IKE SA that it took over from, if that is known.
-function outcome.of(sa, last_time, replaced)
+--- The summary of a handshake: outcome, reason; sums {messages, frames, bytes} of the set-up by sender (`initiator`,
+-- `responder`), of its retransmissions (`retransmitted`), and of messages `after` the set-up; `setup`: set-up time in
+-- us, nil if unknown; `extra`: reasons of extra round trips; all `exchanges`. `last_time`: of the capture; `replaced`:
+-- the IKE SA that this one replaced, if known.
+function outcome.summarize(sa, last_time, replaced)
     for _, pair in ipairs(sa.list) do
         for _, slot in pairs({ request = pair.request, response = pair.response }) do
-            Conversation.messages(slot, true)
+            Conversation.transmissions(slot, true)
         end
     end
     local all = outcome.exchanges(sa)
     local result = {
-        initiator = nothing(), responder = nothing(), retransmitted = nothing(), after = nothing(), extra = {}, exchanges = all,
+        initiator = new_sum(), responder = new_sum(), retransmitted = new_sum(), after = new_sum(),
+        extra = {}, exchanges = all,
     }
     local first, last
     for index, exchange in ipairs(all) do
         for _, list in ipairs({ exchange.requests, exchange.responses }) do
-            for _, sent in ipairs(list) do
+            for _, transmission in ipairs(list) do
                 if exchange.sets_up then
-                    add(sent.slot.from_initiator and result.initiator or result.responder, sent)
-                    if sent.transmission > 1 then
-                        add(result.retransmitted, sent)
+                    add(transmission.slot.from_initiator and result.initiator or result.responder, transmission)
+                    if transmission.number > 1 then
+                        add(result.retransmitted, transmission)
                     end
                 else
-                    add(result.after, sent)
+                    add(result.after, transmission)
                 end
             end
         end
@@ -248,7 +259,7 @@ function outcome.of(sa, last_time, replaced)
         end
         local following = all[index + 1]
         if following and INITS[following.pair.exchange] then
-            exchange.extra = exchanges.asked_again(exchange)
+            exchange.extra = exchanges.retry_reason(exchange)
             result.extra[#result.extra + 1] = exchange.extra
         end
     end

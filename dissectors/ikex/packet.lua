@@ -1,13 +1,14 @@
---[[ What a frame has around an IKE message: the headers of IP and of UDP or TCP, found by the ports and addresses that Wireshark
-says it has, so that it is all the same what link it was taken on (RFC 791, RFC 8200, RFC 768, RFC 3948).
+--[[ The IP, UDP and TCP headers before an IKE message. They are located by the ports that Wireshark reports, so the
+link layer does not matter (RFC 791, RFC 8200, RFC 768, RFC 3948).
 
-No field of Wireshark's is asked for: if a script asks for one, Wireshark builds the tree of each packet, of whatever protocol. ]]
+The plugin requests no field of Wireshark, because that would make Wireshark build a tree for each packet of any
+protocol. ]]
 local packet = {}
 
 local byte, char, find, floor, sub = string.byte, string.char, string.find, math.floor, string.sub
 
 local ICMP, TCP, UDP, FRAGMENT, ICMPV6 = 1, 6, 17, 44, 58
-local FURTHEST = 64 -- position of an IP header: no link has more before it
+local MAX_IP_POSITION = 64 -- of an IP header: no link layer needs more bytes before it
 local NON_ESP_MARKER = "\0\0\0\0"
 
 local function u16(data, at)
@@ -15,8 +16,8 @@ local function u16(data, at)
     return low and high * 256 + low or -1
 end
 
--- Where the IP header is that ends before position `at` and has this protocol behind it: position and version.
-local function ip_before(frame, at, protocol)
+-- Position and version of the IP header that ends before position `at` and is followed by this protocol.
+local function find_ip_before(frame, at, protocol)
     for size = 20, 60, 4 do
         local begin = at - size
         if begin < 1 then
@@ -32,19 +33,19 @@ local function ip_before(frame, at, protocol)
     return nil
 end
 
--- Extension headers of IPv6 that may stand before UDP or TCP: hop by hop, routing, destination options (RFC 8200, 4).
+-- IPv6 extension headers that may precede UDP or TCP: hop by hop, routing, destination options (RFC 8200, 4).
 local EXTENSIONS = { [0] = true, [43] = true, [60] = true }
 
--- Where the IPv6 header is whose extension headers end before position `at`; nil if there is none.
-local function ipv6_with_extensions(frame, at, protocol)
-    for ip = 1, math.min(at - 48, FURTHEST) do
+-- Position of the IPv6 header whose extension headers end before position `at`; nil if there is none.
+local function find_ipv6_with_extensions(frame, at, protocol)
+    for ip = 1, math.min(at - 48, MAX_IP_POSITION) do
         local following = byte(frame, ip + 6)
         if floor(byte(frame, ip) / 16) == 6 and EXTENSIONS[following] then
-            local behind = ip + 40
-            while EXTENSIONS[following] and behind < at do
-                following, behind = byte(frame, behind), behind + 8 + 8 * byte(frame, behind + 1)
+            local header = ip + 40
+            while EXTENSIONS[following] and header < at do
+                following, header = byte(frame, header), header + 8 + 8 * byte(frame, header + 1)
             end
-            if behind == at and following == protocol then
+            if header == at and following == protocol then
                 return ip
             end
         end
@@ -52,8 +53,8 @@ local function ipv6_with_extensions(frame, at, protocol)
     return nil
 end
 
--- Where the header of `protocol` with these ports is: its position, that of the IP header, and the version of that.
-local function transport(frame, source_port, destination_port, protocol)
+-- Position of the header of `protocol` with these ports, position of the IP header, and IP version.
+local function find_transport(frame, source_port, destination_port, protocol)
     local ports = char(
         floor(source_port / 256), source_port % 256, floor(destination_port / 256), destination_port % 256
     )
@@ -63,11 +64,11 @@ local function transport(frame, source_port, destination_port, protocol)
         if not at then
             return nil
         end
-        local ip, version = ip_before(frame, at, protocol)
+        local ip, version = find_ip_before(frame, at, protocol)
         if ip then
             return at, ip, version
         end
-        ip = ipv6_with_extensions(frame, at, protocol)
+        ip = find_ipv6_with_extensions(frame, at, protocol)
         if ip then
             return at, ip, 6
         end
@@ -75,17 +76,18 @@ local function transport(frame, source_port, destination_port, protocol)
     end
 end
 
---- The UDP datagram of a frame: positions of its UDP and its IP header, IP version, and `fragmented`; nil if there is none with
--- these ports. `fragmented`: the IP packet is a fragment.
+--- The UDP datagram of a frame with these ports: positions of its UDP and its IP header, IP version, and whether the IP
+-- packet is a fragment; nil if there is none.
 function packet.datagram(frame, source_port, destination_port)
-    local udp, ip, version = transport(frame, source_port, destination_port, UDP)
+    local udp, ip, version = find_transport(frame, source_port, destination_port, UDP)
     if not udp then
         return nil
     end
     return udp, ip, version, version == 4 and u16(frame, ip + 6) % 0x4000 ~= 0
 end
 
---- Whether a frame is what most are, UDP in IPv4 in Ethernet, and has the non-ESP marker; false tells nothing.
+--- A fast test for the most frequent frames: whether this is UDP in IPv4 in Ethernet with a non-ESP marker. If false,
+-- the frame may still have a marker.
 function packet.is_marked(frame, source_port, destination_port)
     if byte(frame, 15) ~= 0x45 or byte(frame, 24) ~= UDP then
         return false
@@ -95,7 +97,7 @@ function packet.is_marked(frame, source_port, destination_port)
         and a * 256 + b == source_port and c * 256 + d == destination_port
 end
 
---- Where the IKE message begins in the datagram whose UDP header is at `udp`; nil if there is none but ESP or a keepalive.
+--- Position of the IKE message in the datagram whose UDP header is at `udp`; nil for ESP and keepalives.
 function packet.message(frame, udp, source_port, destination_port)
     local on_4500 = source_port == 4500 or destination_port == 4500
     local on_500 = source_port == 500 or destination_port == 500
@@ -107,7 +109,7 @@ function packet.message(frame, udp, source_port, destination_port)
     elseif on_500 and not on_4500 then
         return udp + 8
     end
-    -- a NAT has mixed up the ports, or they are ports of one's own: the length in the header has to tell
+    -- a NAT translated 500 to 4500 or the reverse, or the ports are set by the user: compare the length in the header
     local at = udp + 8
     local version = byte(frame, at + 17)
     local length = u16(frame, at + 24) * 65536 + u16(frame, at + 26)
@@ -148,30 +150,30 @@ local function addresses(frame, at, version)
     return ipv6_address(frame, at + 8), ipv6_address(frame, at + 24)
 end
 
---- What the headers say: {ttl, ip_id, size, quoted, source, destination}. `at`: where the message begins. `ip_id` is nil in
--- IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP header does not tell; `quoted`: an ICMP
--- error has it.
-function packet.around(frame, at, udp, ip, version)
-    local found = {}
+--- Values of the headers of a message at position `at`: {ttl, ip_id, size, quoted, source, destination}. `ip_id`: nil
+-- in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0; `quoted`: the message is
+-- quoted by an ICMP error.
+function packet.headers(frame, at, udp, ip, version)
+    local headers = {}
     local length = u16(frame, udp + 4)
     if length > 0 then
-        found.size = length - (at - udp)
+        headers.size = length - (at - udp)
     end
-    found.source, found.destination = addresses(frame, ip, version)
+    headers.source, headers.destination = addresses(frame, ip, version)
     if version == 4 then
-        found.ip_id, found.ttl = u16(frame, ip + 4), byte(frame, ip + 8)
-        found.quoted = ip_before(frame, ip - 8, ICMP) ~= nil
+        headers.ip_id, headers.ttl = u16(frame, ip + 4), byte(frame, ip + 8)
+        headers.quoted = find_ip_before(frame, ip - 8, ICMP) ~= nil
     else
-        found.ttl = byte(frame, ip + 7)
-        found.quoted = ip_before(frame, ip - 8, ICMPV6) ~= nil
+        headers.ttl = byte(frame, ip + 7)
+        headers.quoted = find_ip_before(frame, ip - 8, ICMPV6) ~= nil
     end
-    return found
+    return headers
 end
 
---- The payload of the TCP segment of a frame, the sequence number behind it, and its source and destination address; nil if it
--- has no payload, or is no such segment.
+--- The payload of the TCP segment of a frame, the sequence number after it, and its source and destination address; nil
+-- if the frame has no TCP segment with these ports, or if its payload is empty.
 function packet.segment(frame, source_port, destination_port)
-    local tcp, ip, version = transport(frame, source_port, destination_port, TCP)
+    local tcp, ip, version = find_transport(frame, source_port, destination_port, TCP)
     local offset = tcp and byte(frame, tcp + 12)
     if not offset then
         return nil
@@ -190,7 +192,8 @@ function packet.segment(frame, source_port, destination_port)
     return payload, (sequence + #payload) % 4294967296, addresses(frame, ip, version)
 end
 
--- Whether an IP header begins at position `at` of a frame with `size` bytes on the wire: nothing but padding is behind its packet.
+-- Whether an IP header begins at position `at` of a frame with `size` bytes on the wire: only padding may follow its
+-- packet.
 local function is_ip(frame, at, size)
     local head = byte(frame, at)
     if not head or at + 19 > #frame then
@@ -208,17 +211,19 @@ local function is_ip(frame, at, size)
     return length == left or (length < left and size <= 64)
 end
 
-local USUAL = { 15, 17, 1, 19, 21, 5 } -- Ethernet, Linux cooked, raw, VLAN, Linux cooked 2, loopback
+-- Positions of the IP header after Ethernet, Linux cooked, raw, VLAN, Linux cooked 2, loopback.
+local USUAL_POSITIONS = { 15, 17, 1, 19, 21, 5 }
 
---- The IP fragment that a frame is: {key, id, ttl, offset, more, first, last, proto, at, version}, `first` and `last` being the
--- positions of its payload in the frame and `at` that of its IP header; nil if it is none. `size`: bytes of the frame on the wire.
+--- The IP fragment in a frame: {key, id, ttl, offset, more, first, last, proto, at, version}; nil if there is none.
+-- `first` and `last`: positions of its payload in the frame; `at`: position of its IP header; `size`: bytes of the
+-- frame on the wire.
 function packet.ip_fragment(frame, size)
-    for _, at in ipairs(USUAL) do
+    for _, at in ipairs(USUAL_POSITIONS) do
         if is_ip(frame, at, size) then
             return packet.ip_fragment_at(frame, at)
         end
     end
-    for at = 1, FURTHEST do
+    for at = 1, MAX_IP_POSITION do
         if is_ip(frame, at, size) then
             return packet.ip_fragment_at(frame, at)
         end
@@ -226,7 +231,7 @@ function packet.ip_fragment(frame, size)
     return nil
 end
 
---- The same, where the IP header's position is known.
+--- As `ip_fragment`, with a known position of the IP header.
 function packet.ip_fragment_at(frame, at)
     local head = byte(frame, at)
     if head < 0x50 then

@@ -5,21 +5,21 @@ local proposals = {}
 
 local KEY_LENGTH = 14 -- transform attribute
 
---- The proposals of an SA payload's body: {number, protocol, spi, transforms = {{type, id, key_bits}}}.
--- What can be read before something is wrong, and what that is.
+--- The proposals in the body of an SA payload: a list of {number, protocol, spi, transforms = {{type, id, key_bits}}}.
+-- Returns the proposals before the first problem, and a description of the problem.
 function proposals.read(body)
-    local found = {}
+    local list = {}
     local _, problem = Cursor.attempt(function()
         local cursor = Cursor.new(body)
         while cursor:remaining() > 0 do
-            cursor:skip(2) -- whether it is the last one, which the length says too
+            cursor:skip(2) -- whether it is the last one, which also follows from the length
             local size = cursor:u16()
             local within = cursor:within(size - 4)
             local proposal = { number = within:u8(), protocol = within:u8(), transforms = {} }
             local spi_size = within:u8()
-            within:skip(1) -- how many transforms
+            within:skip(1) -- number of transforms
             proposal.spi = within:bytes(spi_size)
-            found[#found + 1] = proposal
+            list[#list + 1] = proposal
             while within:remaining() > 0 do
                 within:skip(2)
                 local length = within:u16()
@@ -41,10 +41,10 @@ function proposals.read(body)
             end
         end
     end)
-    return found, problem
+    return list, problem
 end
 
---- The additional key exchanges of a proposal: a list of {slot, method}, slot from 1 to 7, in their order.
+--- The additional key exchanges of a proposal: a list of {slot, method} in order of slots, 1 to 7.
 function proposals.additional(proposal)
     local by_slot = {}
     for _, transform in ipairs(proposal and proposal.transforms or {}) do
@@ -52,18 +52,18 @@ function proposals.additional(proposal)
             by_slot[transform.type - 5] = transform.id
         end
     end
-    local found = {}
+    local list = {}
     for slot = 1, 7 do
         if by_slot[slot] then
-            found[#found + 1] = { slot = slot, method = by_slot[slot] }
+            list[#list + 1] = { slot = slot, method = by_slot[slot] }
         end
     end
-    return found
+    return list
 end
 
 --- Whether any of the proposals has an additional key exchange other than NONE.
-function proposals.offer_additional(some)
-    for _, proposal in ipairs(some) do
+function proposals.offer_additional(list)
+    for _, proposal in ipairs(list) do
         if #proposals.additional(proposal) > 0 then
             return true
         end
@@ -71,7 +71,7 @@ function proposals.offer_additional(some)
     return false
 end
 
---- What protects the messages by a proposal: {encryption, key_bits, integrity}; nil if it names no cipher.
+--- The algorithms of a proposal that protect IKE messages: {encryption, key_bits, integrity}; nil if it has no cipher.
 function proposals.suite(proposal)
     local suite = { integrity = 0 }
     for _, transform in ipairs(proposal and proposal.transforms or {}) do

@@ -1,21 +1,21 @@
---[[ Decrypted messages, shown by Wireshark's own dissector: the same message with its payloads in clear, in a tab and a tree of
-its own. So its fields and filters work inside. ]]
+--[[ Dissection of decrypted messages by Wireshark's own dissector, in a tab and a tree of their own, so that its fields
+and filters match them. ]]
 local contents = require("ikex.contents")
 
 local subdissect = {}
 
---- Show what is in an encrypted message under `tree`, if it was opened and this frame completed it.
-function subdissect.show(tree, pinfo, unit)
-    local content = unit.slot and contents.content(unit)
+--- Show the contents of an encrypted message under `tree`, if it was decrypted and this frame completed it.
+function subdissect.show(tree, pinfo, datagram)
+    local content = datagram.slot and contents.content(datagram)
     if not content or not content.encrypted then
         return
     end
-    if unit.fragment > 0 and content.frame ~= unit.number then
+    if datagram.fragment > 0 and content.frame ~= datagram.number then
         return
     end
     local name = string.format("Decrypted IKE (epoch %d)", content.epoch)
     local tvb = ByteArray.new(content.data, true):tvb(name)
-    -- the dissector writes into the columns, which have better to say
+    -- the dissector overwrites the columns: restore them
     local info, protocol = tostring(pinfo.cols.info), tostring(pinfo.cols.protocol)
     pcall(function()
         Dissector.get("isakmp"):call(tvb, pinfo, tree)

@@ -1,40 +1,40 @@
--- IKE and ESP in TCP: the streams of RFC 9329 (and of RFC 8229 before it).
+-- A dissector for IKE and ESP in TCP (RFC 9329, which replaced RFC 8229).
 --
--- Whoever opens the connection sends the six bytes "IKETCP" once. From then on both sides send messages, each behind
--- its length: 16 bits, which count themselves. Four zero bytes, the non-ESP marker, come before an IKE message, and an
--- ESP packet has none. This dissector finds the messages, over as many segments as they take, and gives them to the
--- native dissectors "isakmp" and "esp"; so all fields and filters of these work inside.
+-- The initiator of the connection sends the six bytes "IKETCP" once. Then both sides send messages, each after its
+-- length: 16 bits, which include the length field. Four zero bytes, the non-ESP marker, precede an IKE message but not
+-- an ESP packet. This dissector reassembles the messages from the segments and passes them to the built-in dissectors
+-- "isakmp" and "esp", so that all fields and filters of these work.
 --
--- A capture may begin in the middle of a stream, or miss a segment. Where messages begin is then unknown, until a
--- segment has a whole IKE header in the right place: a version, and a length that agrees with the one in front of it.
--- Until then, and where the lengths stop making sense, the tree says so and nothing is guessed.
+-- A capture may begin in the middle of a stream, or miss a segment. The start of the messages is then unknown, until a
+-- segment has a complete IKE header with a valid version and with a length that agrees with the length before it. Until
+-- then, and if a length is impossible, an expert info reports this and the dissector does not guess.
 --
--- Needs: Lua 5.2 or later, any Wireshark with `pinfo.desegment_len`. The preference "TCP ports" names the ports.
--- This file only defines things; `register()` makes the protocol, once.
+-- Needs: Lua 5.2 or later, any Wireshark with `pinfo.desegment_len`. The preference "TCP ports" sets the ports.
+-- Loading this file has no side effects; `register()` registers the protocol and must be called once.
 
-local M = {}
+local tcp = {}
 
 local PREFIX = "IKETCP"
 local MARKER = 4
 local LENGTH = 2
--- Length, marker and IKE header: what tells an IKE message for certain.
-local ENOUGH = LENGTH + MARKER + 28
+-- Length, marker and IKE header, which together identify an IKE message.
+local CERTAIN = LENGTH + MARKER + 28
 local ESP_HEADER = 8
 
 local protocol, field, expert_info, subprotocols
 -- See `register`.
-local listener
+local on_message
 
--- Directions of streams in which it is known where messages begin: the number of the frame that told it.
-local in_step = {}
+-- By direction of a stream: the number of the frame from which on the start of the messages is known.
+local synchronised_since = {}
 
 local function text(tvb, offset, length)
     return tvb:raw(offset, length)
 end
 
--- Is there an IKE message at `offset`, beyond doubt? Needs its header captured.
+-- Whether an IKE message certainly begins at `offset`. Its header must have been captured.
 local function is_ike(tvb, offset)
-    if tvb:len() - offset < ENOUGH then
+    if tvb:len() - offset < CERTAIN then
         return false
     end
     local version = tvb:range(offset + LENGTH + MARKER + 17, 1):uint()
@@ -47,7 +47,7 @@ local function begins_with_prefix(tvb, offset)
     return tvb:len() - offset >= #PREFIX and text(tvb, offset, #PREFIX) == PREFIX
 end
 
--- The first offset at which an IKE message begins, or nil. A message begins behind a marker, and markers are rare.
+-- The first offset at which an IKE message begins, or nil. Searches for markers, which are rare.
 local function find_ike(tvb)
     local bytes, from = text(tvb, 0, tvb:len()), 1
     while true do
@@ -62,23 +62,23 @@ local function find_ike(tvb)
     end
 end
 
--- By both ends, and not by tcp.stream: a field that Lua asks for makes Wireshark build a tree for each packet, of whatever protocol.
-local function direction(pinfo)
+-- By both endpoints and not by tcp.stream: a field that Lua requests makes Wireshark build a tree for each packet of
+-- any protocol.
+local function format_direction(pinfo)
     return string.format("%s %d %s %d", tostring(pinfo.src), pinfo.src_port, tostring(pinfo.dst), pinfo.dst_port)
 end
 
-local function give(name, tvb, pinfo, tree)
-    if listener then
-        listener(name, tvb, pinfo)
+local function call_dissector(name, tvb, pinfo, tree)
+    if on_message then
+        on_message(name, tvb, pinfo)
     end
-    -- A dissector that runs off its end has already said so in the tree; for Lua it is an error besides.
+    -- A dissector that reads past the end reports this in the tree, and also raises a Lua error.
     pcall(subprotocols[name].call, subprotocols[name], tvb, pinfo, tree)
 end
 
--- One message with all of its bytes: its row in the tree, and what the native dissectors make of it.
-local function message(tvb, pinfo, tree, offset, size)
-    local all = tvb:range(offset, size)
-    local own = tree:add(protocol, all)
+-- Dissect one complete message: add its item to the tree, and call the built-in dissector.
+local function dissect_message(tvb, pinfo, tree, offset, size)
+    local own = tree:add(protocol, tvb:range(offset, size))
     own:add(field.length, tvb:range(offset, LENGTH))
     local body = size - LENGTH
     if body == 0 then
@@ -98,37 +98,37 @@ local function message(tvb, pinfo, tree, offset, size)
         if not is_ike(tvb, offset) then
             own:add_proto_expert_info(expert_info.disagrees)
         end
-        give("isakmp", tvb:range(offset + LENGTH + MARKER, body - MARKER):tvb(), pinfo, tree)
+        call_dissector("isakmp", tvb:range(offset + LENGTH + MARKER, body - MARKER):tvb(), pinfo, tree)
     else
         own:append_text(": ESP packet")
         if body < ESP_HEADER then
             own:add_proto_expert_info(expert_info.short)
             return
         end
-        give("esp", tvb:range(offset + LENGTH, body):tvb(), pinfo, tree)
+        call_dissector("esp", tvb:range(offset + LENGTH, body):tvb(), pinfo, tree)
     end
 end
 
--- Ask for more of the stream: from `offset` on, `count` bytes more than there are (nil: as many as come).
-local function more(pinfo, offset, count)
+-- Request reassembly from `offset` on, with `count` more bytes (nil: one more segment).
+local function request_bytes(pinfo, offset, count)
     pinfo.desegment_offset = offset
     pinfo.desegment_len = count or DESEGMENT_ONE_MORE_SEGMENT
 end
 
-local function rest(tvb, tree, offset, expert, why)
+local function add_rest(tvb, tree, offset, expert, description)
     if tvb:len() > offset then
         local own = tree:add(protocol, tvb:range(offset))
-        own:append_text(": " .. why)
+        own:append_text(": " .. description)
         own:add_proto_expert_info(expert)
     end
 end
 
--- What is known of the place where messages begin: the offset to start at, or nil.
-local function first_message(tvb, pinfo, key)
+-- The offset of the first message, or nil if it is unknown.
+local function find_first_message(tvb, pinfo, key)
     if begins_with_prefix(tvb, 0) or is_ike(tvb, 0) then
         return 0
     end
-    local since = in_step[key]
+    local since = synchronised_since[key]
     if since and since <= pinfo.number then
         return 0
     end
@@ -138,19 +138,20 @@ end
 local function dissect(tvb, pinfo, tree)
     local total, captured = tvb:reported_len(), tvb:len()
     pinfo.cols.protocol = "IKE/TCP"
-    -- The prefix may come byte by byte.
-    if total < #PREFIX and captured == total and text(tvb, 0, total) == PREFIX:sub(1, total) and pinfo.can_desegment > 0 then
-        more(pinfo, 0, #PREFIX - total)
+    -- The prefix may be in several segments.
+    local part_of_prefix = total < #PREFIX and captured == total and text(tvb, 0, total) == PREFIX:sub(1, total)
+    if part_of_prefix and pinfo.can_desegment > 0 then
+        request_bytes(pinfo, 0, #PREFIX - total)
         return total
     end
-    local key = direction(pinfo)
-    local offset = first_message(tvb, pinfo, key)
+    local key = format_direction(pinfo)
+    local offset = find_first_message(tvb, pinfo, key)
     if not offset then
-        rest(tvb, tree, 0, expert_info.unknown, "the middle of a message")
+        add_rest(tvb, tree, 0, expert_info.unknown, "the middle of a message")
         return total
     end
-    if not in_step[key] or in_step[key] > pinfo.number then
-        in_step[key] = pinfo.number
+    if not synchronised_since[key] or synchronised_since[key] > pinfo.number then
+        synchronised_since[key] = pinfo.number
     end
     if offset > 0 then
         local before = tree:add(protocol, tvb:range(0, offset))
@@ -159,7 +160,7 @@ local function dissect(tvb, pinfo, tree)
     end
     local shown = false
     while offset < total do
-        local left, there = total - offset, captured - offset
+        local left, available = total - offset, captured - offset
         if begins_with_prefix(tvb, offset) then
             local own = tree:add(protocol, tvb:range(offset, #PREFIX))
             own:append_text(": stream prefix")
@@ -167,34 +168,34 @@ local function dissect(tvb, pinfo, tree)
             pinfo.cols.info:set("Stream prefix")
             offset = offset + #PREFIX
             shown = true
-        elseif there < LENGTH then
-            if pinfo.can_desegment > 0 and there == left then
-                more(pinfo, offset)
+        elseif available < LENGTH then
+            if pinfo.can_desegment > 0 and available == left then
+                request_bytes(pinfo, offset)
             else
-                rest(tvb, tree, offset, expert_info.incomplete, "a message that is not complete")
+                add_rest(tvb, tree, offset, expert_info.incomplete, "incomplete message")
             end
             return total
         else
             local size = tvb:range(offset, LENGTH):uint()
-            local known = there >= ENOUGH and tvb:range(offset + LENGTH, MARKER):uint() == 0
-            if size < LENGTH or (known and size > left and not is_ike(tvb, offset)) then
-                in_step[key] = nil
-                rest(tvb, tree, offset, expert_info.lost, "not the beginning of a message")
+            local marked = available >= CERTAIN and tvb:range(offset + LENGTH, MARKER):uint() == 0
+            if size < LENGTH or (marked and size > left and not is_ike(tvb, offset)) then
+                synchronised_since[key] = nil
+                add_rest(tvb, tree, offset, expert_info.lost, "not the beginning of a message")
                 return total
             end
             if size > left and pinfo.can_desegment > 0 then
-                more(pinfo, offset, size - left)
+                request_bytes(pinfo, offset, size - left)
                 return total
             end
-            if size > there then
-                rest(tvb, tree, offset, expert_info.incomplete, "a message that is not complete")
+            if size > available then
+                add_rest(tvb, tree, offset, expert_info.incomplete, "incomplete message")
                 return total
             end
             if shown then
-                pinfo.cols.info:append(", ") -- what a native dissector writes then stands behind it
+                pinfo.cols.info:append(", ") -- the built-in dissector appends to this
                 pinfo.cols.info:fence()
             end
-            message(tvb, pinfo, tree, offset, size)
+            dissect_message(tvb, pinfo, tree, offset, size)
             offset = offset + size
             shown = true
         end
@@ -202,14 +203,14 @@ local function dissect(tvb, pinfo, tree)
     return total
 end
 
--- Make the protocol "iketcp" and take the ports. To be called once, while Wireshark loads. `heard`, if it is given, is called with
--- "isakmp" or "esp", the message as a Tvb, and pinfo, before the native dissector is.
-function M.register(heard)
-    listener = heard
+-- Register the protocol "iketcp" and its ports. To be called once, while Wireshark loads. `callback`, if given, is
+-- called with "isakmp" or "esp", the message as a Tvb, and pinfo, before the built-in dissector.
+function tcp.register(callback)
+    on_message = callback
     protocol = Proto("iketcp", "IKE and ESP in TCP (RFC 9329)")
     field = {
         prefix = ProtoField.string("iketcp.prefix", "Stream prefix"),
-        length = ProtoField.uint16("iketcp.length", "Length, itself included", base.DEC),
+        length = ProtoField.uint16("iketcp.length", "Length, including this field", base.DEC),
         marker = ProtoField.bytes("iketcp.non_esp_marker", "Non-ESP marker"),
         keepalive = ProtoField.bytes("iketcp.keepalive", "NAT keepalive"),
     }
@@ -218,13 +219,13 @@ function M.register(heard)
         short = ProtoExpert.new(
             "iketcp.short", "Too short for an IKE or ESP header", expert.group.MALFORMED, expert.severity.ERROR),
         disagrees = ProtoExpert.new(
-            "iketcp.length.disagrees", "Its length is not the one in the IKE header, or there is no IKE header",
+            "iketcp.length.disagrees", "The length differs from that in the IKE header, or there is no IKE header",
             expert.group.MALFORMED, expert.severity.WARN),
         lost = ProtoExpert.new(
-            "iketcp.lost", "No message begins here: the lengths before do not add up",
+            "iketcp.lost", "No message begins here: an earlier length was wrong",
             expert.group.MALFORMED, expert.severity.ERROR),
         unknown = ProtoExpert.new(
-            "iketcp.unknown", "The capture does not tell where messages begin",
+            "iketcp.unknown", "The start of the messages is unknown",
             expert.group.UNDECODED, expert.severity.NOTE),
         incomplete = ProtoExpert.new(
             "iketcp.incomplete", "The rest of the message is not in the capture",
@@ -236,25 +237,25 @@ function M.register(heard)
     subprotocols = { isakmp = Dissector.get("isakmp"), esp = Dissector.get("esp") }
 
     local ports = DissectorTable.get("tcp.port")
-    local taken = "4500"
-    protocol.prefs.ports = Pref.range("TCP ports", taken, "TCP ports with IKE and ESP in them", 65535)
+    local registered = "4500"
+    protocol.prefs.ports = Pref.range("TCP ports", registered, "TCP ports that carry IKE and ESP", 65535)
     protocol.prefs_changed = function()
-        if protocol.prefs.ports ~= taken then
-            if taken ~= "" then
-                ports:remove(taken, protocol)
+        if protocol.prefs.ports ~= registered then
+            if registered ~= "" then
+                ports:remove(registered, protocol)
             end
-            taken = protocol.prefs.ports
-            if taken ~= "" then
-                ports:add(taken, protocol)
+            registered = protocol.prefs.ports
+            if registered ~= "" then
+                ports:add(registered, protocol)
             end
         end
     end
     protocol.init = function()
-        in_step = {}
+        synchronised_since = {}
     end
     protocol.dissector = dissect
-    ports:add(taken, protocol)
+    ports:add(registered, protocol)
     return protocol
 end
 
-return M
+return tcp

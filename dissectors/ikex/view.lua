@@ -1,4 +1,4 @@
---[[ The plugin's part of the packet details. ]]
+--[[ The plugin's tree in the packet details. ]]
 local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
 local findings = require("ikex.findings")
@@ -10,9 +10,9 @@ local proposals = require("ikex.proposals")
 local View = {}
 View.__index = View
 
-local MOST = 64 -- fragments, payloads, transforms of one kind that are listed
+local MAX_LISTED = 64 -- fragments, payloads, transforms
 
---- `fields` and `experts`: what the module fields made; `proto`: the plugin's protocol.
+--- `fields`, `experts`: from the module `fields`; `proto`: the plugin's protocol.
 function View.new(proto, fields, experts)
     return setmetatable({ proto = proto, fields = fields, experts = experts }, View)
 end
@@ -30,21 +30,21 @@ local function ms(us)
     return us / 1000
 end
 
-function View:handshake(tree, state, unit)
-    local sa = unit.slot.pair.sa
+function View:handshake(tree, capture, datagram)
+    local sa = datagram.slot.pair.sa
     self:add(tree, "handshake", sa.number)
-    self:add(tree, "exchange", names.of_exchange(sa.version, unit.slot.pair.exchange))
-    self:add(tree, "sender", unit.slot.from_initiator and "initiator" or "responder")
-    self:add(tree, "kind", unit.slot.response and "response" or "request")
-    self:add(tree, "time", ms(unit.time - sa.start))
-    self:add(tree, "bytes_initiator", UInt64(unit.sent_by_initiator))
-    self:add(tree, "bytes_responder", UInt64(unit.sent_by_responder))
-    local before = state.replaced[sa.spi_i .. sa.spi_r]
-    if before then
-        self:add(tree, "replaces", before.number)
+    self:add(tree, "exchange", names.of_exchange(sa.version, datagram.slot.pair.exchange))
+    self:add(tree, "sender", datagram.slot.from_initiator and "initiator" or "responder")
+    self:add(tree, "kind", datagram.slot.response and "response" or "request")
+    self:add(tree, "time", ms(datagram.time - sa.start))
+    self:add(tree, "bytes_initiator", UInt64(datagram.sent_by_initiator))
+    self:add(tree, "bytes_responder", UInt64(datagram.sent_by_responder))
+    local replaced = capture.replaced[sa.spi_i .. sa.spi_r]
+    if replaced then
+        self:add(tree, "replaces", replaced.number)
     end
-    if state.finished then
-        local summary = state:summary(sa)
+    if capture.finished then
+        local summary = capture:summary(sa)
         self:add(tree, "outcome", summary.outcome)
         if summary.reason then
             self:add(tree, "reason", summary.reason)
@@ -52,76 +52,76 @@ function View:handshake(tree, state, unit)
     end
 end
 
-function View:exchange(tree, unit, exchange, sent, all)
+function View:exchange(tree, datagram, exchange, transmission, all)
     if not exchange then
         return
     end
-    if unit.slot.response then
+    if datagram.slot.response then
         local request = exchange.answered or exchange.requests[1]
         if request then
-            self:add(tree, "request_in", request.units[1].number)
+            self:add(tree, "request_in", request.datagrams[1].number)
         end
-        if exchange.rtt and sent == exchange.ended_by then
+        if exchange.rtt and transmission == exchange.ended_by then
             self:add(tree, "response_time", ms(exchange.rtt))
         end
-        local reason = exchanges.asked_again(exchange)
+        local reason = exchanges.retry_reason(exchange)
         if reason then
             self:add(tree, "extra_round_trip", reason)
         end
     elseif exchange.ended_by then
-        self:add(tree, "response_in", exchange.ended_by.units[1].number)
+        self:add(tree, "response_in", exchange.ended_by.datagrams[1].number)
     end
-    if #all > 1 and unit.slot.pair.sa.version == 2 then
+    if #all > 1 and datagram.slot.pair.sa.version == 2 then
         self:add(tree, "attempt", exchange.attempt)
     end
-    self:add(tree, "transmission", sent.transmission)
-    if sent.transmission > 1 then
-        self:add(tree, "retransmission", sent.transmission - 1)
-        self:add(tree, "retransmission_of", sent.first.units[1].number)
+    self:add(tree, "transmission", transmission.number)
+    if transmission.number > 1 then
+        self:add(tree, "retransmission", transmission.number - 1)
+        self:add(tree, "retransmission_of", transmission.first.datagrams[1].number)
     end
 end
 
-function View:fragments(tree, state, unit, sent)
-    if unit.ip_fragments then
-        self:add(tree, "ip_fragments", unit.frames)
+function View:fragments(tree, capture, datagram, transmission)
+    if datagram.ip_fragments then
+        self:add(tree, "ip_fragments", datagram.frames)
     end
-    if unit.fragment == 0 then
+    if datagram.fragment == 0 then
         return
     end
-    local item = self:add(tree, "fragment", unit.fragment)
-    if unit.total > 0 then
-        item:append_text(string.format(" of %d", unit.total))
-        self:add(item, "fragments", unit.total)
+    local item = self:add(tree, "fragment", datagram.fragment)
+    if datagram.total > 0 then
+        item:append_text(string.format(" of %d", datagram.total))
+        self:add(item, "fragments", datagram.total)
     end
-    if not sent or not sent.seen then
+    if not transmission or not transmission.fragments then
         return
     end
     local listed = 0
-    for _, one in ipairs(sent.units) do
+    for _, part in ipairs(transmission.datagrams) do
         listed = listed + 1
-        if listed > MOST then
+        if listed > MAX_LISTED then
             break
         end
-        self:add(item, "fragment_frame", one.number):append_text(string.format(" (%d)", one.fragment))
+        self:add(item, "fragment_frame", part.number):append_text(string.format(" (%d)", part.fragment))
     end
-    if state.finished then
-        for _, number in ipairs(findings.missing(sent, MOST)) do
+    if capture.finished then
+        for _, number in ipairs(findings.missing_fragments(transmission, MAX_LISTED)) do
             self:add(item, "fragment_missing", number)
         end
     end
 end
 
--- What can be said of a sealed message: which keys opened it, or what would.
-function View:decryption(tree, state, unit)
-    local sa = unit.slot.pair.sa
-    if unit.clear or sa.version ~= 2 then
+-- How an encrypted message was decrypted, or why it could not be.
+function View:decryption(tree, capture, datagram)
+    local sa = datagram.slot.pair.sa
+    if datagram.clear or sa.version ~= 2 then
         return
     end
-    local key = unit.key
+    local key = datagram.key
     local text
     if key then
-        text = key.verified and "by the key set whose tag fits"
-            or string.format("epoch %d taken by order, integrity not checked", key.epoch)
+        text = key.verified and "key set chosen by authentication tag"
+            or string.format("key set of epoch %d chosen by order, integrity not checked", key.epoch)
         local item = self:add(tree, "decryption", text)
         if key.count then
             item:append_text(string.format(", key set %d of %d", key.position, key.count))
@@ -131,38 +131,38 @@ function View:decryption(tree, state, unit)
         return
     end
     if not compat.has_ciphers then
-        text = "not by this version of Wireshark: `ikeanalyze decrypt` writes the capture in clear"
-    elseif unit.no_key and state.keyring:count(sa.spi_i, sa.spi_r) > 0 then
-        text = "no key fits"
-    elseif state.keyring.size == 0 then
-        text = "no keys: the preference ikex.keys names a key file"
+        text = "not supported by this version of Wireshark; `ikeanalyze decrypt` writes a decrypted capture"
+    elseif datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
+        text = "no matching key"
+    elseif capture.keyring.size == 0 then
+        text = "no keys; set the preference ikex.keys to a key file"
     else
-        text = "no keys of this IKE SA"
+        text = "no keys for this IKE SA"
     end
     self:add(tree, "decryption", text)
 end
 
 function View:key_exchange(tree, content)
     local exchange = content.key_exchange
-    local judged = findings.key_exchange(content)
+    local checks = findings.key_exchange(content)
     local item = self:add(tree, "method", exchange.method)
     local name = names.of(names.method, exchange.method)
-    item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, judged.role, #exchange.data))
+    item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, checks.role, #exchange.data))
     self:add(item, "method_name", name)
-    self:add(item, "role", judged.role)
+    self:add(item, "role", checks.role)
     local length = self:add(item, "ke_length", #exchange.data)
-    if judged.length_ok ~= nil then
-        length:append_text(judged.length_ok and "" or string.format(" instead of %d", judged.expected))
-        self:add(item, "length_ok", judged.length_ok)
+    if checks.length_ok ~= nil then
+        length:append_text(checks.length_ok and "" or string.format(" instead of %d", checks.expected))
+        self:add(item, "length_ok", checks.length_ok)
     end
-    if judged.above then
-        self:add(item, "modulus_ok", judged.above == 0)
+    if checks.above then
+        self:add(item, "modulus_ok", checks.above == 0)
     end
     if exchange.slot then
         self:add(item, "slot", exchange.slot)
     end
-    if judged.negotiated ~= nil then
-        self:add(item, "negotiated", judged.negotiated)
+    if checks.negotiated ~= nil then
+        self:add(item, "negotiated", checks.negotiated)
     end
     if content.pair.linked_to then
         self:add(item, "linked_to", content.pair.linked_to.frame)
@@ -174,13 +174,13 @@ function View:transforms(tree, content, payload)
     for _, proposal in ipairs((proposals.read(message.body(content.data, payload)))) do
         for _, transform in ipairs(proposal.transforms) do
             listed = listed + 1
-            if listed > MOST then
+            if listed > MAX_LISTED then
                 return
             end
             local registry = names.transform_ids(transform.type)
             local text = names.of(names.transform_type, transform.type)
                 .. ": "
-                .. (registry and names.both(registry, transform.id) or compat.whole(transform.id))
+                .. (registry and names.both(registry, transform.id) or compat.format_integer(transform.id))
             if transform.key_bits then
                 text = text .. string.format(", %d bits", transform.key_bits)
             end
@@ -190,13 +190,14 @@ function View:transforms(tree, content, payload)
 end
 
 function View:content(tree, content)
+    local ikev2 = content.pair.sa.version == 2
     for number, payload in ipairs(content.payloads) do
-        if number > MOST then
+        if number > MAX_LISTED then
             break
         end
-        local name = content.pair.sa.version == 2 and names.of(names.payload, payload.type) or compat.whole(payload.type)
+        local name = ikev2 and names.of(names.payload, payload.type) or compat.format_integer(payload.type)
         local item = self:add(tree, "payload", name)
-        if content.pair.sa.version ~= 2 then
+        if not ikev2 then
             item:set_hidden()
         elseif payload.type == message.SA then
             self:transforms(item, content, payload)
@@ -214,35 +215,35 @@ function View:content(tree, content)
     end
 end
 
---- Show a unit under `tree`. `state`: the capture.
-function View:unit(tree, state, unit)
+--- Show a datagram under `tree`. Returns the item of the plugin.
+function View:datagram(tree, capture, datagram)
     local root = tree:add(self.proto)
     root:set_generated()
-    if unit.duplicate_of then
-        root:append_text(string.format(": captured twice, first in frame %d", unit.duplicate_of.number))
-        self:add(root, "duplicate_of", unit.duplicate_of.number)
+    if datagram.duplicate_of then
+        root:append_text(string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
+        self:add(root, "duplicate_of", datagram.duplicate_of.number)
         return root
-    elseif unit.part_of then
+    elseif datagram.part_of then
         root:append_text(": IP fragment of an IKE message")
-        self:add(root, "part_of", unit.part_of.number)
+        self:add(root, "part_of", datagram.part_of.number)
         return root
     end
-    local pair = unit.slot.pair
+    local pair = datagram.slot.pair
     root:append_text(string.format(
         ": handshake %d, %s %s", pair.sa.number, names.of_exchange(pair.sa.version, pair.exchange),
-        unit.slot.response and "response" or "request"
+        datagram.slot.response and "response" or "request"
     ))
-    self:handshake(root, state, unit)
-    local exchange, sent, all = exchanges.of_unit(unit)
-    self:exchange(root, unit, exchange, sent, all)
-    self:fragments(root, state, unit, sent)
-    self:decryption(root, state, unit)
-    local content = contents.content(unit)
-    -- of a message in fragments, the frame that completed it has the contents
-    if content and (content.frame == unit.number or unit.fragment == 0) then
+    self:handshake(root, capture, datagram)
+    local exchange, transmission, all = exchanges.of_datagram(datagram)
+    self:exchange(root, datagram, exchange, transmission, all)
+    self:fragments(root, capture, datagram, transmission)
+    self:decryption(root, capture, datagram)
+    local content = contents.content(datagram)
+    -- the contents of a fragmented message are shown in the frame that completed it
+    if content and (content.frame == datagram.number or datagram.fragment == 0) then
         self:content(root, content)
     end
-    for _, finding in ipairs(findings.of(state, unit, exchange, sent)) do
+    for _, finding in ipairs(findings.of_datagram(capture, datagram, exchange, transmission)) do
         root:add_proto_expert_info(self.experts[finding[1]], finding[2])
     end
     return root

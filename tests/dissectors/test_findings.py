@@ -1,9 +1,9 @@
-"""Expert infos: what an engineer looks for, each on a capture made to have it, in every tshark."""
+"""Expert infos, each on a capture that was made to trigger it, in every tshark."""
 
 from random import Random
 
 from tests.craft import MS, Handshake, Trace, ike, transport
-from tests.dissectors.asked import fields, findings, recorded_frames
+from tests.dissectors.run_plugin import fields, findings, recorded_frames
 from tests.paths import CAPTURES
 
 PQ = ike.Proposal([*ike.CLASSIC.transforms, ike.Transform(ike.ADDKE1, ike.ML_KEM_768)])
@@ -16,11 +16,11 @@ def play(messages, **how):
     return trace
 
 
-def test_nothing_to_find(tshark):
+def test_a_handshake_without_problems_has_no_findings(tshark):
     assert findings(tshark, CAPTURES / "psk-classic.pcap") == []
 
 
-def test_retransmission(tshark):
+def test_retransmissions_link_to_the_first_transmission(tshark):
     trace = play(Handshake(Random(1)).setup())
     trace.repeat(trace.packets[2:3], 500 * MS)
     trace.repeat(trace.packets[2:3], 900 * MS)
@@ -35,15 +35,15 @@ def test_retransmission(tshark):
     ]
 
 
-def test_missing_fragment(tshark):
+def test_missing_fragments_are_listed_in_each_frame_of_the_message(tshark):
     messages = Handshake(Random(2)).init()
     auth = Handshake(Random(2))
     auth.init()
     parts = auth.exchange(ike.IKE_AUTH, (2500, 100), fragments=(4, 1))
     trace = play([*messages, *parts])
-    whole = trace.packets
+    complete = trace.packets
     capture = trace.pcap()
-    trace.drop([whole[3], whole[5]])
+    trace.drop([complete[3], complete[5]])
     names = (
         "frame.number",
         "ikex.fragment",
@@ -59,7 +59,7 @@ def test_missing_fragment(tshark):
     assert fields(tshark, capture, "ikex.fragment.missing", only="ikex.fragment.missing") == []
 
 
-def test_response_without_request_and_the_other_way_round(tshark):
+def test_missing_requests_and_responses_are_reported(tshark):
     messages = Handshake(Random(3)).setup()
     trace = play([messages[0], messages[1], messages[3]])
     assert findings(tshark, trace.pcap()) == [(3, "The request to this response is not in the capture")]
@@ -67,18 +67,19 @@ def test_response_without_request_and_the_other_way_round(tshark):
     assert findings(tshark, trace.pcap()) == [(3, "The capture has no response to this request")]
 
 
-def test_extra_round_trips(tshark):
+def test_extra_round_trips_have_a_reason_and_number_the_attempts(tshark):
     trace = play(Handshake(Random(4)).init(before="both"))
     reasons = fields(tshark, trace.pcap(), "frame.number", "ikex.extra_round_trip", only="ikex.extra_round_trip")
     assert reasons == [["2", "COOKIE"], ["4", "INVALID_KE_PAYLOAD"]]
     attempts = fields(tshark, trace.pcap(), "ikex.attempt")
     assert attempts == [["1"], ["1"], ["2"], ["2"], ["3"], ["3"]]
     texts = [text for _, text in findings(tshark, trace.pcap())]
-    assert texts == ["Another request is wanted: COOKIE", "Another request is wanted: INVALID_KE_PAYLOAD"]
+    prefix = "The responder asks for another request: "
+    assert texts == [prefix + "COOKIE", prefix + "INVALID_KE_PAYLOAD"]
 
 
-def test_downgrade(tshark):
-    """ADDKE is offered, the responder takes a proposal without, or NONE."""
+def test_additional_key_exchanges_offered_but_not_chosen_are_reported(tshark):
+    """ADDKE1 is offered, and the responder chooses a proposal without it, or with NONE."""
     text = "Additional key exchanges were offered, and none was chosen"
     for chosen in (ike.CLASSIC, NONE):
         handshake = Handshake(Random(5), proposals=(PQ, chosen), switch=False)
@@ -89,18 +90,18 @@ def test_downgrade(tshark):
     assert findings(tshark, play(Handshake(Random(5), proposals=(PQ,)).init()).pcap()) == []
 
 
-def test_intermediate_without_its_notify(tshark):
+def test_intermediate_without_its_notify_is_reported(tshark):
     handshake = Handshake(Random(6), switch=False)  # offers no additional key exchange, and so has no notify
     messages = [*handshake.init(), *handshake.exchange(ike.IKE_INTERMEDIATE, (300, 300))]
     text = "IKE_INTERMEDIATE, but the IKE_SA_INIT {} lacks INTERMEDIATE_EXCHANGE_SUPPORTED"
-    want = [(frame, text.format(side)) for frame in (3, 4) for side in ("request", "response")]
-    assert findings(tshark, play(messages).pcap()) == want
+    expected = [(frame, text.format(side)) for frame in (3, 4) for side in ("request", "response")]
+    assert findings(tshark, play(messages).pcap()) == expected
     handshake = Handshake(Random(6), switch=False, proposals=(PQ,))
     messages = [*handshake.init(), *handshake.exchange(ike.IKE_INTERMEDIATE, (300, 300))]
     assert findings(tshark, play(messages).pcap()) == []
 
 
-def test_ip_fragments_of_the_first_message(tshark):
+def test_ike_sa_init_in_ip_fragments_is_reported(tshark):
     big = [ike.notify(40000 + number, bytes(250)) for number in range(8)]
     messages = Handshake(Random(7), notifies=big).init()
     trace = play(messages, mtu=1000)
@@ -117,7 +118,7 @@ def test_ip_fragments_of_the_first_message(tshark):
     assert parts[2][2] == str(sum(len(packet.data) for packet in trace.packets[:3]))
 
 
-def test_error_notify(tshark):
+def test_an_error_notify_is_the_reason_of_the_failed_handshake(tshark):
     handshake = Handshake(Random(8), switch=False)
     request = handshake.init()[0]
     refusal = handshake.clear(
@@ -133,7 +134,7 @@ def test_error_notify(tshark):
     assert lines == [["failed", "NO_PROPOSAL_CHOSEN"]] * 2
 
 
-def test_names_that_versions_lack(tshark):
+def test_names_that_some_wireshark_versions_lack_are_shown(tshark):
     kinds = {
         16438: "INTERMEDIATE_EXCHANGE_SUPPORTED",
         16440: "IP6_ALLOWED",
@@ -142,20 +143,19 @@ def test_names_that_versions_lack(tshark):
     }
     handshake = Handshake(Random(9), proposals=(PQ,), notifies=[ike.notify(kind) for kind in kinds])
     capture = play(handshake.init()[:1]).pcap()
-    [(transforms, notifies)] = fields(tshark, capture, "ikex.transform", "ikex.notify", apart="|")
+    [(transforms, notifies)] = fields(tshark, capture, "ikex.transform", "ikex.notify", separator="|")
     assert "ADDKE1: ML-KEM-768 (36)" in transforms.split("|")
     assert {f"{name} ({kind})" for kind, name in kinds.items()} <= set(notifies.split("|"))
 
 
-def test_captured_twice(tshark):
-    """On a router every frame is there before and behind it, with a lower TTL."""
+def test_a_capture_duplicate_links_to_the_first_frame(tshark):
+    """A capture on a router contains each forwarded frame twice, the second with a lower TTL."""
     rows = recorded_frames(tshark, "router-any-slow.pcap")
     assert rows[0][17] == ""
     assert rows[1][17] == "2"
 
 
-def test_message_that_an_icmp_error_quotes(tshark):
-    """It is no message of its own."""
+def test_a_message_quoted_by_an_icmp_error_is_ignored(tshark):
     trace = play(Handshake(Random(10)).init()[:1])
     quoted = trace.packets[0].data[14:]
     trace.ip(MS, transport.icmp_error(quoted, "192.0.2.2", "192.0.2.1"))

@@ -1,4 +1,4 @@
-"""The plugin's files: how they load, and what they have in common."""
+"""The plugin's files: how Wireshark loads them, and rules for all of them."""
 
 import re
 from random import Random
@@ -6,25 +6,25 @@ from random import Random
 import pytest
 
 from tests.craft import MS, Handshake, Trace, ike, ip, link, udp
-from tests.dissectors.asked import PLUGIN, ask, fields
+from tests.dissectors.run_plugin import PLUGIN, fields, run_plugin
 from tests.paths import CAPTURES
 
 SCRIPTS = sorted(PLUGIN.rglob("*.lua"))
 MODULES = [path for path in SCRIPTS if path.parent.name == "ikex"]
 
 
-def test_as_a_script_from_anywhere(tshark):
-    """-X lua_script: the modules are found beside the script."""
+def test_the_plugin_loads_as_a_script_from_any_folder(tshark):
+    """With -X lua_script, the modules are found in the folder of the script."""
     with tshark.room() as room:
         room.put("some/where", PLUGIN)
-        words = ("-X", "lua_script:some/where/ikex.lua", "-Y", "ikex", "-Tfields", "-e", "ikex.exchange")
-        done = room.run(*words, capture=CAPTURES / "psk-classic.pcap")
+        options = ("-X", "lua_script:some/where/ikex.lua", "-Y", "ikex", "-Tfields", "-e", "ikex.exchange")
+        done = room.run(*options, capture=CAPTURES / "psk-classic.pcap")
     assert (done.stderr, done.lines) == ("", ["IKE_SA_INIT", "IKE_SA_INIT", "IKE_AUTH", "IKE_AUTH"])
 
 
-def test_in_one_pass(tshark):
-    """What comes later is not known then, what was before is."""
-    done = ask(
+def test_one_pass_links_to_earlier_frames_only(tshark):
+    """Links to earlier frames are filled in, links to later frames are not."""
+    done = run_plugin(
         tshark,
         CAPTURES / "psk-classic.pcap",
         "-Y",
@@ -51,8 +51,8 @@ LINKS = {
 
 @pytest.mark.parametrize("name", LINKS)
 @pytest.mark.parametrize("version", [4, 6])
-def test_every_link(tshark, name, version):
-    """IPv4 and IPv6, whole and in fragments: all messages with all of their bytes."""
+def test_messages_are_complete_on_every_link_layer(tshark, name, version):
+    """IPv4 and IPv6, with and without IP fragments."""
     frame, linktype = LINKS[name]
     hosts = ("192.0.2.1", "192.0.2.2") if version == 4 else ("2001:db8::1", "2001:db8:0:1::2")
     handshake = Handshake(Random(12), initiator=hosts[0], responder=hosts[1])
@@ -60,7 +60,7 @@ def test_every_link(tshark, name, version):
     trace = Trace(frame=frame)
     trace.play(messages)
     capture = trace.pcap(linktype=linktype)
-    done = ask(tshark, capture, "-q", "-z", "ikex,handshakes")
+    done = run_plugin(tshark, capture, "-q", "-z", "ikex,handshakes")
     line = done.lines[2].split()
     assert line[3:5] == list(hosts)
     assert [line[5], line[6], line[8], line[9]] == ["2", "3", "2", "2"]
@@ -68,8 +68,8 @@ def test_every_link(tshark, name, version):
     assert line[13] == "completed"
 
 
-def test_extension_headers_and_other_ports(tshark):
-    """IPv6 with options before UDP; UDP ports that the preference names."""
+def test_messages_after_extension_headers_and_on_configured_ports_are_found(tshark):
+    """IPv6 with options before UDP; UDP ports of the preference."""
     [request, response, *_] = Handshake(Random(13)).setup()
     trace = Trace()
     options = ip.hop_by_hop()
@@ -83,7 +83,7 @@ def test_extension_headers_and_other_ports(tshark):
     assert fields(tshark, trace.pcap(), "ikex.exchange", options=["ikex.ports:4999-5001"]) == [["IKE_SA_INIT"]]
 
 
-def test_nothing_for_other_traffic(tshark):
+def test_other_traffic_has_no_fields_of_the_plugin(tshark):
     assert fields(tshark, CAPTURES / "eap-md5-radius.pcapng", "frame.number", only="ikex && !isakmp") == []
 
 
@@ -92,10 +92,10 @@ def test_scripts_use_what_all_versions_have(path):
     text = path.read_text()
     lines = text.splitlines()
     assert len(lines) <= 500
-    assert max(map(len, lines)) <= 140
+    assert max(map(len, lines)) <= 120
     assert not any(line.endswith(" ") or "\t" in line for line in lines)
     assert text.startswith("--")
-    # features are asked for, not versions
+    # tests for features, not for versions
     assert not re.search(r"get_version|\b_VERSION", text)
     # the common subset of Lua 5.2 and later
     code = re.sub(r'--\[\[.*?\]\]|--[^\n]*|"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'', "", text, flags=re.S)
@@ -103,7 +103,7 @@ def test_scripts_use_what_all_versions_have(path):
     assert not re.search(r"(?<!~)[&|~](?!=)", code)
 
 
-#: Loads each module and tells what it left behind.
+#: Loads each module, and prints its type and the globals that it defines.
 LOADER = """
 package.path = "./?.lua;" .. package.path
 local before = {}
@@ -117,8 +117,8 @@ end
 """
 
 
-def test_modules_do_nothing_by_themselves(tshark):
-    """Wireshark runs every file of the folder when it starts: alone, each only gives a table."""
+def test_loading_a_module_has_no_side_effects(tshark):
+    """Wireshark runs every file of the plugin folder when it starts: each module only returns a table."""
     names = [path.name for path in MODULES]
     files = {"ikex": PLUGIN / "ikex", "modules": "\n".join(names) + "\n"}
     done = tshark.run("-q", capture=CAPTURES / "psk-classic.pcap", lua=[LOADER], files=files)
@@ -134,7 +134,7 @@ def test_every_field_and_expert_info_is_documented():
     assert len(experts) > 10
     for name in [
         *names,
-        *(f"ikex.expert.{one}" for one in experts),
+        *(f"ikex.expert.{name}" for name in experts),
         "ikex.keys",
         "ikex.table_keys",
         "ikex.dissect",
@@ -144,8 +144,8 @@ def test_every_field_and_expert_info_is_documented():
 
 
 def test_documented_fields_exist(tshark):
-    known = set(re.findall(r"`(ikex\.[a-z_.]+)`", (PLUGIN / "README.md").read_text()))
+    documented = set(re.findall(r"`(ikex\.[a-z_.]+)`", (PLUGIN / "README.md").read_text()))
     done = tshark.run("-G", "fields", plugins=PLUGIN)
-    there = {line.split("\t")[2] for line in done.lines if line.startswith("F\t")}
+    existing = {line.split("\t")[2] for line in done.lines if line.startswith("F\t")}
     preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect", "ikex.ports"}
-    assert known - preferences - {"ikex.lua"} <= there
+    assert documented - preferences - {"ikex.lua"} <= existing

@@ -21,27 +21,27 @@ def buttons():
 
 @pytest.fixture
 def room(tshark):
-    with tshark.room() as one:
-        one.put("home/.local/lib/wireshark/plugins", DISSECTORS)
-        one.put("home/.config/wireshark/profiles", DISSECTORS / "profiles")
-        yield one
+    with tshark.room() as room:
+        room.put("home/.local/lib/wireshark/plugins", DISSECTORS)
+        room.put("home/.config/wireshark/profiles", DISSECTORS / "profiles")
+        yield room
 
 
 def run(room, capture, *arguments):
     done = room.run("-n", "-C", "IKE", *arguments, capture=capture, own_config=False)
-    assert (done.status, done.stderr) == (0, "")  # a filter that does not compile is told there
+    assert (done.status, done.stderr) == (0, "")  # tshark reports invalid filters on standard error
     return done.lines
 
 
-def test_columns(room):
-    """Sizes are those of the truth file with 42 or 46 bytes of headers, times those of the packets' records."""
+def test_columns_show_handshake_exchange_time_and_size(room):
+    """Sizes: from the truth file plus 42 or 46 bytes of headers; times: from the packet records."""
     shown = [line.split() for line in run(room, CAPTURES / "pq-mlkem768-psk.pcap", "-Y", "isakmp")]
     hosts = ["192.0.2.1", "→", "192.0.2.2"]
-    assert [words[:9] for words in shown[:2]] == [
+    assert [options[:9] for options in shown[:2]] == [
         ["2", "0.557228", *hosts, "1", "IKE_SA_INIT", "request", "354"],
         ["3", "0.558957", *hosts[::-1], "1", "IKE_SA_INIT", "response", "1.729"],
     ]
-    assert [words[5:10] for words in shown[1:]] == [
+    assert [options[5:10] for options in shown[1:]] == [
         ["1", "IKE_SA_INIT", "response", "1.729", "362"],
         ["1", "IKE_INTERMEDIATE", "request", "1", "1294"],
         ["1", "IKE_INTERMEDIATE", "request", "2", "112"],
@@ -51,7 +51,7 @@ def test_columns(room):
     ]
 
 
-def test_colours(room):
+def test_requests_responses_and_retransmissions_have_colours(room):
     messages = Handshake(Random(4)).setup()
     trace = Trace()
     trace.play(messages)
@@ -62,28 +62,28 @@ def test_colours(room):
     assert rules[-2:] == ["IKE: retransmission", "IKE: retransmission"]
 
 
-def test_other_colours(room):
-    words = ("--color", "-Tfields", "-e", "frame.coloring_rule.name")
-    assert set(run(room, CAPTURES / "eap-md5-radius.pcapng", *words)) >= {
+def test_eap_extra_round_trips_and_fragments_have_colours(room):
+    options = ("--color", "-Tfields", "-e", "frame.coloring_rule.name")
+    assert set(run(room, CAPTURES / "eap-md5-radius.pcapng", *options)) >= {
         "IKE: request",
         "EAP to the AAA server",
     }
-    assert "IKE: extra round trip" in run(room, CAPTURES / "invalid-ke.pcap", *words)
-    # the frames of a message are known when its last one has come: what is shown at once is the second pass
-    assert set(run(room, CAPTURES / "ip-fragments-loss10.pcap", "-2", *words)) >= {
+    assert "IKE: extra round trip" in run(room, CAPTURES / "invalid-ke.pcap", *options)
+    # the frames of a message are known after the last one: two passes
+    assert set(run(room, CAPTURES / "ip-fragments-loss10.pcap", "-2", *options)) >= {
         "IKE: fragment",
         "IKE: retransmission",
     }
 
 
-def test_every_button_finds_something(room):
-    found = {}
+def test_every_filter_button_matches_recorded_frames(room):
+    matches = {}
     for capture in ("loss20-classic.pcap", "invalid-ke.pcap", "pq-mlkem768-psk.pcap"):
         taps = [word for expression in buttons().values() for word in ("-z", f"io,phs,{expression}")]
         text = "\n".join(run(room, CAPTURES / capture, "-q", *taps))
         for label, expression in buttons().items():
             table = text.partition(f"Filter: {expression}\n")[2].partition("=====")[0]
-            found[label] = found.get(label, False) or "frames:" in table
-    del found["Decrypted"]  # needs keys, and ciphers in Lua
-    assert all(found.values()), found
-    assert len(found) == 7
+            matches[label] = matches.get(label, False) or "frames:" in table
+    del matches["Decrypted"]  # needs keys, and ciphers in Lua
+    assert all(matches.values()), matches
+    assert len(matches) == 7

@@ -1,4 +1,4 @@
-"""IKE in TCP as the plugin's `ikex/tcp.lua` reads it, in every tshark."""
+"""IKE in TCP, dissected by the plugin's `ikex/tcp.lua`, in every tshark."""
 
 import gzip
 import re
@@ -22,23 +22,23 @@ ESP = transport.esp(0x8FEEEA65, 7, bytes(40))
 
 
 def read(tshark, capture, *names, only="iketcp", options=()):
-    """Values of the fields `names` in each frame that `only` lets through."""
-    words = ["-n", "-Y", only, "-Tfields", *(word for name in names for word in ("-e", name)), *options]
-    done = tshark.run(*words, capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})
+    """Values of the fields `names` in each frame that matches the filter `only`."""
+    options = ["-n", "-Y", only, "-Tfields", *(word for name in names for word in ("-e", name)), *options]
+    done = tshark.run(*options, capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})
     assert done.status == 0, done.stderr
     assert "Lua" not in done.stderr
     return [line.split("\t") for line in done.lines]
 
 
 def lua_errors(tshark, capture):
-    """What Lua could not do, frame by frame."""
+    """Lua errors in the packet details."""
     done = tshark.run("-n", "-V", capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})
     assert done.status == 0, done.stderr
     return [line.strip() for line in done.lines if "Lua Error" in line]
 
 
-def sent(parts, *, port=40000, first=1, opened=True, backwards=False, trace=None):
-    """A capture in which one side sends `parts`, a segment each; `opened`: with the handshake of TCP."""
+def send(parts, *, port=40000, first=1, opened=True, backwards=False, trace=None):
+    """A capture in which one side sends `parts`, one segment each; `opened`: with the TCP handshake."""
     trace, seq = trace or Trace(), first
     time = (port - 40000) * 1000 * MS
     hosts = ("192.0.2.1", "192.0.2.2")
@@ -57,37 +57,37 @@ def in_streams(streams, **how):
     """A capture with several such streams, at ports 40000, 40001..."""
     trace = Trace()
     for number, parts in enumerate(streams):
-        sent(parts, port=40000 + number, trace=trace, **how)
+        send(parts, port=40000 + number, trace=trace, **how)
     return trace
 
 
 def test_lengths_are_those_of_the_daemons_log(tshark):
     log = gzip.decompress((RECORDED / "tcp-psk.r.log.gz").read_bytes()).decode()
     logged = re.findall(r"(?:sending|received) packet: .*\((\d+) bytes\)", log)
-    seen = read(tshark, RECORDED / "tcp-psk.pcap", "isakmp.length", only="isakmp")
-    assert [length for (length,) in seen] == logged
+    shown = read(tshark, RECORDED / "tcp-psk.pcap", "isakmp.length", only="isakmp")
+    assert [length for (length,) in shown] == logged
 
 
 def test_esp_and_ike_and_the_prefix_in_a_recorded_stream(tshark):
-    seen = read(tshark, RECORDED / "tcp-psk.pcap", "frame.number", "iketcp.prefix", "esp.spi", "isakmp.exchangetype")
-    assert seen[:4] == [
+    shown = read(tshark, RECORDED / "tcp-psk.pcap", "frame.number", "iketcp.prefix", "esp.spi", "isakmp.exchangetype")
+    assert shown[:4] == [
         ["9", "IKETCP", "", ""],
         ["13", "", "", "34"],
         ["15", "", "", "34"],
         ["17", "", "", "35"],
     ]
-    assert [kind for *_, kind in seen if kind][4:] == ["36", "36", "37", "37", "37", "37"]
-    # the lengths counted out in the segments' bytes, without the plugin; no segment was sent twice here
+    assert [kind for *_, kind in shown if kind][4:] == ["36", "36", "37", "37", "37", "37"]
+    # from the lengths in the bytes of the segments, without the plugin; no segment was retransmitted
     expected = []
     for port in ("tcp.srcport == 4500", "tcp.dstport == 4500"):
-        words = ("-n", "-Y", f"tcp.len && {port}", "-Tfields", "-e", "tcp.payload")
-        stream = bytes.fromhex("".join(tshark.run(*words, capture=RECORDED / "tcp-psk.pcap").lines))
+        options = ("-n", "-Y", f"tcp.len && {port}", "-Tfields", "-e", "tcp.payload")
+        stream = bytes.fromhex("".join(tshark.run(*options, capture=RECORDED / "tcp-psk.pcap").lines))
         stream = stream.removeprefix(PREFIX)
         while stream:
             size = int.from_bytes(stream[:2])
             expected.append("0x" + stream[2:6].hex())
             stream = stream[size:]
-    spis = [spi for _, _, spis, _ in seen for spi in spis.split(",") if spi]
+    spis = [spi for _, _, spis, _ in shown for spi in spis.split(",") if spi]
     assert sorted(spis) == sorted(spi for spi in expected if spi != "0x00000000")
     assert len(spis) == 21
 
@@ -96,50 +96,50 @@ def test_esp_and_ike_and_the_prefix_in_a_recorded_stream(tshark):
 def test_messages_are_those_of_the_report(tshark, name):
     capture = RECORDED / f"{name}.pcap"
     messages = ikeanalyze.read([str(capture)]).messages
-    seen = read(tshark, capture, "isakmp.messageid", only="isakmp")
-    numbers = [int(number, 0) for (numbers,) in seen for number in numbers.split(",")]
+    shown = read(tshark, capture, "isakmp.messageid", only="isakmp")
+    numbers = [int(number, 0) for (numbers,) in shown for number in numbers.split(",")]
     assert numbers == messages["message_id"].to_list()
     assert read(tshark, capture, "frame.number", only="iketcp.lost || iketcp.unknown || iketcp.incomplete") == []
 
 
-def test_however_the_stream_is_cut(tshark):
+def test_a_stream_in_segments_of_any_size_has_the_same_messages(tshark):
     stream = PREFIX + framed(REQUEST) + framed_esp(ESP) + b"\0\x03\xff" + framed(REQUEST)
     sizes = (1, 5, 7, 100, 10_000)
     capture = in_streams([[stream[at : at + size] for at in range(0, len(stream), size)] for size in sizes]).pcap()
     names = ("tcp.srcport", "iketcp.prefix", "isakmp.length", "esp.spi", "iketcp.keepalive")
-    seen = read(tshark, capture, *names, "iketcp.lost", "iketcp.incomplete", "iketcp.unknown", only="iketcp")
+    shown = read(tshark, capture, *names, "iketcp.lost", "iketcp.incomplete", "iketcp.unknown", only="iketcp")
     for number in range(len(sizes)):
-        frames = [values for port, *values in seen if port == str(40000 + number)]
-        found = [",".join(filter(None, column)) for column in zip(*frames, strict=True)]
-        assert found == ["IKETCP", f"{len(REQUEST)},{len(REQUEST)}", "0x8feeea65", "ff", "", "", ""]
+        frames = [values for port, *values in shown if port == str(40000 + number)]
+        by_stream = [",".join(filter(None, column)) for column in zip(*frames, strict=True)]
+        assert by_stream == ["IKETCP", f"{len(REQUEST)},{len(REQUEST)}", "0x8feeea65", "ff", "", "", ""]
 
 
 def test_several_messages_in_a_segment_share_the_info_column(tshark):
-    capture = sent([PREFIX + framed(REQUEST) + framed_esp(ESP)]).pcap()
+    capture = send([PREFIX + framed(REQUEST) + framed_esp(ESP)]).pcap()
     done = tshark.run("-n", capture=capture, lua=[LOADER], files={"ikex": ROOT / "dissectors" / "ikex"})
     assert re.search(r"Stream prefix, IKE_SA_INIT MID=00 Initiator Request.*, ESP \(SPI=0x8feeea65\)", done.lines[2])
 
 
 def test_the_other_direction_has_no_prefix(tshark):
-    capture = sent([framed(RESPONSE), framed_esp(ESP)], backwards=True).pcap()
+    capture = send([framed(RESPONSE), framed_esp(ESP)], backwards=True).pcap()
     assert read(tshark, capture, "isakmp.flag_r", "esp.spi", only="isakmp || esp") in (
         [["1", ""], ["", "0x8feeea65"]],
         [["True", ""], ["", "0x8feeea65"]],
     )
 
 
-def test_a_capture_that_begins_in_the_middle_of_a_message(tshark):
+def test_dissection_starts_at_the_first_complete_ike_header(tshark):
     stream = framed_esp(ESP * 9) + framed(REQUEST) + framed_esp(ESP)
-    capture = sent([stream[100:110], stream[110:]], first=77, opened=False).pcap()
-    seen = read(tshark, capture, "iketcp.unknown", "isakmp.messageid", "esp.spi")
-    # nothing is said of a middle without IKE; then the first whole IKE header tells where messages begin
-    assert [[bool(unknown), ids, spi] for unknown, ids, spi in seen] == [
+    capture = send([stream[100:110], stream[110:]], first=77, opened=False).pcap()
+    shown = read(tshark, capture, "iketcp.unknown", "isakmp.messageid", "esp.spi")
+    # the start of messages is unknown in the first segment; the first complete IKE header shows it
+    assert [[bool(unknown), ids, spi] for unknown, ids, spi in shown] == [
         [True, "", ""],
         [True, "0x00000000", "0x8feeea65"],
     ]
 
 
-NONSENSE = [
+MALFORMED = [
     (b"\0\0", "lost"),
     (b"\0\x01\x05", "lost"),
     (b"\xff\xff" + framed(REQUEST)[2:], "lost"),
@@ -153,47 +153,47 @@ NONSENSE = [
 ]
 
 
-def test_what_makes_no_sense_is_a_finding(tshark):
-    capture = in_streams([[PREFIX + framed(REQUEST), data] for data, _ in NONSENSE]).pcap()
+def test_malformed_messages_are_reported(tshark):
+    capture = in_streams([[PREFIX + framed(REQUEST), data] for data, _ in MALFORMED]).pcap()
     findings = ("lost", "short", "length.disagrees")
-    seen = read(tshark, capture, "tcp.srcport", "tcp.seq", *(f"iketcp.{name}" for name in findings))
-    found = {(port, seq != "1"): values for port, seq, *values in seen}
-    for number, (_, finding) in enumerate(NONSENSE):
+    shown = read(tshark, capture, "tcp.srcport", "tcp.seq", *(f"iketcp.{name}" for name in findings))
+    by_stream = {(port, seq != "1"): values for port, seq, *values in shown}
+    for number, (_, finding) in enumerate(MALFORMED):
         port = str(40000 + number)
-        assert [name for name, value in zip(findings, found[port, True], strict=True) if value] == finding.split()
-        assert found[port, False] == ["", "", ""]
+        assert [name for name, value in zip(findings, by_stream[port, True], strict=True) if value] == finding.split()
+        assert by_stream[port, False] == ["", "", ""]
     assert lua_errors(tshark, capture) == []
 
 
-def test_reading_goes_on_after_senseless_lengths(tshark):
+def test_dissection_continues_after_invalid_lengths(tshark):
     streams = [
-        # after lengths that make no sense the next IKE message is found
+        # after an invalid length, the next IKE message is by_stream
         [PREFIX + framed(REQUEST), b"\0\x01 nonsense", framed(REQUEST)],
         # an empty message is no error
         [PREFIX + b"\0\x02" + framed(REQUEST)],
     ]
     again = in_streams(streams)
-    again.repeat(sent([PREFIX + framed(REQUEST)], port=40002, trace=again).packets[-1:], 300 * MS)
-    seen = read(tshark, again.pcap(), "tcp.srcport", "iketcp.length", only="isakmp")
+    again.repeat(send([PREFIX + framed(REQUEST)], port=40002, trace=again).packets[-1:], 300 * MS)
+    shown = read(tshark, again.pcap(), "tcp.srcport", "iketcp.length", only="isakmp")
     size = str(len(REQUEST) + 6)
-    assert seen == [["40000", size], ["40000", size], ["40001", f"2,{size}"], ["40002", size]]
+    assert shown == [["40000", size], ["40000", size], ["40001", f"2,{size}"], ["40002", size]]
 
 
-def test_cut_off_by_the_snaplen(tshark):
-    capture = sent([PREFIX + framed(REQUEST)]).pcap(snaplen=200)
+def test_messages_truncated_by_the_snaplen_are_reported(tshark):
+    capture = send([PREFIX + framed(REQUEST)]).pcap(snaplen=200)
     assert read(tshark, capture, "iketcp.prefix", "frame.number", only="iketcp.incomplete") == [["IKETCP", "3"]]
 
 
 @pytest.mark.parametrize(("ports", "frames"), [("443", "1"), ("443,4500-4501", "12"), ("", "")])
-def test_other_ports_are_a_preference(tshark, ports, frames):
+def test_the_ports_are_a_preference(tshark, ports, frames):
     trace = Trace()
     trace.ip(0, transport.tcp_packet(PREFIX + framed(REQUEST), 40000, 443, 1))
     trace.ip(1, transport.tcp_packet(PREFIX + framed(REQUEST), 40000, 4500, 1))
-    seen = read(tshark, trace.pcap(), "frame.number", only="isakmp", options=("-o", f"iketcp.ports:{ports}"))
-    assert [number for (number,) in seen] == list(frames)
+    shown = read(tshark, trace.pcap(), "frame.number", only="isakmp", options=("-o", f"iketcp.ports:{ports}"))
+    assert [number for (number,) in shown] == list(frames)
 
 
-def test_streams_of_garbage(tshark):
+def test_random_streams_cause_no_lua_error(tshark):
     rng = Random(1)
     trace = Trace()
     for stream in range(120):
@@ -217,11 +217,11 @@ def test_streams_of_garbage(tshark):
     assert len(read(tshark, capture, "frame.number", only="isakmp")) > 50
 
 
-def test_within_the_whole_plugin(tshark):
-    """The entry script registers it, and sees the handshakes in the streams."""
+def test_the_plugin_finds_handshakes_in_tcp_streams(tshark):
+    """The main script registers the dissector, and numbers the handshakes in the streams."""
     columns = [word for name in ("handshake", "exchange", "kind") for word in ("-e", f"ikex.{name}")]
-    words = ("-n", "-Y", "isakmp", "-Tfields", *columns)
-    done = tshark.run(*words, capture=RECORDED / "tcp-psk.pcap", plugins=ROOT / "dissectors")
+    options = ("-n", "-Y", "isakmp", "-Tfields", *columns)
+    done = tshark.run(*options, capture=RECORDED / "tcp-psk.pcap", plugins=ROOT / "dissectors")
     assert (done.status, done.stderr) == (0, "")
     exchanges = ["IKE_SA_INIT", "IKE_AUTH", "CREATE_CHILD_SA", "INFORMATIONAL", "INFORMATIONAL"]
     assert done.lines == [f"1\t{name}\t{kind}" for name in exchanges for kind in ("request", "response")]

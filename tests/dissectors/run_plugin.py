@@ -1,4 +1,4 @@
-"""What the plugin says in a tshark, with the plugin in its personal plugin folder."""
+"""Run tshark with the plugin in its personal plugin folder, and parse its output."""
 
 from functools import cache
 
@@ -16,32 +16,32 @@ COLUMNS = (
 
 BOOLEANS = {"ikex.verified", "ikex.ke.length_ok", "ikex.ke.modulus_ok", "ikex.ke.negotiated"}
 
-#: What must be in no output: errors of Lua, and of the plugin.
-TROUBLE = ("Lua Error", "_ws.lua", "internal error", "stack traceback", "Lua: ")
+#: Texts of errors of Lua and of the plugin, which no output may contain.
+ERRORS = ("Lua Error", "_ws.lua", "internal error", "stack traceback", "Lua: ")
 
 
-def ask(tshark, capture, *arguments, keys=None, config=None, options=()):
+def run_plugin(tshark, capture, *arguments, keys=None, config=None, options=()):
     """Output of tshark with the plugin; `keys`: content of a key file."""
-    words = ["-n", *(word for option in options for word in ("-o", option))]
+    command = ["-n", *(word for option in options for word in ("-o", option))]
     if keys is not None:
-        words += ["-o", "ikex.keys:keys"]
+        command += ["-o", "ikex.keys:keys"]
     files = {} if keys is None else {"keys": keys}
-    done = tshark.run(*words, *arguments, capture=capture, plugins=PLUGIN, files=files, config=config)
+    done = tshark.run(*command, *arguments, capture=capture, plugins=PLUGIN, files=files, config=config)
     assert done.status == 0, done.stderr
-    trouble = [line for line in (done.stdout + done.stderr).splitlines() if any(w in line for w in TROUBLE)]
-    assert not trouble
+    errors = [line for line in (done.stdout + done.stderr).splitlines() if any(text in line for text in ERRORS)]
+    assert not errors
     return done
 
 
-def fields(tshark, capture, *names, only="ikex", apart=",", **how):
-    """Values of fields, a list for each frame that `only` lets through; several of one frame are joined by `apart`.
+def fields(tshark, capture, *names, only="ikex", separator=",", **how):
+    """Values of fields: a list for each frame that matches the filter `only`; `separator` joins several values.
 
-    Packets are looked at twice, as in the window: what comes later is known.
+    With two passes, as in the window: fields that depend on later packets are filled in.
     """
-    words = [word for name in names for word in ("-e", name)]
-    done = ask(tshark, capture, "-2", "-Y", only, "-Tfields", "-E", f"aggregator={apart}", *words, **how)
+    columns = [word for name in names for word in ("-e", name)]
+    done = run_plugin(tshark, capture, "-2", "-Y", only, "-Tfields", "-E", f"aggregator={separator}", *columns, **how)
     rows = [line.split("\t") for line in done.lines]
-    yes_no = {"1": "True", "0": "False"}  # as newer versions have it
+    yes_no = {"1": "True", "0": "False"}  # as newer versions print it
     return [
         [yes_no.get(value, value) if name in BOOLEANS else value for name, value in zip(names, row, strict=True)]
         for row in rows
@@ -51,29 +51,29 @@ def fields(tshark, capture, *names, only="ikex", apart=",", **how):
 def tree(tshark, capture, **how):
     """The plugin's part of the packet details, with a line that names the frame."""
     kept, inside = [], False
-    for line in ask(tshark, capture, "-2", "-Y", "ikex", "-O", "ikex", **how).lines:
+    for line in run_plugin(tshark, capture, "-2", "-Y", "ikex", "-O", "ikex", **how).lines:
         if line.startswith("Frame "):
             kept.append(line.split(":")[0])
         if not line.startswith(" "):
             inside = line.startswith("[IKE analysis")
-        elif line.startswith("    Internet Security"):  # what was decrypted, by Wireshark's own dissector
+        elif line.startswith("    Internet Security"):  # the tree of a decrypted message
             inside = False
         if inside and not line.strip().startswith(WITHOUT_KEYS):
             kept.append(line)
     return "\n".join(kept) + "\n"
 
 
-#: What is said instead of decrypting, which depends on the version.
-WITHOUT_KEYS = ("[Decryption: not by this version", "[Decryption: no keys: the preference")
+#: Why nothing is decrypted without keys, which depends on the version.
+WITHOUT_KEYS = ("[Decryption: not supported by this version", "[Decryption: no keys; set the preference")
 
 
 def findings(tshark, capture, **how):
     """Frame and text of each expert info of the plugin, in order."""
     names = ("frame.number", "_ws.expert.message")
-    found = []
-    for frame, texts in fields(tshark, capture, *names, only="ikex && _ws.expert", apart="|", **how):
-        found.extend((int(frame), text) for text in texts.split("|"))
-    return found
+    pairs = []
+    for frame, texts in fields(tshark, capture, *names, only="ikex && _ws.expert", separator="|", **how):
+        pairs.extend((int(frame), text) for text in texts.split("|"))
+    return pairs
 
 
 @cache
@@ -85,8 +85,8 @@ def recorded_frames(tshark, name):
 @cache
 def recorded_statistics(tshark, name):
     """Lines of `-z ikex,handshakes` and of `-z ikex,exchanges` of a recorded capture."""
-    done = ask(tshark, CAPTURES / name, "-q", "-z", "ikex,handshakes", "-z", "ikex,exchanges")
+    done = run_plugin(tshark, CAPTURES / name, "-q", "-z", "ikex,handshakes", "-z", "ikex,exchanges")
     lines = [line.rstrip() for line in done.lines if line.strip()]
-    border = lines.index("IKE handshakes: what sets each IKE SA up, from the initiator and from the responder")
-    # tshark draws the last one first
+    border = lines.index("IKE handshakes: set-up messages from the initiator and from the responder")
+    # tshark prints the last statistics first
     return lines[border:], lines[:border]

@@ -1,4 +1,4 @@
-"""Key files for the plugin, of the recorded captures' logs."""
+"""Key files for the plugin, from the logs of the recorded captures."""
 
 import json
 from functools import cache
@@ -13,6 +13,6 @@ WITH_KEYS = sorted(path.name.removesuffix(".charon.log.gz") for path in CAPTURES
 
 @cache
 def keys_of(name):
-    """What `ikeanalyze keys LOG --to json --show-secrets` prints."""
-    found = read_keys(str(CAPTURES / f"{name.split('.')[0]}.charon.log.gz"))
-    return json.dumps(json_keys.build_key_document(found.key_sets, found.phase1, found.esp))
+    """The output of `ikeanalyze keys LOG --to json --show-secrets`."""
+    log_keys = read_keys(str(CAPTURES / f"{name.split('.')[0]}.charon.log.gz"))
+    return json.dumps(json_keys.build_key_document(log_keys.key_sets, log_keys.phase1, log_keys.esp))

@@ -1,4 +1,4 @@
-"""Encrypted messages and the key files that open them, made with the library `cryptography` and nothing of ours.
+"""Encrypted messages and their key files, made with the library `cryptography` and none of the tested code.
 
 RFC 7296, 3.14 (SK), RFC 7383, 2.5 (SKF), RFC 5282 (AES-GCM, AES-CCM), RFC 5930 (AES-CTR), RFC 7634 (ChaCha20-Poly1305).
 """
@@ -16,32 +16,34 @@ from tests.craft import Handshake, ike
 
 
 def _gcm(icv):
-    def seal(key, iv, plain, associated):
-        sealed = AESGCM(key[:-4]).encrypt(key[-4:] + iv, plain, associated)
-        return sealed[: len(plain) + icv]  # a shorter tag is the beginning of the longer one
+    def encrypt(key, iv, plaintext, associated):
+        ciphertext = AESGCM(key[:-4]).encrypt(key[-4:] + iv, plaintext, associated)
+        return ciphertext[: len(plaintext) + icv]  # a shorter tag is the beginning of the longer one
 
-    return seal
+    return encrypt
 
 
 def _ccm(icv):
-    return lambda key, iv, plain, associated: AESCCM(key[:-3], tag_length=icv).encrypt(key[-3:] + iv, plain, associated)
+    return lambda key, iv, plaintext, associated: AESCCM(key[:-3], tag_length=icv).encrypt(
+        key[-3:] + iv, plaintext, associated
+    )
 
 
-def _chacha(key, iv, plain, associated):
-    return ChaCha20Poly1305(key[:-4]).encrypt(key[-4:] + iv, plain, associated)
+def _chacha(key, iv, plaintext, associated):
+    return ChaCha20Poly1305(key[:-4]).encrypt(key[-4:] + iv, plaintext, associated)
 
 
-def _cbc(key, iv, plain, associated):
+def _cbc(key, iv, plaintext, associated):
     encryptor = Cipher(algorithms.AES(key), modes.CBC(iv)).encryptor()
-    return encryptor.update(plain) + encryptor.finalize()
+    return encryptor.update(plaintext) + encryptor.finalize()
 
 
-def _ctr(key, iv, plain, associated):
+def _ctr(key, iv, plaintext, associated):
     encryptor = Cipher(algorithms.AES(key[:-4]), modes.CTR(key[-4:] + iv + bytes([0, 0, 0, 1]))).encryptor()
-    return encryptor.update(plain) + encryptor.finalize()
+    return encryptor.update(plaintext) + encryptor.finalize()
 
 
-#: Name in key files: transform ID, bytes of SK_e, bytes of the IV, block, how to seal, whether it is AEAD.
+#: By name in key files: transform ID, bytes of SK_e, bytes of the IV, block size, function, whether it is AEAD.
 CIPHERS = {
     "AES-GCM-8": (18, 20, 8, 1, _gcm(8), True),
     "AES-GCM-12": (19, 28, 8, 1, _gcm(12), True),
@@ -56,8 +58,8 @@ CIPHERS = {
 
 
 @dataclass
-class Sealed:
-    """An IKE SA whose messages are really encrypted, and the key sets of its epochs."""
+class EncryptedSa:
+    """An IKE SA with encrypted messages, and the key sets of its epochs."""
 
     rng: Random
     cipher: str = "AES-GCM-16"
@@ -67,17 +69,17 @@ class Sealed:
     def __post_init__(self):
         if self.handshake is None:
             self.handshake = Handshake(self.rng, switch=False)
-        self.number, self.key_size, self.iv, self.block, self._seal, self.aead = CIPHERS[self.cipher]
+        self.number, self.key_size, self.iv, self.block, self._encrypt, self.aead = CIPHERS[self.cipher]
 
     def proposal(self, *more):
-        """What IKE_SA_INIT agrees on."""
+        """The proposal that IKE_SA_INIT negotiates."""
         transforms = [ike.Transform(ike.ENCR, self.number, 8 * (self.key_size & ~7) if self.number != 28 else None)]
         if not self.aead:
             transforms.append(ike.Transform(ike.INTEG, ike.AUTH_HMAC_SHA2_256_128))
         return ike.Proposal([*transforms, ike.Transform(ike.PRF, 5), ike.Transform(ike.DH, ike.CURVE25519), *more])
 
     def next_epoch(self):
-        """New keys."""
+        """Choose new keys."""
         names = ["sk_ei", "sk_er"] if self.aead else ["sk_ei", "sk_er", "sk_ai", "sk_ar"]
         keys = {name: self.rng.randbytes(self.key_size if name < "sk_e" or "e" in name[3] else 32) for name in names}
         self.keys = keys
@@ -94,30 +96,30 @@ class Sealed:
         )
 
     def key_file(self, *others):
-        """A key file of ikeanalyze, with the key sets of other IKE SAs too."""
+        """A key file of ikeanalyze, also with the key sets of other IKE SAs."""
         return json.dumps(
             {"schema": "ikeanalyze.keys/1", "key_sets": [*self.sets, *(k for o in others for k in o.sets)]}
         )
 
-    def _protect(self, head, plain, from_initiator):
-        """`head`: the message up to the IV, whose lengths are right already."""
+    def _protect(self, head, plaintext, from_initiator):
+        """Encrypt a message; `head`: the message up to the IV, with the final lengths."""
         side = "i" if from_initiator else "r"
         iv = self.rng.randbytes(self.iv)
-        body = iv + self._seal(self.keys[f"sk_e{side}"], iv, plain, head)
+        body = iv + self._encrypt(self.keys[f"sk_e{side}"], iv, plaintext, head)
         if not self.aead:
             body += hmac.digest(self.keys[f"sk_a{side}"], head + body, "sha256")[:16]
         return head + body
 
     def _message(self, kind, flags, ident, first, chain, fragment=None):
         padding = -(len(chain) + 1) % self.block
-        plain = chain + bytes(padding) + bytes([padding])
+        plaintext = chain + bytes(padding) + bytes([padding])
         icv = {"8": 8, "12": 12}.get(self.cipher.rpartition("-")[2], 16)
         numbers = b"" if fragment is None else struct.pack(">HH", *fragment)
-        size = 4 + len(numbers) + self.iv + len(plain) + icv
+        size = 4 + len(numbers) + self.iv + len(plaintext) + icv
         outer = ike.SK if fragment is None else ike.SKF
         head = ike.ike_header(self.handshake.spi_i, self.handshake.spi_r, outer, kind, flags, ident, 28 + size)
         head += struct.pack(">BBH", first, 0, size) + numbers
-        return self._protect(head, plain, bool(flags & ike.INITIATOR))
+        return self._protect(head, plaintext, bool(flags & ike.INITIATOR))
 
     def message(self, kind, payloads, ident, *, response=False, from_initiator=None):
         """One message with SK."""
