@@ -91,7 +91,7 @@ def check(trace: Trace, ports: tuple[int, ...] = (), snaplen: int = 262144) -> N
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**40), ports=st.sampled_from([(), (500, 4500), (40000,), (1812, 9)]))
-def test_generated_traces(seed: int, ports: tuple[int, ...]) -> None:
+def test_generated_traces_obey_the_laws(seed: int, ports: tuple[int, ...]) -> None:
     check(handshake(Random(seed)), ports)
 
 
@@ -107,7 +107,7 @@ VALUES = [0, 1, 2, 4, 6, 17, 20, 44, 50, 60, 0x11, 0x21, 0x45, 0x60, 0x7F, 0x80,
 
 @settings(max_examples=150)
 @given(seed=st.integers(0, 2**40), ports=st.sampled_from([(), (500,), (1812,)]))
-def test_mutated_packets(seed: int, ports: tuple[int, ...]) -> None:
+def test_mutated_packets_obey_the_laws(seed: int, ports: tuple[int, ...]) -> None:
     rng = Random(seed)
     trace = handshake(rng)
     packets = []
@@ -192,7 +192,7 @@ def test_lengths_of_gigabytes_are_summed_exactly() -> None:
     assert sum(accounting.packets().values()) == 11
 
 
-def test_no_packets() -> None:
+def test_a_capture_without_packets_has_no_rows() -> None:
     capture = read_packets()
     assert counted(capture) == {}
     assert (capture.first_ns, capture.last_ns, capture.bytes) == (None, None, 0)

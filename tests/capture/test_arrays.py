@@ -23,14 +23,14 @@ def test_gather_does_not_look_beyond_the_buffer() -> None:
     assert len(read_struct_array(buffer, np.array([], np.int64), LAYOUT)) == 0
 
 
-def test_gathered_is_a_copy() -> None:
+def test_read_values_are_a_copy() -> None:
     buffer = np.zeros(300, np.uint8)
     read = read_struct_array(buffer, np.array([0]), LAYOUT)
     buffer[0] = 5
     assert read["kind"].tolist() == [0]
 
 
-def test_big_endian() -> None:
+def test_numbers_are_big_endian() -> None:
     buffer = np.frombuffer(b"\x12\x34\x56" + bytes(8), np.uint8)
     found = read_uint16_be(buffer, np.array([0, 1]))
     assert found.tolist() == [0x1234, 0x3456]

@@ -6,7 +6,7 @@ from ikeanalyze.capture.buffers import LAYOUT, FrameRows
 TWO = {"number": np.uint32, "flag": np.bool_}
 
 
-def test_all_columns() -> None:
+def test_an_empty_buffer_has_all_columns() -> None:
     columns = FrameRows(LAYOUT).columns()
     assert {name: column.dtype for name, column in columns.items()} == {
         name: np.dtype(dtype) for name, dtype in LAYOUT.items()
@@ -15,7 +15,7 @@ def test_all_columns() -> None:
 
 
 @pytest.mark.parametrize("share", [None, 0.001, 0.5, 1.0])
-def test_rows_are_added(share: float | None) -> None:
+def test_appended_rows_are_columns(share: float | None) -> None:
     rows = FrameRows(TWO)
     rows.share = share
     for begin in range(0, 5000, 100):
@@ -27,7 +27,7 @@ def test_rows_are_added(share: float | None) -> None:
     assert columns["flag"].tolist() == [number // 100 % 2 == 0 for number in range(5000)]
 
 
-def test_shared_rows() -> None:
+def test_shared_rows_have_their_final_size() -> None:
     rows = FrameRows.shared(TWO, 7)
     rows.append(7, {"number": np.arange(7), "flag": True})
     whole = rows.columns(whole=True)

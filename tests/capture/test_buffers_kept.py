@@ -19,7 +19,7 @@ def add(clear: MessageBytes, **messages: bytes) -> None:
     clear.add(numbers, np.frombuffer(data, np.uint8), end - size, end)
 
 
-def test_a_mapping_of_bytes() -> None:
+def test_message_bytes_are_a_mapping() -> None:
     clear = MessageBytes()
     assert len(clear) == 0
     assert clear.get(3) is None
@@ -32,7 +32,7 @@ def test_a_mapping_of_bytes() -> None:
         clear[10]
 
 
-def test_the_last_one_counts() -> None:
+def test_a_later_value_replaces_an_earlier_one() -> None:
     clear = MessageBytes()
     add(clear, u3=b"before")
     assert clear[3] == b"before"
@@ -40,7 +40,7 @@ def test_the_last_one_counts() -> None:
     assert dict(clear) == {3: b"after"}
 
 
-def test_places() -> None:
+def test_offsets_and_sizes_of_values_are_given() -> None:
     clear = MessageBytes()
     begin, size = clear.places(units(1, 2))
     assert size.tolist() == [0, 0]
@@ -50,7 +50,7 @@ def test_places() -> None:
     assert found == [b"five", b"", b"three", b"three", b""]
 
 
-def test_all_is_forgotten() -> None:
+def test_clearing_removes_all_values() -> None:
     clear = MessageBytes()
     add(clear, u3=b"three")
     clear.clear()
@@ -80,7 +80,7 @@ def test_a_heap_filled_from_two_sides() -> None:
     assert dict(first) == {0: b"zero", 1: b"one", 2: b"two"}
 
 
-def test_some_can_be_kept() -> None:
+def test_values_can_be_selected() -> None:
     clear = MessageBytes()
     add(clear, u3=b"three", u5=b"five", u9=b"nine")
     clear.keep(units(9, 3, 7))

@@ -35,7 +35,7 @@ def some(first: int, count: int, version: int = 4) -> Trace:
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_a_half_is_included(version: int) -> None:
+def test_a_partial_result_is_merged(version: int) -> None:
     whole = some(0, 9, version)
     first, second = some(0, 4, version), some(4, 5, version)
     one, two, all_of_it = collect(first, second, whole)
@@ -54,7 +54,7 @@ def test_a_half_is_included(version: int) -> None:
             assert found[name].tolist() == column.tolist(), name
 
 
-def test_what_crosses_a_border() -> None:
+def test_fragments_and_streams_across_a_border_are_reassembled() -> None:
     plain, fragmented = some(0, 2), some(0, 2)
     fragmented.mtu = 576
     fragmented.send(9 * SECOND, bytes(900))

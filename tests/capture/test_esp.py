@@ -30,7 +30,7 @@ def esp(spi=0x1234, sequence=1, size=64):
     return transport.esp(spi, sequence, bytes(size - 8))
 
 
-def test_in_ip_and_in_udp():
+def test_esp_is_found_in_ip_and_udp():
     frames = [
         link.ethernet(ipv4(esp(1, 7, 100), protocol=ip.ESP)),
         link.ethernet(udp_packet(esp(2, 8, 60), 4500, 4500)),
@@ -50,7 +50,7 @@ def test_in_ip_and_in_udp():
     assert counted["esp"] == 5
 
 
-def test_what_is_no_esp():
+def test_other_packets_are_not_esp():
     frames = [
         link.ethernet(udp_packet(transport.NON_ESP_MARKER + bytes(40), 4500, 4500)),
         link.ethernet(udp_packet(b"\xff", 4500, 4500)),
@@ -66,7 +66,7 @@ def test_padding_of_ethernet_does_not_count():
     assert (columns["bytes"], columns["esp_bytes"]) == ([60], [16])
 
 
-def test_cut_by_the_snaplen():
+def test_truncated_packets_have_the_original_size():
     frames = [link.ethernet(ipv4(esp(size=400), protocol=ip.ESP))]
     _, columns, _ = read(*frames, snaplen=42)
     assert columns["esp_bytes"] == [400]
@@ -76,7 +76,7 @@ def test_cut_by_the_snaplen():
 
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("in_udp", [False, True])
-def test_ip_fragments(version, in_udp):
+def test_ip_fragments_are_one_packet(version, in_udp):
     addresses = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8::2")}[version]
     if in_udp:
         packet = udp_packet(esp(5, 6, 2000), 4500, 4500, *addresses)
@@ -120,7 +120,7 @@ def test_tcp_is_counted_and_not_followed():
     assert (found.in_tcp, columns["spi"]) == (1, [])
 
 
-def test_blocks_are_handed_on(monkeypatch):
+def test_rows_are_passed_on_in_blocks(monkeypatch):
     monkeypatch.setattr(module, "_BLOCK_PACKETS", 2)
     frames = [link.ethernet(ipv4(esp(n, 1), protocol=ip.ESP)) for n in range(1, 6)]
     assert read(*frames)[1]["spi"] == [1, 2, 3, 4, 5]
@@ -138,7 +138,7 @@ def test_every_esp_packet_of_recorded_captures(path):
     assert (found.first_ns, found.last_ns) == (whole.first_ns, whole.last_ns)
 
 
-def test_against_tshark(tshark):
+def test_spis_and_sequence_numbers_are_those_of_tshark(tshark):
     path = CAPTURES / "lab" / "followup.pcapng"
     blocks = []
     read_esp(str(path), blocks.append)
@@ -148,7 +148,7 @@ def test_against_tshark(tshark):
     assert pairs == said != []
 
 
-def test_foreign_links(tmp_path):
+def test_unknown_link_types_are_a_warning(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap([Packet(10**18, bytes(60))] * 2, linktype=147))
     found = read_esp(str(path), lambda block: None)

@@ -42,7 +42,7 @@ def same(one: CaptureFrames, other: CaptureFrames) -> bool:
     return True
 
 
-def test_summary() -> None:
+def test_the_summary_describes_the_file() -> None:
     trace = some_trace()
     capture = read_trace(trace)
     times = [packet.time_ns for packet in trace.packets]
@@ -55,7 +55,7 @@ def test_summary() -> None:
     assert counted(capture) == {"ike": len(kept) - 1, "radius": 1, "esp": 1}
 
 
-def test_addresses() -> None:
+def test_ipv6_addresses_have_codes() -> None:
     assert format_address_code(0xC0000201, []) == "192.0.2.1"
     assert format_address_code((1 << 32) + 1, [bytes(16), bytes(15) + b"\1"]) == "::1"
     capture = read_packets(
@@ -106,7 +106,7 @@ def test_batches_make_no_difference(chunk: int, tmp_path: Path, monkeypatch: pyt
     assert (parts.accounting, parts.accounting_bytes) == (whole.accounting, whole.accounting_bytes)
 
 
-def test_progress(tmp_path: Path) -> None:
+def test_progress_ends_at_the_file_size(tmp_path: Path) -> None:
     path = some_trace().write(tmp_path / "some.pcap")
     told: list[tuple[int, int | None]] = []
     read_frames(str(path), progress=lambda done, size: told.append((done, size)))

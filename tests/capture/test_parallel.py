@@ -49,7 +49,7 @@ def test_a_stopped_helper_leaves_no_process() -> None:
         os.waitpid(one._pid, 0)
 
 
-def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_works_without_a_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise BlockingIOError
 

@@ -102,7 +102,7 @@ def test_those_of_some_ike_sas(used: list[bool], monkeypatch: pytest.MonkeyPatch
     assert len(found.sealed) == 2 * 8
 
 
-def test_ipv6(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ipv6_addresses_have_the_same_codes_in_both_halves(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     trace = Trace(initiator="2001:db8::1", responder="2001:db8::2")
     for number in range(40):
         trace.initiator = f"2001:db8::{number % 30 + 1:x}"
@@ -140,7 +140,7 @@ def test_fragments_in_the_second_half_alone(used: list[bool], monkeypatch: pytes
     both(trace.pcap(), used, monkeypatch, [False])
 
 
-def test_a_border_that_is_none(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_look_like_records_are_no_border(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets with packets in them look like records where there are none."""
     inner = many(3).pcap()[24:]
     trace = Trace()
@@ -155,7 +155,7 @@ def udp_frame(payload: bytes) -> bytes:
     return bytes(12) + b"\x08\x00" + udp_packet(payload, sport=9, dport=9)
 
 
-def test_no_process_to_be_had(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_works_without_a_second_process(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise BlockingIOError
 
@@ -167,7 +167,7 @@ def test_formats_that_cannot_be_entered(used: list[bool], monkeypatch: pytest.Mo
     both(many().pcapng(), used, monkeypatch, [])
 
 
-def test_progress(used: list[bool], tmp_path: Path) -> None:
+def test_progress_of_both_halves_ends_at_the_file_size(used: list[bool], tmp_path: Path) -> None:
     path = many().write(tmp_path / "some.pcap")
     told: list[tuple[int, int | None]] = []
     obey(read_frames(str(path), progress=lambda done, size: told.append((done, size))))
@@ -183,7 +183,7 @@ def test_what_is_done_meanwhile(used: list[bool], tmp_path: Path) -> None:
     assert done == [True]
 
 
-def test_random_traces(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_traces_are_read_the_same(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(5)
     for _ in range(5):
         trace = many(rng.randrange(1, 40))

@@ -113,7 +113,7 @@ def test_recorded_capture_in_chunks(chunk: int, compress: Any, file: Path) -> No
 
 @pytest.mark.parametrize("content", [PCAP, PCAPNG, MODIFIED_PCAP], ids=["pcap", "pcapng", "modified"])
 @pytest.mark.parametrize("chunk", [16, CHUNK])
-def test_cut_at_every_byte(content: bytes, chunk: int, file: Path) -> None:
+def test_files_truncated_at_every_byte_keep_complete_packets(content: bytes, chunk: int, file: Path) -> None:
     file.write_bytes(content)
     whole, _ = read(file)
     header = {PCAP: 24, MODIFIED_PCAP: 24, PCAPNG: 28}[content]
@@ -220,7 +220,7 @@ def test_damage_in_a_later_chunk_has_its_offset_in_the_file(file: Path) -> None:
         (b"\x28\xb5\x2f\xfd\xff" + bytes(40), "(the zstd data is damaged ("),
     ],
 )
-def test_not_a_capture(content: bytes, text: str, file: Path) -> None:
+def test_other_files_are_rejected_with_a_reason(content: bytes, text: str, file: Path) -> None:
     file.write_bytes(content)
     with pytest.raises(CaptureError) as caught:
         open_capture(file)
@@ -253,7 +253,7 @@ def test_cut_compressed_capture(file: Path) -> None:
     assert damage == CaptureDamage(path.stat().st_size, "the gzip data ends too early")
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captures_are_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PCAPNG)))
     with open_capture("-") as reader:
         assert len(drain(reader)) == 4
@@ -271,7 +271,7 @@ def test_pipe_of_another_process() -> None:
     assert int(done.stdout) == len(read(path)[0])
 
 
-def test_file_is_closed(file: Path) -> None:
+def test_the_file_is_closed_after_use(file: Path) -> None:
     file.write_bytes(PCAP)
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     with open_capture(file) as reader:

@@ -26,13 +26,13 @@ SK_A = {
 
 
 @pytest.mark.parametrize("number", SK_E)
-def test_key_sizes(number):
+def test_sizes_of_sk_e_are_those_of_wireshark(number):
     algorithm = ENCRYPTION[number]
     assert tuple(size + algorithm.salt for size in algorithm.key_sizes) == SK_E[number]
 
 
 @pytest.mark.parametrize("number", SK_A)
-def test_integrity_key_sizes(number):
+def test_sizes_of_sk_a_are_those_of_wireshark(number):
     assert INTEGRITY[number].key == SK_A[number]
 
 
@@ -50,11 +50,11 @@ def test_integrity_key_sizes(number):
         (Encryption.AES_CBC, 0xFFFF, None),
     ],
 )
-def test_key_bytes(number, key_bits, expected):
+def test_key_bytes_follow_from_the_key_length(number, key_bits, expected):
     assert ENCRYPTION[number].get_key_bytes(key_bits) == expected
 
 
-def test_names():
+def test_algorithms_have_names():
     assert ENCRYPTION[Encryption.AES_GCM_16].name == "AES-GCM-16"
     assert {row.name for row in INTEGRITY.values()} >= {
         "HMAC-SHA2-256-128",

@@ -11,7 +11,7 @@ def chosen(text: str) -> Proposal:
     return parse_sa(bytes.fromhex(text)).proposals[0]
 
 
-def test_a_block_cipher():
+def test_the_suite_of_a_block_cipher_has_an_integrity_algorithm():
     assert get_suite(chosen(CBC)) == IkeSuite(12, 256, 13)
     assert get_prf(chosen(CBC)).size == 48
 

@@ -40,13 +40,13 @@ def opened_messages() -> list[tuple[bytes, DecryptedMessage]]:
     return found
 
 
-def test_intermediate_octets():
+def test_octets_of_int_auth_are_those_of_the_log():
     request, response, *_ = opened_messages()
     assert find_encrypted_payload(request[0]).fragment == (1, 2)
     assert [get_int_auth_octets(*request), get_int_auth_octets(*response)] == contents(log(NAME), "IntAuth_A|P")
 
 
-def test_int_auth():
+def test_values_of_int_auth_are_those_of_the_log():
     dumps = log(NAME)
     octets = contents(dumps, "IntAuth_A|P")
     first, _ = recorded_key_sets(NAME)
@@ -86,7 +86,7 @@ def test_signed_octets_and_auth():
 
 
 @pytest.mark.parametrize(("name", "count"), [("psk-classic", 2), ("eap-md5-radius", 3)])
-def test_logged_auth_values(name, count):
+def test_shared_key_auth_values_are_those_of_the_log(name, count):
     dumps = log(name)
     octets = [content for label, content in dumps if label.startswith("octets = ")]
     secrets, values = contents(dumps, "secret"), contents(dumps, "AUTH = prf(prf(secret, keypad), octets)")

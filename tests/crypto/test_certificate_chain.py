@@ -94,7 +94,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("what", CHAINS)
-def test_chains(tmp_path, what):
+def test_chains_are_accepted_as_by_openssl(tmp_path, what):
     make, good = CHAINS[what]
     chain = make()
     assert openssl_verifies(chain, tmp_path) == good
@@ -118,7 +118,7 @@ def test_the_order_of_those_between_does_not_matter():
     assert check_certificate_chain([first, *rest[1:]], [chain.root]) is not None
 
 
-def test_time():
+def test_certificates_are_checked_at_the_given_time():
     chain = CHAINS["by the root"][0]()
     assert "not valid" in check_certificate_chain(chain.der, [chain.root], NOW + 11 * DAY)
     assert check_certificate_chain(chain.der, [chain.root], NOW + 9 * DAY) is None
@@ -129,14 +129,14 @@ def test_a_certificate_that_is_trusted_itself():
     assert check_certificate_chain(chain.der, [chain.made[0]]) is None
 
 
-def test_nothing_to_check():
+def test_missing_and_malformed_certificates_have_a_reason():
     chain = CHAINS["by the root"][0]()
     assert check_certificate_chain([], [chain.root]) == "the peer sent no certificate"
     assert check_certificate_chain(chain.der, []) == "no authority is trusted"
     assert check_certificate_chain([b"\x30\x03abc"], [chain.root]) == "a certificate cannot be read (ValueError)"
 
 
-def test_identities():
+def test_identities_match_subject_alternative_names():
     import ipaddress
 
     names = x509.SubjectAlternativeName(

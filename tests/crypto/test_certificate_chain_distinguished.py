@@ -43,17 +43,17 @@ def test_escaped_commas_and_spaces_are_of_the_value():
     )
 
 
-def test_strongswans_words():
+def test_attribute_names_of_strongswan_are_encoded():
     assert encode_distinguished_name("CN=a, SN=3").public_bytes() == name((COMMON, "a", UTF8), (5, "3", PRINTABLE))
 
 
 @pytest.mark.parametrize("text", ["CN", "CN=a,,O=b", "CN=", "=a", "XX=a", "CN=a,"])
-def test_what_is_no_name(text):
+def test_malformed_names_raise(text):
     with pytest.raises(ValueError):  # noqa: PT011 - the library's own have no words
         encode_distinguished_name(text)
 
 
-def test_text_as_it_is_read():
+def test_encoded_names_are_formatted_again():
     assert format_distinguished_name(LAB) == "C=CH, O=Lab, CN=resp"
     assert (
         format_distinguished_name(encode_distinguished_name("O=a\\, b, E=carol@lab").public_bytes())

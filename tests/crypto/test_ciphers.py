@@ -166,7 +166,7 @@ AEAD = {
 
 
 @pytest.mark.parametrize("case", PLAIN)
-def test_plain(case):
+def test_ciphers_without_tag_agree_with_the_vectors(case):
     number, *hexed = PLAIN[case]
     key, iv, plaintext, ciphertext = map(bytes.fromhex, hexed)
     cipher = make_cipher(ENCRYPTION[number], key)
@@ -175,7 +175,7 @@ def test_plain(case):
 
 
 @pytest.mark.parametrize("case", AEAD)
-def test_aead(case):
+def test_aead_ciphers_agree_with_the_vectors_and_detect_changes(case):
     number, *hexed = AEAD[case]
     key, iv, associated, plaintext, ciphertext = map(bytes.fromhex, hexed)
     cipher = make_aead_cipher(ENCRYPTION[number], key)

@@ -88,7 +88,7 @@ def sender(names):
 
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)
 @pytest.mark.parametrize("esn", [False, True])
-def test_opened(names, esn):
+def test_packets_of_scapy_are_decrypted(names, esn):
     _, size, _, mac_size = ALGORITHMS[names]
     opener = EspDecryptor(*keys_for(names[0], size, names[1], mac_size))
     for clear, packet in packets(names, esn):

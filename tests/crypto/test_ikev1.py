@@ -56,7 +56,7 @@ def recorded_opener() -> Phase1Decryptor:
     return Phase1Decryptor(key, Phase1Encryption.AES_CBC, Phase1Hash.SHA2_256, *public)
 
 
-def test_a_recorded_handshake():
+def test_a_recorded_handshake_is_decrypted():
     """Payloads as the daemon's log names them: ID_PROT [ ID HASH N(INITIAL_CONTACT) ] and so on."""
     opener, blocks, found = recorded_opener(), [], []
     for message in ike_messages("ikev1-xauth"):
@@ -153,7 +153,7 @@ EXPECTED = [
 
 @pytest.mark.parametrize("encryption", CIPHERS)
 @pytest.mark.parametrize("hash_algorithm", HASHES)
-def test_every_algorithm(encryption, hash_algorithm):
+def test_messages_of_every_algorithm_are_decrypted(encryption, hash_algorithm):
     sender = Sender(encryption, hash_algorithm)
     opener = sender.opener()
     assert [types_of(opener.open(message)) for message in sender.handshake()] == EXPECTED
@@ -166,7 +166,7 @@ def test_retransmissions_and_other_orders():
     assert [types_of(opener.open(sent[at])) for at in order] == [EXPECTED[at] for at in order]
 
 
-def test_lost_messages():
+def test_messages_after_a_lost_one_cannot_be_decrypted_until_the_next_iv():
     sender = Sender()
     sent = sender.handshake()
     # the IV is the block before: without that message, this one is closed and the next is open
@@ -198,7 +198,7 @@ def test_a_new_exchange_while_another_goes_on():
         (ikev1.QUICK_MODE, []),
     ],
 )
-def test_what_makes_no_sense(exchange_type, inside):
+def test_implausible_plaintext_is_rejected(exchange_type, inside):
     sender = Sender()
     opener = sender.opener()
     sender.send(ikev1.MAIN_MODE, 0, [(ikev1.ID, bytes(8))])
@@ -206,7 +206,7 @@ def test_what_makes_no_sense(exchange_type, inside):
     assert opener.open(sender.send(exchange_type, message_id, inside)) is None
 
 
-def test_nothing_to_open():
+def test_other_and_truncated_messages_are_not_decrypted():
     opener = Sender().opener()
     message = Sender().handshake()[0]
     assert opener.open(message) is not None
@@ -228,20 +228,20 @@ def test_nothing_to_open():
         (Phase1Encryption.TRIPLE_DES_CBC, Phase1Hash.SHA1, bytes(8), "8 bytes, 3DES-CBC takes 24"),
     ],
 )
-def test_unusable(encryption, hash_algorithm, key, reason):
+def test_unusable_keys_raise_without_the_secret(encryption, hash_algorithm, key, reason):
     with pytest.raises(UnusableKeyError, match=reason) as caught:
         Phase1Decryptor(key, encryption, hash_algorithm, b"", b"")
     assert "fifteen" not in str(caught.value)
 
 
 @given(st.binary(max_size=100), st.sampled_from([2, 4, 5, 6, 32]), st.integers(0, 2))
-def test_any_bytes(body, exchange_type, message_id):
+def test_random_bytes_raise_nothing(body, exchange_type, message_id):
     opener = Sender().opener()
     opener.open(body)
     opener.open(ikev1.encrypted(COOKIE_I, COOKIE_R, exchange_type, 8, body, message_id))
 
 
-def test_a_flood_is_not_kept():
+def test_ivs_of_a_flood_are_bounded():
     sender = Sender()
     sent, opener = sender.handshake(), sender.opener()
     assert [types_of(opener.open(message)) for message in sent[:2]] == EXPECTED[:2]
@@ -258,7 +258,7 @@ def test_a_flood_is_not_kept():
 @pytest.mark.parametrize(
     "encryption", [Phase1Encryption.DES_CBC, Phase1Encryption.TRIPLE_DES_CBC, Phase1Encryption.AES_CBC]
 )
-def test_tshark_reads_the_same(tmp_path, encryption):
+def test_tshark_decrypts_the_same_messages(tmp_path, encryption):
     """The messages of this test are IKEv1's: tshark, which learns the algorithms from SA, reads them too."""
     sender = Sender(encryption, Phase1Hash.SHA1)
     bits = [(14, 256)] if encryption == Phase1Encryption.AES_CBC else []

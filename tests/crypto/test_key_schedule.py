@@ -46,7 +46,7 @@ def spis(name: str) -> set[tuple[bytes, bytes]]:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_first_keys(name):
+def test_first_keys_are_those_of_the_log(name):
     suite, algorithm = RECORDED[name]
     checked = 0
     for logged in logged_keys(log(name)):
@@ -99,7 +99,7 @@ def test_prfs_of_aes_take_half_of_each_nonce():
     assert skeyseed(PRF[Prf.AES128_CMAC], b"secret", nonce_i, nonce_r) == expected.finalize()
 
 
-def test_lengths():
+def test_key_lengths_follow_from_the_suite():
     algorithm = PRF[Prf.AES128_XCBC]
     keys = session_keys(
         algorithm, IkeSuite(Encryption.AES_CTR, 192, Integrity.AES_XCBC_96), bytes(16), b"n", b"i", b"r"
@@ -118,12 +118,12 @@ def test_lengths():
         (IkeSuite(Encryption.AES_CBC, 128, 99), "keys for 99"),
     ],
 )
-def test_unknown_lengths(suite, reason):
+def test_suites_without_key_lengths_raise(suite, reason):
     with pytest.raises(ValueError, match=reason):
         session_keys(SHA256, suite, bytes(32), b"n", b"i", b"r")
 
 
-def test_ppk():
+def test_a_ppk_changes_sk_d_and_sk_p():
     # RFC 8784, section 3: SK_d = prf+ (PPK, SK_d'), and SK_pi and SK_pr alike. One block of prf+ is enough.
     keys = SessionKeys(*(bytes([count]) * 32 for count in range(7)))
     mixed = mix_in_ppk(SHA256, keys, b"a post-quantum preshared key")
@@ -135,6 +135,6 @@ def test_ppk():
         assert getattr(mixed, name) == getattr(keys, name)
 
 
-def test_no_secret_is_shown():
+def test_the_repr_has_no_secret():
     keys = SessionKeys(*(bytes([count + 65]) * 8 for count in range(7)))
     assert repr(keys) == "SessionKeys()"

@@ -47,7 +47,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("number", "key", "data", "expected"), VECTORS)
-def test_icv(number, key, data, expected):
+def test_icvs_agree_with_the_vectors(number, key, data, expected):
     algorithm = INTEGRITY[number]
     assert len(key) == algorithm.key
     icv = make_icv(algorithm, key)

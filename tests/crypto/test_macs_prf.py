@@ -43,7 +43,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("number", "key", "data", "expected"), VECTORS)
-def test_prf(number, key, data, expected):
+def test_prfs_agree_with_the_vectors(number, key, data, expected):
     value = prf(PRF[number], key, data)
     assert value.hex() == expected
     assert len(value) == PRF[number].size
@@ -62,14 +62,14 @@ def test_prf_plus_is_what_the_daemon_took_its_keys_from():
     assert stream == b"".join(first[f"{name} secret"] for name in order)
 
 
-def test_prf_plus_by_hand():
+def test_prf_plus_chains_its_blocks():
     first = hmac.digest(b"key", b"seed\x01", hashlib.sha256)
     second = hmac.digest(b"key", first + b"seed\x02", hashlib.sha256)
     assert prf_plus(PRF[Prf.HMAC_SHA2_256], b"key", b"seed", 40) == (first + second)[:40]
     assert prf_plus(PRF[Prf.HMAC_SHA2_256], b"key", b"seed", 0) == b""
 
 
-def test_prf_plus_ends():
+def test_prf_plus_is_limited_to_255_blocks():
     algorithm = PRF[Prf.AES128_CMAC]
     assert len(prf_plus(algorithm, SIXTEEN, b"seed", 255 * 16)) == 255 * 16
     with pytest.raises(ValueError, match="4080"):

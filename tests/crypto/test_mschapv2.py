@@ -34,7 +34,7 @@ def test_a_domain_is_no_part_of_the_name():
     assert mschapv2.nt_response(CHALLENGE, PEER_CHALLENGE, "DOMAIN\\User", PASSWORD) == RESPONSE
 
 
-def test_without_its_library(monkeypatch):
+def test_a_missing_library_is_an_error_with_an_install_command(monkeypatch):
     there = builtins.__import__
 
     def missing(name, *rest, **more):

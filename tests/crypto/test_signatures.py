@@ -75,7 +75,7 @@ def holds(authentication: Authentication, certificate: Certificate) -> None:
     assert check_signature(other(authentication), certificate, OCTETS) is not None
 
 
-def test_rfc_4754_section_8_1():
+def test_the_vector_of_rfc_4754_verifies():
     x = 0x2442A5CC0ECD015FA3CA31DC8E2BBC70BF42D60CBCA20085E0822CB04235E970
     y = 0x6FC98BD7E50211A4A27102FA3549DF79EBCB4BF246B80945CDDFE7D509BBFD7D
     r = "CB28E0999B9C7715FD0A80D8E47A77079716CBBF917DD72E97566EA1C066957C"
@@ -96,7 +96,7 @@ def test_rfc_4754_section_8_1():
     ],
     ids=["P-256", "P-384", "P-521"],
 )
-def test_ecdsa_of_rfc_4754(method, curve, digest, size):
+def test_ecdsa_signatures_of_rfc_4754_verify(method, curve, digest, size):
     key = ec.generate_private_key(curve)
     signature = numbers(key.sign(OCTETS, ec.ECDSA(digest)), size)
     holds(Authentication(method, signature), x509_of(key, hashes.SHA256()))
@@ -106,18 +106,18 @@ def test_ecdsa_of_rfc_4754(method, curve, digest, size):
 
 
 @pytest.mark.parametrize("digest", [hashes.SHA1(), hashes.SHA256(), hashes.SHA512()], ids=lambda one: one.name)
-def test_rsa_of_rfc_7296(digest):
+def test_rsa_signatures_of_rfc_7296_verify(digest):
     signature = RSA_KEY.sign(OCTETS, padding.PKCS1v15(), digest)
     holds(Authentication(1, signature), x509_of(RSA_KEY, hashes.SHA256()))
 
 
-def test_a_raw_rsa_key():
+def test_signatures_of_a_raw_rsa_key_verify():
     certificate = Certificate(11, RSA_KEY.public_key().public_bytes(Encoding.DER, PublicFormat.PKCS1))
     holds(Authentication(1, RSA_KEY.sign(OCTETS, padding.PKCS1v15(), hashes.SHA1())), certificate)
 
 
 @pytest.mark.parametrize(("number", "digest"), [(5, hashes.SHA1()), (11, hashes.SHA256()), (13, hashes.SHA512())])
-def test_rsa_of_rfc_7427(number, digest):
+def test_rsa_signatures_of_rfc_7427_verify(number, digest):
     identifier = der(0x30, oid(f"1.2.840.113549.1.1.{number}"), b"\5\0")
     signature = RSA_KEY.sign(OCTETS, padding.PKCS1v15(), digest)
     holds(method_14(identifier, signature), raw(RSA_KEY))
@@ -129,7 +129,7 @@ def pss_parameters(hash_oid: str, salt: int) -> bytes:
     return der(0x30, der(0xA0, digest), der(0xA1, mask), der(0xA2, der(2, bytes([salt]))))
 
 
-def test_pss():
+def test_pss_signatures_verify_with_the_salt_length_of_the_parameters():
     scheme = padding.PSS(padding.MGF1(hashes.SHA256()), 32)
     signature = RSA_KEY.sign(OCTETS, scheme, hashes.SHA256())
     sha256 = "2.16.840.1.101.3.4.2.1"
@@ -146,7 +146,7 @@ def test_pss_with_default_parameters():
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP521R1()], ids=lambda one: one.name)
-def test_ecdsa_of_rfc_7427(curve):
+def test_ecdsa_signatures_of_rfc_7427_verify(curve):
     key = ec.generate_private_key(curve)
     authentication = method_14(der(0x30, oid("1.2.840.10045.4.3.3")), key.sign(OCTETS, ec.ECDSA(hashes.SHA384())))
     holds(authentication, raw(key))
@@ -182,7 +182,7 @@ def test_what_signs_the_octets_themselves(dotted, key):
         (Authentication(1, b"x"), Certificate(15, bytes(40)), "cannot be read"),
     ],
 )
-def test_what_cannot_be_told(authentication, certificate, what):
+def test_unverifiable_signatures_have_a_reason(authentication, certificate, what):
     if what is None:  # no length before the identifier
         assert "has no algorithm identifier" in check_signature(authentication, certificate, OCTETS)
         return

@@ -41,7 +41,7 @@ def openssl_verifies(key, signature: bytes, digest: str, folder) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "hash_"), IDENTIFIERS)
-def test_digital_signatures(tmp_path, kind, hash_):
+def test_openssl_verifies_digital_signatures(tmp_path, kind, hash_):
     key = RSA if kind == "rsa" else EC["P-256"]
     made = sign_octets(key, OCTETS, [hash_])
     assert made.method == 14
@@ -68,7 +68,7 @@ def test_the_hash_that_is_chosen(key, offered, chosen):
     assert IDENTIFIERS[kind, chosen] in sign_octets(key, OCTETS, offered).data.hex()
 
 
-def test_the_old_method_of_rsa(tmp_path):
+def test_without_hashes_of_the_peer_rsa_signs_with_method_1(tmp_path):
     made = sign_octets(RSA, OCTETS, None)
     assert made.method == 1
     assert openssl_verifies(RSA, made.data, "sha1", tmp_path)
@@ -94,7 +94,7 @@ def test_the_old_methods_of_ecdsa(tmp_path, curve, method, size, digest):
     ],
     ids=["Ed25519", "Ed448"],
 )
-def test_edwards_curves(key, identifier):
+def test_edwards_curves_sign_only_with_the_identity_hash(key, identifier):
     made = sign_octets(key, OCTETS, (SHA256, IDENTITY))
     assert made.data[:8].hex() == "07" + identifier  # RFC 8420, appendix A
     key.public_key().verify(made.data[8:], OCTETS)
@@ -105,7 +105,7 @@ def test_edwards_curves(key, identifier):
             sign_octets(key, OCTETS, offered)
 
 
-def test_no_hash_that_both_have():
+def test_no_common_hash_raises():
     with pytest.raises(NoSuitableSignatureError, match="the peer accepts signatures with STREEBOG_256, 99"):
         sign_octets(RSA, OCTETS, (6, 99))
     with pytest.raises(NoSuitableSignatureError, match="secp256k1"):

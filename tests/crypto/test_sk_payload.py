@@ -95,7 +95,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_messages(name):
+def test_one_key_set_decrypts_each_recorded_message(name):
     openers = [Decryptor(keys, RECORDED[name]) for keys in recorded_key_sets(name)]
     count = 0
     for message in ike_messages(name):
@@ -162,7 +162,7 @@ def test_every_truncation_is_noticed():
 
 
 @pytest.mark.parametrize(("encryption", "key_bits", "integrity"), SUITES)
-def test_made_and_opened(encryption, key_bits, integrity):
+def test_decryption_inverts_encryption(encryption, key_bits, integrity):
     keys = keys_for(encryption, key_bits, integrity)
     opener = Decryptor(keys)
     for flags, fragment, inside in (
@@ -219,7 +219,7 @@ GOOD = keys_for(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
         ),
     ],
 )
-def test_unusable(keys, suite, reason):
+def test_unusable_keys_raise_without_the_secret(keys, suite, reason):
     with pytest.raises(UnusableKeyError, match=reason) as caught:
         Decryptor(keys, suite)
     text = str(caught.value) + repr(caught.value)
@@ -235,7 +235,7 @@ def unchecked(encryption: int, integrity: int, icv: int) -> tuple[MessageKeys, M
 
 
 @pytest.mark.parametrize("encryption", [Encryption.AES_CBC, Encryption.AES_CTR])
-def test_without_a_check(encryption):
+def test_messages_with_an_unknown_icv_are_decrypted_unverified(encryption):
     keys, bare = unchecked(encryption, Integrity.HMAC_SHA1_96, 12)
     opener = Decryptor(bare)
     assert not opener.verifies
@@ -280,7 +280,7 @@ def test_fragments_without_a_check():
         (41, b"\x29\0\0\0" * 9, True, False),
     ],
 )
-def test_makes_sense(first, plaintext, cut, expected):
+def test_only_payload_chains_are_plausible(first, plaintext, cut, expected):
     assert is_plausible_chain(plaintext, first, cut) is expected
 
 
@@ -293,7 +293,7 @@ def test_makes_sense(first, plaintext, cut, expected):
         {31: 4},  # the payload ends before the message does
     ],
 )
-def test_nothing_to_open(change):
+def test_messages_without_an_encrypted_payload_are_not_decrypted(change):
     message = bytearray(ike.sealed(SPI_I, SPI_R, ike.IKE_AUTH, INITIATOR, 1, 35, bytes(64)))
     assert find_encrypted_payload(bytes(message)) is not None
     for at, value in change.items():
@@ -316,7 +316,7 @@ def test_seal_refuses_an_iv_of_another_length():
 
 
 @given(st.binary(max_size=120), st.sampled_from([46, 53]), st.booleans())
-def test_any_bytes(data, kind, with_header):
+def test_random_bytes_are_never_verified(data, kind, with_header):
     if with_header:
         data = ike.ike_header(SPI_I, SPI_R, kind, 35, INITIATOR, 1, 28 + len(data)) + data
     find_encrypted_payload(data)
@@ -326,7 +326,7 @@ def test_any_bytes(data, kind, with_header):
 
 
 @given(st.binary(max_size=80), st.integers(0, 255))
-def test_any_plaintext(plaintext, first):
+def test_any_plaintext_is_encrypted_and_decrypted(plaintext, first):
     keys = keys_for(Encryption.AES_GCM_16, 256, 0)
     message = encrypt_message(Decryptor(keys), header(), first, plaintext, bytes(8))
     opened = Decryptor(keys).decrypt(message, True)

@@ -36,7 +36,7 @@ def test_no_fragment_is_larger_and_all_but_the_last_are_as_large_as_can_be(encry
         assert (together.get_message().first, together.get_message().plaintext) == (LONG_FIRST, LONG)
 
 
-def test_what_fits_is_not_cut():
+def test_messages_that_fit_are_not_fragmented():
     keys, suite = keys_for(20, 256, 0), IkeSuite(20, 256, 0)
     (whole,) = encrypt_message_or_fragments(keys, header(), FIRST, CHAIN, None, os.urandom, suite=suite)
     assert (
@@ -46,7 +46,7 @@ def test_what_fits_is_not_cut():
 
 
 @pytest.mark.parametrize("largest", [-1, 0, 60])
-def test_no_room(largest):
+def test_too_small_a_size_raises(largest):
     with pytest.raises(FragmentTooSmallError, match="have no room"):
         encrypt_message_or_fragments(
             keys_for(20, 256, 0), header(), FIRST, CHAIN, largest, bytes, suite=IkeSuite(20, 256, 0)

@@ -17,7 +17,7 @@ def add(fragments: SkfReassembler, number: int, **other) -> bool:
 
 
 @pytest.mark.parametrize("order", list(permutations((1, 2, 3))))
-def test_any_order(order):
+def test_fragments_are_reassembled_in_any_order(order):
     fragments = SkfReassembler()
     for count, number in enumerate(order):
         assert fragments.get_message() is None
@@ -29,7 +29,7 @@ def test_any_order(order):
     assert fragments.total == 3
 
 
-def test_repeated():
+def test_repeated_fragments_are_ignored():
     fragments = SkfReassembler()
     assert add(fragments, 2)
     assert not add(fragments, 2)
@@ -40,7 +40,7 @@ def test_repeated():
     assert fragments.get_message().plaintext == CHAIN
 
 
-def test_what_is_missing():
+def test_missing_ranges_are_listed():
     fragments = SkfReassembler()
     for number in (3, 4, 8):
         fragments.add(number, 10, 0, b"x")
@@ -60,7 +60,7 @@ def test_a_higher_total_replaces_and_a_lower_one_is_old():
 
 
 @pytest.mark.parametrize(("number", "total"), [(0, 3), (4, 3), (0, 0), (1, 0), (-1, 3), (1, 65536)])
-def test_numbers_that_cannot_be(number, total):
+def test_impossible_fragment_numbers_are_rejected(number, total):
     fragments = SkfReassembler()
     assert not fragments.add(number, total, FIRST, CHAIN)
     assert fragments.total == 0

@@ -21,7 +21,7 @@ from ikeanalyze.keys.collector import MAX_WARNINGS, KeyCollector, KeyWarning, pa
         ("-1", None),
     ],
 )
-def test_hexadecimal(text, value):
+def test_hexadecimal_values_are_decoded(text, value):
     assert parse_hex(text) == value
 
 
@@ -33,7 +33,7 @@ def test_warnings_are_bounded():
     assert findings.dropped_warnings == 5
 
 
-def test_a_warning_as_a_line():
+def test_a_warning_is_formatted_as_one_line():
     assert str(KeyWarning("a", 3, "wrong")) == "a: line 3: wrong"
     assert str(KeyWarning("a", None, "wrong")) == "a: wrong"
 

@@ -28,7 +28,7 @@ def file(tmp_path):
 
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize("end", ["charon.log.gz", "keys.json"])
-def test_recorded(name, end):
+def test_recorded_key_files_are_detected(name, end):
     found = read_keys(str(CAPTURES / f"{name}.{end}"))
     assert plain(found.key_sets) == expected(name)
     assert found.warnings == []
@@ -128,7 +128,7 @@ def test_damaged_compressed_data(file):
         (gzip.compress((CAPTURES / "eap-md5-radius.pcapng").read_bytes(), mtime=0), "is a capture"),
     ],
 )
-def test_files_without_keys(file, content, why):
+def test_files_without_keys_are_an_error(file, content, why):
     path = file(content)
     with pytest.raises(KeyFileError) as caught:
         read_keys(path)
@@ -160,7 +160,7 @@ def test_standard_input(monkeypatch):
         read_keys("-")
 
 
-def test_no_secret_in_the_repr():
+def test_the_repr_has_no_secret():
     text = repr(read_keys(str(CAPTURES / "pq-mlkem768-psk.charon.log.gz"))).lower()
     assert "charon log" in text
     assert all(value not in text for keys in expected("pq-mlkem768-psk") for value in keys.values())

@@ -46,7 +46,7 @@ def test_wireshark_reads_libreswans_handshakes(tmp_path, name):
 
 
 @pytest.mark.tshark
-def test_wireshark_reads_ikev1(tmp_path):
+def test_wireshark_decrypts_ikev1_with_the_exported_keys(tmp_path):
     from_log = read(lines("charon-5.9.8-ikev1.i"))[0].phase1
     write_tables(
         str(tmp_path),
@@ -106,11 +106,11 @@ def test_what_wireshark_has_no_room_for(change, why):
     assert PQ[0].sk_ei.hex() not in repr(made)
 
 
-def test_nothing_at_all():
+def test_no_keys_give_an_empty_export():
     assert build_wireshark_tables([], [], []).files == {}
 
 
-def test_esp_rows(tmp_path):
+def test_esp_keys_are_exported_as_rows(tmp_path):
     esp = [
         EspKey(ORIGIN, "IPv4", "192.0.2.1", "*", 0xD1, "AES-CBC [RFC3602]", b"k" * 16, "NULL", b""),
         EspKey(ORIGIN, "IPv6", "*", "*", None, "NULL", b"", "HMAC-MD5-96 [RFC2403]", b"m" * 16),
@@ -120,7 +120,7 @@ def test_esp_rows(tmp_path):
     assert [replace(key, origin=ORIGIN) for key in back] == esp
 
 
-def test_json(tmp_path):
+def test_the_json_export_has_all_keys(tmp_path):
     path = tmp_path / "keys.json"
     write_private(str(path), build_key_json(PQ, [], []))
     back = read_keys(str(path)).key_sets

@@ -67,14 +67,14 @@ def test_what_is_written_is_read(sets, one, two):
     assert findings.formats == ["ikeanalyze JSON"]
 
 
-def test_a_log_through_json():
+def test_keys_of_a_log_survive_json():
     sets = read_log(lines("charon-6.1-followup.i"))[0].key_sets
     again = decoded(json.dumps(build_key_document(sets, [], []))).key_sets
     assert again == [replace(keys, origin=ORIGIN) for keys in sets]
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_plain_lists(name):
+def test_plain_lists_of_key_sets_are_read(name):
     findings = decoded(json.dumps(expected(name)))
     assert plain(findings.key_sets) == expected(name)
     assert findings.formats == ["list of key sets in JSON"]
@@ -147,20 +147,20 @@ def test_nulls_and_deeply_nested_unknown_keys_are_ignored():
         ('{"schema": "ikeanalyze.keys/1", "esp": {}}', '"esp" is not a list'),
     ],
 )
-def test_other_things_wrong(text, why):
+def test_malformed_entries_are_reported(text, why):
     assert why in decoded(text).warnings[0].message
 
 
 @pytest.mark.parametrize(
     "text", ["{}", "[]", "5", "null", '[{"a": 1}]', '{"schema": 5}', '{"schema": "ikeanalyze.report/1"}']
 )
-def test_other_documents(text):
+def test_other_documents_are_rejected(text):
     findings = KeyCollector("x")
     assert not parse_key_document(json.loads(text), findings)
     assert findings.warnings == []
 
 
-def test_a_later_schema():
+def test_a_later_schema_is_reported():
     findings = KeyCollector("x")
     assert not parse_key_document({"schema": "ikeanalyze.keys/2"}, findings)
     assert "later ikeanalyze" in findings.warnings[0].message

@@ -79,7 +79,7 @@ def test_the_keys_change_after_an_additional_key_exchange(backwards):
     assert sa.used == (0, 1)
 
 
-def test_rekeyed_ike_sas():
+def test_messages_of_rekeyed_ike_sas_are_decrypted():
     # two additional key exchanges, then the IKE SA replaced by one side and by the other
     logged = [key_set(values, line) for line, values in enumerate(logged_keys(excerpt("pq-followup-ke")), 1)]
     ring = KeyRing(logged)
@@ -229,7 +229,7 @@ def test_the_suite_may_come_later():
     assert ring.get_sa_keys(SPI_I, SPI_R).decrypt(message, True)[1] == 0
 
 
-def test_unusable():
+def test_unusable_key_sets_are_reported():
     bad = replace(made(3), spi_i=SPI_I, spi_r=SPI_R)
     salt = made(4, no_salt=True)
     unknown = made(5, encryption=Encryption.BLOWFISH, integrity=0)
@@ -275,7 +275,7 @@ def test_a_flood_for_one_ike_sa_costs_no_more_than_some_trials():
     assert not ring.reached_limit
 
 
-def test_nothing_to_open():
+def test_messages_without_an_encrypted_payload_are_not_decrypted():
     ring = KeyRing([])
     sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     assert sa.decrypt(b"", True) is None

@@ -12,12 +12,12 @@ def without_spis(keys):
     return replace(keys, spi_i=None, spi_r=None)
 
 
-def test_epochs():
+def test_key_sets_are_numbered_by_epoch():
     """Two additional key exchanges, then the IKE SA is rekeyed twice."""
     assert number_epochs(SETS) == [0, 1, 2, 0, 0]
 
 
-def test_epochs_by_nonces():
+def test_nonces_separate_the_epochs():
     assert number_epochs([without_spis(keys) for keys in SETS]) == [0, 1, 2, 0, 0]
 
 
@@ -38,7 +38,7 @@ def test_fingerprints_do_not_depend_on_what_else_is_known():
     assert len({compute_fingerprint(keys) for keys in SETS}) == 5
 
 
-def test_fingerprints_by_hand():
+def test_fingerprints_are_truncated_hashes():
     key = Phase1Key(SETS[0].origin, bytes(8), b"k" * 16)
     assert compute_fingerprint(key) == sha256(b"\0\0\0\x10" + b"k" * 16).hexdigest()[:8]
     esp = EspKey(key.origin, "IPv4", "*", "*", 1, "NULL", b"", "NULL", b"k")

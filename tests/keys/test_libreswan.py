@@ -19,7 +19,7 @@ def read(log) -> KeyCollector:
 
 
 @pytest.mark.parametrize("side", "ir")
-def test_a_log(side):
+def test_keys_of_a_log_are_read(side):
     log = lines(f"libreswan-4.10-cbc.{side}")
     findings = read(log)
     (keys,) = findings.key_sets
@@ -34,7 +34,7 @@ def test_a_log(side):
     assert findings.warnings == []
 
 
-def test_secrets_of_tcpdump():
+def test_secret_files_of_tcpdump_are_read():
     findings = read(SECRETS)
     assert findings.formats == ["tcpdump -E secrets"]
     assert [(keys.encryption, keys.integrity, keys.no_salt) for keys in findings.key_sets] == [
@@ -47,7 +47,7 @@ def test_secrets_of_tcpdump():
     assert [warning.line for warning in findings.warnings] == [3, 9]
 
 
-def test_no_salt():
+def test_key_sets_without_a_salt_are_marked():
     findings = read(lines("libreswan-4.10-gcm.i"))
     (keys,) = findings.key_sets
     assert (keys.encryption, keys.integrity, keys.no_salt, len(keys.sk_ei)) == (20, 0, True, 32)
@@ -69,7 +69,7 @@ def test_long_integrity_keys_are_cut_by_libreswan():
 
 
 @pytest.mark.parametrize(("kept", "empty"), [(0, "sk_er"), (1, "sk_ei")])
-def test_one_direction(kept, empty):
+def test_keys_of_one_direction_are_incomplete(kept, empty):
     findings = read(SECRETS[kept : kept + 1])
     (keys,) = findings.key_sets
     assert getattr(keys, empty) == b""
@@ -77,7 +77,7 @@ def test_one_direction(kept, empty):
     assert "messages only" in findings.warnings[0].message
 
 
-def test_the_same_lines_again():
+def test_repeated_lines_are_read_once():
     assert len(read([SECRETS[0], *SECRETS[:2]]).key_sets) == 1
 
 
@@ -109,14 +109,14 @@ def test_directions_that_disagree():
         (b"0xdf28", b"0x28", "SPIs"),
     ],
 )
-def test_bad_lines(old, new, why):
+def test_malformed_lines_are_reported(old, new, why):
     findings = read([SECRETS[0].replace(old, new)])
     assert findings.key_sets == []
     assert why in findings.warnings[0].message
     assert "d50bf9f3" not in findings.warnings[0].message
 
 
-def test_ikev1():
+def test_ikev1_keys_are_cut_from_skeyid_e():
     """The key is the beginning of SKEYID_e (RFC 2409, appendix B), both by hand."""
     line = b"ikev1 %c 0x586cf36e19ac9cf2 0x6c55302ce8e32796 sha256: aes128:0x" + b"5a" * 32
     findings = read([line % b"I", line % b"R"])
@@ -126,13 +126,13 @@ def test_ikev1():
     assert "needs more" in findings.warnings[0].message
 
 
-def test_secrets_of_esp():
+def test_esp_secrets_are_read():
     findings = read([b"0x12345678@192.0.2.1 aes128-cbc-hmac96:0x00112233445566778899aabbccddeeff"])
     assert "esp_sa" in findings.warnings[0].message
 
 
 @pytest.mark.parametrize("line", [b"", b"ikev2 I", b"ikev2 X 0x1 0x2 a:0x b:0x", b"user@host: x", b"ikev2=insist"])
-def test_other_lines(line):
+def test_other_lines_are_ignored(line):
     findings = KeyCollector("x")
     assert not LibreswanReader(findings).feed(1, line)
     assert findings.warnings == []

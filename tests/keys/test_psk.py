@@ -18,7 +18,7 @@ from ikeanalyze.keys.psk import PskError, parse_pre_shared_keys, read_psk
         (b": PSK swordfish", b"swordfish"),
     ],
 )
-def test_one_secret(content, secret):
+def test_a_file_with_one_secret_is_read(content, secret):
     assert parse_pre_shared_keys(content) == (secret,)
 
 
@@ -54,7 +54,7 @@ def test_what_is_wrong_is_said_without_the_secret(tmp_path, content, what):
     assert error.value.__cause__ is None
 
 
-def test_a_file(tmp_path):
+def test_secrets_of_a_file_are_read(tmp_path):
     path = tmp_path / "psk"
     path.write_text("swordfish\n")
     found = read_psk(str(path))
@@ -62,7 +62,7 @@ def test_a_file(tmp_path):
     assert "swordfish" not in repr(found)
 
 
-def test_files_that_are_none(tmp_path):
+def test_unreadable_psk_files_raise(tmp_path):
     with pytest.raises(PskError, match="No such file"):
         read_psk(str(tmp_path / "none"))
     with pytest.raises(PskError, match="directory"):

@@ -16,7 +16,7 @@ def read(*rows: str) -> KeyCollector:
     return findings
 
 
-def test_ikev2():
+def test_rows_of_ikev2_are_read():
     findings = read(f"{SPIS},{K16},{K16[::-1]},{CBC},{K20},{K20},{SHA1}")
     (keys,) = findings.key_sets
     assert (keys.spi_i.hex(), keys.spi_r.hex()) == tuple(SPIS.split(","))
@@ -47,14 +47,14 @@ def test_rows_of_one_ike_sa_are_all_kept_in_order():
         ("AES-CTR-192 [RFC5930]", 28, 13),
     ],
 )
-def test_names(name, size, transform):
+def test_algorithm_names_of_the_table_are_known(name, size, transform):
     key = "ab" * size
     (keys,) = read(f'{SPIS},{key},{key},"{name}",{K20},{K20},{SHA1}').key_sets
     assert (keys.encryption, len(keys.sk_ei)) == (transform, size)
 
 
 @pytest.mark.parametrize(("bits", "icv", "transform"), [(128, 8, 18), (192, 12, 19), (256, 16, 20)])
-def test_aead(bits, icv, transform):
+def test_aead_rows_have_no_integrity_key(bits, icv, transform):
     key = "ab" * (bits // 8 + 4)
     (keys,) = read(f'{SPIS},{key},{key},"AES-GCM-{bits} with {icv} octet ICV [RFC5282]",,,"NONE [RFC4306]"').key_sets
     assert (keys.encryption, keys.integrity, keys.sk_ai) == (transform, 0, b"")
@@ -73,7 +73,7 @@ def test_an_icv_that_is_not_checked():
         ",".join(f'"{cell}"' for cell in (*SPIS.split(","), K16, K16)) + f",{CBC},{K20},{K20},{SHA1}",
     ],
 )
-def test_spellings(row):
+def test_spellings_of_other_versions_are_read(row):
     (keys,) = read(row).key_sets
     assert keys.spi_i.hex() == "904a132d2b087803"
     assert keys.sk_ei.hex() == K16
@@ -115,13 +115,13 @@ def test_bad_rows_are_warnings_and_the_rest_is_used(row, why):
         assert secret not in warning.message
 
 
-def test_ikev1():
+def test_rows_of_ikev1_are_read():
     findings = read(f"586cf36e19ac9cf2,{K16}")
     assert [(key.cookie_i.hex(), key.key.hex()) for key in findings.phase1] == [("586cf36e19ac9cf2", K16)]
     assert findings.formats == ["Wireshark ikev1_decryption_table"]
 
 
-def test_esp():
+def test_rows_of_esp_are_read():
     findings = read(
         f'"IPv4","192.0.2.1","192.0.2.2","0xd11ec4ee","AES-CBC [RFC3602]","0x{K16}","HMAC-SHA-1-96 [RFC2404]","0x{K20}"',
         f'"IPv6","*","2001:db8::1","*","AES-GCM [RFC4106]","0x{K20}","NULL",""',
@@ -152,14 +152,14 @@ def test_esp():
         ('"IPv4","*","*","*"', "4 columns"),
     ],
 )
-def test_bad_rows_of_esp(row, why):
+def test_malformed_rows_of_esp_are_reported(row, why):
     findings = read(row)
     assert findings.esp == []
     assert why in findings.warnings[0].message
 
 
 @pytest.mark.parametrize("line", ["", "# comment", "text, with commas", "09[IKE] <c|1> x", '"a","b"'])
-def test_what_is_no_row(line):
+def test_other_lines_are_reported(line):
     findings = KeyCollector("table")
     assert not TableReader(findings).feed(1, line)
     assert findings.warnings == []

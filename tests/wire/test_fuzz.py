@@ -96,7 +96,7 @@ def look_at(chain):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_spoilt_messages(seed):
+def test_corrupted_messages_are_parsed_in_bounded_time_and_text(seed):
     rng = Random(seed)
     sources = clear_messages()
     assert len(sources) > 10
@@ -113,7 +113,7 @@ def test_spoilt_messages(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_spoilt_insides(seed):
+def test_corrupted_plaintext_is_parsed_in_bounded_time_and_text(seed):
     rng = Random(seed)
     sources = inner_chains()
     for _ in range(CASES // 2):
@@ -150,7 +150,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_messages(case):
+def test_malicious_messages_are_parsed_in_bounded_time_and_text(case):
     first, data = HOSTILE[case]
     begun = process_time()
     texts, inspected = look_at(parse_decrypted_payloads(data, first))

@@ -28,7 +28,7 @@ def test_fields_of_a_response():
         (0x28, {"initiator", "response"}),
     ],
 )
-def test_flags(flags, names):
+def test_flags_are_decoded(flags, names):
     header = parse_header(ike.ike_header(SPI_I, SPI_R, 0, 37, flags, 0, 28))
     every = ("initiator", "higher_version", "response", "encrypted")
     assert {name for name in every if getattr(header, name)} == names
@@ -45,7 +45,7 @@ def test_recorded_headers_tell_the_length(name):
         assert parse_header(message).length == len(message)
 
 
-def test_too_short():
+def test_truncated_headers_raise():
     header = ike.ike_header(SPI_I, SPI_R, 0, 37, 0, 0, 28)
     for size in range(28):
         with pytest.raises(WireError):

@@ -39,12 +39,12 @@ DN = x509.Name([x509.NameAttribute(NameOID.COUNTRY_NAME, "CH"), x509.NameAttribu
         (201, b"\xab", "ab"),
     ],
 )
-def test_texts(kind, data, text):
+def test_identities_are_formatted(kind, data, text):
     assert format_identity(kind, data) == text
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_identities_are_formatted_as_by_tshark():
     identities = [
         (1, b"\xc6\x33\x64\x07", "ipv4_addr"),
         (2, b"vpn.example.org", "fqdn"),
@@ -72,6 +72,6 @@ def test_netmasks_that_are_not_prefixes_are_shown_as_addresses(mask):
 
 
 @given(st.integers(0, 255), st.binary(max_size=40))
-def test_any_bytes(kind, data):
+def test_random_bytes_give_printable_text(kind, data):
     text = format_identity(kind, data)
     assert text is None or text.isprintable()

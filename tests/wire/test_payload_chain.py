@@ -85,6 +85,6 @@ def test_recorded_messages_cut_anywhere(name):
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes(data):
+def test_random_bytes_raise_nothing(data):
     parse_message_chain(data)
     parse_message_chain(message((40, b"nonce"))[:28] + data)

@@ -14,7 +14,7 @@ def request(**options):
     return radius.access_request(9, eap.eap(2, 1, 1, b"user@example.org"), Random(1), **options)
 
 
-def test_recorded_conversation():
+def test_the_recorded_conversation_is_parsed():
     views = [parse_radius(data) for _, data in radius_packets(NAME)]
     assert [view.code for view in views] == [1, 11, 1, 2]
     assert all(view.error is None for view in views)
@@ -55,7 +55,7 @@ def test_bytes_behind_the_packet_are_padding():
     assert parse_radius(request() + b"\x4f\x04zz") == parse_radius(request())
 
 
-def test_cut_anywhere():
+def test_truncated_packets_have_an_error():
     whole = request(state=b"state")
     for size in range(len(whole)):
         view = parse_radius(whole[:size])
@@ -64,6 +64,6 @@ def test_cut_anywhere():
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes(data):
+def test_random_bytes_raise_nothing(data):
     parse_radius(data)
     parse_radius(bytes([1, 1, 0, min(20 + len(data), 255)]) + bytes(16) + data)

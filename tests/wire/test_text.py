@@ -16,7 +16,7 @@ from ikeanalyze.wire.text import escape_peer_text, shorten_text
         ("\u202eabc".encode(), "\\u202eabc"),
     ],
 )
-def test_readable(data, text):
+def test_peer_text_is_escaped(data, text):
     assert escape_peer_text(data) == text
 
 
@@ -25,7 +25,7 @@ def test_nothing_moves_the_cursor(data):
     assert escape_peer_text(data).isprintable()
 
 
-def test_shortened():
+def test_long_text_is_shortened():
     assert shorten_text("x" * 64) == "x" * 64
     assert shorten_text("x" * 65) == "x" * 63 + "…"
     assert shorten_text("abcdef", 4) == "abc…"

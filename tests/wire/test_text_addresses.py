@@ -13,5 +13,5 @@ def test_addresses(text):
 
 
 @given(st.binary(max_size=20))
-def test_other_lengths(data):
+def test_only_4_and_16_bytes_are_addresses(data):
     assert (format_address(data) is None) == (len(data) not in (4, 16))

@@ -34,7 +34,7 @@ def hip_packet(kind: int = 1, size: int = 40, version: int = 0x21) -> bytes:
 
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize("other", [500, 53, 1812, 1813, 10500, 40000, 65535, 1])
-def test_one_port_500(other: int, swap: bool) -> None:
+def test_one_port_500_is_enough_for_ike(other: int, swap: bool) -> None:
     ends = (other, 500) if swap else (500, other)
     capture = read_packets(sent(INIT, *ends))
     assert counted(capture) == {"ike": 1}
@@ -44,7 +44,7 @@ def test_one_port_500(other: int, swap: bool) -> None:
 
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize("other", [4500, 500, 53, 1812, 10500, 40000])
-def test_one_port_4500(other: int, swap: bool) -> None:
+def test_one_port_4500_is_enough_for_ike_esp_and_keepalives(other: int, swap: bool) -> None:
     ends = (other, 4500) if swap else (4500, other)
     capture = read_packets(
         sent(MARKER + AUTH, *ends), sent(ESP, *ends), sent(b"\xff", *ends), sent(MARKER + INIT, *ends)
@@ -64,7 +64,7 @@ def test_nat_that_mixed_500_and_4500(ends: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("end", [(A, B), ("192.0.2.1", "192.0.2.2")], ids=["ipv6", "ipv4"])
-def test_header_fields(end: tuple[str, str]) -> None:
+def test_header_fields_are_columns(end: tuple[str, str]) -> None:
     packets = [sent(MARKER + data, 40000, 4500, source=end[0], destination=end[1]) for data in FRAGMENTS]
     capture = read_packets(*packets)
     assert counted(capture) == {"ike": 3}
@@ -93,7 +93,7 @@ def test_clear_messages_are_put_aside() -> None:
     assert digests[0] != digests[1] == digests[2]
 
 
-def test_asked_ports() -> None:
+def test_given_ports_are_decoded_like_4500() -> None:
     payloads = (INIT, MARKER + AUTH, ESP, b"\xff")
     packets = [sent(data, 40000, 4501) for data in payloads]
     assert counted(read_packets(*packets)) == {"other": 4}
@@ -143,7 +143,7 @@ def test_any_minor_version_and_shorter_lengths_are_ike() -> None:
 
 
 @pytest.mark.parametrize("size", range(8))
-def test_too_little_for_esp(size: int) -> None:
+def test_packets_shorter_than_an_esp_header_are_malformed(size: int) -> None:
     payload = ESP[:size]
     assert one(payload, 4500, 4500) == {"malformed": 1}
     assert one(payload, 4500, 40000) == {"malformed": 1}
@@ -156,7 +156,7 @@ def test_keepalive_is_one_byte_of_ones() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 7, 8 + len(INIT) - 1, 8])
-def test_udp_length_too_small(length: int) -> None:
+def test_too_small_udp_lengths_are_malformed(length: int) -> None:
     packet = bytearray(sent(INIT))
     packet[38:40] = struct.pack(">H", length)
     capture = read_packets(bytes(packet))
@@ -172,7 +172,7 @@ def test_udp_length_0_or_too_large(length: int) -> None:
     assert counted(read_packets(bytes(packet))) == {"ike": 1}
 
 
-def test_ikev1() -> None:
+def test_ikev1_messages_are_classified() -> None:
     rng = Random(2)
     messages = ikev1.main_mode(rng)
     quick = ikev1.quick_mode(rng, messages[1][:16])[0]
@@ -188,7 +188,7 @@ def test_ikev1() -> None:
 
 
 @pytest.mark.parametrize("port", [1645, 1646, 1812, 1813])
-def test_radius(port: int) -> None:
+def test_radius_is_classified_by_its_ports(port: int) -> None:
     rng = Random(3)
     request = radius.access_request(7, eap.eap(eap.RESPONSE, 0, eap.IDENTITY, b"user"), rng)
     answer = radius.challenge(request, eap.eap(eap.REQUEST, 1, eap.TLS, b"\x20"), b"state")
@@ -214,7 +214,7 @@ def test_what_only_uses_a_port_of_radius() -> None:
     assert one(request + b"padding", 1812, 40000) == {"radius": 1}
 
 
-def test_hip() -> None:
+def test_hip_is_classified_in_ip_and_udp() -> None:
     packet = hip_packet(2, 80)
     frames = [
         link.padded(ipv4(packet, protocol=ip.HIP)),
@@ -238,7 +238,7 @@ def test_hip() -> None:
     "packet",
     [hip_packet()[:39], hip_packet(128), hip_packet(version=0x31), hip_packet(size=80)[:72], b"\0" * 40, b""],
 )
-def test_not_hip(packet: bytes) -> None:
+def test_malformed_hip_is_counted(packet: bytes) -> None:
     assert counted(read_packets(link.padded(ipv4(packet, protocol=ip.HIP)))) == {"malformed": 1}
     assert one(MARKER + packet, 10500, 10500) == {"malformed": 1}
 

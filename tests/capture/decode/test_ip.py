@@ -21,7 +21,7 @@ def one(packet: bytes, **more: int) -> dict[str, int]:
     return counted(read_packets(frame(packet), **more))
 
 
-def test_ipv4_fields() -> None:
+def test_ipv4_header_fields_are_columns() -> None:
     packet = ipv4(V4, "10.1.2.3", "255.255.255.255", ttl=3, ident=0xBEEF, options=b"\x94\x04\0\0", dont=True)
     capture = read_packets(frame(packet))
     assert rows(capture, "source", "destination", "ttl", "ip_id", "ip_fragment") == [
@@ -31,7 +31,7 @@ def test_ipv4_fields() -> None:
 
 
 @pytest.mark.parametrize("size", range(0, 41, 4))
-def test_ipv4_options(size: int) -> None:
+def test_ipv4_options_are_skipped(size: int) -> None:
     assert one(ipv4(V4, options=b"\1" * size)) == {"ike": 1}
 
 
@@ -118,7 +118,7 @@ def test_extension_headers_cut_everywhere(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("family", [4, 6])
-def test_protocols(protocol: int, category: str, family: int) -> None:
+def test_other_protocols_are_counted_by_category(protocol: int, category: str, family: int) -> None:
     body = bytes(range(64))
     packet = ipv4(body, protocol=protocol) if family == 4 else ipv6(body, next_header=protocol)
     assert one(packet) == {category: 1}
@@ -142,7 +142,7 @@ def test_ike_inside_ah_is_ah() -> None:
     assert one(ipv4(transport.ah(V4, ip.UDP, 1, 1), protocol=ip.AH)) == {"ah": 1}
 
 
-def test_address_book() -> None:
+def test_ipv6_addresses_are_numbered_in_order() -> None:
     book = AddressBook()
     first, second = bytes(range(16)), bytes(16)
     addresses = np.frombuffer(first + second + first, "V16")

@@ -47,7 +47,7 @@ def trace_of(frames: list[bytes], gap: int = 10 * US) -> Trace:
 
 
 @pytest.mark.parametrize("family", ENDS)
-def test_any_order(family: str) -> None:
+def test_fragments_are_reassembled_in_any_order(family: str) -> None:
     frames = pieces(family=family)
     assert len(frames) == 3
     seen = set()
@@ -191,7 +191,7 @@ def test_same_identification_after_a_loss() -> None:
 
 
 @pytest.mark.parametrize(("wait", "units"), [(TIMEOUT_NS, 1), (TIMEOUT_NS + 1, None)])
-def test_timeout(wait: int, units: int | None) -> None:
+def test_fragments_are_dropped_after_the_timeout(wait: int, units: int | None) -> None:
     frames = pieces()
     trace = Trace()
     for time, data in zip((0, 1, wait), frames, strict=True):

@@ -65,7 +65,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("packet", [V4, V6], ids=["ipv4", "ipv6"])
-def test_every_link_type(name: str, packet: bytes) -> None:
+def test_ip_is_found_after_every_link_layer(name: str, packet: bytes) -> None:
     kind, frame = FRAMES[name]
     capture = read_packets(frame(packet), frame(packet), linktype=kind)
     assert capture.warnings == []
@@ -77,7 +77,7 @@ def test_every_link_type(name: str, packet: bytes) -> None:
     assert tuple(map(capture.address, codes)) == addresses
 
 
-def test_raw_of_one_family() -> None:
+def test_raw_links_of_one_family_accept_no_other() -> None:
     assert counted(read_mixed((228, V4), (229, V6))) == {"ike": 2}
     assert counted(read_mixed((228, V6), (229, V4))) == {"malformed": 2}
 
@@ -136,7 +136,7 @@ def test_unknown_link_type_is_named_and_counted() -> None:
     assert "USB_LINUX" in third
 
 
-def test_mixed_link_types() -> None:
+def test_link_types_can_be_mixed() -> None:
     frames = [(kind, frame(packet)) for kind, frame in FRAMES.values() for packet in (V4, V6)]
     frames = frames[::2] + frames[1::2]
     capture = read_mixed(*frames)
@@ -158,7 +158,7 @@ def test_tshark_finds_ike_in_the_same_frames(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_cut_at_every_length(name: str) -> None:
+def test_packets_truncated_at_every_length_are_counted(name: str) -> None:
     kind, frame = FRAMES[name]
     for packet in (V4, V6):
         data = frame(packet)

@@ -21,11 +21,11 @@ from ikeanalyze.capture.decode.link import LinkType, get_link_type_name
         (-1, "-1"),
     ],
 )
-def test_name(number: int, name: str) -> None:
+def test_link_types_have_names(number: int, name: str) -> None:
     assert get_link_type_name(number) == name
 
 
-def test_agrees_with_dpkt() -> None:
+def test_names_of_link_types_agree_with_dpkt() -> None:
     # From 105 on DLT_* and LINKTYPE_* are one number, but for the first two; dpkt has the third wrong.
     differing = {"PFSYNC", "PKTAP", "BLUETOOTH_LINUX_MONITOR"}
     theirs = {n[4:]: v for n, v in vars(dpkt.pcap).items() if n.startswith("DLT_") and isinstance(v, int) and v > 104}

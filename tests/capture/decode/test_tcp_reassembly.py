@@ -73,7 +73,7 @@ def opened(**more: int) -> Connection:
     return connection
 
 
-def test_a_connection() -> None:
+def test_messages_of_a_connection_are_reassembled() -> None:
     connection = opened()
     connection.segment(True, tcp_framed(MESSAGES[0]))
     connection.segment(False, b"")
@@ -130,7 +130,7 @@ def test_any_order_and_wrap_around(isn: int) -> None:
 
 
 @pytest.mark.parametrize("isn", [1000, 2**32 - 900, 2**32 - len(TCP_PREFIX + tcp_framed(INIT)) - 100])
-def test_sent_again(isn: int) -> None:
+def test_retransmitted_segments_add_nothing(isn: int) -> None:
     connection = opened(isn=isn)
     base = connection.at[True]
     first, second = tcp_framed(MESSAGES[0]), tcp_framed(MESSAGES[1])
@@ -228,7 +228,7 @@ def test_capture_begun_in_the_middle() -> None:
     assert rows(capture, "number", "message_id") == [(3, 1), (4, 1), (4, 2), (5, 0)]
 
 
-def test_begun_with_the_prefix() -> None:
+def test_streams_may_begin_with_the_prefix() -> None:
     connection = Connection(syn=False)
     connection.segment(True, TCP_PREFIX)
     connection.segment(True, tcp_framed(INIT))
@@ -236,7 +236,7 @@ def test_begun_with_the_prefix() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 5, 6, 7])
-def test_prefix_in_pieces(size: int) -> None:
+def test_the_prefix_may_be_in_several_segments(size: int) -> None:
     connection = Connection()
     connection.stream(TCP_PREFIX + tcp_framed(INIT), [size])
     capture = read_trace(connection)
@@ -244,7 +244,7 @@ def test_prefix_in_pieces(size: int) -> None:
     assert counted(capture)["ike"] == (1 if size <= 6 else 2)
 
 
-def test_data_on_the_syn() -> None:
+def test_data_in_the_syn_segment_is_read() -> None:
     connection = Connection(syn=False)
     connection.segment(True, TCP_PREFIX + tcp_framed(INIT), seq=999, flags=SYN)
     connection.at[True] = 1000 + len(TCP_PREFIX + tcp_framed(INIT))
@@ -322,7 +322,7 @@ def test_unfinished_at_the_end() -> None:
     assert rows(capture, "number", "ike_bytes")[-1] == (6, len(LARGE))
 
 
-def test_snapshot_length() -> None:
+def test_truncated_segments_do_not_lose_the_stream() -> None:
     connection = opened()
     data = tcp_framed(LARGE)
     cut = connection.segment(True, data[:1400], cut=128)
@@ -340,7 +340,7 @@ def test_snapshot_length() -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 4, 15])
-def test_impossible_header(offset: int) -> None:
+def test_impossible_tcp_headers_are_malformed(offset: int) -> None:
     connection = Connection(syn=False)
     frame = bytearray(link.ethernet(transport.tcp_packet(b"", PORT, 4500, 1, 1)))
     frame[46] = offset << 4
@@ -351,7 +351,7 @@ def test_impossible_header(offset: int) -> None:
     assert len(texts(capture)) == 2
 
 
-def test_other_ports() -> None:
+def test_other_ports_are_decoded_if_given() -> None:
     connection = Connection(port=443)
     connection.segment(True, TCP_PREFIX + tcp_framed(INIT))
     assert counted(read_trace(connection)) == {"other": 4}

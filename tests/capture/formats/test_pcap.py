@@ -28,7 +28,7 @@ def packets(walked: WalkResult, buffer: bytearray) -> list[tuple[bytes, int, int
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize(("magic", "unit"), [(0xA1B2C3D4, 1000), (NANOSECONDS, 1), (MODIFIED, 1000)])
-def test_magics(order: str, magic: int, unit: int) -> None:
+def test_all_magic_numbers_are_read(order: str, magic: int, unit: int) -> None:
     extra = b"\xff" * 8 if magic == MODIFIED else b""
     records = b"".join(
         pcap_record(data, seconds, 999_999, order=order, extra=extra)
@@ -47,7 +47,7 @@ def test_magics(order: str, magic: int, unit: int) -> None:
     assert set(walked.batch.interface.tolist()) == {0}
 
 
-def test_header_fields() -> None:
+def test_the_link_type_ignores_the_fcs_bits() -> None:
     reader = Pcap(pcap_header(network=0x14000000 | 0x04000000 | 276, snaplen=0, zone=-3600))
     assert reader.interfaces[0].link_type == 276
     assert reader.interfaces[0].snaplen == 0
@@ -55,13 +55,13 @@ def test_header_fields() -> None:
 
 
 @pytest.mark.parametrize("version", [(1, 0), (0, 9)])
-def test_archaic_version(version: tuple[int, int]) -> None:
+def test_archaic_versions_are_rejected(version: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=r"version \d\.\d"):
         Pcap(pcap_header(version=version))
 
 
 @pytest.mark.parametrize("header", [b"", pcap_header()[:23], b"\0" * 24])
-def test_not_a_header(header: bytes) -> None:
+def test_other_headers_are_rejected(header: bytes) -> None:
     with pytest.raises(ValueError, match="not a pcap"):
         Pcap(header)
 
@@ -87,7 +87,7 @@ def test_lengths_of_version_2_3_are_told_apart_by_size(order: str) -> None:
     assert walked.needed == 16 + 3
 
 
-def test_odd_but_tolerated() -> None:
+def test_unusual_lengths_and_times_are_tolerated() -> None:
     header = pcap_header(snaplen=4)
     records = (
         pcap_record(b"longer than the snaplen")
@@ -113,7 +113,7 @@ def test_odd_but_tolerated() -> None:
     ],
 )
 @pytest.mark.parametrize("before", [0, 1, 3])
-def test_wrong_record(bad: bytes, what: str, before: int) -> None:
+def test_reading_stops_at_an_invalid_record(bad: bytes, what: str, before: int) -> None:
     good = pcap_record(b"good") * before
     walked, buffer = walk(pcap_header(), good + bad)
     assert walked.wrong is not None
@@ -137,13 +137,13 @@ def test_large_record_that_is_believed() -> None:
         (65, "inside a packet of 50 bytes, 1 of which are missing"),
     ],
 )
-def test_unfinished(kept: int, text: str) -> None:
+def test_truncation_is_described(kept: int, text: str) -> None:
     buffer = bytearray(pcap_record(bytes(range(50)))[:kept] + bytes(PADDING))
     assert Pcap(pcap_header()).describe_truncation(buffer, 0, kept) == text
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.integers(0, 500), st.integers(0, 255))
-def test_any_byte_may_be_wrong(data: list[bytes], at: int, value: int) -> None:
+def test_any_byte_may_be_corrupted(data: list[bytes], at: int, value: int) -> None:
     records = bytearray(b"".join(pcap_record(d, 5, 6) for d in data))
     if records:
         records[at % len(records)] = value
@@ -155,7 +155,7 @@ def test_any_byte_may_be_wrong(data: list[bytes], at: int, value: int) -> None:
     assert walked.wrong or walked.stop + walked.needed > len(records)
 
 
-def test_dpkt_agrees(tmp_path: Path) -> None:
+def test_recorded_files_are_read_as_by_dpkt(tmp_path: Path) -> None:
     import dpkt
 
     for path in sorted(CAPTURES.glob("*.pcap")):

@@ -36,7 +36,7 @@ def read(data: bytes) -> list[tuple[bytes, int, int, int]]:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("length", [-1, 0, 12345])
-def test_packet_blocks(order: str, length: int) -> None:
+def test_packet_blocks_of_all_kinds_are_read(order: str, length: int) -> None:
     data = (
         section(order, length, options=option(4, b"editor", order))
         + interface(1, 0, order)
@@ -58,7 +58,7 @@ def test_packet_blocks(order: str, length: int) -> None:
     ]
 
 
-def test_simple_packets() -> None:
+def test_simple_packet_blocks_are_read() -> None:
     first = section() + interface(1, 4) + simple(b"cut!", 1500) + simple(b"abc") + enhanced(b"timed", 3)
     walked, buffer, reader = walk(first)
     assert packets(walked, buffer) == [
@@ -177,7 +177,7 @@ GOOD = section() + interface() + enhanced(b"good", 1)
         (section() + simple(b"x"), "interface 0"),
     ],
 )
-def test_wrong_block(bad: bytes, what: str) -> None:
+def test_reading_stops_at_an_invalid_block(bad: bytes, what: str) -> None:
     walked, buffer, _ = walk(GOOD + bad + enhanced(b"never"))
     assert walked.wrong is not None
     assert what in walked.wrong
@@ -206,7 +206,7 @@ def test_block_length_without_the_padding_is_tolerated() -> None:
         (block(5, bytes(8)), 12, "inside a block of type 5 of 20 bytes, 8 of which are missing"),
     ],
 )
-def test_unfinished(whole: bytes, kept: int, text: str) -> None:
+def test_truncation_is_described(whole: bytes, kept: int, text: str) -> None:
     walked, buffer, reader = walk(GOOD + whole[:kept])
     assert walked.wrong is None
     assert walked.stop == len(GOOD)
@@ -215,7 +215,7 @@ def test_unfinished(whole: bytes, kept: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("head", [bytes(12), section()[:8] + bytes(4), block(0x0A0D0D0A, b"\x4d\x3c\x2b\x1a")])
-def test_wrong_section_header(head: bytes) -> None:
+def test_invalid_section_headers_are_rejected(head: bytes) -> None:
     with pytest.raises(ValueError, match=r"magic|bytes long"):
         get_section_header_size(head[:12])
 
@@ -236,7 +236,7 @@ def test_any_bytes_may_be_wrong(at: int, value: bytes) -> None:
     assert walked.wrong or walked.stop + walked.needed > len(data)
 
 
-def test_dpkt_agrees() -> None:
+def test_recorded_files_are_read_as_by_dpkt() -> None:
     import dpkt
 
     for path in sorted(CAPTURES.glob("*.pcapng")):

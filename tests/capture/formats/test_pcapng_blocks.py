@@ -37,7 +37,7 @@ def test_sizes_and_byte_order() -> None:
 
 
 @ORDERS
-def test_options(order: str) -> None:
+def test_options_are_read_and_written(order: str) -> None:
     data = option(1, b"seven b", order) + option(2988, b"", order) + option(4, b"four", order) + END
     wanted = [(1, b"seven b"), (2988, b""), (4, b"four")]
     assert list(read_options(data, order)) == wanted
@@ -108,7 +108,7 @@ def test_what_a_packet_block_tells(order: str) -> None:
     )
 
 
-def test_blocks_one_by_one() -> None:
+def test_blocks_are_iterated_in_any_byte_order() -> None:
     parts = [
         (INTERFACE, interface(), "<"),
         (ENHANCED_PACKET, enhanced(b"one"), "<"),

@@ -47,7 +47,7 @@ def drain(source: CaptureSource, piece: int = 65536) -> bytes:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("piece", [3, 1000, 1 << 22])
-def test_file(way: str, piece: int, tmp_path: Path) -> None:
+def test_files_are_decompressed_by_content(way: str, piece: int, tmp_path: Path) -> None:
     content, compression = WAYS[way]
     path = tmp_path / "misleading.txt"
     path.write_bytes(content)
@@ -82,7 +82,7 @@ def test_named_pipe_that_trickles(way: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_standard_input(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_decompressed_by_content(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     content, compression = WAYS[way]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     source = open_source("-")
@@ -99,17 +99,17 @@ def test_standard_input_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         open_source("-")
 
 
-def test_no_such_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"nothing\.pcap: no such file"):
         open_source(tmp_path / "nothing.pcap")
 
 
-def test_directory(tmp_path: Path) -> None:
+def test_a_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="is a directory"):
         open_source(tmp_path)
 
 
-def test_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -119,7 +119,7 @@ def test_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000])
-def test_impossible_name(path: str) -> None:
+def test_an_impossible_name_is_an_error(path: str) -> None:
     with pytest.raises(CaptureError, match="cannot be opened"):
         open_source(path)
 
@@ -131,14 +131,14 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"a", b"abc", b"\x1f\x8b", b"\x28\xb5"])
-def test_very_short(content: bytes, tmp_path: Path) -> None:
+def test_very_short_files_are_read(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "short").write_bytes(content)
     source = open_source(tmp_path / "short")
     assert drain(source) == (b"" if source.compression else content)
     assert (source.damage is not None) == (source.compression is not None)
 
 
-def test_reading_fails(tmp_path: Path) -> None:
+def test_a_read_error_is_damage(tmp_path: Path) -> None:
     class Failing(io.RawIOBase):
         def readinto(self, target: object) -> int:
             raise OSError(5, "Input/output error")
@@ -207,7 +207,7 @@ def test_something_else_behind_gzip(tmp_path: Path) -> None:
 
 
 @given(st.sampled_from(["gzip members", "zstd"]), st.floats(0, 1), st.integers(0, 255))
-def test_any_byte_may_be_wrong(way: str, where: float, value: int) -> None:
+def test_any_byte_may_be_corrupted(way: str, where: float, value: int) -> None:
     content = bytearray(WAYS[way][0])
     content[int(where * (len(content) - 1))] = value
     with pytest.MonkeyPatch.context() as patch:
@@ -220,7 +220,7 @@ def test_any_byte_may_be_wrong(way: str, where: float, value: int) -> None:
         assert got == content
 
 
-def test_which_file_it_is(tmp_path: Path) -> None:
+def test_a_source_knows_its_own_file(tmp_path: Path) -> None:
     path, link, other = (tmp_path / name for name in ("file", "link", "other"))
     for one in (path, other):
         one.write_bytes(gzip.compress(DATA))
@@ -236,7 +236,7 @@ def test_which_file_it_is(tmp_path: Path) -> None:
     source.close()
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_a_pipe_is_never_its_own_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"data",))

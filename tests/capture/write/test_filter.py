@@ -28,7 +28,7 @@ def packets(data: bytes) -> list[bytes]:
     return found
 
 
-def test_records_of_pcap(tmp_path):
+def test_records_of_pcap_are_copied(tmp_path):
     data = trace().pcap()
     path = tmp_path / "a.pcap"
     path.write_bytes(data)
@@ -41,7 +41,7 @@ def test_records_of_pcap(tmp_path):
 
 @pytest.mark.parametrize("block", ["EPB", "SPB", "PB"])
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_blocks_of_pcapng(tmp_path, block, order):
+def test_blocks_of_pcapng_are_copied(tmp_path, block, order):
     one = (Interface(),) if block == "SPB" else (Interface(name="a"), Interface(name="b"))
     form = {"interfaces": one, "block": block, "byteorder": order}
     path = tmp_path / "a.pcapng"
@@ -76,7 +76,7 @@ def test_a_pipe_of_nothing_but_a_header_first(tmp_path):
     assert out.getvalue() == path.read_bytes()
 
 
-def test_not_onto_itself(tmp_path):
+def test_a_capture_is_not_overwritten_by_its_copy(tmp_path):
     path = trace().write(tmp_path / "a.pcap")
     before = path.read_bytes()
     (tmp_path / "link.pcap").symlink_to(path)
@@ -85,7 +85,7 @@ def test_not_onto_itself(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_handshake_of_many(tmp_path):
+def test_one_handshake_of_many_can_be_written(tmp_path):
     made = Trace()
     for number in range(5):
         made.play(Handshake(number).init(), at=number * 100 * MS)

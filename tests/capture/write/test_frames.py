@@ -59,7 +59,7 @@ def why(packet: bytes, clear: CleartextMessage) -> str:
     before=st.integers(1, 3000),
     message=st.binary(min_size=8, max_size=3000),
 )
-def test_a_datagram(ends, sport, dport, marked, checksum, before, message) -> None:
+def test_the_message_of_a_udp_datagram_is_replaced(ends, sport, dport, marked, checksum, before, message) -> None:
     message = SPI_I + message
     marker = MARKER if marked else b""
     with_checksum = checksum or ends == V6
@@ -187,7 +187,7 @@ def test_a_tcp_segment_becomes_udp_with_a_port_that_tells_what_it_is(ends, ports
     assert made.frame == udp_packet(MARKER + opened(), *shown, *ends)
 
 
-def test_udp_is_not_tcp() -> None:
+def test_a_udp_frame_takes_no_tcp_message() -> None:
     assert not build_cleartext_frame(udp_packet(sealed()), LinkType.RAW, 0, CleartextMessage(opened())).tcp
 
 
@@ -252,7 +252,7 @@ def test_what_is_too_long_for_a_length_gets_an_ethernet_type() -> None:
 # ---- what cannot be done
 
 
-def test_the_longest_message() -> None:
+def test_the_longest_message_fits() -> None:
     message = SPI_I + bytes(MAX_MESSAGE_BYTES - 8)
     marked = {"sport": 4500, "dport": 4500}
     for ends in (V4, V6):
@@ -268,7 +268,7 @@ def test_the_longest_message() -> None:
     assert "does not fit" in why(deep, CleartextMessage(message))
 
 
-def test_too_long_for_pppoe() -> None:
+def test_a_message_too_long_for_pppoe_raises() -> None:
     old = link.pppoe(udp_packet(sealed()))
     with pytest.raises(FrameRewriteError, match="PPPoE"):
         build_cleartext_frame(old, 1, 22, CleartextMessage(SPI_I + bytes(65535 - 28 - 8)))

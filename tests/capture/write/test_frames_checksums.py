@@ -16,12 +16,12 @@ from ikeanalyze.capture.write.frames import frame_check_sequence, internet_check
         (b"\x12", 0xFFFF - 0x1200),
     ],
 )
-def test_known_sums(data: bytes, expected: int) -> None:
+def test_checksums_agree_with_the_vectors(data: bytes, expected: int) -> None:
     assert internet_checksum(data) == expected
 
 
 @given(st.binary(min_size=1, max_size=200).filter(any))
-def test_sums_word_by_word(data: bytes) -> None:
+def test_checksums_agree_with_a_sum_of_words(data: bytes) -> None:
     assert internet_checksum(data) == tests.craft.checksum.internet(data)
     assert internet_checksum(bytearray(data)) == internet_checksum(data)
 

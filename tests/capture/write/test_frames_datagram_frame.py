@@ -10,7 +10,7 @@ from ikeanalyze.capture.write.frames import UdpEndpoint, build_datagram_frame
 
 @pytest.mark.parametrize("size", [0, 1, 28, 1200, 60_000])
 @pytest.mark.parametrize(("source", "destination"), [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")])
-def test_as_scapy_builds_it(source, destination, size):
+def test_frames_are_those_of_scapy(source, destination, size):
     data = random.Random(size).randbytes(size)
     ends = UdpEndpoint(ip_address(source).packed, 500), UdpEndpoint(ip_address(destination).packed, 4500)
     frame = build_datagram_frame(*ends, data, ttl=7, identification=9)

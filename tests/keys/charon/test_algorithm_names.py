@@ -24,7 +24,7 @@ from ikeanalyze.keys.charon.algorithm_names import get_shared_secret_size, parse
         ("", None, None, None, None),
     ],
 )
-def test_names(text, encryption, bits, integrity, prf):
+def test_proposals_of_the_log_are_parsed(text, encryption, bits, integrity, prf):
     found = parse_proposal(text)
     assert (found.encryption, found.key_bits, found.integrity, found.prf) == (
         encryption,
@@ -56,7 +56,7 @@ def test_additional_key_exchanges():
         ("NEW", None),
     ],
 )
-def test_sizes_of_secrets(method, size):
+def test_shared_secrets_have_the_size_of_their_method(method, size):
     assert get_shared_secret_size(method) == size
 
 

@@ -38,7 +38,7 @@ def feed(log, wanted=(b"Sk_ei secret",)):
 @pytest.mark.parametrize(
     "thread", [b"09[IKE] ", b"09[IKE] <1> ", b"09[IKE] <a name|1> ", b"09[IKE3] ", b"117[IKE] <c|1> "]
 )
-def test_prefixes(prefix, thread):
+def test_log_prefixes_are_skipped(prefix, thread):
     assert feed([prefix + thread + line for line in TEXT]) == [(b"Sk_ei secret", VALUE, 1)]
 
 
@@ -66,7 +66,7 @@ def test_another_thread_in_between():
     assert feed(log) == [(b"Sk_ei secret", VALUE, 1)]
 
 
-def test_two_dumps_at_once():
+def test_interleaved_dumps_of_threads_are_separated():
     log = [thread + line for line in TEXT for thread in (b"09[IKE] ", b"10[IKE] ")]
     assert feed(log) == [(b"Sk_ei secret", VALUE, 1), (b"Sk_ei secret", VALUE, 2)]
 
@@ -87,7 +87,7 @@ def test_what_is_cut_has_no_data(log):
     assert feed([b"09[IKE] " + line for line in log]) == [(b"Sk_ei secret", None, 1)]
 
 
-def test_nothing_is_a_value_too():
+def test_empty_dumps_are_values():
     assert feed([b"09[IKE] additional => 0 bytes @ (nil)"], [b"additional"]) == [(b"additional", b"", 1)]
 
 
@@ -99,14 +99,14 @@ def test_dumps_that_are_not_wanted():
     assert feed([b"09[IKE] " + line for line in TEXT], ()) == []
 
 
-def test_lines_of_others():
+def test_other_lines_are_not_log_messages():
     messages = LogMessageReader(())
     for line in (b"", b"some text", b"a,b,c", b'1122334455667788,00,"x"'):
         assert not messages.feed(1, line)[0]
     assert messages.feed(1, b"09[NET] sending packet")[0]
 
 
-def test_threads_without_end():
+def test_open_dumps_are_bounded():
     messages = LogMessageReader([b"Sk_ei secret"])
     cut = [m for n in range(6000) for m in messages.feed(n, b"%05d[IKE] %s" % (n, TEXT[0]))[1]]
     assert len(cut) == 6000 - 4096

@@ -15,7 +15,7 @@ def test_the_keys_that_were_written_down_beside_the_capture(name):
     assert findings.formats == ["charon log"]
 
 
-def test_spis_and_algorithms():
+def test_key_sets_have_spis_and_algorithms():
     findings, _ = read(lines("pq-mlkem768-psk.charon"))
     for keys in findings.key_sets:
         assert (keys.spi_i.hex(), keys.spi_r.hex()) == ("904a132d2b087803", "f2748b73dae9f971")
@@ -87,7 +87,7 @@ def test_derivations_belong_to_their_keys():
         assert sha384(before.sk_d, d.secret + d.nonces + b"".join(d.additional)) == d.skeyseed
 
 
-def test_what_is_signed():
+def test_logged_auths_have_their_octets_and_keys():
     findings, log = read(lines("charon-6.1-followup.r"))
     last = findings.key_sets[2]
     initiator, responder = log.auths
@@ -102,7 +102,7 @@ def test_what_is_signed():
         assert sha384(auth.sk_p, auth.identity) in auth.octets
 
 
-def test_int_auth():
+def test_int_auth_values_belong_to_their_key_sets():
     findings, log = read(lines("charon-6.1-followup.i"))
     assert [(v.side, v.message_id) for v in log.int_auths] == [
         ("initiator", 1),
@@ -130,7 +130,7 @@ def test_eap_with_a_key_and_without():
     assert initiator.secret == initiator.key_set.sk_pi  # EAP-MD5 gives no key (RFC 7296, section 2.16)
 
 
-def test_a_ppk():
+def test_a_ppk_belongs_to_its_key_set():
     findings, log = read(lines("charon-5.9.8-ppk.i"))
     first, rekeyed = findings.key_sets
     (ppk,) = log.ppks
@@ -144,7 +144,7 @@ def test_a_ppk():
 
 
 @pytest.mark.parametrize("side", "ir")
-def test_ikev1(side):
+def test_keys_of_ikev1_are_read(side):
     findings, _ = read(lines(f"charon-5.9.8-ikev1.{side}"))
     log = b"\n".join(lines(f"charon-5.9.8-ikev1.{side}"))
     keys = re.findall(rb"encryption key Ka => 16 bytes.*\n.*  0: ((?:[0-9A-F]{2} ){16})", log)

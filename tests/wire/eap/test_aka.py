@@ -40,7 +40,7 @@ def test_challenge():
         (b"\x63\0\0", "99", None),
     ],
 )  # fmt: skip
-def test_values(data, text, value):
+def test_attributes_are_decoded_and_described(data, text, value):
     read = parse_sim_aka(Cursor(data))
     assert read.describe() == text
     assert [entry.value for entry in read.attributes] == ([value] if read.attributes else [])
@@ -62,12 +62,12 @@ def test_thousands_are_counted():
     "data",
     [b"", b"\x01\0", b"\x01\0\0\x01", b"\x01\0\0\x01\0", b"\x01\0\0\x01\x02ab", b"\x05\0\0\x0e\x01\0\x09"],
 )
-def test_cut(data):
+def test_truncated_attributes_raise(data):
     with pytest.raises(WireError):
         parse_sim_aka(Cursor(data))
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes(data):
+def test_random_bytes_give_printable_text_or_a_wire_error(data):
     with suppress(WireError):
         assert parse_sim_aka(Cursor(data)).describe().isprintable()

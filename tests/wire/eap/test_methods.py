@@ -60,7 +60,7 @@ def mschap(operation, data):
         (eap.eap(4, 0), None, "Failure"),
     ],
 )  # fmt: skip
-def test_content(data, content, text):
+def test_method_contents_are_decoded_and_described(data, content, text):
     message = parse_eap_message(data)
     assert (message.content, message.error, describe_eap(message)) == (content, None, text)
 
@@ -101,15 +101,15 @@ def test_what_proves_an_identity_is_not_kept(data):
         (eap.eap(9, 0), "unknown EAP code 9"),
     ],
 )
-def test_errors(data, error):
+def test_malformed_methods_have_an_error(data, error):
     assert parse_eap_message(data).error == error
 
 
-def test_no_header():
+def test_no_message_without_a_header():
     assert parse_eap_message(b"\x01\x00\x00") is None
 
 
-def test_recorded_conversation():
+def test_the_recorded_conversation_is_that_of_the_log():
     # the daemon's log: EAP/REQ/ID, EAP/RES/ID, EAP/REQ/MD5, EAP/RES/MD5, EAP/SUCC
     bodies = []
     for message in opened("eap-md5-radius"):
@@ -120,7 +120,7 @@ def test_recorded_conversation():
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_methods_are_decoded_as_by_tshark():
     packets = [
         eap.eap(2, 7, 1, b"alice"),
         eap.eap(1, 8, 4, b"\x10" + bytes(16) + b"srv"),
@@ -143,6 +143,6 @@ def test_against_tshark():
     st.sampled_from([1, 2, 3, 4, 6, 13, 18, 21, 23, 26, 50, 55, 254]),
     st.binary(max_size=60),
 )
-def test_any_bytes(code, kind, data):
+def test_random_bytes_give_printable_text(code, kind, data):
     message = parse_eap_message(eap.eap(code, 0, kind, data))
     assert describe_eap(message).isprintable()

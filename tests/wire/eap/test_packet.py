@@ -11,7 +11,7 @@ IDENTITY = [eap.eap(1, 0, 1), eap.eap(2, 0, 1, b"someone")]
 EXPANDED_NAK = eap.eap(2, 2, 254, b"\x00\x00\x00\x00\x00\x00\x03")
 
 
-def test_fields():
+def test_header_fields_are_decoded():
     packet = parse_eap_header(eap.eap(1, 7, 13, b"\x20"))
     assert packet is not None
     assert (packet.code, packet.identifier, packet.length, packet.type) == (1, 7, 6, 13)
@@ -39,7 +39,7 @@ def test_fields():
         (eap.eap(1, 0, 254, b"\x00\x00"), None),
     ],
 )
-def test_methods(data, method):
+def test_the_method_is_decoded(data, method):
     packet = parse_eap_header(data)
     assert packet is not None
     assert packet.method == method
@@ -62,17 +62,17 @@ def test_repeated_packets_change_nothing():
     assert get_eap_method([request, nak, request, eap.eap(1, 3, 13), nak]) == "EAP-TLS"
 
 
-def test_no_method():
+def test_no_method_without_a_request_or_response():
     assert get_eap_method([]) is None
     assert get_eap_method([*IDENTITY, eap.eap(4, 1)]) is None
     assert get_eap_method([b"", b"\x01"]) is None
 
 
-def test_recorded_conversation():
+def test_the_method_of_the_recorded_conversation_is_md5():
     views = [parse_radius(data) for _, data in radius_packets("eap-md5-radius")]
     assert get_eap_method([view.eap_message for view in views if view.eap_message]) == "EAP-MD5"
 
 
 @given(st.lists(st.binary(max_size=12)))
-def test_any_bytes(messages):
+def test_random_bytes_raise_nothing(messages):
     get_eap_method(messages)

@@ -18,7 +18,7 @@ def whole(method, **options):
     return one, [*one.setup(), *one.update(), *one.acknowledged(), one.notify(), *one.close()]
 
 
-def test_fields():
+def test_header_and_parameters_are_decoded():
     hits = bytes(range(16)), bytes(range(16, 32))
     listed = [(257, bytes([10, 37, 0xAB, 0xCD]) + bytes(8)), (513, bytes(99)), (64000, b"")]
     data = hip.packet(hip.R1, *hits, listed, controls=1)
@@ -218,7 +218,7 @@ def test_host_id_of_version_1_as_tshark_reads_it(tshark):
 
 
 @pytest.mark.parametrize("method", ["BEX", "DEX"])
-def test_nothing_is_wrong(method):
+def test_crafted_base_exchanges_have_no_findings(method):
     _, packets = whole(method)
     assert [check_hip_packet(parse_hip(one.data)) for one in packets] == [[]] * len(packets)
 
@@ -234,7 +234,7 @@ def test_nothing_is_wrong(method):
         (hip.I1, [(4095, bytes(4)), (2049, b"")], []),
     ],
 )  # fmt: skip
-def test_what_is_wrong(kind, parameters, found):
+def test_malformed_packets_have_findings(kind, parameters, found):
     assert check_hip_packet(parse_hip(hip.packet(kind, bytes(16), bytes(16), parameters))) == found
 
 
@@ -243,7 +243,7 @@ def test_padding_that_is_not_zero():
     assert check_hip_packet(parse_hip(data[:-1] + b"\1")) == ["padding that is not zero"]
 
 
-def test_cut_anywhere():
+def test_truncated_packets_have_an_error_and_findings():
     data = hip.packet(hip.R1, bytes(16), bytes(16), [(257, bytes(12)), (513, bytes(99))])
     for size in range(len(data)):
         view = parse_hip(data[:size])
@@ -258,7 +258,7 @@ def test_a_notification_without_a_name():
 
 
 @given(st.binary(max_size=100), st.sampled_from([1, 2]))
-def test_any_bytes(data, version):
+def test_random_bytes_raise_nothing(data, version):
     parse_hip(data)
     head = bytearray(hip.packet(hip.R1, bytes(16), bytes(16), version=version))
     head[1] = (40 + len(data)) // 8

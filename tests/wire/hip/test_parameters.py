@@ -58,12 +58,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "content", "value", "text"), CASES)
-def test_value(kind, content, value, text):
+def test_parameters_are_decoded_and_described(kind, content, value, text):
     assert parse_parameter(kind, content, 2) == value
     assert describe_value(value) == text
 
 
-def test_locators():
+def test_locators_of_all_types_are_decoded():
     kind, content = hip.locators("192.0.2.9", "2001:db8::9")
     # type 2 of RFC 5770, section 5.7: port, protocol, kind, priority and SPI stand before the address
     third = struct.pack(">BBBBI", 2, 2, 7, 0, 60) + bytes(12) + bytes.fromhex("20010db8") + bytes(11) + b"\7"
@@ -78,7 +78,7 @@ def test_locators():
     )
 
 
-def test_version_1():
+def test_parameters_of_version_1_are_decoded():
     # RFC 5201: one byte of algorithm before the signature, suites in HIP_TRANSFORM, others in ESP_TRANSFORM
     assert parse_parameter(61697, b"\5sign", 1) == HipSignature(5, b"sign")
     assert describe_value(parse_parameter(577, b"\0\1", 1)) == "AES-CBC-128/HMAC-SHA1"
@@ -91,13 +91,13 @@ def test_long_lists_are_shortened():
 
 
 @pytest.mark.parametrize(("kind", "content", "value", "text"), CASES)
-def test_cut_anywhere(kind, content, value, text):
+def test_truncated_parameters_have_another_value_or_raise(kind, content, value, text):
     for size in range(len(content)):
         with suppress(WireError):
             assert parse_parameter(kind, content[:size], 2) != value or kind == 513
 
 
 @given(st.sampled_from([*HipParameterType]), st.binary(max_size=64), st.sampled_from([1, 2]))
-def test_any_bytes(kind, content, version):
+def test_random_bytes_give_text_or_a_wire_error(kind, content, version):
     with suppress(WireError):
         assert isinstance(describe_value(parse_parameter(kind, content, version)), str)

@@ -37,7 +37,7 @@ NAMES = {1: "SA", 4: "KE", 5: "ID", 7: "CR", 8: "HASH", 10: "No", 13: "V", 20: "
         (200, b"", "unknown 200"),
     ],
 )  # fmt: skip
-def test_texts(kind, data, text):
+def test_each_payload_has_a_description(kind, data, text):
     assert describe_ikev1_payload(Payload(kind, False, data, 28)) == text
 
 
@@ -52,7 +52,7 @@ def test_recorded_main_mode():
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_described_payloads_are_those_of_tshark():
     messages = [*ikev1.main_mode(Random(1))[:4], *ikev1.aggressive_mode(Random(2))[:2]]
     rows = dissected(messages, "isakmp.typepayload")
     told = [[NAMES[int(kind)] for kind in row["isakmp.typepayload"] if int(kind) in NAMES] for row in rows]

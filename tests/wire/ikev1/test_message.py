@@ -15,7 +15,7 @@ from tests.craft import ikev1 as craft
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
-def test_main_mode():
+def test_main_mode_messages_are_parsed():
     offer, answer, keys, _, sealed, _ = craft.main_mode(Random(1))
     for message in (offer, answer):
         view = parse_phase1_message(message)
@@ -30,13 +30,13 @@ def test_main_mode():
     assert parse_ikev1_payloads(sealed).payloads == ()
 
 
-def test_aggressive_mode():
+def test_aggressive_mode_messages_are_parsed():
     view = parse_phase1_message(craft.aggressive_mode(Random(1))[0])
     assert (view.exchange_type, view.ke_bytes) == (4, 256)
     assert len(view.transforms) == 1
 
 
-def test_notifications():
+def test_notifications_are_parsed_up_to_an_error():
     body = b"\x00\x00\x00\x01\x01\x04\x00\x0eabcd"
     view = parse_phase1_message(craft.message(SPI_I, SPI_R, 5, [(11, body), (11, b"\x00")]))
     assert view.notifies == (14,)
@@ -44,7 +44,7 @@ def test_notifications():
     assert "notification" in view.error
 
 
-def test_fragments():
+def test_fragments_are_parsed():
     whole = craft.message(SPI_I, bytes(8), 2, [craft.sa(), (13, bytes(600))])
     parts = craft.fragments(whole, 300, ident=9)
     assert [parse_ikev1_fragment(part) for part in parts] == [
@@ -64,7 +64,7 @@ def test_nat_detection_of_the_drafts():
 
 
 @pytest.mark.parametrize("make", [craft.main_mode, craft.aggressive_mode])
-def test_cut_anywhere(make):
+def test_truncated_messages_raise_nothing(make):
     for message in make(Random(2)):
         for size in range(len(message)):
             parse_phase1_message(message[:size])
@@ -72,7 +72,7 @@ def test_cut_anywhere(make):
 
 
 @given(st.binary(max_size=150), st.integers(0, 255))
-def test_any_bytes(data, kind):
+def test_random_bytes_raise_nothing(data, kind):
     parse_phase1_message(data)
     message = craft.header(SPI_I, SPI_R, kind, 2, 0, 0, 28 + len(data)) + data
     view = parse_phase1_message(message)

@@ -46,7 +46,7 @@ def text_attribute(kind, value):
         (14, b"\2\0\0\x07" + text_attribute(16521, b"bob"), Transaction(2, 7, ("XAUTH_USER_NAME",), ("bob",))),
     ],
 )  # fmt: skip
-def test_values(kind, data, body):
+def test_payload_bodies_are_decoded(kind, data, body):
     assert body_of(kind, data) == body
 
 
@@ -69,5 +69,5 @@ def test_identities_have_text():
 
 
 @given(st.integers(0, 255), st.binary(max_size=60))
-def test_any_bytes(kind, data):
+def test_random_bytes_are_decoded_or_malformed(kind, data):
     assert body_of(kind, data) is not None

@@ -26,7 +26,7 @@ def only(attributes):
         ([(14, 128)], ""),
     ],
 )
-def test_description(attributes, text):
+def test_transforms_are_described(attributes, text):
     assert only(attributes).describe() == text
 
 
@@ -69,7 +69,7 @@ def test_lengths_of_levels_are_in_bytes_and_of_category_bitmaps_in_bits():
     assert len(read.transforms) == 1
 
 
-def test_cut_anywhere():
+def test_truncated_sa_payloads_have_an_error():
     _, body = craft.sa()
     for size in range(8):
         assert parse_ikev1_sa(body[:size]).error is not None

@@ -48,7 +48,7 @@ def test_names(protocol, ident, text):
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_proposals_are_decoded_as_by_tshark():
     body = association(proposal(3, b"\1\2\3\4", AES))
     message = ikev1.message(bytes(range(1, 9)), bytes(range(9, 17)), ikev1.QUICK_MODE, [(ikev1.SA, body)], 7)
     names = (
@@ -66,7 +66,7 @@ def test_against_tshark():
     assert list(row.values()) == [[str(value)] for value in told]
 
 
-def test_cut_anywhere():
+def test_truncated_sa_payloads_have_an_error():
     body = association(proposal(3, b"\1\2\3\4", AES))
     for size in range(len(body)):
         read = parse_ikev1_sa(body[:size])

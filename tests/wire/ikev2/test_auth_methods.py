@@ -45,7 +45,7 @@ IDENTIFIERS = {
 
 
 @pytest.mark.parametrize("identifier", IDENTIFIERS)
-def test_names(identifier):
+def test_signature_algorithms_have_names(identifier):
     data = bytes.fromhex(identifier)
     name = IDENTIFIERS[identifier]
     assert parse_algorithm(data).name == name
@@ -81,7 +81,7 @@ def test_identifiers_that_cryptography_makes(key, digest, pad, name):
 
 
 @pytest.mark.parametrize("data", [b"", b"\x05\x30\x03", b"\x00", b"\x02\x05\x00", b"\x04\x30\x02\x05\x00"])
-def test_no_signature(data):
+def test_malformed_signature_data_raises(data):
     with pytest.raises(WireError):
         parse_digital_signature(data)
     assert get_authentication_name(Authentication(14, data)) == "digital signature"
@@ -91,12 +91,12 @@ def test_no_signature(data):
     ("method", "name"),
     [(1, "RSA"), (2, "PSK"), (3, "DSS"), (9, "ECDSA P-256"), (11, "ECDSA P-521"), (13, "NULL"), (99, "99")],
 )
-def test_methods(method, name):
+def test_authentication_methods_have_names(method, name):
     assert get_auth_method_name(method) == get_authentication_name(Authentication(method, b"x")) == name
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes(data):
+def test_random_bytes_raise_only_wire_errors(data):
     for read in (parse_digital_signature, parse_algorithm):
         with suppress(WireError):
             read(data)

@@ -70,7 +70,7 @@ REVERSED = b"\x07\0\0\x10\0\0\xff\xff\x0a\0\0\x09\x0a\0\0\x01"
         ((201, b""), []),
     ],
 )  # fmt: skip
-def test_findings(payload, findings):
+def test_malformed_payloads_have_findings(payload, findings):
     assert findings_of(payload) == findings
 
 
@@ -127,6 +127,6 @@ def test_thousands_of_findings_are_counted():
 
 
 @given(st.integers(0, 255), st.booleans(), st.binary(max_size=80))
-def test_any_bytes(kind, critical, data):
+def test_random_bytes_give_printable_findings(kind, critical, data):
     for finding in findings_of((kind, data), critical):
         assert finding.isprintable()

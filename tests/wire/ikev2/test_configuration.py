@@ -40,7 +40,7 @@ def payload(kind, *entries):
         (0x8001, b"\x0a\0\0\x05", "INTERNAL_IP4_ADDRESS", "10.0.0.5"),  # the reserved bit means nothing
     ],
 )
-def test_entries(kind, data, name, value):
+def test_attributes_are_decoded(kind, data, name, value):
     read = parse_configuration(payload(2, entry(kind, data)))
     (found,) = read.entries
     assert (read.name, read.error, found.name, found.value) == ("REPLY", None, name, value)
@@ -48,11 +48,11 @@ def test_entries(kind, data, name, value):
 
 
 @pytest.mark.parametrize(("kind", "name"), [(1, "REQUEST"), (2, "REPLY"), (3, "SET"), (4, "ACK"), (9, "9")])
-def test_types(kind, name):
+def test_configuration_types_have_names(kind, name):
     assert parse_configuration(payload(kind)).name == name
 
 
-def test_what_scapy_builds():
+def test_payloads_built_by_scapy_are_decoded():
     attributes = [
         ConfigurationAttribute(type="INTERNAL_IP4_ADDRESS", length=4, value="192.0.2.7"),
         ConfigurationAttribute(type="INTERNAL_IP4_DNS", length=0),
@@ -66,7 +66,7 @@ def test_what_scapy_builds():
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_attributes_are_decoded_as_by_tshark():
     body = payload(
         2,
         entry(1, b"\xc6\x33\x64\x01"),
@@ -79,7 +79,7 @@ def test_against_tshark():
     assert [*row.values()] == [[found.value] for found in parse_configuration(body).entries]
 
 
-def test_cut_anywhere():
+def test_truncated_payloads_have_an_error():
     body = payload(2, entry(1, b"\x0a\0\0\x05"), entry(3))
     for size in range(len(body)):
         read = parse_configuration(body[:size])
@@ -88,6 +88,6 @@ def test_cut_anywhere():
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes(data):
+def test_random_bytes_give_printable_values(data):
     for found in parse_configuration(data).entries:
         assert found.value is None or found.value.isprintable()

@@ -41,7 +41,7 @@ def body_of(payload):
         ((201, bytes(12)), UnparsedPayload(12)),
     ],
 )  # fmt: skip
-def test_values(payload, body):
+def test_payload_bodies_are_decoded(payload, body):
     assert body_of(payload) == body
 
 
@@ -54,7 +54,7 @@ def test_those_with_values_inside():
 
 
 @pytest.mark.parametrize("kind", [34, 35, 36, 37, 38, 39, 41, 42, 48, 50, 53])
-def test_too_short(kind):
+def test_empty_bodies_are_malformed(kind):
     assert isinstance(decode_payload(Payload(kind, False, b"", 28)), MalformedPayload)
 
 
@@ -74,5 +74,5 @@ def test_all_of_a_message():
 
 
 @given(st.integers(0, 255), st.binary(max_size=80))
-def test_any_bytes(kind, data):
+def test_random_bytes_are_decoded_or_malformed(kind, data):
     assert decode_payload(Payload(kind, False, data, 0)) is not None

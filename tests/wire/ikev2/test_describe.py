@@ -113,7 +113,7 @@ SELECTOR = b"\x07\0\0\x10\0\0\xff\xff\x0a\0\0\0\x0a\0\0\xff"
         ((201, b""), "unknown 201"),
     ],
 )  # fmt: skip
-def test_texts(payload, text):
+def test_each_payload_has_a_description(payload, text):
     kind, data = payload
     assert describe_payload(Payload(kind, False, data, 28)) == text
 

@@ -107,7 +107,7 @@ def test_eap_packets():
 
 
 @pytest.mark.tshark
-def test_what_tshark_reads():
+def test_tshark_decodes_encoded_payloads():
     message = encode_message(
         SPI_I, SPI_R, 35, 1,
         [
@@ -136,7 +136,7 @@ def test_what_tshark_reads():
     assert found["_ws.malformed"] == []
 
 
-def test_what_scapy_reads():
+def test_scapy_decodes_encoded_payloads():
     from scapy.contrib.ikev2 import IKEv2
 
     message = encode_message(

@@ -28,7 +28,7 @@ proposals = st.lists(
 
 
 @given(proposals)
-def test_what_was_read_is_written(listed):
+def test_encoding_inverts_parsing(listed):
     kind, body = ike.sa(listed)
     read = parse_sa(body)
     assert read.error is None
@@ -36,7 +36,7 @@ def test_what_was_read_is_written(listed):
 
 
 @pytest.mark.tshark
-def test_what_tshark_reads():
+def test_tshark_decodes_encoded_proposals():
     _, body = ike.sa([ike.CLASSIC, Proposal(ike.HYBRID.transforms, 3, b"1234")])
     (found,) = dissected(
         [clear([encode_sa(parse_sa(body).proposals)])],

@@ -25,7 +25,7 @@ CURVES = {
 
 
 @pytest.mark.parametrize("method", CURVES)
-def test_points(method):
+def test_sizes_of_points_follow_from_the_curves(method):
     assert get_ke_data_sizes(method, None) == (2 * ((CURVES[method].key_size + 7) // 8),)
 
 
@@ -79,7 +79,7 @@ def test_ml_kem_sizes_hang_on_the_direction(method, response, sizes):
         (1000, 0, None, []),
     ],
 )  # fmt: skip
-def test_sizes(method, size, response, findings):
+def test_wrong_sizes_have_findings(method, size, response, findings):
     assert check_key_exchange(KeyExchange(method, bytes(size)), response) == findings
 
 
@@ -98,7 +98,7 @@ def test_another_method_than_negotiated():
     ]
 
 
-def test_names():
+def test_methods_and_their_data_have_names():
     assert get_key_exchange_name(36) == "ML-KEM-768"
     assert get_key_exchange_name(1024) == "1024"
     assert [get_ke_data_name(36, response) for response in (False, True)] == ["encapsulation key", "ciphertext"]

@@ -18,7 +18,7 @@ def packed(coefficients):
     return bytes(sum(bits[at + place] << place for place in range(8)) for at in range(0, len(bits), 8))
 
 
-def test_sizes():
+def test_sizes_of_mlkem_data_identify_the_parameter_set():
     found = {method: (p.encapsulation_key, p.ciphertext) for method, p in ML_KEM_PARAMETER_SETS.items()}
     assert found == SIZES
     assert guess_mlkem_data(1184) == ("ML-KEM-768 encapsulation key",)

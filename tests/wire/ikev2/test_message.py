@@ -30,7 +30,7 @@ def test_a_fragment_whose_end_is_not_captured():
 
 
 @pytest.mark.parametrize("kind", [0, 40, 46])
-def test_no_fragment(kind):
+def test_other_messages_have_no_fragment_header(kind):
     assert parse_fragment_header(ike.message(SPI_I, SPI_R, 34, 0x08, 0, [(kind, b"123456")] if kind else [])) is None
 
 
@@ -40,7 +40,7 @@ def test_payloads_from_inside_an_encrypted_one():
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes(data):
+def test_random_bytes_raise_nothing(data):
     parse_fragment_header(data)
     parse_payloads(data)
     parse_decrypted_payloads(data, 41)

@@ -15,12 +15,12 @@ from tests.wire.recorded import ike_messages
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
-def test_fields():
+def test_header_fields_are_decoded():
     assert parse_notify(ike.notify(16393, b"data", 3, b"1234")[1]) == Notify(16393, b"data", 3, b"1234")
     assert parse_notify(ike.notify(16390, b"cookie")[1]) == Notify(16390, b"cookie", 0, b"")
 
 
-def test_cut_anywhere():
+def test_truncated_notifies_raise():
     _, body = ike.notify(16393, b"", 3, b"1234")
     for size in range(len(body)):
         with pytest.raises(WireError):
@@ -87,5 +87,5 @@ def test_recorded_hash_fits_the_destination():
 
 
 @given(st.integers(0, 65535) | st.sampled_from([17, 16390, 16407, 16408, 16431]), st.binary(max_size=40))
-def test_any_bytes(kind, data):
+def test_random_bytes_raise_nothing(kind, data):
     decode_notify_data(kind, data)

@@ -89,7 +89,7 @@ ED25519 = bytes.fromhex("300506032b6570")
         (50000, b"x", None, "50000"),
     ],
 )  # fmt: skip
-def test_values(kind, data, value, text):
+def test_notify_data_is_decoded_and_described(kind, data, value, text):
     assert decode_notify_data(kind, data) == value
     assert describe_notify(Notify(kind, data, 0, b"")) == text
     assert check_notify_data(kind, data) is None
@@ -113,7 +113,7 @@ def test_data_that_do_not_fit(kind, data):
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_notify_data_is_decoded_as_by_tshark():
     notifies = [
         (17, b"\0\x13", "accepted_dh_group"),
         (16387, b"\x12\x34\x03", "ipcomp.cpi"),

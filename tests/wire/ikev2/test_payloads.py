@@ -17,12 +17,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("parse", "body", "value", "fixed"), CASES)
-def test_fields(parse, body, value, fixed):
+def test_payload_fields_are_decoded(parse, body, value, fixed):
     assert parse(body) == value
 
 
 @pytest.mark.parametrize(("parse", "body", "value", "fixed"), CASES)
-def test_too_short(parse, body, value, fixed):
+def test_truncated_bodies_raise(parse, body, value, fixed):
     for size in range(fixed):
         with pytest.raises(WireError):
             parse(body[:size])

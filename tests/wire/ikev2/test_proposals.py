@@ -106,7 +106,7 @@ def test_large_payloads_are_read_as_small_ones():
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes(data):
+def test_random_bytes_raise_nothing(data):
     for proposal in parse_sa(data).proposals:
         proposal.describe()
     for proposal in parse_sa(body(ike.CLASSIC)[:8] + data).proposals:

@@ -45,7 +45,7 @@ def payload(*selectors):
         (b"\xf1\x00\x00\x06\xab\xcd", "241 abcd"),
     ],
 )
-def test_texts(data, text):
+def test_selectors_are_described(data, text):
     read = parse_traffic_selectors(payload(data))
     assert (read.error, read.announced) == (None, 1)
     assert [found.describe() for found in read.selectors] == [text]
@@ -60,7 +60,7 @@ def test_prefixes_against_the_standard_library(one, other):
     assert parse_traffic_selectors(payload(data)).selectors[0].describe() == expected
 
 
-def test_what_scapy_builds():
+def test_payloads_built_by_scapy_are_decoded():
     selectors = [
         IPv4TrafficSelector(
             IP_protocol_ID=6, start_port=1, end_port=9,
@@ -78,7 +78,7 @@ def test_what_scapy_builds():
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_selectors_are_decoded_as_by_tshark():
     body = payload(
         selector(7, "192.0.2.1", "192.0.2.77", 17, (500, 4500)),
         selector(8, "2001:db8::5", "2001:db8::9"),
@@ -107,7 +107,7 @@ def test_against_tshark():
     assert told["end_fc"] == [fibre.end.hex(":")] or told["end_fc"] == [str(int(fibre.end.hex(), 16))]
 
 
-def test_cut_anywhere():
+def test_truncated_payloads_keep_complete_selectors():
     body = payload(selector(7, "10.0.0.0", "10.0.0.255"), selector(8, "::", "::1"))
     for size in range(len(body)):
         read = parse_traffic_selectors(body[:size])
@@ -124,6 +124,6 @@ def test_a_length_that_cannot_be(length):
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes(data):
+def test_random_bytes_give_printable_text(data):
     for found in parse_traffic_selectors(data).selectors:
         assert found.describe().isprintable()

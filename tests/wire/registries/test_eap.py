@@ -17,12 +17,12 @@ from tests.wire.registries.oracle import normal, values
         (EapCode, 3, "Success"),
     ],
 )
-def test_names(registry, value, name):
+def test_values_have_names(registry, value, name):
     assert get_name(registry, value) == name
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_names_of_eap_types_are_those_of_tshark():
     known = values()["eap.type"]
     # 26 and 29: Microsoft's MSCHAPv2 is 26, MS-EAP-Authentication at IANA
     skipped = {1, 2, 3, 26, 33, 254, 255}

@@ -11,7 +11,7 @@ from ikeanalyze.wire.registries.eap import (
 from tests.wire.registries.oracle import normal, values
 
 
-def test_names():
+def test_values_have_names():
     assert get_name(SimAkaAttribute, 136) == "AT_BIDDING"
     assert get_name(SimAkaSubtype, 13) == "Reauthentication"
     assert get_name(MsChapOperation, 5) == "5"
@@ -44,7 +44,7 @@ def test_codes_against_tshark(registry, field):
         (MsChapOperation, "eap.ms_chap_v2.opcode"),
     ],
 )
-def test_against_tshark(registry, field):
+def test_names_are_those_of_tshark(registry, field):
     known = values()[field]
     assert len(set(registry) & set(known)) >= 5
     for member in registry:

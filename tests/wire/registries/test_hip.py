@@ -15,5 +15,5 @@ from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
         (HipParameterType, 61697, "HIP_SIGNATURE"),
     ],
 )
-def test_names(registry, value, name):
+def test_values_have_names(registry, value, name):
     assert get_name(registry, value) == name

@@ -42,7 +42,7 @@ from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
         (NatMode, 2, "ICE-STUN-UDP"),
     ],
 )
-def test_names(registry, value, name):
+def test_values_have_names(registry, value, name):
     assert get_name(registry, value) == name
 
 

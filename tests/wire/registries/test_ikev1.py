@@ -38,7 +38,7 @@ def test_exchange_types_against_tshark():
         (ikev1.Ikev1IdType, "isakmp.id.type", "ID"),
     ],
 )
-def test_others_against_tshark(registry, field, prefix):
+def test_other_names_are_those_of_tshark(registry, field, prefix):
     known = values()[field]
     for member in registry:
         if member.name != "ID_LIST":  # KEY_LIST there

@@ -18,7 +18,7 @@ from tests.wire.registries.oracle import normal, values
         (ours.Phase1Group, 99, "99"),
     ],
 )
-def test_names(registry, value, name):
+def test_values_have_names(registry, value, name):
     assert get_name(registry, value) == name
 
 
@@ -31,7 +31,7 @@ def test_names(registry, value, name):
         (ours.Phase1Hash, "isakmp.ike.attr.hash_algorithm"),
     ],
 )
-def test_against_tshark(registry, field):
+def test_names_are_those_of_tshark(registry, field):
     for member in registry:
         assert normal(member.label).replace("SHA1", "SHA") in {normal(name) for name in values()[field][member]}
 

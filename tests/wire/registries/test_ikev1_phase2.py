@@ -17,7 +17,7 @@ from tests.wire.registries.oracle import normal, values
         (ours.TRANSFORM_IDS[4], 2, "DEFLATE"),
     ],
 )
-def test_names(registry, value, name):
+def test_values_have_names(registry, value, name):
     assert get_name(registry, value) == name
 
 
@@ -35,7 +35,7 @@ def test_attributes_of_a_transaction():
         (ours.Phase2Attribute, "isakmp.ipsec.attr.type"),
     ],
 )
-def test_against_tshark(registry, field):
+def test_names_are_those_of_tshark(registry, field):
     known = values()[field]
     asked = 0
     for member in registry:

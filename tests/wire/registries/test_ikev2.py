@@ -45,7 +45,7 @@ PAYLOADS = {
         (NotifyType, 16390, "COOKIE"),
     ],
 )
-def test_names(registry, value, name):
+def test_values_have_names(registry, value, name):
     assert get_name(registry, value) == name
 
 
@@ -84,7 +84,7 @@ def test_payload_types_against_tshark():
         (ikev2.CertEncoding, "isakmp.cert.encoding"),
     ],
 )
-def test_others_against_tshark(registry, field):
+def test_other_names_are_those_of_tshark(registry, field):
     known = values()[field]
     for member in registry:
         if member in known:

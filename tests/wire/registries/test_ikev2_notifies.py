@@ -40,7 +40,7 @@ def test_every_number_that_iana_has():
         (15, "15"),
     ],
 )
-def test_names(kind, name):
+def test_notify_types_have_names(kind, name):
     assert get_name(NotifyType, kind) == name
 
 

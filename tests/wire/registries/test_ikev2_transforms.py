@@ -44,7 +44,7 @@ def short(name, prefix):
         (4, 1024, "1024"),
     ],
 )
-def test_names(kind, number, name):
+def test_transform_ids_have_names(kind, number, name):
     assert get_name(ours.TRANSFORM_IDS[kind], number) == name
 
 

@@ -25,7 +25,7 @@ class Dashed(DashedRegistry):
         (Plain, 2**70, str(2**70)),
     ],
 )
-def test_name_of(registry, value, name):
+def test_unknown_values_are_named_by_their_number(registry, value, name):
     assert get_name(registry, value) == name
 
 

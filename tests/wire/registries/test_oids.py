@@ -31,7 +31,7 @@ def test_signatures_against_cryptography():
 
 
 @pytest.mark.parametrize("oid", KNOWN_HASHES)
-def test_hashes(oid):
+def test_hash_names_are_those_of_cryptography(oid):
     assert normal(HASHES[oid]).replace("SHA2", "SHA") == normal(KNOWN_HASHES[oid].name)
 
 

@@ -22,12 +22,12 @@ from tests.wire.registries.oracle import normal, values
         (RadiusAttribute, 95, "NAS-IPv6-Address"),
     ],
 )
-def test_names(registry, value, name):
+def test_values_have_names(registry, value, name):
     assert get_name(registry, value) == name
 
 
 @pytest.mark.tshark
-def test_against_tshark():
+def test_names_of_codes_are_those_of_tshark():
     known = values()["radius.code"]
     for code in RadiusCode:
         # 24 is Query_Response there

@@ -48,7 +48,7 @@ from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
         (b"short".hex(), None),
     ],
 )
-def test_names(vendor_id, name):
+def test_vendor_ids_have_names(vendor_id, name):
     assert get_vendor_name(bytes.fromhex(vendor_id)) == name
 
 

@@ -47,7 +47,7 @@ def certificate(key, digest):
         (ed448.Ed448PrivateKey.generate(), None, "Ed448"),
     ],
 )
-def test_against_cryptography(key, digest, name):
+def test_certificates_are_decoded_as_by_cryptography(key, digest, name):
     made = certificate(key, digest)
     data = made.public_bytes(serialization.Encoding.DER)
     view = decode_certificate(Certificate(4, data))
@@ -119,7 +119,7 @@ def test_unknown_algorithms_have_their_number():
     assert check_certificate(Certificate(4, data)) is None
 
 
-def test_cut_anywhere():
+def test_truncated_certificates_have_an_error():
     data = certificate(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(
         serialization.Encoding.DER
     )
@@ -128,7 +128,7 @@ def test_cut_anywhere():
         assert check_certificate(Certificate(4, data[:size])) is not None
 
 
-def test_what_a_strict_reader_says_is_a_line():
+def test_problems_of_strict_decoding_are_one_line():
     made = certificate(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     data = made.public_bytes(serialization.Encoding.DER)
     point = made.public_key().public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
@@ -145,5 +145,5 @@ def test_what_a_strict_reader_says_is_a_line():
 
 
 @given(st.binary(max_size=80), st.integers(0, 255))
-def test_any_bytes(data, encoding):
+def test_random_bytes_have_a_printable_name(data, encoding):
     assert decode_certificate(Certificate(encoding, data)).name.isprintable()

@@ -16,7 +16,7 @@ def der(tag, content):
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 255, 256, 70000])
-def test_lengths(size):
+def test_lengths_of_all_forms_are_decoded(size):
     data = der(0x04, bytes(size))
     assert parse_element(data) == DerElement(0x04, bytes(size), 0)
 
@@ -62,18 +62,18 @@ def test_object_identifiers_against_cryptography(first, second, more):
         "1f0101",
     ],
 )
-def test_no_object_identifier(data):
+def test_malformed_object_identifiers_raise(data):
     with pytest.raises(WireError):
         read_oid(Cursor(bytes.fromhex(data)))
 
 
-def test_what_is_behind_is_an_error():
+def test_trailing_bytes_raise():
     with pytest.raises(WireError, match="1 bytes follow"):
         parse_element(b"\x04\x01\xaa\xbb")
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes(data):
+def test_random_bytes_give_an_element_within_them_or_a_wire_error(data):
     cursor = Cursor(data)
     try:
         element = read_element(cursor)

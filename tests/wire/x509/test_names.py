@@ -24,7 +24,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")) | st.
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), TEXT), max_size=4))
-def test_against_cryptography(parts):
+def test_names_are_formatted_as_by_cryptography(parts):
     name = x509.Name([x509.NameAttribute(kind, text) for kind, text in parts])
     assert format_distinguished_name(name.public_bytes()) == name.rfc4514_string()
 
@@ -62,7 +62,7 @@ def test_kinds_without_a_short_name_there():
         ("300e310c300a0603550403 1e03 d80000".replace(" ", ""), "CN=\ufffd"),
     ],
 )
-def test_odd_values(der, text):
+def test_unusual_values_are_formatted(der, text):
     data = bytes.fromhex(der)
     assert format_distinguished_name(data) == text
 
@@ -94,7 +94,7 @@ def test_addresses_in_general_names():
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes(data):
+def test_random_bytes_give_printable_text_or_a_wire_error(data):
     for read in (format_distinguished_name, format_general_name):
         with suppress(WireError):
             assert read(data).isprintable()
