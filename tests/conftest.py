@@ -52,9 +52,9 @@ _found = cache(find)
 @pytest.fixture(params=NAMES)
 def tshark(request: pytest.FixtureRequest) -> Tshark:
     """One tshark after another: see tests/tsharks.py."""
-    found = _found(request.param)
-    if isinstance(found, str):
+    result = _found(request.param)
+    if isinstance(result, str):
         if os.environ.get("CI"):
-            pytest.fail(found)
-        pytest.skip(found)
-    return found
+            pytest.fail(result)
+        pytest.skip(result)
+    return result

@@ -23,21 +23,21 @@ def _few(monkeypatch, tmp_path):
 
 def spi(path):
     """SPIi of all packets of a capture, which are IKE over UDP 500 or 4500 (there behind four zeros: RFC 3948)."""
-    found = []
+    result = []
     with path.open("rb") as file:
         for _, data in dpkt.pcap.Reader(file):
             udp = dpkt.ethernet.Ethernet(data).data.data
-            found.append(udp.data[:8] if 500 in (udp.sport, udp.dport) else udp.data[4:12])
-    return found
+            result.append(udp.data[:8] if 500 in (udp.sport, udp.dport) else udp.data[4:12])
+    return result
 
 
 def test_each_capture_is_a_handshake_of_its_own(tmp_path):
     paths = generate(5, tmp_path / "five")
     assert [path.name for path in paths] == [f"{number:05}.pcap" for number in range(5)]
-    found = [spi(path) for path in paths]
-    assert [len(one) for one in found] == [PACKETS] * 5
-    assert all(len(set(one)) == 1 for one in found)
-    assert len({one[0] for one in found}) == 5
+    result = [spi(path) for path in paths]
+    assert [len(item) for item in result] == [PACKETS] * 5
+    assert all(len(set(item)) == 1 for item in result)
+    assert len({item[0] for item in result}) == 5
 
 
 def test_more_than_are_made_at_once_and_the_same_again(tmp_path):

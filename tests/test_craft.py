@@ -258,10 +258,10 @@ def test_radius(rows: Rows) -> None:
     rng = Random(11)
     trace = Trace(initiator="198.51.100.1", responder="198.51.100.2")
     first = radius.access_request(1, eap.eap(eap.RESPONSE, 0, eap.IDENTITY, b"user"), rng)
-    asked = radius.challenge(first, eap.eap(eap.REQUEST, 1, eap.TLS, rng.randbytes(900)), b"state")
+    requested = radius.challenge(first, eap.eap(eap.REQUEST, 1, eap.TLS, rng.randbytes(900)), b"state")
     second = radius.access_request(2, eap.eap(eap.RESPONSE, 1, eap.TLS, b"\0"), rng, state=b"state")
     end = radius.accept(second, eap.eap(eap.SUCCESS, 1))
-    for index, data in enumerate([first, asked, second, end]):
+    for index, data in enumerate([first, requested, second, end]):
         ports = {"sport": 40001, "dport": 1812} if index % 2 == 0 else {"sport": 1812, "dport": 40001}
         trace.send(index * MS, data, from_initiator=index % 2 == 0, **ports)
     options = (f"-oradius.shared_secret:{radius.SECRET.decode()}", "-oradius.validate_authenticator:TRUE")

@@ -27,11 +27,11 @@ def test_keys_by_path(given):
 def test_what_cannot_be_read_is_a_warning(tmp_path):
     missing, broken, keys = tmp_path / "no.pcap", tmp_path / "broken.pcap", tmp_path / "no.keys"
     broken.write_bytes(b"something else")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         trace = ikeanalyze.read([missing, PSK, broken], keys=keys)
-    assert [str(one.message).partition(": ")[0] for one in told] == [str(keys), str(missing), str(broken)]
-    assert {one.filename for one in told} == {__file__}  # it is the reader's line that is shown
+    assert [str(item.message).partition(": ")[0] for item in reported] == [str(keys), str(missing), str(broken)]
+    assert {item.filename for item in reported} == {__file__}  # it is the reader's line that is shown
     assert trace.handshakes.height == 1
     assert "handshakes: 1, exchanges: 2, messages: 4, frames: 4" in repr(trace)
     assert f"skipped: {missing} (no such file)" in repr(trace)

@@ -66,7 +66,7 @@ _EAP_METHODS = {"ID": "Identity", "MD5": "MD5-Challenge", "MSCHAPV2": "MSCHAPv2"
 
 def generated(text: str, *, also: str = "generating") -> Counter[Message]:
     """The messages that a daemon made; `also`: "parsed" for those that it read."""
-    found: Counter[Message] = Counter()
+    result: Counter[Message] = Counter()
     for line in text.splitlines():
         match = _LINE.search(line)
         if match is None or match[1] not in ("generating", also) or _FRAGMENT.match(match[5]):
@@ -76,8 +76,8 @@ def generated(text: str, *, also: str = "generating") -> Counter[Message]:
         # attributes stand in their payload's brackets, with blanks between
         names = re.findall(r"[^\s(]+(?:\([^()]*(?:\([^()]*\))?[^()]*\))?", listed)
         payloads = tuple(_ikev1_payload(name) if ikev1 else _payload(name) for name in names)
-        found[_EXCHANGES.get(exchange, exchange), kind, int(ident), payloads] += 1
-    return found
+        result[_EXCHANGES.get(exchange, exchange), kind, int(ident), payloads] += 1
+    return result
 
 
 def _payload(name: str) -> str:
@@ -85,7 +85,7 @@ def _payload(name: str) -> str:
         return f"N({_NOTIFIES[name[2:-1]]})"
     if name.startswith("EAP/"):
         _, code, *method = name.split("/")
-        return f"EAP({' '.join([_EAP_CODES[code], *(_EAP_METHODS[one] for one in method)])})"
+        return f"EAP({' '.join([_EAP_CODES[code], *(_EAP_METHODS[item] for item in method)])})"
     return name.partition("(")[0]
 
 

@@ -61,7 +61,7 @@ class Look:
     def opened(self) -> dict[tuple[str, Key], DecodedMessage]:
         """What was encrypted and is open, by the initiator's SPI and the message."""
         spis = self.analysis.handshakes["spi_i"].to_list()
-        return {(spis[one.handshake], key_of(one)): one for one in self.contents.all if one.encrypted}
+        return {(spis[item.handshake], key_of(item)): item for item in self.contents.all if item.encrypted}
 
 
 def key_of(content: DecodedMessage) -> Key:
@@ -106,7 +106,7 @@ def nothing_counted_otherwise(analysis: Analysis, without: Analysis) -> None:
             if not radius:
                 whole = ours["outcome"].cast(pl.String).is_in(["established", "completed"]) & ~made
                 assert_frame_equal(ours.filter(whole).select(TIMES), theirs.filter(whole).select(TIMES))
-            link = {one for one in ours.columns if one.startswith(("aaa_", "nas_"))} if radius else set()
+            link = {column for column in ours.columns if column.startswith(("aaa_", "nas_"))} if radius else set()
             left_out = filled | TIMES | AGREED | link
         columns = [column for column in ours.columns if column not in left_out]
         assert_frame_equal(ours.select(columns), theirs.select(columns))
@@ -127,9 +127,9 @@ def is_what_was_sealed(found: Look, sas: Sequence[Sa], known: Sequence[KeySet] |
     """
     by_spi = {sa.spi_i.hex(): sa for sa in sas}
     answered = {
-        found.analysis.handshakes["spi_i"][one.handshake]
-        for one in found.contents.all
-        if one.exchange_type == ike.IKE_SA_INIT and one.response
+        found.analysis.handshakes["spi_i"][item.handshake]
+        for item in found.contents.all
+        if item.exchange_type == ike.IKE_SA_INIT and item.response
     }
     for (spi, key), content in found.opened().items():
         put = by_spi[spi].inside[key]
@@ -138,5 +138,5 @@ def is_what_was_sealed(found: Look, sas: Sequence[Sa], known: Sequence[KeySet] |
         epoch = put.epoch
         if known is not None and spi not in answered and content.exchange_type != ike.IKE_INTERMEDIATE:
             keys = by_spi[spi].key_sets[epoch]
-            epoch = [one for one in known if one.spi_i == keys.spi_i].index(keys)
+            epoch = [item for item in known if item.spi_i == keys.spi_i].index(keys)
         assert (content.epoch, content.verified) == (epoch, True)

@@ -56,12 +56,12 @@ class Put:
     @property
     def types(self) -> list[int]:
         """Types of all payloads, those in front of the encrypted one first."""
-        found, kind, at = [kind for kind, _ in self.clear], self.first, 0
+        result, kind, at = [kind for kind, _ in self.clear], self.first, 0
         while kind:
-            found.append(kind)
+            result.append(kind)
             kind, length = self.plaintext[at], int.from_bytes(self.plaintext[at + 2 : at + 4], "big")
             at += length
-        return found
+        return result
 
 
 class Sa(Handshake):
@@ -80,8 +80,8 @@ class Sa(Handshake):
         if spis is not None:
             self.spi_i, self.spi_r = spis
         chosen = proposals[0].transforms
-        self.cipher = next(one.number for one in chosen if one.kind == ike.ENCR)
-        count = 1 + sum(one.kind >= ike.ADDKE1 for one in chosen) if epochs is None else epochs
+        self.cipher = next(item.number for item in chosen if item.kind == ike.ENCR)
+        count = 1 + sum(item.kind >= ike.ADDKE1 for item in chosen) if epochs is None else epochs
         self.key_sets = [self._keys() for _ in range(count)]
         self.epoch = 0
         self.inside: dict[Key, Put] = {}
@@ -179,9 +179,9 @@ class Sa(Handshake):
     def whole(self, *, fragments: tuple[int, int] = (2, 1), auth: tuple[int, int] = (1, 1)) -> list[Message]:
         """All of a set-up, with an IKE_INTERMEDIATE exchange for each additional key exchange."""
         result = self.init()
-        for one in self.proposals[0].transforms:
-            if one.kind >= ike.ADDKE1:
-                result += self.kem(one.number, fragments=fragments)
+        for transform in self.proposals[0].transforms:
+            if transform.kind >= ike.ADDKE1:
+                result += self.kem(transform.number, fragments=fragments)
         return result + self.authenticated(fragments=auth)
 
 

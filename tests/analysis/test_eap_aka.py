@@ -32,7 +32,7 @@ class Attachment:
             (eap_.AT_AUTN, bytes(2) + rng.randbytes(16)),
             mac,
         )
-        asked = eap_.eap(eap_.REQUEST, 0, eap_.IDENTITY)
+        requested = eap_.eap(eap_.REQUEST, 0, eap_.IDENTITY)
         identity = eap_.eap(eap_.RESPONSE, 0, eap_.IDENTITY, USER)
         request = eap_.aka(eap_.REQUEST, 1, eap_.AKA_CHALLENGE, *challenge, kind=kind)
         answer = eap_.aka(
@@ -41,7 +41,7 @@ class Attachment:
         success = eap_.eap(eap_.SUCCESS, 1)
         certificate = (ike.CERT, b"\4" + rng.randbytes(1500))
         inside = [
-            [IDENTITIES[True], *CHILD], [IDENTITIES[False], certificate, PSK, (ike.EAP, asked)],
+            [IDENTITIES[True], *CHILD], [IDENTITIES[False], certificate, PSK, (ike.EAP, requested)],
             [(ike.EAP, identity)], [(ike.EAP, request)],
             [(ike.EAP, answer)], [(ike.EAP, success)],
             [PSK], [PSK, *CHILD],
@@ -98,10 +98,10 @@ def test_told_by_keys():
     without = only(analyse(attachment.trace(radius=False)))
     assert counts(without) == (11, 0)
     assert method(without) == ("eap", None, True)
-    found = look(attachment.trace(radius=False), table(*attachment.sa.key_sets))
-    assert method(only(found.analysis)) == ("eap", "EAP-AKA", False)
-    said = [name for names in found.analysis.messages["payloads"] for name in names if name.startswith("EAP")]
-    assert said == [
+    result = look(attachment.trace(radius=False), table(*attachment.sa.key_sets))
+    assert method(only(result.analysis)) == ("eap", "EAP-AKA", False)
+    reported = [name for names in result.analysis.messages["payloads"] for name in names if name.startswith("EAP")]
+    assert reported == [
         "EAP(Request Identity)",
         f"EAP(Response Identity {USER.decode()})",
         "EAP(Request AKA Challenge (AT_RAND, AT_AUTN, AT_MAC))",
@@ -112,11 +112,11 @@ def test_told_by_keys():
 
 def test_the_same_eap_on_both_sides():
     attachment = Attachment()
-    found = look(attachment.trace(), table(*attachment.sa.key_sets))
-    row = only(found.analysis)
+    result = look(attachment.trace(), table(*attachment.sa.key_sets))
+    row = only(result.analysis)
     assert counts(row) == (11, 5)
     assert (row["outcome"], *method(row)) == ("established", "eap", "EAP-AKA", False)
-    assert set(found.analysis.messages["matched_by"].drop_nulls()) == {"EAP"}
+    assert set(result.analysis.messages["matched_by"].drop_nulls()) == {"EAP"}
 
 
 @pytest.mark.tshark

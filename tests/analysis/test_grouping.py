@@ -85,7 +85,7 @@ def test_within_captures(rows):
     rows.sort(key=lambda row: row[0])
     values = np.array([value for _, value, _ in rows], np.uint64)
     codes = np.array([capture << CAPTURE_BIT | address for capture, _, address in rows], np.uint64)
-    found = number_within_captures(values, codes).tolist()
+    result = number_within_captures(values, codes).tolist()
     of = [(capture, value) for capture, value, _ in rows]
-    for place, one in enumerate(found):
-        assert [one == other for other in found] == [of[place] == other for other in of]
+    for place, one in enumerate(result):
+        assert [one == other for other in result] == [of[place] == other for other in of]

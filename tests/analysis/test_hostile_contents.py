@@ -59,7 +59,7 @@ def test_damaged_captures_with_damaged_keys(name):
     whole, keys = path.read_bytes(), KEYS[name](name).encode()
     rng = Random(name)
     with tempfile.TemporaryDirectory() as directory:
-        capture, file, out = (Path(directory) / one for one in ("capture", "keys", "out"))
+        capture, file, out = (Path(directory) / name for name in ("capture", "keys", "out"))
         for case in range(CASES):
             capture.write_bytes(damaged(whole, rng, 24) if case % 4 else whole)
             text = keys if case % 2 else damaged(keys, rng, 0)
@@ -95,9 +95,9 @@ def hostile(first, plaintext, *, fragments=None):
     trace = Trace()
     trace.play(messages)
     start = time.process_time()
-    found = look(trace, table(*sa.key_sets), cleartext=True)
+    result = look(trace, table(*sa.key_sets), cleartext=True)
     assert time.process_time() - start < 5
-    return found
+    return result
 
 
 def payload(following, body, length=None):
@@ -124,21 +124,21 @@ def payload(following, body, length=None):
     ],
 )
 def test_hostile_plaintext(first, plaintext, said):
-    found = hostile(first, plaintext)
-    assert found.analysis.messages["decrypted"].to_list() == [None, None, True, True]
-    what = [what for frame, what in found.findings if frame == 3]
+    result = hostile(first, plaintext)
+    assert result.analysis.messages["decrypted"].to_list() == [None, None, True, True]
+    what = [value for frame, value in result.findings if frame == 3]
     assert bool(what) == bool(said)
     assert len(what) <= 50
-    assert any(said in one for one in what) or not said
+    assert any(said in item for item in what) or not said
     # it comes out as it was put in, for any reader to look at
-    text = next(text for text in found.analysis.cleartexts.values() if text.message[19] == ike.INITIATOR)
+    text = next(text for text in result.analysis.cleartexts.values() if text.message[19] == ike.INITIATOR)
     assert text.message[28:] == plaintext
 
 
 def test_65535_fragments_announced():
-    found = hostile(ike.ID_I, bytes(8), fragments=(1, 65535))
-    assert any("fragments 2 to 65535 of 65535 are missing" in what for _, what in found.findings)
-    assert found.analysis.messages["decrypted"].to_list() == [None, None, False, True]
+    result = hostile(ike.ID_I, bytes(8), fragments=(1, 65535))
+    assert any("fragments 2 to 65535 of 65535 are missing" in value for _, value in result.findings)
+    assert result.analysis.messages["decrypted"].to_list() == [None, None, False, True]
 
 
 def test_a_flood_that_no_key_opens():
@@ -153,7 +153,7 @@ def test_a_flood_that_no_key_opens():
     others = [keys for seed in range(300) for keys in Sa(seed, proposals=(ike.CLASSIC,)).key_sets]
 
     start = time.process_time()
-    found = look(trace, nameless(*others, *sa.key_sets))
+    result = look(trace, nameless(*others, *sa.key_sets))
     assert time.process_time() - start < 5
-    assert found.outcomes == [("established", None)]
-    assert any("2000 messages could not be decrypted" in what for _, what in found.findings)
+    assert result.outcomes == [("established", None)]
+    assert any("2000 messages could not be decrypted" in value for _, value in result.findings)

@@ -81,7 +81,7 @@ def test_order_in_the_file_changes_nothing_but_frame_numbers(seed):
     Random(seed).shuffle(shuffled)
     first, second = analyse(unsorted(packets)), analyse(unsorted(shuffled))
     for name in ("messages", "exchanges", "handshakes"):
-        one, other = (getattr(found, name).drop("capture", "first_frame", strict=False) for found in (first, second))
+        one, other = (getattr(item, name).drop("capture", "first_frame", strict=False) for item in (first, second))
         assert one.equals(other)
 
 
@@ -216,9 +216,9 @@ def test_progress_is_told(tmp_path):
     trace = Trace()
     trace.play(Handshake(1).setup())
     trace.write(path)
-    told: list[tuple[int, int | None]] = []
-    ikeanalyze.read(str(path), progress=lambda done, size: told.append((done, size)))
-    assert told[-1] == (path.stat().st_size,) * 2
+    reported: list[tuple[int, int | None]] = []
+    ikeanalyze.read(str(path), progress=lambda done, size: reported.append((done, size)))
+    assert reported[-1] == (path.stat().st_size,) * 2
 
 
 @pytest.mark.parametrize("ticks", [6, 3])
@@ -238,17 +238,17 @@ def test_coarse_clocks_do_not_break_the_order(ticks):
 
 
 def test_tables_are_told_as_they_become_complete():
-    told = {}
-    found = read_captures(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(finished=told.__setitem__))
-    assert set(told) == {"frames", "messages", "exchanges", "handshakes"}
-    for name, table in told.items():
-        assert_frame_equal(table, getattr(found, name))
+    reported = {}
+    captures = read_captures(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(finished=reported.__setitem__))
+    assert set(reported) == {"frames", "messages", "exchanges", "handshakes"}
+    for name, table in reported.items():
+        assert_frame_equal(table, getattr(captures, name))
 
 
 def test_tables_of_several_captures_are_not_told_one_by_one():
-    told = []
+    reported = []
     read_captures(
         [CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"],
-        ReadOptions(finished=lambda *one: told.append(one)),
+        ReadOptions(finished=lambda *one: reported.append(one)),
     )
-    assert told == []
+    assert reported == []

@@ -36,13 +36,13 @@ def same_as_alone(paths, *, keys=(), own_keys=None, **options) -> Analysis:
     alone = [read_captures(path, ReadOptions(keys=[*keys, *own.get(path, ())], **options)) for path in paths]
     together = read_captures(paths, ReadOptions(keys=keys, own_keys=own_keys, own_ids=True, **options))
     for name in TABLES:
-        assert_frame_equal(getattr(together, name), pl.concat([getattr(one, name) for one in alone]))
+        assert_frame_equal(getattr(together, name), pl.concat([getattr(item, name) for item in alone]))
     for name in ("captures", "skipped"):
-        assert getattr(together, name) == [each for one in alone for each in getattr(one, name)]
-    told = [warning for one in alone for warning in one.warnings]
-    assert sorted(together.warnings, key=str) == sorted(told, key=str)
+        assert getattr(together, name) == [each for item in alone for each in getattr(item, name)]
+    reported = [warning for item in alone for warning in item.warnings]
+    assert sorted(together.warnings, key=str) == sorted(reported, key=str)
     for path in paths:  # in the same order
-        assert [w for w in together.warnings if w.capture == path] == [w for w in told if w.capture == path]
+        assert [w for w in together.warnings if w.capture == path] == [w for w in reported if w.capture == path]
     return together
 
 
@@ -53,9 +53,9 @@ def looked_into(analysis: Analysis) -> set[str]:
 
 def written(directory: Path, *captures: Trace | bytes) -> list[Path]:
     paths = []
-    for number, one in enumerate(captures):
+    for number, capture in enumerate(captures):
         paths.append(directory / f"{number}.pcap")
-        paths[-1].write_bytes(one if isinstance(one, bytes) else one.pcap())
+        paths[-1].write_bytes(capture if isinstance(capture, bytes) else capture.pcap())
     return paths
 
 
@@ -98,17 +98,17 @@ def recorded(tmp_path_factory):
 
 def test_recorded_captures(recorded):
     paths, _ = recorded
-    found = same_as_alone(paths)
-    assert len(found.captures) == len(paths) - 3
-    assert len(found.skipped) == 3
+    result = same_as_alone(paths)
+    assert len(result.captures) == len(paths) - 3
+    assert len(result.skipped) == 3
 
 
 def test_recorded_captures_with_their_keys(recorded):
     paths, keys = recorded
     assert len(keys) > 15
-    found = same_as_alone(paths, own_keys=keys, rtt_ms=3.0)
+    result = same_as_alone(paths, own_keys=keys, rtt_ms=3.0)
     whole = {path for path in keys if path.startswith(str(CAPTURES))}
-    assert whole <= looked_into(found) <= set(keys)  # of the dealt ones, some have nothing encrypted
+    assert whole <= looked_into(result) <= set(keys)  # of the dealt ones, some have nothing encrypted
 
 
 def test_keys_for_all_captures(recorded):
@@ -122,7 +122,7 @@ def test_ids_through_all_captures(recorded):
     paths, _ = recorded
     own, through = read_captures(paths, ReadOptions(own_ids=True)), obey(read_captures(paths))
     for name in TABLES:
-        ids = [one for one in ("message", "exchange", "handshake") if one in getattr(own, name).columns]
+        ids = [item for item in ("message", "exchange", "handshake") if item in getattr(own, name).columns]
         assert_frame_equal(getattr(own, name).drop(ids), getattr(through, name).drop(ids))
     for name, first in (("handshakes", 1), ("messages", 0), ("exchanges", 0)):
         table = getattr(through, name)
@@ -149,20 +149,20 @@ def test_a_request_here_and_its_response_there(tmp_path):
     for side in (True, False):
         trace = Trace()
         trace.play(messages)
-        trace.drop(packet for packet, one in zip(trace.packets, messages, strict=True) if one.response is side)
+        trace.drop(packet for packet, message in zip(trace.packets, messages, strict=True) if message.response is side)
         captures.append(trace)
-    found = same_as_alone(written(tmp_path, *captures))
-    assert found.handshakes["one_sided"].to_list() == ["initiator", "responder"]
-    assert found.exchanges["rtt_ns"].to_list() == [None] * 4
+    result = same_as_alone(written(tmp_path, *captures))
+    assert result.handshakes["one_sided"].to_list() == ["initiator", "responder"]
+    assert result.exchanges["rtt_ns"].to_list() == [None] * 4
 
 
 def test_the_same_packets_in_two_captures_are_no_duplicates(tmp_path):
     trace = Trace()
     trace.play(Handshake(1).setup())
-    found = same_as_alone(written(tmp_path, trace, trace))
-    assert not found.frames["capture_duplicate"].any()
-    assert found.messages["transmission"].to_list() == [1] * 8
-    assert found.handshakes["outcome"].to_list() == ["completed"] * 2
+    result = same_as_alone(written(tmp_path, trace, trace))
+    assert not result.frames["capture_duplicate"].any()
+    assert result.messages["transmission"].to_list() == [1] * 8
+    assert result.handshakes["outcome"].to_list() == ["completed"] * 2
 
 
 def test_radius_of_one_capture_is_not_for_a_handshake_of_another(tmp_path):
@@ -171,9 +171,9 @@ def test_radius_of_one_capture_is_not_for_a_handshake_of_another(tmp_path):
     radius = [packet for packet in here.packets if b"\x07\x14" in packet.data[34:38]]
     assert len(radius) == 4
     here.drop(radius)
-    there.drop(packet for packet in there.packets if packet.data not in {one.data for one in radius})
-    found = same_as_alone(written(tmp_path, here, there))
-    assert found.handshakes["aaa_address"].to_list() == [None]
+    there.drop(packet for packet in there.packets if packet.data not in {item.data for item in radius})
+    result = same_as_alone(written(tmp_path, here, there))
+    assert result.handshakes["aaa_address"].to_list() == [None]
 
 
 def test_a_redirect_is_followed_in_its_own_capture(tmp_path):
@@ -182,8 +182,8 @@ def test_a_redirect_is_followed_in_its_own_capture(tmp_path):
     for some in (messages[:2], messages[2:]):
         captures.append(Trace())
         captures[-1].play(some)
-    found = same_as_alone(written(tmp_path, *captures))
-    assert found.handshakes["reason"].to_list() == ["REDIRECT", None]
+    result = same_as_alone(written(tmp_path, *captures))
+    assert result.handshakes["reason"].to_list() == ["REDIRECT", None]
 
 
 def test_the_shortest_round_trip_is_that_of_its_own_capture(tmp_path):
@@ -191,9 +191,9 @@ def test_the_shortest_round_trip_is_that_of_its_own_capture(tmp_path):
     for seed, rtt in ((1, 20 * MS), (2, 5 * MS)):
         captures.append(Trace())
         captures[-1].play(Handshake(seed).setup(), rtt=rtt)
-    found = same_as_alone(written(tmp_path, *captures), vantage="initiator")
+    result = same_as_alone(written(tmp_path, *captures), vantage="initiator")
     # a response comes so much later than its sender has thought for a millisecond
-    assert found.handshakes["path_rtt_ns"].to_list() == [21 * MS, 6 * MS]
+    assert result.handshakes["path_rtt_ns"].to_list() == [21 * MS, 6 * MS]
 
 
 def test_addresses_of_ipv6(tmp_path):
@@ -203,8 +203,8 @@ def test_addresses_of_ipv6(tmp_path):
         ends = {"initiator": f"2001:db8::{last}", "responder": "2001:db8::3"}
         captures.append(Trace(**ends))
         captures[-1].play(Handshake(1, **ends).setup())
-    found = same_as_alone(written(tmp_path, captures[1], Trace(), *captures))
-    last = [text.rpartition(":")[2] for text in found.handshakes["initiator_address"]]
+    result = same_as_alone(written(tmp_path, captures[1], Trace(), *captures))
+    last = [text.rpartition(":")[2] for text in result.handshakes["initiator_address"]]
     assert last == ["2", "1", "2", "1"]
 
 
@@ -217,9 +217,9 @@ def test_keys_of_one_capture_open_nothing_of_another(tmp_path):
     keys.write_text(table(*sa.key_sets))
     other = tmp_path / "other"
     other.write_text(table(*Sa(2, spis=(sa.spi_i, sa.spi_r)).key_sets))
-    found = same_as_alone(paths, own_keys={str(paths[0]): [keys], str(paths[2]): [other]})
-    assert found.handshakes["outcome"].to_list() == ["established", "completed", "completed"]
-    assert [warning.capture for warning in found.warnings] == [str(paths[2])]
+    result = same_as_alone(paths, own_keys={str(paths[0]): [keys], str(paths[2]): [other]})
+    assert result.handshakes["outcome"].to_list() == ["established", "completed", "completed"]
+    assert [warning.capture for warning in result.warnings] == [str(paths[2])]
 
 
 @pytest.mark.parametrize(
@@ -232,9 +232,9 @@ def test_recorded_keys_of_one_capture_open_nothing_of_another(tmp_path, name, te
     keys.write_text(text)
     wrong.write_text(re.sub(r"[0-9a-f]{24}\b", "0" * 24, text))  # the ends of all keys
     own = {path: [wrong if path == paths[4] else keys] for path in paths[1:]}
-    found = same_as_alone(paths, own_keys=own)
-    assert looked_into(found) == set(paths[1:])
-    opened = found.messages.filter(pl.col("decrypted"))["capture"].cast(pl.String)
+    result = same_as_alone(paths, own_keys=own)
+    assert looked_into(result) == set(paths[1:])
+    opened = result.messages.filter(pl.col("decrypted"))["capture"].cast(pl.String)
     assert paths[3] in opened
     assert paths[4] not in opened
 
@@ -243,9 +243,9 @@ def test_a_key_file_that_cannot_be_read_costs_no_capture(tmp_path):
     trace = Trace()
     trace.play(Handshake(1).setup())
     paths = written(tmp_path, trace, trace)
-    found = same_as_alone(paths, own_keys={str(paths[1]): [tmp_path / "missing"]})
-    assert [one.path for one in found.skipped] == [str(tmp_path / "missing")]
-    assert len(found.captures) == 2
+    result = same_as_alone(paths, own_keys={str(paths[1]): [tmp_path / "missing"]})
+    assert [item.path for item in result.skipped] == [str(tmp_path / "missing")]
+    assert len(result.captures) == 2
 
 
 @pytest.fixture(scope="module")
@@ -275,6 +275,6 @@ def test_what_was_decrypted_is_told_by_ids_of_one_message_each():
 def test_captures_without_packets(tmp_path):
     trace = Trace()
     trace.play(Handshake(1).setup())
-    found = same_as_alone(written(tmp_path, pcap([]), trace, pcap([]), pcap([])))
-    assert found.handshakes["capture"].to_list() == [str(tmp_path / "1.pcap")]
+    result = same_as_alone(written(tmp_path, pcap([]), trace, pcap([]), pcap([])))
+    assert result.handshakes["capture"].to_list() == [str(tmp_path / "1.pcap")]
     assert len(same_as_alone(written(tmp_path, pcap([]), pcap([]))).handshakes) == 0

@@ -109,11 +109,11 @@ def test_accounting_and_bytes_are_conserved(recorded):
     kept = capture.accounting["ike"] + capture.accounting["radius"] + capture.accounting["hip"]
     assert analysis.frames["number"].n_unique() == kept
     for row in analysis.handshakes.iter_rows(named=True):
-        link = {what: row[f"initiator_{what}"] + row[f"responder_{what}"] for what in ("messages", "frames", "bytes")}
-        assert link == {what: sum(phase[what] for phase in row["phases"]) for what in link}
+        link = {name: row[f"initiator_{name}"] + row[f"responder_{name}"] for name in ("messages", "frames", "bytes")}
+        assert link == {item: sum(phase[item] for phase in row["phases"]) for item in link}
         exchanges = analysis.exchanges.filter(pl.col("handshake") == row["handshake"], pl.col("set_up"))
-        for what, total in link.items():
-            both = exchanges[f"request_{what}"].sum() + exchanges[f"response_{what}"].sum()
+        for key, total in link.items():
+            both = exchanges[f"request_{key}"].sum() + exchanges[f"response_{key}"].sum()
             assert both == total
         parts = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
         assert sum(row[part] or 0 for part in parts) == row["setup_ns"]

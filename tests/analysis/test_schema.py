@@ -11,10 +11,10 @@ TABLES = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
 
 
 def test_numbers_in_the_code_are_the_enums_places():
-    assert [name.upper() for name in schema.OUTCOMES.categories] == [one.name for one in Outcome]
-    assert [name.upper() for name in schema.PROTOCOLS.categories] == [one.name for one in Protocol]
+    assert [name.upper() for name in schema.OUTCOMES.categories] == [item.name for item in Outcome]
+    assert [name.upper() for name in schema.PROTOCOLS.categories] == [item.name for item in Protocol]
     names = [name.upper().replace(" ", "_") for name in schema.ENCAPSULATIONS.categories]
-    assert names == [one.name for one in Encapsulation]
+    assert names == [item.name for item in Encapsulation]
     vantages = schema.VANTAGES.categories.to_list()
     assert [vantages[place] for place in (INITIATOR, RESPONDER, UNKNOWN_VANTAGE)] == vantages
 

@@ -61,10 +61,10 @@ def recorded(name: str, *keys: Path, psk: Path | None = None) -> Verification:
 
 def outcomes(checks: Sequence[VerificationCheck]) -> dict[str, Counter[str]]:
     """For each outcome, how many checks of what had it."""
-    found: dict[str, Counter[str]] = {}
+    result: dict[str, Counter[str]] = {}
     for check in checks:
-        found.setdefault(check.outcome, Counter())[check.what] += 1
-    return found
+        result.setdefault(check.outcome, Counter())[check.what] += 1
+    return result
 
 
 def failed(verification: Verification) -> list[tuple[str, int | None]]:
@@ -75,11 +75,11 @@ def failed(verification: Verification) -> list[tuple[str, int | None]]:
 def taken_apart(name: str, *keys: Path) -> tuple[list[IkeSaRecord], DaemonLogIndex]:
     """The IKE SAs of a capture, and what its log says beside keys."""
     files = [read_keys(str(path)) for path in keys or (log_of(name),)]
-    found: list[IkeSaRecord] = []
+    result: list[IkeSaRecord] = []
 
     def look(conversation, sealed, contents):
-        key_sets = [one for file in files for one in file.key_sets]
-        found.extend(collect_ike_sas(conversation, sealed, contents, key_sets))
+        key_sets = [key_set for file in files for key_set in file.key_sets]
+        result.extend(collect_ike_sas(conversation, sealed, contents, key_sets))
 
     read_captures(capture_of(name), ReadOptions(keys=files, payloads=True, looked=look))
-    return found, index_daemon_logs(files)
+    return result, index_daemon_logs(files)

@@ -80,7 +80,7 @@ def bytes_by_unit(capture: CaptureFrames) -> dict[int, int]:
 
 
 def texts(capture: CaptureFrames) -> list[str]:
-    return [what for _, what in capture.warnings]
+    return [value for _, value in capture.warnings]
 
 
 def total(packets: Sequence[Packet]) -> int:

@@ -32,6 +32,6 @@ def test_read_values_are_a_copy() -> None:
 
 def test_numbers_are_big_endian() -> None:
     buffer = np.frombuffer(b"\x12\x34\x56" + bytes(8), np.uint8)
-    found = read_uint16_be(buffer, np.array([0, 1]))
-    assert found.tolist() == [0x1234, 0x3456]
-    assert found.dtype == np.uint16
+    numbers = read_uint16_be(buffer, np.array([0, 1]))
+    assert numbers.tolist() == [0x1234, 0x3456]
+    assert numbers.dtype == np.uint16

@@ -46,8 +46,8 @@ def test_offsets_and_sizes_of_values_are_given() -> None:
     assert size.tolist() == [0, 0]
     add(clear, u3=b"three", u5=b"five")
     begin, size = clear.places(units(5, 4, 3, 3, 6))
-    found = [clear.heap[low : low + count].tobytes() for low, count in zip(begin, size, strict=True)]
-    assert found == [b"five", b"", b"three", b"three", b""]
+    result = [clear.heap[low : low + count].tobytes() for low, count in zip(begin, size, strict=True)]
+    assert result == [b"five", b"", b"three", b"three", b""]
 
 
 def test_clearing_removes_all_values() -> None:

@@ -16,25 +16,25 @@ def again() -> Iterator[None]:
 
 
 def test_the_allocator_is_configured_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int]] = []
+    requested: list[tuple[int, int]] = []
 
     class Library:
         @staticmethod
         def mallopt(option: int, value: int) -> int:
-            asked.append((option, value))
+            requested.append((option, value))
             return 1
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
     buffers.tune_malloc()
-    assert {option for option, _ in asked} == {
+    assert {option for option, _ in requested} == {
         -1,
         -2,
         -3,
         -8,
     }  # malloc.h: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD
-    count = len(asked)
+    count = len(requested)
     buffers.tune_malloc()
-    assert len(asked) == count
+    assert len(requested) == count
 
 
 @pytest.mark.parametrize("error", [OSError, AttributeError])

@@ -48,10 +48,10 @@ def test_a_partial_result_is_merged(version: int) -> None:
     assert one.accounting.packets() == all_of_it.accounting.packets()
     assert one.accounting.bytes() == all_of_it.accounting.bytes()
     assert one.book.ipv6 == all_of_it.book.ipv6
-    found, expected = one.columns(), all_of_it.columns()
+    result, expected = one.columns(), all_of_it.columns()
     for name, column in expected.items():
         if name != "ip_id":
-            assert found[name].tolist() == column.tolist(), name
+            assert result[name].tolist() == column.tolist(), name
 
 
 def test_fragments_and_streams_across_a_border_are_reassembled() -> None:

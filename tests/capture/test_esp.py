@@ -19,11 +19,11 @@ def read(*frames, ports=(), snaplen=262144, gap=MS):
     with tempfile.NamedTemporaryFile() as file:
         file.write(pcap(packets, snaplen=snaplen))
         file.flush()
-        found = read_esp(file.name, blocks.append, ports)
+        result = read_esp(file.name, blocks.append, ports)
         counted = read_frames(file.name, ports).accounting
     columns = {name: np.concatenate([block[name] for block in blocks] or [[]]).tolist() for name in LAYOUT}
-    assert found.esp_packets == len(columns["spi"])
-    return found, columns, counted
+    assert result.esp_packets == len(columns["spi"])
+    return result, columns, counted
 
 
 def esp(spi=0x1234, sequence=1, size=64):
@@ -38,14 +38,14 @@ def test_esp_is_found_in_ip_and_udp():
         link.ethernet(ipv6(esp(4, 10, 90), "2001:db8::1", "2001:db8::2", ip.ESP)),
         link.ethernet(udp_packet(esp(5, 11, 64), 9999, 4501)),
     ]
-    found, columns, counted = read(*frames, ports=[4501])
+    result, columns, counted = read(*frames, ports=[4501])
     assert columns["spi"] == [1, 2, 3, 4, 5]
     assert columns["sequence"] == [7, 8, 9, 10, 11]
     assert columns["esp_bytes"] == [100, 60, 80, 90, 64]
     assert columns["bytes"] == [len(frame) for frame in frames]
     assert columns["encapsulation"] == [4, 1, 1, 4, 3]
     assert columns["time_ns"] == [10**18 + n * MS for n in range(5)]
-    sources = [format_address_code(code, found.addresses) for code in columns["source"]]
+    sources = [format_address_code(code, result.addresses) for code in columns["source"]]
     assert sources == ["192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::1", "192.0.2.1"]
     assert counted["esp"] == 5
 
@@ -57,8 +57,8 @@ def test_other_packets_are_not_esp():
         link.ethernet(udp_packet(esp(), 53, 53)),
         link.ethernet(ipv4(bytes(20), protocol=ip.ICMP)),
     ]
-    found, columns, _ = read(*frames)
-    assert (found.packets, columns["spi"], found.cut) == (4, [], 0)
+    result, columns, _ = read(*frames)
+    assert (result.packets, columns["spi"], result.cut) == (4, [], 0)
 
 
 def test_padding_of_ethernet_does_not_count():
@@ -70,8 +70,8 @@ def test_truncated_packets_have_the_original_size():
     frames = [link.ethernet(ipv4(esp(size=400), protocol=ip.ESP))]
     _, columns, _ = read(*frames, snaplen=42)
     assert columns["esp_bytes"] == [400]
-    found, columns, counted = read(*frames, snaplen=41)
-    assert (found.cut, columns["spi"], counted["esp"]) == (1, [], 1)
+    result, columns, counted = read(*frames, snaplen=41)
+    assert (result.cut, columns["spi"], counted["esp"]) == (1, [], 1)
 
 
 @pytest.mark.parametrize("version", [4, 6])
@@ -85,14 +85,14 @@ def test_ip_fragments_are_one_packet(version, in_udp):
     frames = [link.ethernet(part) for part in ip_fragments(packet, 1400, 77)]
     assert len(frames) == 2
     for order in (frames, frames[::-1]):
-        found, columns, counted = read(*order)
+        result, columns, counted = read(*order)
         assert (columns["spi"], columns["sequence"], columns["frames"]) == ([5], [6], [2])
         assert (columns["esp_bytes"], columns["bytes"]) == ([2000], [sum(map(len, frames))])
         assert counted["esp"] == 2
-    found, columns, _ = read(frames[0])
+    result, columns, _ = read(frames[0])
     assert (columns["spi"], columns["esp_bytes"], columns["bytes"]) == ([5], [0], [len(frames[0])])
-    found, columns, _ = read(frames[1])
-    assert (columns["spi"], found.lost_fragments) == ([], 0 if in_udp else 1)
+    result, columns, _ = read(frames[1])
+    assert (columns["spi"], result.lost_fragments) == ([], 0 if in_udp else 1)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_ip_fragments_are_one_packet(version, in_udp):
 def test_ip_fragments_that_come_twice(order, gap, frames, lost):
     packet = ipv4(esp(5, 6, 2000), protocol=ip.ESP)
     parts = [link.ethernet(part) for part in ip_fragments(packet, 1400, 77)]
-    found, columns, counted = read(*(parts[place] for place in order), gap=gap)
-    assert (columns["frames"], found.lost_fragments) == ([frames], lost)
+    result, columns, counted = read(*(parts[place] for place in order), gap=gap)
+    assert (columns["frames"], result.lost_fragments) == ([frames], lost)
     whole = sum(map(len, parts))
     assert columns["bytes"] == [whole + (len(parts[0]) if gap else 0)]
     assert counted["esp"] == len(order)
@@ -116,8 +116,8 @@ def test_ip_fragments_that_come_twice(order, gap, frames, lost):
 
 def test_tcp_is_counted_and_not_followed():
     segment = tcp_packet((66).to_bytes(2, "big") + esp(), 40000, 4500, 1)
-    found, columns, _ = read(link.ethernet(segment))
-    assert (found.in_tcp, columns["spi"]) == (1, [])
+    result, columns, _ = read(link.ethernet(segment))
+    assert (result.in_tcp, columns["spi"]) == (1, [])
 
 
 def test_rows_are_passed_on_in_blocks(monkeypatch):
@@ -129,13 +129,13 @@ def test_rows_are_passed_on_in_blocks(monkeypatch):
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("**/*.pcap*")), ids=lambda path: path.name)
 def test_every_esp_packet_of_recorded_captures(path):
     blocks = []
-    found = read_esp(str(path), blocks.append)
+    result = read_esp(str(path), blocks.append)
     frames = sum(int(block["frames"].sum()) for block in blocks)
     whole = read_frames(str(path))
-    assert frames + found.cut + found.lost_fragments == whole.accounting["esp"]
+    assert frames + result.cut + result.lost_fragments == whole.accounting["esp"]
     assert sum(int(block["bytes"].sum()) for block in blocks) == whole.accounting_bytes["esp"]
-    assert (found.packets, found.bytes) == (whole.packets, whole.bytes)
-    assert (found.first_ns, found.last_ns) == (whole.first_ns, whole.last_ns)
+    assert (result.packets, result.bytes) == (whole.packets, whole.bytes)
+    assert (result.first_ns, result.last_ns) == (whole.first_ns, whole.last_ns)
 
 
 def test_spis_and_sequence_numbers_are_those_of_tshark(tshark):
@@ -143,25 +143,25 @@ def test_spis_and_sequence_numbers_are_those_of_tshark(tshark):
     blocks = []
     read_esp(str(path), blocks.append)
     done = tshark.run("-n", "-Y", "esp", "-T", "fields", "-e", "esp.spi", "-e", "esp.sequence", capture=path)
-    said = [(int(line.split()[0], 16), int(line.split()[1])) for line in done.lines]
+    reported = [(int(line.split()[0], 16), int(line.split()[1])) for line in done.lines]
     pairs = [pair for block in blocks for pair in zip(block["spi"].tolist(), block["sequence"].tolist(), strict=True)]
-    assert pairs == said != []
+    assert pairs == reported != []
 
 
 def test_unknown_link_types_are_a_warning(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap([Packet(10**18, bytes(60))] * 2, linktype=147))
-    found = read_esp(str(path), lambda block: None)
-    assert found.warnings == ["link type LINKTYPE_USER0 is not decoded: its 2 packets are ignored"]
-    assert (found.packets, found.esp_packets) == (2, 0)
+    result = read_esp(str(path), lambda block: None)
+    assert result.warnings == ["link type LINKTYPE_USER0 is not decoded: its 2 packets are ignored"]
+    assert (result.packets, result.esp_packets) == (2, 0)
 
 
 def test_damage_and_what_is_no_capture(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(pcap([Packet(10**18, link.ethernet(ipv4(esp(), protocol=ip.ESP)))] * 2)[:-5])
-    found = read_esp(str(path), lambda block: None)
-    assert (found.packets, found.esp_packets) == (1, 1)
-    assert "the file ends inside a packet" in found.warnings[0]
+    result = read_esp(str(path), lambda block: None)
+    assert (result.packets, result.esp_packets) == (1, 1)
+    assert "the file ends inside a packet" in result.warnings[0]
     path.write_text("no capture")
     with pytest.raises(CaptureError):
         read_esp(str(path), lambda block: None)
@@ -173,7 +173,7 @@ def test_behind_the_options_of_a_fragmented_packet():
 
     whole = IPv6(src="2001:db8::1", dst="2001:db8::2") / IPv6ExtHdrFragment(id=7)
     whole /= IPv6ExtHdrDestOpt(nh=ip.ESP) / Raw(esp(6, 12, 900))
-    frames = [link.ethernet(bytes(one), 0x86DD) for one in fragment6(whole, 600)]
+    frames = [link.ethernet(bytes(item), 0x86DD) for item in fragment6(whole, 600)]
     _, columns, counted = read(*frames)
     assert len(frames) == 2
     assert (columns["spi"], columns["sequence"], columns["esp_bytes"]) == ([6], [12], [900])

@@ -108,10 +108,10 @@ def test_batches_make_no_difference(chunk: int, tmp_path: Path, monkeypatch: pyt
 
 def test_progress_ends_at_the_file_size(tmp_path: Path) -> None:
     path = some_trace().write(tmp_path / "some.pcap")
-    told: list[tuple[int, int | None]] = []
-    read_frames(str(path), progress=lambda done, size: told.append((done, size)))
+    reported: list[tuple[int, int | None]] = []
+    read_frames(str(path), progress=lambda done, size: reported.append((done, size)))
     size = path.stat().st_size
-    assert told[-1] == (size, size)
+    assert reported[-1] == (size, size)
 
 
 def test_interfaces_and_times_out_of_order() -> None:
@@ -153,19 +153,19 @@ def test_tshark_counts_the_same(path: Path) -> None:
     assert capture.warnings == []
     names = ("number", "bytes", "exchange_type", "message_id", "ike_bytes", "fragment", "fragments")
     fields = ("exchangetype", "messageid", "length", "frag.number", "frag.total", "ispi", "rspi")
-    told = fields_of(
+    reported = fields_of(
         path, "frame", "frame.protocols", "frame.time_epoch", "frame.number", "frame.len",
         *(f"isakmp.{name}" for name in fields),
     )  # fmt: skip
-    assert (capture.packets, capture.bytes) == (len(told), sum(int(row[3]) for row in told))
+    assert (capture.packets, capture.bytes) == (len(reported), sum(int(row[3]) for row in reported))
     # an ICMP error that quotes a message has its fields too
     expected = [
         (*(int(value or "0", 0) for value in row[2:9]), *row[9:], row[1])
-        for row in told
+        for row in reported
         if ":isakmp" in row[0] and "icmp" not in row[0]
     ]
     assert expected
-    found = [
+    result = [
         # these fields are RFC 7383's; tshark has others for IKEv1
         (
             *row[:5],
@@ -179,9 +179,9 @@ def test_tshark_counts_the_same(path: Path) -> None:
         )
         if protocol < 2
     ]
-    assert found == expected
+    assert result == expected
     aaa = [number for number, protocol in rows(capture, "number", "protocol") if protocol == 2]
-    assert aaa == [int(row[2]) for row in told if ":radius" in row[0]]
+    assert aaa == [int(row[2]) for row in reported if ":radius" in row[0]]
 
 
 @pytest.mark.tshark
@@ -215,7 +215,7 @@ def test_times_that_64_bits_cannot_hold_are_warned_of(seconds: int) -> None:
     packets = [replace(packet, time_ns=packet.time_ns + seconds * SECOND) for packet in trace.packets]
     capture = read(pcapng(packets, interfaces=[Interface(tsoffset=seconds)]))
     assert counted(capture) == {"ike": 4}
-    assert [what.partition(" which")[0] for what in texts(capture)] == [
+    assert [text.partition(" which")[0] for text in texts(capture)] == [
         "some packets have times before 1678 or after 2261,"
     ]
     assert texts(read(trace.pcap())) == []

@@ -20,11 +20,11 @@ def test_a_helper_sends_its_result() -> None:
         shared[:] = [1, 2, 3, 4]
         return [os.getppid()] * 100_000
 
-    one = WorkerProcess(work)
-    assert one.result() == [os.getpid()] * 100_000
-    assert one.progress == 99
+    worker_process = WorkerProcess(work)
+    assert worker_process.result() == [os.getpid()] * 100_000
+    assert worker_process.progress == 99
     assert shared.tolist() == [1, 2, 3, 4]
-    one.stop()  # nothing more
+    worker_process.stop()  # nothing more
 
 
 def fails(progress: Any) -> None:
@@ -42,11 +42,11 @@ def test_a_helper_that_fails_has_no_result(work: Any, capfd: pytest.CaptureFixtu
 
 
 def test_a_stopped_helper_leaves_no_process() -> None:
-    one = WorkerProcess(lambda progress: threading.Event().wait())
-    one.stop()
-    one.stop()
+    worker_process = WorkerProcess(lambda progress: threading.Event().wait())
+    worker_process.stop()
+    worker_process.stop()
     with pytest.raises(ChildProcessError):
-        os.waitpid(one._pid, 0)
+        os.waitpid(worker_process._pid, 0)
 
 
 def test_reading_works_without_a_second_process(monkeypatch: pytest.MonkeyPatch) -> None:

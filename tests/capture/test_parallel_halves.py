@@ -22,18 +22,18 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Reads with a helper; whether what it found could be used."""
-    told: list[bool] = []
+    reported: list[bool] = []
     result = ParallelReader.result
 
     def listen(half: ParallelReader) -> object:
         found = result(half)
-        told.append(found is not None)
+        reported.append(found is not None)
         return found
 
     monkeypatch.setattr(parallel, "MIN_CAPTURE_BYTES", 0)
     monkeypatch.setattr(parallel, "can_fork_reader", lambda: True)
     monkeypatch.setattr(ParallelReader, "result", listen)
-    return told
+    return reported
 
 
 def many(count: int = 60) -> Trace:
@@ -83,23 +83,23 @@ def both(
 def test_two_halves_give_the_same_as_one_process(
     snaplen: int, used: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = both(many().pcap(snaplen=snaplen), used, monkeypatch, [True])
-    assert found.accounting["malformed"] > 4
-    assert any(number is not None and number > found.packets // 2 for number, _ in found.warnings)
+    result = both(many().pcap(snaplen=snaplen), used, monkeypatch, [True])
+    assert result.accounting["malformed"] > 4
+    assert any(number is not None and number > result.packets // 2 for number, _ in result.warnings)
 
 
 def test_encrypted_messages_are_kept_on_demand(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = both(many().pcap(), used, monkeypatch, [True], None)
+    result = both(many().pcap(), used, monkeypatch, [True], None)
     # IKE_INTERMEDIATE in 2 fragments and 1 message, IKE_AUTH in 3 and 2 fragments
-    assert len(found.sealed) == 60 * 8
-    assert {data[16] for data in found.sealed.values()} == {46, 53}
+    assert len(result.sealed) == 60 * 8
+    assert {data[16] for data in result.sealed.values()} == {46, 53}
 
 
 def test_those_of_some_ike_sas(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [int.from_bytes(Handshake(number).spi_i, "big") for number in (3, 58)]
-    found = both(many().pcap(), used, monkeypatch, [True], wanted)
-    assert {int.from_bytes(data[:8], "big") for data in found.sealed.values()} == set(wanted)
-    assert len(found.sealed) == 2 * 8
+    result = both(many().pcap(), used, monkeypatch, [True], wanted)
+    assert {int.from_bytes(data[:8], "big") for data in result.sealed.values()} == set(wanted)
+    assert len(result.sealed) == 2 * 8
 
 
 def test_ipv6_addresses_have_the_same_codes_in_both_halves(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,11 +169,11 @@ def test_formats_that_cannot_be_entered(used: list[bool], monkeypatch: pytest.Mo
 
 def test_progress_of_both_halves_ends_at_the_file_size(used: list[bool], tmp_path: Path) -> None:
     path = many().write(tmp_path / "some.pcap")
-    told: list[tuple[int, int | None]] = []
-    obey(read_frames(str(path), progress=lambda done, size: told.append((done, size))))
+    reported: list[tuple[int, int | None]] = []
+    obey(read_frames(str(path), progress=lambda done, size: reported.append((done, size))))
     size = path.stat().st_size
     assert used == [True]
-    assert told[-1] == (size, size)
+    assert reported[-1] == (size, size)
 
 
 def test_what_is_done_meanwhile(used: list[bool], tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def test_one_capture_is_as_it_was_read():
 
 
 def test_captures_stand_one_behind_the_other():
-    one, other = traces()
-    captures = [read_trace(one), read(pcap([])), read_trace(other)]
+    first, second = traces()
+    captures = [read_trace(first), read(pcap([])), read_trace(second)]
     group = CombinedFramesBuilder()
     for capture in captures:
         group.add(capture)
@@ -44,8 +44,8 @@ def test_captures_stand_one_behind_the_other():
     # a host of one capture is none of another, and yet has its address
     assert len(set(columns["source"].tolist())) == 4
     initiator = ["2001:db8::1", "2001:db8::2"]
-    asked = [format_address_code(code, traffic.addresses) for code in columns["source"].tolist()]
-    assert asked == [*initiator * 2, *initiator[::-1] * 2]
+    requested = [format_address_code(code, traffic.addresses) for code in columns["source"].tolist()]
+    assert requested == [*initiator * 2, *initiator[::-1] * 2]
     assert len(np.unique(strip_capture_numbers(columns["source"]))) == 2
     assert len(np.unique(columns["unit"])) == 8
     for name in set(LAYOUT) - {"source", "destination", "unit"}:
@@ -54,14 +54,14 @@ def test_captures_stand_one_behind_the_other():
 
 
 def test_bytes_of_messages_are_found_by_their_units():
-    one, other = (read_trace(trace) for trace in traces())
+    first, second = (read_trace(trace) for trace in traces())
     group = CombinedFramesBuilder()
-    for capture in (one, other):
+    for capture in (first, second):
         group.add(capture)
     traffic = group.build()
-    found = [traffic.clear[unit] for unit in traffic.columns["unit"].tolist() if unit in traffic.clear]
-    assert found == [*one.clear.values(), *other.clear.values()]
-    assert len(found) == 4
+    result = [traffic.clear[unit] for unit in traffic.columns["unit"].tolist() if unit in traffic.clear]
+    assert result == [*first.clear.values(), *second.clear.values()]
+    assert len(result) == 4
 
 
 def test_what_a_capture_takes():

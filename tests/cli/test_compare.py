@@ -58,9 +58,9 @@ def test_json(run, dataset, tmp_path):
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     document = json.loads(path.read_text())
     assert (document["confidence"], document["resamples"], document["unread"]) == (0.9, 500, 1)
-    assert [one["values"] for one in document["groups"]] == [{"loss": 5.0}, {"loss": 20.0}]
-    assert [one["baseline"] for one in document["groups"]] == [1, None]
-    assert [one["name"] for one in document["metrics"]] == ["setup_ms", "blowup"]
+    assert [group["values"] for group in document["groups"]] == [{"loss": 5.0}, {"loss": 20.0}]
+    assert [group["baseline"] for group in document["groups"]] == [1, None]
+    assert [metric["name"] for metric in document["metrics"]] == ["setup_ms", "blowup"]
 
 
 def test_the_same_again(run, dataset):
@@ -87,7 +87,7 @@ def test_markdown(run, dataset):
 def test_outcome(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--outcome", "failed", "--format", "json", "--quiet")
     document = json.loads(done.stdout)
-    assert [one["counted"] for one in document["metrics"][0]["groups"]] == [0, 0]
+    assert [group["counted"] for group in document["metrics"][0]["groups"]] == [0, 0]
     assert document["metrics"][0]["groups"][0]["left_out"] == {"completed": len(manifest(5)["handshakes"])}
 
 

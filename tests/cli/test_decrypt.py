@@ -63,9 +63,9 @@ def test_recorded_captures(decrypt, name):
     done, out = decrypt(path, text)
     assert done.exit_code == 0, done.stderr
     before, after = packets(path), packets(out)
-    found = look(path, text, cleartext=True)
-    frames = found.analysis.frames
-    clear = frames.filter(frames["message"].is_in(list(found.analysis.cleartexts)))
+    result = look(path, text, cleartext=True)
+    frames = result.analysis.frames
+    clear = frames.filter(frames["message"].is_in(list(result.analysis.cleartexts)))
     changed = {number - 1 for number in clear["number"]}
     kept = [packet for number, packet in enumerate(before) if number not in changed]
     messages = clear["message"].n_unique()
@@ -73,9 +73,9 @@ def test_recorded_captures(decrypt, name):
     assert f"{messages} of {messages} encrypted messages decrypted; {len(after)} packets" in done.stderr
     # what stays is the same bytes at the same times, in the same order
     left = iter(after)
-    assert all(any(one == other for other in left) for one in kept)
+    assert all(any(item == other for other in left) for item in kept)
     # what was decrypted is there, at the time of its last frame
-    inside = {text.message for text in found.analysis.cleartexts.values()}
+    inside = {text.message for text in result.analysis.cleartexts.values()}
     written = [data for _, data in after if any(data.endswith(message) for message in inside)]
     assert len(written) >= messages
 
@@ -96,24 +96,24 @@ def test_any_tshark_reads_the_payloads(decrypt, tshark, name):
         "udp.checksum.status",
     )
     done = tshark.run(
-        "-n", "-oudp.check_checksum:TRUE", "-oip.check_checksum:TRUE", "-Tfields", *(f"-e{one}" for one in fields),
+        "-n", "-oudp.check_checksum:TRUE", "-oip.check_checksum:TRUE", "-Tfields", *(f"-e{field}" for field in fields),
         "-Yisakmp", "-Eaggregator=;", capture=out,
     )  # fmt: skip
     assert done.status == 0, done.stderr
     rows = [line.split("\t") for line in done.lines]
     clear = [row for row in rows if row[1]]
-    contents = [one for one in look(path, text).contents.all if one.encrypted]
+    contents = [item for item in look(path, text).contents.all if item.encrypted]
     assert all(row[4] == "" for row in rows)
     assert {row[5] for row in clear} <= {"1"}  # good
     seen = sorted((int(row[2], 16), _outer(row[3])) for row in clear)
-    types = [(one.message_id, tuple(payload.type for payload in one.payloads)) for one in contents]
+    types = [(content.message_id, tuple(payload.type for payload in content.payloads)) for content in contents]
     # each is in the capture at least once, and nothing else is
     assert set(types) == set(seen)
 
 
 def _outer(listed):
     """Types of a message's own payloads: tshark lists proposals and transforms (2, 3) of an SA with them."""
-    return tuple(int(one) for one in listed.split(";") if one and int(one) not in (2, 3))
+    return tuple(int(part) for part in listed.split(";") if part and int(part) not in (2, 3))
 
 
 @pytest.mark.tshark
@@ -162,9 +162,9 @@ def test_a_decrypted_capture_agrees_whatever_is_lost(seed, lost):
     assert (result.packets, result.unchanged, result.warnings) == (len(before), 0, [])
     untouched = [packet for number, packet in enumerate(before, 1) if number not in edits.edits]
     left = iter(after)
-    assert all(any(one == other for other in left) for one in untouched)
+    assert all(any(item == other for other in left) for item in untouched)
     sealed = {sa.spi_i: sa for sa in sas}
-    new = [data[14 + 20 + 8 + 4 :] for _, data in after if (0, data) not in [(0, one) for _, one in untouched]]
+    new = [data[14 + 20 + 8 + 4 :] for _, data in after if (0, data) not in [(0, value) for _, value in untouched]]
     assert len(new) == edits.messages
     for message in new:
         flags, ident = message[19], int.from_bytes(message[20:24], "big")

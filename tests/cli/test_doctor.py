@@ -97,10 +97,10 @@ def test_our_own_name_is_not_looked_for_in_an_index(run, monkeypatch):
     """Our package may have come from a clone, and somebody else's may have its name there."""
     monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "something")
     monkeypatch.setitem(doctor._OPTIONAL_PACKAGES, "nor-such-package", ("x", "view", None))
-    told = run("doctor").stdout
-    assert "no-such-package, for something: pip install --upgrade no-such-package\n" in told
-    assert "nor-such-package, for view: pip install --upgrade nor-such-package\n" in told
-    assert "--upgrade ikeanalyze" not in told
+    stdout = run("doctor").stdout
+    assert "no-such-package, for something: pip install --upgrade no-such-package\n" in stdout
+    assert "nor-such-package, for view: pip install --upgrade nor-such-package\n" in stdout
+    assert "--upgrade ikeanalyze" not in stdout
 
 
 def test_quiet_is_taken(run):

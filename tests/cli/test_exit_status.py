@@ -21,9 +21,9 @@ def test_what_becomes_of_an_error(capsys, error, status, line):
     with pytest.raises(typer.Exit) as raised, handle_errors(verbose=False):
         raise error
     assert raised.value.exit_code == status
-    told = capsys.readouterr().err
-    assert told.startswith(line)
-    assert len(told.splitlines()) == (1 if line else 0)
+    err = capsys.readouterr().err
+    assert err.startswith(line)
+    assert len(err.splitlines()) == (1 if line else 0)
 
 
 def test_wrong_usage_passes(capsys):
@@ -34,9 +34,9 @@ def test_wrong_usage_passes(capsys):
 def test_a_traceback_only_if_asked_for(capsys):
     with pytest.raises(typer.Exit), handle_errors(verbose=True):
         raise KeyError("k")
-    told = capsys.readouterr().err
-    assert "Traceback" in told
-    assert "report it with the lines above" in told
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "report it with the lines above" in err
 
 
 def test_interrupted_and_internal_through_the_command(run, reader):

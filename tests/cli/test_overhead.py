@@ -27,17 +27,17 @@ def test_all_options(run, tmp_path):
         "--packet-sizes", "500", "--operations", "aes128-sha256=20", "--format", "json", "-o", str(path),
     )  # fmt: skip
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
-    found = json.loads(path.read_text())["computed"]
-    assert (found["mode"], found["encapsulation"], found["inner_ip"], found["outer_ip"]) == (
+    computed = json.loads(path.read_text())["computed"]
+    assert (computed["mode"], computed["encapsulation"], computed["inner_ip"], computed["outer_ip"]) == (
         "transport",
         "tcp",
         6,
         6,
     )
-    assert [one["clear_bytes"] for one in found["packets"]] == [100, 120, 140]
-    peer = next(one for one in found["processors"] if one["suite"] == "aes128-sha256")
+    assert [packet["clear_bytes"] for packet in computed["packets"]] == [100, 120, 140]
+    peer = next(processor for processor in computed["processors"] if processor["suite"] == "aes128-sha256")
     assert peer["ceiling_bps"] == pytest.approx(8 * 500 / (500 * 20 / 100e6))
-    assert [one["rate_bps"] for one in peer["delays"]] == [1e5, 1e6]
+    assert [delay["rate_bps"] for delay in peer["delays"]] == [1e5, 1e6]
 
 
 def test_the_paper(run):

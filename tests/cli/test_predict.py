@@ -49,51 +49,56 @@ def test_no_link_no_prediction(run):
 
 
 def test_lists_are_combined(run):
-    found = predictions(
+    result = predictions(
         run, CLASSIC, PQ, "--rtt", "10,600", "--loss", "0:0.2:0.1", "--transport", "udp", "--transport", "tcp"
     )
-    assert len(found) == 2 * 2 * 3 * 2
-    assert [one["link"]["loss"] for one in found[:4]] == [0, 0.1, 0.2, 0]
-    assert {one["transport"] for one in found} == {"udp", "tcp"}
-    assert {one["capture"] for one in found} == {CLASSIC, PQ}
+    assert len(result) == 2 * 2 * 3 * 2
+    assert [item["link"]["loss"] for item in result[:4]] == [0, 0.1, 0.2, 0]
+    assert {item["transport"] for item in result} == {"udp", "tcp"}
+    assert {item["capture"] for item in result} == {CLASSIC, PQ}
     # without loss four messages are two round trips and what was computed
-    assert found[0]["setup_ms"]["mean"] == pytest.approx(2 * 10 + 4.282)
+    assert result[0]["setup_ms"]["mean"] == pytest.approx(2 * 10 + 4.282)
 
 
 def test_every_option(run, tmp_path):
     policy = tmp_path / "mine.toml"
     policy.write_text('kind = "table"\nwaits = [1, 2]\n')
-    (one,) = predictions(
+    (prediction,) = predictions(
         run, PQ, "--rtt", "80", "--loss", "0.1", "--rate", "384k/7.2M", "--mtu", "1280", "--jitter", "5", "--burst", "200ms",
         "--burst-loss", "0.5", "--extra-aaa-rtt", "9", "--drop-ip-fragments", "--fragment-size", "600",
         "--retransmission-policy", str(policy),
         "--responder-retransmit-trigger", "all-fragments",
         "--seed", "7", "--handshake", "1", "--vantage", "responder", "--recorded-rtt", "0.1",
     )  # fmt: skip
-    assert one["link"] == {
+    assert prediction["link"] == {
         "scenario": None, "rtt_ms": 80, "loss": 0.1, "jitter_ms": 5, "rate_up": 384e3, "rate_down": 7.2e6, "mtu": 1280,
         "drop_ip_fragments": True, "aaa_rtt_ms": 9, "burst": {"mean": 200, "of_frames": False, "loss": 0.5},
     }  # fmt: skip
-    assert one["policy"] == {"name": "mine", "waits_s": [1, 2], "jitter": 0}
-    assert (one["repeats"], one["fragment_size"], one["seed"], one["runs"]) == ("all-fragments", 600, 7, 1000)
+    assert prediction["policy"] == {"name": "mine", "waits_s": [1, 2], "jitter": 0}
+    assert (prediction["repeats"], prediction["fragment_size"], prediction["seed"], prediction["runs"]) == (
+        "all-fragments",
+        600,
+        7,
+        1000,
+    )
 
 
 def test_scenarios(run, tmp_path):
     mine = tmp_path / "ship.toml"
     mine.write_text("rtt_ms = 700\nloss = 0.02\n[burst]\nframes = 3\n")
-    found = predictions(run, CLASSIC, "--link", "geostationary", "--link", str(mine), "--loss", "0.1", "--burst", "2")
-    assert [one["link"]["scenario"] for one in found] == ["geostationary", "ship"]
-    assert [one["link"]["rtt_ms"] for one in found] == [600, 700]
-    assert [one["link"]["rate_up"] for one in found] == [2e6, None]
-    assert {one["link"]["loss"] for one in found} == {0.1}  # the option is stronger
-    assert {one["link"]["burst"]["mean"] for one in found} == {2}
+    result = predictions(run, CLASSIC, "--link", "geostationary", "--link", str(mine), "--loss", "0.1", "--burst", "2")
+    assert [item["link"]["scenario"] for item in result] == ["geostationary", "ship"]
+    assert [item["link"]["rtt_ms"] for item in result] == [600, 700]
+    assert [item["link"]["rate_up"] for item in result] == [2e6, None]
+    assert {item["link"]["loss"] for item in result} == {0.1}  # the option is stronger
+    assert {item["link"]["burst"]["mean"] for item in result} == {2}
     done = run("predict", CLASSIC, "--link", "umts")
     assert done.exit_code == 2
     assert "umts has no round-trip time" in done.stderr
 
 
 def test_policies_of_one_kind_are_told_apart(run):
-    found = predictions(
+    result = predictions(
         run,
         CLASSIC,
         "--rtt",
@@ -103,7 +108,7 @@ def test_policies_of_one_kind_are_told_apart(run):
         "--retransmission-policy",
         "strongswan:tries=2",
     )
-    assert [one["policy"]["name"] for one in found] == ["strongswan:tries=1", "strongswan:tries=2"]
+    assert [item["policy"]["name"] for item in result] == ["strongswan:tries=1", "strongswan:tries=2"]
 
 
 def test_csv_and_files(run, tmp_path):
@@ -156,17 +161,17 @@ def test_the_lab_says_where_it_recorded(run, tmp_path):
     assert "at the responder over a path of 600.000 ms" in done.stdout
     alone = tmp_path / "satellite.pcapng"
     alone.write_bytes(Path(name).read_bytes())
-    found = {}
+    result = {}
     for path, more in (
         (name, []),
         (str(alone), []),
         (name, ["--vantage", "responder", "--recorded-rtt", "500"]),
     ):
         done = run("predict", path, *more, "--rtt", "10", "--runs", "10", "--format", "json", "--quiet")
-        one = json.loads(done.stdout)["handshakes"][0]
-        found[one["path"]] = one["initiator_ms"]
-    assert found[None] - found["manifest"] == pytest.approx(600)
-    assert found[None] - found["given"] == pytest.approx(500)
+        handshake = json.loads(done.stdout)["handshakes"][0]
+        result[handshake["path"]] = handshake["initiator_ms"]
+    assert result[None] - result["manifest"] == pytest.approx(600)
+    assert result[None] - result["given"] == pytest.approx(500)
     for text in ('{"schema": "ikeanalyze.lab/1"}', "[", json.dumps({
         "schema": "ikeanalyze.lab/1", "name": "x", "files": {"capture": "satellite.pcapng"}, "scenario": {"link.rtt_ms": -1},
     }), json.dumps({
@@ -253,13 +258,13 @@ def test_progress_is_counted(run, monkeypatch):
 
     from ikeanalyze.cli.models import predict
 
-    told = []
+    reported = []
 
     @contextmanager
     def bar(**more):
         assert more == {"quiet": False, "label": "predicting", "counts": True}
-        yield lambda *done: told.append(done)
+        yield lambda *done: reported.append(done)
 
     monkeypatch.setattr(predict, "make_progress_bar", bar)
     assert run("predict", CLASSIC, PQ, "--rtt", "10,600", "--runs", "10").exit_code == 0
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert reported == [(1, 4), (2, 4), (3, 4), (4, 4)]

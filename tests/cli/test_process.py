@@ -94,10 +94,10 @@ def test_interrupt(interruptible):
 def test_full_disk():
     with open("/dev/full", "wb") as full:
         process = stand_in("report", "x", "--format", "json", stdout=full)
-        told = process.stderr.read()
+        reported = process.stderr.read()
     assert process.wait(timeout=60) == 1
-    assert told.startswith(b"ikeanalyze: standard output: cannot be written: No space left on device")
-    assert len(told.splitlines()) == 1
+    assert reported.startswith(b"ikeanalyze: standard output: cannot be written: No space left on device")
+    assert len(reported.splitlines()) == 1
 
 
 def processor_seconds() -> float:

@@ -54,7 +54,7 @@ def test_measured(run, dataset):
     assert (done.exit_code, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     compared = run("compare", str(dataset / "ds"), "--by", "loss", "--metric", "frames", "--format", "json", "--quiet")
-    means = [one["mean"]["value"] for one in json.loads(compared.stdout)["metrics"][0]["groups"]]
+    means = [group["mean"]["value"] for group in json.loads(compared.stdout)["metrics"][0]["groups"]]
     assert list(document["criteria"][0]["parts"][0]["values"].values()) == pytest.approx(means)
     assert document["ranking"][0]["alternative"] == "little loss"
 

@@ -78,23 +78,23 @@ def test_reenact_as_json(run, tmp_path, credentials):
         "of the shape of handshake 1 (2 messages, 672 bytes were recorded), each message up to 6 times" in done.stderr
     )
     assert "run 2 of 2: established" in done.stderr
-    found = json.loads(done.stdout)
-    assert (found["schema"], found["mode"], found["way"]) == ("ikeanalyze.replay/1", "reenact", "UDP")
-    assert all(one.established and one.deleted for one in behave.all.values())
-    assert [run_["handshake"]["established"] for run_ in found["runs"]] == [True, True]
-    assert [run_["blowup"] for run_ in found["runs"]] == [run_["report_blowup"] for run_ in found["runs"]] == [1, 1]
-    assert found["runs"][0]["compared"]["outcome"]["live"].startswith("established")
-    assert found["runs"][0]["handshake"]["deleted"] is True
-    assert found["policy"] == "exponential:timeout=2,tries=5"
-    assert (found["seed"], found["interrupted"]) == (None, False)
+    result = json.loads(done.stdout)
+    assert (result["schema"], result["mode"], result["way"]) == ("ikeanalyze.replay/1", "reenact", "UDP")
+    assert all(item.established and item.deleted for item in behave.all.values())
+    assert [run_["handshake"]["established"] for run_ in result["runs"]] == [True, True]
+    assert [run_["blowup"] for run_ in result["runs"]] == [run_["report_blowup"] for run_ in result["runs"]] == [1, 1]
+    assert result["runs"][0]["compared"]["outcome"]["live"].startswith("established")
+    assert result["runs"][0]["handshake"]["deleted"] is True
+    assert result["policy"] == "exponential:timeout=2,tries=5"
+    assert (result["seed"], result["interrupted"]) == (None, False)
     # the line that reads our own capture, as it was said
     line = f"ikeanalyze report {live} --keys {live.with_suffix('.keys.json')} --port {one.target.port} --port {one.target.nat_port}"
-    assert found["report"] == line
+    assert result["report"] == line
     assert done.stderr.endswith(f"{line}\n")
-    told = run(*line.split()[1:])
-    assert told.exit_code == 0
-    assert told.stdout.count("established") >= 2
-    keys = Path(found["keys"])
+    reported = run(*line.split()[1:])
+    assert reported.exit_code == 0
+    assert reported.stdout.count("established") >= 2
+    keys = Path(result["keys"])
     assert keys == tmp_path / "live.keys.json"
     assert keys.stat().st_mode & 0o077 == 0
     target = one.target
@@ -113,18 +113,18 @@ def test_impair(run, credentials):
             "--retransmission-policy", "exponential:timeout=1", "--format", "json", "--quiet",
         )  # fmt: skip
     assert (done.exit_code, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    (run_,) = found["runs"]
-    assert found["faults"] == [
+    result = json.loads(done.stdout)
+    (run_,) = result["runs"]
+    assert result["faults"] == [
         "drop IKE_AUTH:response",
         "duplicate IKE_SA_INIT:request",
         "delay IKE_SA_INIT:response:20ms",
     ]
     assert run_["faults_met"] == {"delay": 1, "drop": 1, "duplicate": 1}
-    assert run_["faults_met_by_name"] == dict.fromkeys(found["faults"], 1)
-    assert found["seed"] == run_["seed"] is not None
+    assert run_["faults_met_by_name"] == dict.fromkeys(result["faults"], 1)
+    assert result["seed"] == run_["seed"] is not None
     assert run_["blowup"] == run_["report_blowup"] > 1
-    assert [one["transmissions"] for one in run_["handshake"]["exchanges"]][:2] == [1, 2]
+    assert [exchange["transmissions"] for exchange in run_["handshake"]["exchanges"]][:2] == [1, 2]
 
 
 def impaired(run, credentials, *options):
@@ -138,9 +138,9 @@ def impaired(run, credentials, *options):
 def test_a_fault_that_nothing_met_is_told(run, credentials):
     done = impaired(run, credentials, "--drop", "IKE_INTERMEDIATE:2/3", "--duplicate", "IKE_AUTH", "--seed", "4")
     assert done.exit_code == 0, done.stderr
-    said = "faults without a matching datagram: drop IKE_INTERMEDIATE:2/3"
-    assert f"ikeanalyze: {said}\n" in done.stderr
-    assert f"  note       {said}" in done.stdout.splitlines()
+    reported = "faults without a matching datagram: drop IKE_INTERMEDIATE:2/3"
+    assert f"ikeanalyze: {reported}\n" in done.stderr
+    assert f"  note       {reported}" in done.stdout.splitlines()
     assert "  policy     exponential:timeout=0.8,tries=1" in done.stdout.splitlines()
     assert "  seed       4" in done.stdout.splitlines()
     # what is not known is said in words
@@ -338,7 +338,7 @@ def test_a_full_disk(run, tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.open", opened)
     with peer(Standing()) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "-w", str(tmp_path / "x.pcapng"))
-        asked = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
+        requested = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
     lost = "x.pcapng: cannot be written: No space left on device"
     assert done.exit_code == 1
     assert done.stderr.endswith(f"{lost}. Name another output with -w\n")
@@ -347,8 +347,8 @@ def test_a_full_disk(run, tmp_path, monkeypatch):
     assert "  note       " in done.stdout
     assert list(tmp_path.iterdir()) == []
     # nobody asked for the capture: what was asked for is done
-    assert asked.exit_code == 0
-    assert "live.pcapng: cannot be written: No space left on device" in asked.stderr
+    assert requested.exit_code == 0
+    assert "live.pcapng: cannot be written: No space left on device" in requested.stderr
 
 
 def test_a_disk_that_fills_up_during_a_run(run, tmp_path, credentials, monkeypatch):
@@ -367,13 +367,13 @@ def test_a_disk_that_fills_up_during_a_run(run, tmp_path, credentials, monkeypat
             "--runs", "2", "--compare-recorded", "--format", "json", "-w", str(tmp_path / "x.pcapng"),
         )  # fmt: skip
     assert done.exit_code == 1
-    assert all(one.established and one.deleted for one in behave.all.values())
-    found = json.loads(done.stdout)
-    assert [(one["outcome"], one["blowup"], one["report_blowup"]) for one in found["runs"]] == [
+    assert all(item.established and item.deleted for item in behave.all.values())
+    result = json.loads(done.stdout)
+    assert [(run["outcome"], run["blowup"], run["report_blowup"]) for run in result["runs"]] == [
         ("established", 1, None)
     ] * 2
-    assert found["recording"] is found["keys"] is found["report"] is None
-    assert found["notes"][-1].endswith("x.pcapng: cannot be written: No space left on device")
+    assert result["recording"] is result["keys"] is result["report"] is None
+    assert result["notes"][-1].endswith("x.pcapng: cannot be written: No space left on device")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["credentials.toml"]
 
 
@@ -392,9 +392,9 @@ def test_keys_that_cannot_be_written_in_the_end(run, tmp_path, credentials):
         )  # fmt: skip
     assert done.exit_code == 1
     assert "x.keys.json: cannot be written: not a regular file. Name another output with -w" in done.stderr
-    found = json.loads(done.stdout)
-    assert (found["runs"][0]["report_blowup"], found["keys"]) == (1, None)
-    assert found["report"].startswith(f"ikeanalyze report {tmp_path / 'x.pcapng'} --port")
+    result = json.loads(done.stdout)
+    assert (result["runs"][0]["report_blowup"], result["keys"]) == (1, None)
+    assert result["report"].startswith(f"ikeanalyze report {tmp_path / 'x.pcapng'} --port")
     assert (tmp_path / "x.pcapng").stat().st_size > 1000
 
 
@@ -412,10 +412,10 @@ def test_who_ends_it_gets_what_was_done(tmp_path, how, interruptible):
         while len(one.got) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(how)
-        shown, said = process.communicate(timeout=20)
+        shown, reported = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "  outcome   broken off: interrupted" in shown.splitlines()
-    assert said.count("interrupted") == 1
+    assert reported.count("interrupted") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["live.pcapng"]
     assert len(ikeanalyze.read(live, ports=[one.target.port, one.target.nat_port]).frames) == 2
 

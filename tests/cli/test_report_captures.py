@@ -93,7 +93,7 @@ def test_several_of_which_one_is_bad(tmp_path):
     assert done.returncode == 3
     document = json.loads(done.stdout)
     assert len(document["captures"]) == 1
-    assert [one["path"] for one in document["skipped"]] == [
+    assert [item["path"] for item in document["skipped"]] == [
         str(tmp_path / "bad.pcap"),
         str(tmp_path / "none"),
     ]

@@ -26,10 +26,10 @@ def document(*arguments: str) -> dict:
 def keys_of(value: object) -> set[str]:
     """The names of all keys, wherever they are."""
     if isinstance(value, list):
-        return {key for one in value for key in keys_of(one)}
+        return {key for item in value for key in keys_of(item)}
     if not isinstance(value, dict):
         return set()
-    inner = {key for name, one in value.items() if name not in OPEN for key in keys_of(one)}
+    inner = {key for name, entry in value.items() if name not in OPEN for key in keys_of(entry)}
     return {*value, *inner}
 
 
@@ -57,17 +57,17 @@ def test_every_key_is_described(documents, name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_parts_add_up(documents, name):
-    found = documents[name]
-    for capture in found["captures"]:
+    result = documents[name]
+    for capture in result["captures"]:
         assert sum(capture["accounting"].values()) == capture["packets"]
         assert sum(capture["accounting_bytes"].values()) == capture["bytes"]
-    assert found["handshakes"]
-    for one in found["handshakes"]:
-        link = one["links"][0]
+    assert result["handshakes"]
+    for handshake in result["handshakes"]:
+        link = handshake["links"][0]
         assert link["name"] == "initiator-responder"
         for count in MESSAGES:
             whole = link["a_to_b"][count] + link["b_to_a"][count]
-            assert sum(phase[count] for phase in one["phases"].values()) == whole
-        parts = [one["breakdown"][part] for part in PARTS if one["breakdown"][part] is not None]
-        assert sum(parts) == pytest.approx(one["setup_ms"] or 0, abs=1e-5)  # None: of an IKE SA made by rekeying
-    assert found["totals"]["handshakes"] == len(found["handshakes"])
+            assert sum(phase[count] for phase in handshake["phases"].values()) == whole
+        parts = [handshake["breakdown"][part] for part in PARTS if handshake["breakdown"][part] is not None]
+        assert sum(parts) == pytest.approx(handshake["setup_ms"] or 0, abs=1e-5)  # None: of an IKE SA made by rekeying
+    assert result["totals"]["handshakes"] == len(result["handshakes"])

@@ -61,18 +61,26 @@ def test_post_quantum(run):
     assert handshake["auth"] == {"initiator": "psk", "responder": "psk", "eap": None, "guessed": False}
     # sizes: RFC 5903, section 7, and FIPS 203, table 3
     assert [
-        (one["exchange"], one["slot"], one["method"], one["request"], one["request_bytes"])
-        for one in handshake["key_exchanges"]
+        (
+            key_exchange["exchange"],
+            key_exchange["slot"],
+            key_exchange["method"],
+            key_exchange["request"],
+            key_exchange["request_bytes"],
+        )
+        for key_exchange in handshake["key_exchanges"]
     ] == [
         ("IKE_SA_INIT", 0, "ECP-384", "public value", 96),
         ("IKE_INTERMEDIATE", 1, "ML-KEM-768", "encapsulation key", 1184),
     ]
-    assert [(one["response"], one["response_bytes"]) for one in handshake["key_exchanges"]] == [
+    assert [
+        (key_exchange["response"], key_exchange["response_bytes"]) for key_exchange in handshake["key_exchanges"]
+    ] == [
         ("public value", 96),
         ("ciphertext", 1088),
     ]
-    assert not any(one["findings"] for one in handshake["key_exchanges"])
-    assert [(one["epoch"], one["decrypted"]) for one in handshake["exchanges"]] == [
+    assert not any(key_exchange["findings"] for key_exchange in handshake["key_exchanges"])
+    assert [(exchange["epoch"], exchange["decrypted"]) for exchange in handshake["exchanges"]] == [
         (None, None),
         (0, True),
         (1, True),
@@ -88,34 +96,34 @@ def test_payloads_are_those_that_the_daemons_made(run, name):
     truth = json.loads((CAPTURES / f"{name}.truth.json").read_text())
     made: dict = {}
     for _, kind, half, number, payloads in (
-        one for side in ("ini", "res") for one in truth.get(side, ()) if one[0] == "gen"
+        item for side in ("ini", "res") for item in truth.get(side, ()) if item[0] == "gen"
     ):
         names = tuple(text.split("/")[0] for text in re.sub(r"\(.*?\)", "", payloads).split())
         if names != ("EF",):  # a fragment
             made.setdefault((kind, number, half), []).append(names)
-    told: dict = {}
+    reported: dict = {}
     (handshake,) = read(run, name)["handshakes"]
     for exchange in handshake["exchanges"]:
         for half in ("request", "response"):
             names = tuple(text.split("(")[0] for text in exchange[half]["payloads"])
-            told.setdefault((exchange["type"], exchange["message_id"], half), []).append(names)
-    common = set(made) & set(told)
+            reported.setdefault((exchange["type"], exchange["message_id"], half), []).append(names)
+    common = set(made) & set(reported)
     assert len(common) >= 4
-    assert {key: told[key] for key in common} == {key: made[key] for key in common}
+    assert {key: reported[key] for key in common} == {key: made[key] for key in common}
 
 
 def test_eap_is_matched_to_radius(run):
     (handshake,) = read(run, "eap-md5-radius")["handshakes"]
     assert handshake["auth"]["eap"] == "EAP-MD5"
-    packets = [one for exchange in handshake["exchanges"] for one in exchange["radius"]]
+    packets = [item for exchange in handshake["exchanges"] for item in exchange["radius"]]
     # the codes as tshark shows them
-    assert [(one["code"], one["frame"]) for one in packets] == [
+    assert [(packet["code"], packet["frame"]) for packet in packets] == [
         ("Access-Request", 6),
         ("Access-Challenge", 7),
         ("Access-Request", 10),
         ("Access-Accept", 11),
     ]
-    assert {one["matched_by"] for one in packets} == {"EAP"}
+    assert {packet["matched_by"] for packet in packets} == {"EAP"}
     ladder = run("ladder", *given("eap-md5-radius")).stdout
     assert "AAA: 198.51.100.2, packets matched by EAP" in ladder
     assert "EAP(Response Identity carol)" in ladder
@@ -126,7 +134,7 @@ def test_many_handshakes(run):
     assert document["totals"]["outcomes"]["established"] == 25
     assert {handshake["auth"]["initiator"] for handshake in document["handshakes"]} == {"ecdsa-384"}
     for handshake in document["handshakes"]:
-        assert [one["side"] for one in handshake["certificates"]] == ["initiator", "responder"]
+        assert [certificate["side"] for certificate in handshake["certificates"]] == ["initiator", "responder"]
     rows = list(csv.DictReader(io.StringIO(run("report", *given("loss20-classic"), "--format", "csv").stdout)))
     assert all(row["key_exchange_bytes"] == "192" for row in rows)
     assert all(int(row["payload_CERT_bytes"]) > int(row["certificate_bytes"]) > 0 for row in rows)
@@ -134,19 +142,19 @@ def test_many_handshakes(run):
 
 @pytest.mark.parametrize("name", [*LOGGED, "loss20-classic"])
 def test_no_secret_is_told(run, name, tmp_path):
-    told = []
+    reported = []
     for form in TEXTS:
         done = run("report", *given(name), "--format", form, "--no-limit", "--verbose")
-        told += [done.stdout, done.stderr]
+        reported += [done.stdout, done.stderr]
     done = run("ladder", *given(name), "--verbose")
-    told += [done.stdout, done.stderr]
+    reported += [done.stdout, done.stderr]
     assert run("report", *given(name), "--format", "parquet", "-o", str(tmp_path / "p")).exit_code == 0
-    told += [pl.read_parquet(path).write_ndjson() for path in (tmp_path / "p").iterdir()]
-    digits = re.sub(r"[^0-9a-f]", "", "".join(told).lower())
-    text = "".join(told)
-    found = list(secrets(name))
-    assert len(found) >= 7, "SKEYSEED and the SK_*"
-    for secret in found:
+    reported += [pl.read_parquet(path).write_ndjson() for path in (tmp_path / "p").iterdir()]
+    digits = re.sub(r"[^0-9a-f]", "", "".join(reported).lower())
+    text = "".join(reported)
+    result = list(secrets(name))
+    assert len(result) >= 7, "SKEYSEED and the SK_*"
+    for secret in result:
         assert secret.hex()[:32] not in digits
         assert b64encode(secret).decode()[:20] not in text
 

@@ -78,7 +78,11 @@ def test_json_to_a_file(run, tmp_path):
     done = run(*arguments("rekeys"), "--format", "json", "-o", str(path))
     assert (done.exit_code, done.stdout) == (0, "")
     document = json.loads(path.read_text())
-    assert [(one["id"], one["replaces"]) for one in document["handshakes"]] == [(1, None), (2, 1), (3, 2)]
+    assert [(handshake["id"], handshake["replaces"]) for handshake in document["handshakes"]] == [
+        (1, None),
+        (2, 1),
+        (3, 2),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -176,9 +176,9 @@ def test_a_bug_of_ours_is_one_line_and_shows_no_values(tmp_path, where):
     assert terminal.until(b"1 handshake")
     terminal.keys(b" " if method == "choose" else b"\r")
     assert terminal.end() == 1
-    told = terminal.seen.rpartition(b"\x1b")[2]
-    assert b"ikeanalyze: internal error: " in told
-    assert b"oops" in told
+    reported = terminal.seen.rpartition(b"\x1b")[2]
+    assert b"ikeanalyze: internal error: " in reported
+    assert b"oops" in reported
     assert b"Traceback" not in terminal.seen
     assert b"SK_secret" not in terminal.seen
 

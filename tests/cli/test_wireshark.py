@@ -111,8 +111,8 @@ def test_root_is_warned(home, run, monkeypatch):
     assert done.exit_code == 0
     assert "run no Lua for root" in done.stderr
     assert "run no Lua for root" in run("wireshark", "install").stderr
-    for what in ("install", "status", "uninstall"):
-        done = run("wireshark", what, "--quiet")
+    for name in ("install", "status", "uninstall"):
+        done = run("wireshark", name, "--quiet")
         assert (done.exit_code, done.stderr) == (0, "")
 
 

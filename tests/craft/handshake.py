@@ -215,9 +215,9 @@ class Handshake:
         result = []
         wrong = tried if before in ("INVALID_KE_PAYLOAD", "both") else group
         if before in ("COOKIE", "both"):
-            asked = ike.notify(ike.COOKIE, self.rng.randbytes(24))
-            result += [request(wrong), refusal(asked)]
-            cookie = [asked]
+            requested = ike.notify(ike.COOKIE, self.rng.randbytes(24))
+            result += [request(wrong), refusal(requested)]
+            cookie = [requested]
         if wrong != group:
             hint = ike.notify(ike.INVALID_KE_PAYLOAD, group.to_bytes(2, "big"))
             result += [request(wrong), refusal(hint)]

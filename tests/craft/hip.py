@@ -46,7 +46,7 @@ def packet(
     version: int = 2,
 ) -> bytes:
     """Without checksum, as in UDP."""
-    body = b"".join(parameter(*one) for one in parameters)
+    body = b"".join(parameter(*item) for item in parameters)
     head = struct.pack(">BBBBHH", 59, (40 + len(body)) // 8 - 1, kind, version << 4 | 1, 0, controls)
     return head + sender + receiver + body
 

@@ -24,7 +24,7 @@ PSK = b"swordfish"  # the log's "secret"
 def opened_messages() -> list[tuple[bytes, DecryptedMessage]]:
     """IKE_INTERMEDIATE request and response, IKE_AUTH request and response; fragments put together."""
     openers = [Decryptor(keys, IkeSuite(Encryption.AES_GCM_16, 256, 0)) for keys in recorded_key_sets(NAME)]
-    found, fragments, first = [], SkfReassembler(), b""
+    result, fragments, first = [], SkfReassembler(), b""
     for message in ike_messages(NAME):
         sealed = find_encrypted_payload(message)
         if sealed is None:
@@ -36,8 +36,8 @@ def opened_messages() -> list[tuple[bytes, DecryptedMessage]]:
             fragments.add(number, total, opened.first, opened.plaintext)
             message, opened = first, fragments.get_message()
         if opened:
-            found.append((message, opened))
-    return found
+            result.append((message, opened))
+    return result
 
 
 def test_octets_of_int_auth_are_those_of_the_log():

@@ -43,8 +43,8 @@ class Issuer:
             .not_valid_before(NOW - 20 * DAY)
             .not_valid_after(NOW + days * DAY)
         )
-        for one in extensions:
-            builder = builder.add_extension(one, critical=isinstance(one, x509.BasicConstraints))
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
         self.made.insert(0, builder.sign(self.key or key, hashes.SHA256()))
         self.key = key
         return self
@@ -52,7 +52,7 @@ class Issuer:
     @property
     def der(self) -> list[bytes]:
         """Without the root."""
-        return [one.public_bytes(Encoding.DER) for one in self.made[:-1]]
+        return [item.public_bytes(Encoding.DER) for item in self.made[:-1]]
 
     @property
     def root(self) -> x509.Certificate:
@@ -63,7 +63,7 @@ def openssl_verifies(chain: Issuer, folder, anchor: x509.Certificate | None = No
     end, *between = chain.made[:-1]
     (folder / "end.pem").write_bytes(end.public_bytes(Encoding.PEM))
     (folder / "root.pem").write_bytes((anchor or chain.root).public_bytes(Encoding.PEM))
-    (folder / "between.pem").write_bytes(b"".join(one.public_bytes(Encoding.PEM) for one in between))
+    (folder / "between.pem").write_bytes(b"".join(item.public_bytes(Encoding.PEM) for item in between))
     more = ["-untrusted", "between.pem"] if between else []
     command = ["openssl", "verify", "-no-CApath", "-CAfile", "root.pem", *more, "end.pem"]
     return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
@@ -156,7 +156,7 @@ def test_identities_match_subject_alternative_names():
         (5, ipaddress.ip_address("2001:db8::2").packed),
         (9, subject),
     ]
-    assert [check_identity(end, Identification(*one)) for one in fits] == [None] * 5
+    assert [check_identity(end, Identification(*item)) for item in fits] == [None] * 5
     for kind, data in (
         (2, b"other.example"),
         (3, b"gw.example"),

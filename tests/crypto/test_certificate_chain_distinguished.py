@@ -17,7 +17,7 @@ def part(kind, value, string):
 
 
 def name(*parts):
-    return der(0x30, b"".join(part(*one) for one in parts))
+    return der(0x30, b"".join(part(*item) for item in parts))
 
 
 #: Of 2.5.4.

@@ -58,7 +58,7 @@ def recorded_opener() -> Phase1Decryptor:
 
 def test_a_recorded_handshake_is_decrypted():
     """Payloads as the daemon's log names them: ID_PROT [ ID HASH N(INITIAL_CONTACT) ] and so on."""
-    opener, blocks, found = recorded_opener(), [], []
+    opener, blocks, result = recorded_opener(), [], []
     for message in ike_messages("ikev1-xauth"):
         if not message[19] & ikev1.ENCRYPTED:
             assert opener.open(message) is None
@@ -66,10 +66,10 @@ def test_a_recorded_handshake_is_decrypted():
         opened = opener.open(message)
         inside = parse_decrypted_payloads(opened.plaintext, opened.first)
         assert (inside.error, opened.verified) == (None, False)
-        found.append((message[18], [payload.type for payload in inside.payloads]))
+        result.append((message[18], [payload.type for payload in inside.payloads]))
         blocks.append(message[-16:])
     quick = [ikev1.HASH, ikev1.SA, ikev1.NONCE, ikev1.ID, ikev1.ID]
-    assert found == [
+    assert result == [
         (ikev1.MAIN_MODE, [ikev1.ID, ikev1.HASH, ikev1.NOTIFY]),
         (ikev1.MAIN_MODE, [ikev1.ID, ikev1.HASH]),
         *[(TRANSACTION, [ikev1.HASH, 14])] * 4,  # XAuth: attributes

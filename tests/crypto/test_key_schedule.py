@@ -81,8 +81,8 @@ def test_two_additional_key_exchanges_and_two_rekeyings_with_followups():
         secrets = [after["key exchange secret"], additional[:32], additional[32:]]
         assert skeyseed_of_rekeying(SHA384, before["Sk_d secret"], secrets, after["nonces"]) == after["SKEYSEED"]
     for logged in (first, second, third, replaced, replaced_again):
-        found = [session_keys(SHA384, FOLLOWUP, logged["SKEYSEED"], logged["nonces"], *pair) for pair in pairs]
-        assert as_logged(logged) in found
+        result = [session_keys(SHA384, FOLLOWUP, logged["SKEYSEED"], logged["nonces"], *pair) for pair in pairs]
+        assert as_logged(logged) in result
 
 
 def test_rekeying_without_additional_key_exchanges():

@@ -103,7 +103,7 @@ def test_one_key_set_decrypts_each_recorded_message(name):
             assert message[18] == ike.IKE_SA_INIT
             continue
         from_initiator = bool(message[19] & INITIATOR)
-        opened = [found for opener in openers if (found := opener.decrypt(message, from_initiator))]
+        opened = [result for opener in openers if (result := opener.decrypt(message, from_initiator))]
         assert len(opened) == 1  # one key set fits, and no other
         assert opened[0].verified
         assert all(opener.decrypt(message, not from_initiator) is None for opener in openers)
@@ -114,26 +114,26 @@ def test_one_key_set_decrypts_each_recorded_message(name):
 def generated(name: str) -> set[tuple[str, str, int, tuple[int, ...]]]:
     """What the daemons say that they put into encrypted messages: exchange, side, message ID, payload types."""
     return {
-        (exchange, side, int(message_id), tuple(TYPES[re.split(r"\W", word)[0]] for word in what.split()))
+        (exchange, side, int(message_id), tuple(TYPES[re.split(r"\W", word)[0]] for word in value.split()))
         for who in ("ini", "res")
-        for kind, exchange, side, message_id, what, *_ in truth(name)[who]
-        if kind == "gen" and exchange != "IKE_SA_INIT" and not what.startswith("EF(")
+        for kind, exchange, side, message_id, value, *_ in truth(name)[who]
+        if kind == "gen" and exchange != "IKE_SA_INIT" and not value.startswith("EF(")
     }
 
 
 @pytest.mark.parametrize("name", ["psk-classic", "eap-md5-radius"])
 def test_payloads_are_those_that_the_daemons_put_in(name):
     (keys,) = recorded_key_sets(name)
-    opener, found = Decryptor(keys, RECORDED[name]), set()
+    opener, result = Decryptor(keys, RECORDED[name]), set()
     for message in ike_messages(name):
         if opened := opener.decrypt(message, bool(message[19] & INITIATOR)):
             inside = parse_decrypted_payloads(opened.plaintext, opened.first)
             assert inside.error is None
             side = "response" if message[19] & 0x20 else "request"
             types = tuple(payload.type for payload in inside.payloads)
-            found.add((EXCHANGES[message[18]], side, int.from_bytes(message[20:24], "big"), types))
-    assert found
-    assert found <= generated(name)
+            result.add((EXCHANGES[message[18]], side, int.from_bytes(message[20:24], "big"), types))
+    assert result
+    assert result <= generated(name)
 
 
 def test_every_flipped_bit_is_noticed():
@@ -187,8 +187,8 @@ def test_the_capture_says_what_the_file_does_not():
     message = encrypt_message(Decryptor(keys, suite), header(), FIRST, CHAIN, bytes(16))
     assert Decryptor(keys, suite).decrypt(message, True).plaintext == CHAIN
     # and the file is believed where it says something
-    said = replace(keys, encryption=suite.encryption, integrity=suite.integrity)
-    assert Decryptor(said, IkeSuite(Encryption.AES_GCM_16, 128, 0)).decrypt(message, True).plaintext == CHAIN
+    reported = replace(keys, encryption=suite.encryption, integrity=suite.integrity)
+    assert Decryptor(reported, IkeSuite(Encryption.AES_GCM_16, 128, 0)).decrypt(message, True).plaintext == CHAIN
 
 
 GOOD = keys_for(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_256_128)
@@ -445,6 +445,6 @@ def test_keys_of_one_direction_open_that_direction(suite):
     ):
         opener = Decryptor(half)
         opened = [opener.decrypt(message, side) for message, side in zip(messages, (True, False), strict=True)]
-        assert [one and one.plaintext for one in opened] == expected
+        assert [item and item.plaintext for item in opened] == expected
         with pytest.raises(UnusableKeyError, match="direction"):
             encrypt_message(Decryptor(half), header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))

@@ -57,8 +57,8 @@ def test_the_fragments_of_strongswan_have_the_same_size():
     """pq-mlkem768-psk: an IKE_INTERMEDIATE request of ML-KEM-768, AES-GCM-16-256, cut at 1,248 bytes (charon: fragment_size 1280)."""
     from tests.wire.recorded import ike_messages
 
-    recorded = [one for one in ike_messages("pq-mlkem768-psk") if parse_fragment_header(one)]
+    recorded = [ike_message for ike_message in ike_messages("pq-mlkem768-psk") if parse_fragment_header(ike_message)]
     first, chain = ike.chain([ike.ke(ike.ML_KEM_768, os.urandom(1184))])
     keys, suite = keys_for(20, 256, 0), IkeSuite(20, 256, 0)
     made = encrypt_message_or_fragments(keys, header(), first, chain, len(recorded[0]), os.urandom, suite=suite)
-    assert [len(one) for one in made] == [len(one) for one in recorded]
+    assert [len(item) for item in made] == [len(item) for item in recorded]

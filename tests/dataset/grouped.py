@@ -34,9 +34,9 @@ def manifest(loss):
 def retransmissions(loss):
     """Messages that its daemons say they sent again to set an IKE SA up, per handshake: each has four to send."""
     noted = manifest(loss)
-    said = [one for role in ("initiator", "responder") for one in noted["expected"][role]["messages"]]
-    sent = sum(one.startswith(("IKE_SA_INIT", "IKE_AUTH")) for one in said)
-    assert all(one["established"] for one in noted["handshakes"])
+    reported = [message for role in ("initiator", "responder") for message in noted["expected"][role]["messages"]]
+    sent = sum(item.startswith(("IKE_SA_INIT", "IKE_AUTH")) for item in reported)
+    assert all(handshake["established"] for handshake in noted["handshakes"])
     return sent / len(noted["handshakes"]) - 4
 
 
@@ -44,9 +44,9 @@ def recorded(**captures):
     """Captures, each with its label `loss`."""
     handshakes, exchanges = [], []
     for loss, path in captures.items():
-        found = ikeanalyze.read(path)
+        result = ikeanalyze.read(path)
         capture = pl.col("capture").cast(pl.String)
         label = pl.lit(float(loss.removeprefix("loss"))).alias("loss")
-        handshakes.append(found.handshakes.with_columns(capture, label))
-        exchanges.append(found.exchanges.with_columns(capture))
+        handshakes.append(result.handshakes.with_columns(capture, label))
+        exchanges.append(result.exchanges.with_columns(capture))
     return ComparisonTables("lab", pl.concat(handshakes).lazy(), pl.concat(exchanges).lazy(), ["loss"])

@@ -76,9 +76,9 @@ class Told(list):
 def batch(dataset, *paths, workers=None, say=None, label=None, **options) -> BatchSummary:
     """A batch in this process."""
     patterns = None if label is None else [parse_pattern(text) for text in label]
-    asked = BatchOptions([str(path) for path in paths], Path(dataset), patterns=patterns, **options)
+    batch_options = BatchOptions([str(path) for path in paths], Path(dataset), patterns=patterns, **options)
     here = Here() if workers is None else workers
-    return run_batch(asked, lambda _: here, None, print if say is None else say)
+    return run_batch(batch_options, lambda _: here, None, print if say is None else say)
 
 
 def small_groups(monkeypatch, count: int = 3) -> None:
@@ -88,13 +88,13 @@ def small_groups(monkeypatch, count: int = 3) -> None:
 
 def files(dataset: Path) -> dict[str, str]:
     """Digests of all files of a dataset by their names below it; nothing else may lie there."""
-    found = {
+    result = {
         str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in dataset.rglob("*")
         if path.is_file()
     }
-    found.pop("lock")
-    return found
+    result.pop("lock")
+    return result
 
 
 def tables(dataset: Path) -> dict[str, str]:
@@ -109,4 +109,4 @@ def manifest(dataset: Path) -> dict:
 
 def entries(dataset: Path) -> dict[str, dict]:
     """What it says of each capture."""
-    return {one["capture"]: one for shard in manifest(dataset)["shards"] for one in shard["captures"]}
+    return {item["capture"]: item for shard in manifest(dataset)["shards"] for item in shard["captures"]}

@@ -24,9 +24,9 @@ def test_a_folder_with_keys_and_captures(out):
     Path("k").mkdir()
     for path in (CAPTURES / "lab").glob("psk.*"):
         shutil.copy(path, "k")
-    said = Told()
-    summary = batch(out, "k", keys=["k"], say=said)
-    assert (summary.failed, summary.warned, said) == ([], 0, [])
+    reported = Told()
+    summary = batch(out, "k", keys=["k"], say=reported)
+    assert (summary.failed, summary.warned, reported) == ([], 0, [])
     assert pl.read_parquet(out / "captures")["keys"].to_list() == [
         ["psk.keys.json", "psk.initiator.log.gz", "psk.responder.log.gz"]
     ]
@@ -38,11 +38,11 @@ def test_keys_out_of_a_pipe(out):
     reading, writing = os.pipe()
     os.write(writing, (CAPTURES / "psk-classic.keys.json").read_bytes())
     os.close(writing)
-    said = Told()
-    summary = batch(out, ".", keys=[f"/dev/fd/{reading}"], say=said)
+    reported = Told()
+    summary = batch(out, ".", keys=[f"/dev/fd/{reading}"], say=reported)
     os.close(reading)
     assert summary.problems == 1
-    assert said == [
+    assert reported == [
         f"/dev/fd/{reading}: not a regular file, but a batch reads keys more than once. Write them to a file"
     ]
 
@@ -51,13 +51,13 @@ def test_a_folder_with_keys_of_other_captures(out):
     runs(Path("runs"), 1)
     Path("keys").mkdir()
     shutil.copy(CAPTURES / "psk-classic.keys.json", "keys")
-    said = Told()
-    assert batch(out, "runs", keys=["keys"], say=said).problems == 0
-    assert said == [f"{Path.cwd()}/keys: no key file for these captures; NAME.* is for NAME.pcapng"]
+    reported = Told()
+    assert batch(out, "runs", keys=["keys"], say=reported).problems == 0
+    assert reported == [f"{Path.cwd()}/keys: no key file for these captures; NAME.* is for NAME.pcapng"]
     shutil.copy(CAPTURES / "psk-classic.keys.json", "keys/0000.json")
-    said.clear()
-    batch(out, "runs", keys=["keys"], say=said)
-    assert said == []
+    reported.clear()
+    batch(out, "runs", keys=["keys"], say=reported)
+    assert reported == []
 
 
 def test_captures_that_are_gone(out):
@@ -67,13 +67,15 @@ def test_captures_that_are_gone(out):
     Path("runs/psk/loss0/0000.pcap").unlink()
     Path("runs/eap/loss5/0001.pcap").unlink()
     Path("z.pcap").unlink()  # in no folder that is named
-    said = Told()
-    batch(out, "runs", say=said)
-    assert said == ["2 captures of the dataset do not exist any more; their rows stay: runs/eap/loss5/0001.pcap, ..."]
+    reported = Told()
+    batch(out, "runs", say=reported)
+    assert reported == [
+        "2 captures of the dataset do not exist any more; their rows stay: runs/eap/loss5/0001.pcap, ..."
+    ]
     assert pl.read_parquet(out / "handshakes").height == 5
-    said.clear()
-    batch(out, "runs/psk", say=said)
-    assert said == ["1 capture of the dataset does not exist any more; its rows stay: runs/psk/loss0/0000.pcap"]
+    reported.clear()
+    batch(out, "runs/psk", say=reported)
+    assert reported == ["1 capture of the dataset does not exist any more; its rows stay: runs/psk/loss0/0000.pcap"]
 
 
 def test_how_far_it_is(out):
@@ -85,21 +87,21 @@ def test_how_far_it_is(out):
         def bytes_read(self):
             return 10 * total
 
-    told = []
-    run_batch(BatchOptions(["runs"], out), lambda _: Reading(), told.append, print)
-    assert (told[0].captures, told[0].captures_done, told[0].bytes) == (4, 0, total)
-    assert all(status.bytes_done == total for status in told)
-    told.clear()
+    reported = []
+    run_batch(BatchOptions(["runs"], out), lambda _: Reading(), reported.append, print)
+    assert (reported[0].captures, reported[0].captures_done, reported[0].bytes) == (4, 0, total)
+    assert all(status.bytes_done == total for status in reported)
+    reported.clear()
     shutil.rmtree(out)
-    run_batch(BatchOptions(["runs"], out), lambda _: Here(), told.append, print)
-    assert (told[0].bytes_done, told[-1].bytes_done, told[-1].captures_done) == (0, total, 4)
+    run_batch(BatchOptions(["runs"], out), lambda _: Here(), reported.append, print)
+    assert (reported[0].bytes_done, reported[-1].bytes_done, reported[-1].captures_done) == (0, total, 4)
 
 
 def test_workers_are_told_how_many_tasks_there_are(out):
     runs(Path("runs"), 7)
-    asked = []
-    run_batch(BatchOptions(["runs"], out), lambda tasks: asked.append(tasks) or Here(), None, print)
-    assert asked == [3]
+    requested = []
+    run_batch(BatchOptions(["runs"], out), lambda tasks: requested.append(tasks) or Here(), None, print)
+    assert requested == [3]
 
 
 def test_a_name_that_is_not_utf8_and_a_file_called_as_it_is_written(out):

@@ -71,8 +71,8 @@ def test_made_plain_keeps_the_values(tmp_path):
 
 def test_labelled():
     table = pl.DataFrame({"capture": ["b", "a", "b"], "handshake": [1, 1, 2]})
-    found = add_label_columns(table, {"a": {"run": 3}, "b": {"config": "x"}}, {"run": "int", "config": "str"})
-    assert found.rows() == [("b", 1, None, "x"), ("a", 1, 3, None), ("b", 2, None, "x")]
-    again = add_label_columns(found, {"a": {}, "b": {"loss": 5.0}}, {"loss": "float"})
+    result = add_label_columns(table, {"a": {"run": 3}, "b": {"config": "x"}}, {"run": "int", "config": "str"})
+    assert result.rows() == [("b", 1, None, "x"), ("a", 1, 3, None), ("b", 2, None, "x")]
+    again = add_label_columns(result, {"a": {}, "b": {"loss": 5.0}}, {"loss": "float"})
     assert again.rows() == [("b", 1, 5.0), ("a", 1, None), ("b", 2, 5.0)]
     assert add_label_columns(table.clear(), {}, {"loss": "float"}).schema["loss"] == pl.Float64

@@ -146,10 +146,10 @@ def test_finished_captures_are_not_read_again(out, monkeypatch):
         batch(out, "runs", workers=Impatient())
     document = manifest(out)
     assert document["state"] == "unfinished"
-    done = {one["capture"] for shard in document["shards"] for one in shard["captures"]}
+    done = {item["capture"] for shard in document["shards"] for item in shard["captures"]}
     here = Here()
     batch(out, "runs", workers=here)
-    assert {one.capture for task in here.tasks for one in task.captures}.isdisjoint(done)
+    assert {item.capture for task in here.tasks for item in task.captures}.isdisjoint(done)
     assert manifest(out)["state"] == "complete"
 
 
@@ -196,15 +196,15 @@ def test_a_disk_that_is_full_when_we_note_it(out, monkeypatch):
 
 def alive(marker):
     """Processes that have this in their environment."""
-    found = []
+    result = []
     for process in Path("/proc").iterdir():
         try:
             ours = process.name.isdigit() and marker.encode() in (process / "environ").read_bytes()
             if ours and (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
-                found.append(int(process.name))
+                result.append(int(process.name))
         except OSError:
             continue
-    return found
+    return result
 
 
 def test_ctrl_c(out, interruptible):
@@ -217,11 +217,11 @@ def test_ctrl_c(out, interruptible):
             assert process.poll() is None
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all
-        said = process.stderr.read()
+        reported = process.stderr.read()
     assert process.returncode in (130, 0)
     if process.returncode == 130:
         assert (
-            said
+            reported
             == f"ikeanalyze: finished captures are in {out}. Run the same command again to resume\nikeanalyze: interrupted\n"
         )
     assert alive(str(out)) == []
@@ -253,9 +253,9 @@ def test_what_was_in_a_cut_shard_and_is_not_named(out):
     batch(out, "runs/eap")
     for file in (out / "messages").iterdir():
         os.truncate(file, 10)
-    said = Told()
-    assert batch(out, "runs/psk", say=said).captures == 2
-    assert said == [
+    reported = Told()
+    assert batch(out, "runs/psk", say=reported).captures == 2
+    assert reported == [
         "2 captures removed from the dataset because files are missing or damaged; name them in a batch to read them again: "
         "runs/eap/loss0/0003.pcap, ..."
     ]

@@ -19,15 +19,15 @@ def labelled(paths, *patterns, reserved=()):
 
 
 def test_by_the_first_pattern_that_fits():
-    found = labelled(["/r/psk/3.pcap", "/r/eap.pcap", "/r/x.cap"], "{config}/{run:int}.pcap", "{config}.pcap")
-    assert found.kinds == {"config": "str", "run": "int"}
-    assert found.values == {"/r/psk/3.pcap": {"config": "psk", "run": 3}, "/r/eap.pcap": {"config": "eap"}}
-    assert [one.name for one in found.unlabelled] == ["x.cap"]
+    result = labelled(["/r/psk/3.pcap", "/r/eap.pcap", "/r/x.cap"], "{config}/{run:int}.pcap", "{config}.pcap")
+    assert result.kinds == {"config": "str", "run": "int"}
+    assert result.values == {"/r/psk/3.pcap": {"config": "psk", "run": 3}, "/r/eap.pcap": {"config": "eap"}}
+    assert [item.name for item in result.unlabelled] == ["x.cap"]
 
 
 def test_no_pattern_no_complaint():
-    found = labelled(["/r/x.cap"])
-    assert (found.kinds, found.values, found.unlabelled) == ({}, {}, [])
+    result = labelled(["/r/x.cap"])
+    assert (result.kinds, result.values, result.unlabelled) == ({}, {}, [])
 
 
 @pytest.mark.parametrize("name", ["outcome", "Outcome"])
@@ -55,24 +55,24 @@ def test_merged_keeps_the_order():
 def test_the_manifest_of_the_lab():
     path = LAB / "loss_loss-percent-20.pcapng"
     scenario = json.loads((LAB / "loss_loss-percent-20.manifest.json").read_text())["scenario"]
-    found = labelled([path])
-    values = found.values[str(path)]
+    result = labelled([path])
+    values = result.values[str(path)]
     assert values["scenario"] == "loss_loss-percent-20"
     assert values["link_loss_percent"] == scenario["link.loss_percent"] == 20
     assert values["initiator_auth"] == scenario["initiator.auth"]
     assert values["link_nat"] is False
     assert values["initiator_key_bits"] == 0
     assert "iterations" not in values
-    assert {found.kinds[name] for name in ("link_loss_percent", "initiator_key_bits")} == {"float"}
-    assert (found.kinds["scenario"], found.kinds["link_nat"]) == ("str", "bool")
+    assert {result.kinds[name] for name in ("link_loss_percent", "initiator_key_bits")} == {"float"}
+    assert (result.kinds["scenario"], result.kinds["link_nat"]) == ("str", "bool")
 
 
 def test_a_path_counts_more_than_the_manifest():
     path = LAB / "loss_loss-percent-20.pcapng"
-    found = labelled([path], "loss_loss-percent-{link_loss_percent:int}.pcapng")
-    assert found.values[str(path)]["link_loss_percent"] == 20
-    assert found.kinds["link_loss_percent"] == "int"
-    assert found.values[str(path)]["scenario"] == "loss_loss-percent-20"
+    result = labelled([path], "loss_loss-percent-{link_loss_percent:int}.pcapng")
+    assert result.values[str(path)]["link_loss_percent"] == 20
+    assert result.kinds["link_loss_percent"] == "int"
+    assert result.values[str(path)]["scenario"] == "loss_loss-percent-20"
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def labels_of(pattern, path):
 
 
 def test_the_contract():
-    found = labels_of("{config}/loss{loss:float}/{run:int}.pcapng", "/srv/runs/psk/loss2.5/0017.pcapng")
-    assert found == {"config": "psk", "loss": 2.5, "run": 17}
-    assert [type(value) for value in found.values()] == [str, float, int]
+    result = labels_of("{config}/loss{loss:float}/{run:int}.pcapng", "/srv/runs/psk/loss2.5/0017.pcapng")
+    assert result == {"config": "psk", "loss": 2.5, "run": 17}
+    assert [type(value) for value in result.values()] == [str, float, int]
 
 
 @pytest.mark.parametrize(

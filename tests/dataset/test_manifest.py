@@ -28,13 +28,13 @@ def shard(name, *entries):
 
 
 def saved(folder, *shards, complete=True):
-    manifest = DatasetManifest(complete, {"run": "int"}, ["{run:int}.pcap"], {one.name: one for one in shards})
+    manifest = DatasetManifest(complete, {"run": "int"}, ["{run:int}.pcap"], {item.name: item for item in shards})
     save_manifest(folder, manifest, "1.0", {"captures": {"capture": "String"}})
     return manifest
 
 
 def as_lists(manifest):
-    return {name: [list(one.captures), dict(one.rows)] for name, one in manifest.shards.items()}
+    return {name: [list(value.captures), dict(value.rows)] for name, value in manifest.shards.items()}
 
 
 def test_what_is_saved_is_loaded(tmp_path):

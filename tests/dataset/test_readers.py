@@ -39,9 +39,9 @@ def test_polars_as_documented():
     exec(PYTHON[0], names)
     by_loss = {row["link_loss_percent"]: row for row in names["by_loss"].iter_rows(named=True)}
     logged = {}
-    for one in manifests():  # what the daemons' logs say
-        loss = one["scenario"]["link.loss_percent"]
-        logged[loss] = logged.get(loss, 0) + sum(shake["established"] for shake in one["handshakes"])
+    for manifest in manifests():  # what the daemons' logs say
+        loss = manifest["scenario"]["link.loss_percent"]
+        logged[loss] = logged.get(loss, 0) + sum(shake["established"] for shake in manifest["handshakes"])
     assert {20.0, 5.0, 0.0} <= set(by_loss)
     assert by_loss[20.0]["len"] == logged[20]
     assert by_loss[5.0]["len"] == logged[5]
@@ -57,9 +57,9 @@ def test_duckdb_as_documented():
     for scenario, *_, again, _rtt in rows:
         repeated[scenario] = repeated.get(scenario, 0) + again
     logged = {
-        one["name"]: sum(side["requests_retransmitted"] for side in one["expected"].values())
-        for one in manifests()
-        if one["scenario"]["link.loss_percent"] > 0
+        manifest["name"]: sum(side["requests_retransmitted"] for side in manifest["expected"].values())
+        for manifest in manifests()
+        if manifest["scenario"]["link.loss_percent"] > 0
     }
     assert logged
     assert repeated == logged

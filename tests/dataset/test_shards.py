@@ -14,7 +14,9 @@ def empty(**rows):
     frames = {table: pl.DataFrame(schema=get_columns(table, {})) for table in TABLES}
     for table, captures in rows.items():
         blank = dict.fromkeys(get_columns(table, {}))
-        frames[table] = pl.DataFrame([{**blank, "capture": one} for one in captures], schema=get_columns(table, {}))
+        frames[table] = pl.DataFrame(
+            [{**blank, "capture": capture} for capture in captures], schema=get_columns(table, {})
+        )
     return frames
 
 

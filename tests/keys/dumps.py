@@ -20,16 +20,16 @@ Dumps = tuple[tuple[str, bytes], ...]
 @cache
 def log(name: str) -> Dumps:
     """Labels and contents of all dumps of a recorded capture's log, in order."""
-    found: list[tuple[str, int, bytearray]] = []
+    result: list[tuple[str, int, bytearray]] = []
     for line in gzip.decompress((CAPTURES / f"{name}.charon.log.gz").read_bytes()).decode().splitlines():
         text = _LINE.match(line)[1]
         if dump := _DUMP.match(text):
-            found.append((dump[1], int(dump[2]), bytearray()))
-        elif found and (row := _BYTES.match(text)):
-            _, size, content = found[-1]
+            result.append((dump[1], int(dump[2]), bytearray()))
+        elif result and (row := _BYTES.match(text)):
+            _, size, content = result[-1]
             content += bytes.fromhex(row[1])[: min(16, size - len(content))]
-    assert all(size == len(content) for _, size, content in found)
-    return tuple((label, bytes(content)) for label, _, content in found)
+    assert all(size == len(content) for _, size, content in result)
+    return tuple((label, bytes(content)) for label, _, content in result)
 
 
 @cache
@@ -46,7 +46,7 @@ def contents(dumps: Dumps, label: str) -> list[bytes]:
 
 def logged_keys(dumps: Dumps) -> list[dict[str, bytes]]:
     """For each key set that was derived, its dumps by label."""
-    found: list[dict[str, bytes]] = []
+    result: list[dict[str, bytes]] = []
     current: dict[str, bytes] = {}
     for label, content in dumps:
         if label == "key exchange secret":
@@ -54,8 +54,8 @@ def logged_keys(dumps: Dumps) -> list[dict[str, bytes]]:
         if label in ("nonces", "SKEYSEED") or label.endswith(" secret"):
             current[label] = content
         if label == "Sk_pr secret":
-            found.append(current)
-    return found
+            result.append(current)
+    return result
 
 
 def key_set(values: dict[str, bytes], line: int | None = None, **other: object) -> KeySet:

@@ -29,10 +29,10 @@ def file(tmp_path):
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize("end", ["charon.log.gz", "keys.json"])
 def test_recorded_key_files_are_detected(name, end):
-    found = read_keys(str(CAPTURES / f"{name}.{end}"))
-    assert plain(found.key_sets) == expected(name)
-    assert found.warnings == []
-    assert (found.log is None) == (end == "keys.json")
+    keys = read_keys(str(CAPTURES / f"{name}.{end}"))
+    assert plain(keys.key_sets) == expected(name)
+    assert keys.warnings == []
+    assert (keys.log is None) == (end == "keys.json")
 
 
 @pytest.mark.parametrize(
@@ -72,37 +72,37 @@ def test_ways_to_write_a_log(file, change):
 
 
 def test_several_formats_in_one_file(file):
-    found = read_keys(file(LOG + b"some other line\n" + ROW.encode() + (LOGS / "libreswan-4.10.secrets").read_bytes()))
-    assert found.formats == ("Wireshark ikev2_decryption_table", "tcpdump -E secrets", "charon log")
-    assert len(found.key_sets) == 1 + 5 + 2
-    assert [w.line for w in found.warnings] == [n + LOG.count(b"\n") + 2 for n in (3, 9)]  # salts
+    keys = read_keys(file(LOG + b"some other line\n" + ROW.encode() + (LOGS / "libreswan-4.10.secrets").read_bytes()))
+    assert keys.formats == ("Wireshark ikev2_decryption_table", "tcpdump -E secrets", "charon log")
+    assert len(keys.key_sets) == 1 + 5 + 2
+    assert [w.line for w in keys.warnings] == [n + LOG.count(b"\n") + 2 for n in (3, 9)]  # salts
 
 
 def test_what_is_no_row_among_rows(file):
-    found = read_keys(file("header\n" + ROW + "rubbish, more\n# comment\n"))
-    assert [(w.line, w.message) for w in found.warnings] == [(n, "not a row of a key table; not used") for n in (1, 3)]
+    keys = read_keys(file("header\n" + ROW + "rubbish, more\n# comment\n"))
+    assert [(w.line, w.message) for w in keys.warnings] == [(n, "not a row of a key table; not used") for n in (1, 3)]
 
 
 def test_warnings_are_bounded(file):
-    found = read_keys(file(ROW + "rubbish\n" * 1000))
-    assert len(found.warnings) == 101
-    assert found.warnings[-1].message == "900 more warnings"
+    keys = read_keys(file(ROW + "rubbish\n" * 1000))
+    assert len(keys.warnings) == 101
+    assert keys.warnings[-1].message == "900 more warnings"
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
 def test_compressed_data_that_ends_too_early(file, compress):
     more = b"\n".join(os.urandom(50).hex().encode() for _ in range(5000))  # blocks of zstd have 128 KiB
-    found = read_keys(file(compress(LOG + more)[:-200]))
-    assert plain(found.key_sets) == expected("pq-mlkem768-psk")
-    assert "the compressed data ends too early" in found.warnings[-1].message
+    keys = read_keys(file(compress(LOG + more)[:-200]))
+    assert plain(keys.key_sets) == expected("pq-mlkem768-psk")
+    assert "the compressed data ends too early" in keys.warnings[-1].message
 
 
 def test_damaged_compressed_data(file):
     data = bytearray(gzip.compress(LOG * 20))
     data[-2000] ^= 0xFF
-    found = read_keys(file(bytes(data)))
-    assert plain(found.key_sets)[:2] == expected("pq-mlkem768-psk")
-    assert any("compressed data" in w.message for w in found.warnings)
+    keys = read_keys(file(bytes(data)))
+    assert plain(keys.key_sets)[:2] == expected("pq-mlkem768-psk")
+    assert any("compressed data" in w.message for w in keys.warnings)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_paths_that_are_no_files(tmp_path):
 
 def test_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(gzip.compress(LOG)))))
-    found = read_keys("-")
-    assert found.path == "standard input"
-    assert plain(found.key_sets) == expected("pq-mlkem768-psk")
+    keys = read_keys("-")
+    assert keys.path == "standard input"
+    assert plain(keys.key_sets) == expected("pq-mlkem768-psk")
     assert not sys.stdin.closed
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(KeyFileError, match="is closed"):

@@ -39,8 +39,8 @@ def test_wireshark_reads_each_epoch_with_its_table(tmp_path, epoch, groups, iden
 @pytest.mark.tshark
 @pytest.mark.parametrize("name", ["libreswan-4.10-cbc", "libreswan-4.10-sha512"])
 def test_wireshark_reads_libreswans_handshakes(tmp_path, name):
-    found = read_keys(str(LOGS / f"{name}.i.log.gz"))
-    write_tables(str(tmp_path), build_wireshark_tables(found.key_sets, [], []))
+    keys = read_keys(str(LOGS / f"{name}.i.log.gz"))
+    write_tables(str(tmp_path), build_wireshark_tables(keys.key_sets, [], []))
     identities = tshark(LOGS / f"{name}.pcap", tmp_path, "-T", "fields", "-e", "isakmp.id.data.fqdn")
     assert set(identities.replace(",", "\n").split()) == {"ini", "res"}
 

@@ -40,12 +40,12 @@ def sealed(keys: KeySet, message_id: int, flags: int = REQUEST, spi_i: bytes = S
 
 
 def positions(ring: KeyRing, messages: list[bytes], suite: IkeSuite | None = GCM) -> list[int | None]:
-    found = []
+    result = []
     for message in messages:
         sa = ring.get_sa_keys(message[:8], message[8:16], suite)
         opened = sa.decrypt(message, bool(message[19] & 0x08))
-        found.append(None if opened is None else opened[1])
-    return found
+        result.append(None if opened is None else opened[1])
+    return result
 
 
 def encrypted(name: str) -> list[bytes]:
@@ -85,9 +85,9 @@ def test_messages_of_rekeyed_ike_sas_are_decrypted():
     ring = KeyRing(logged)
     messages = encrypted("pq-followup-ke")
     suite = IkeSuite(Encryption.AES_CBC, 256, Integrity.HMAC_SHA2_384_192)
-    found = positions(ring, messages, suite)
-    assert None not in found
-    by_id = {(message[:8], message[18], at) for message, at in zip(messages, found, strict=True)}
+    result = positions(ring, messages, suite)
+    assert None not in result
+    by_id = {(message[:8], message[18], at) for message, at in zip(messages, result, strict=True)}
     spis = list(dict.fromkeys(message[:8] for message in messages))
     assert len(spis) == 3
     assert {(kind, at) for spi, kind, at in by_id if spi == spis[0]} == {
@@ -135,7 +135,7 @@ def test_the_order_of_the_chain():
         sealed(epochs[2], 3), sealed(epochs[1], 2), sealed(epochs[0], 1),
     ]  # fmt: skip
     expected = [0, 0, 1, 0, 1, 0, 2, 1, 0]
-    for keys in (epochs, [replace(one, spi_i=SPI_I, spi_r=SPI_R) for one in epochs]):
+    for keys in (epochs, [replace(epoch, spi_i=SPI_I, spi_r=SPI_R) for epoch in epochs]):
         ring = KeyRing(keys)
         assert positions(ring, messages) == expected
         # nobody accepts these: the keys had changed before that message
@@ -290,7 +290,7 @@ def test_whatever_comes_only_its_own_keys_open_it(events):
     ring = KeyRing(epochs)
     sa = ring.get_sa_keys(SPI_I, SPI_R, GCM)
     for epoch, message_id, flags in events:
-        found = sa.decrypt(sealed(epochs[epoch], message_id, flags), bool(flags & 0x08))
-        if found is not None:
-            assert sa.key_sets[found[1]].sk_ei == epochs[epoch].sk_ei
-            assert found[0].plaintext == CHAIN
+        result = sa.decrypt(sealed(epochs[epoch], message_id, flags), bool(flags & 0x08))
+        if result is not None:
+            assert sa.key_sets[result[1]].sk_ei == epochs[epoch].sk_ei
+            assert result[0].plaintext == CHAIN

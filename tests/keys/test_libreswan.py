@@ -83,14 +83,14 @@ def test_repeated_lines_are_read_once():
 
 def test_other_keys_of_the_same_ike_sa():
     later = [line.replace(b"aes128:0x", b"aes128:0xff")[:-2] for line in SECRETS[:2]]
-    found = read([*SECRETS[:2], *later]).key_sets
-    assert [keys.sk_ei[0] for keys in found] == [0xD5, 0xFF]
+    key_sets = read([*SECRETS[:2], *later]).key_sets
+    assert [keys.sk_ei[0] for keys in key_sets] == [0xD5, 0xFF]
 
 
 def test_directions_that_disagree():
     other = SECRETS[7].replace(b"0xe1534936bf9142be 0x0a6e706e7e038f39", b"0xdf28ac62d64e64aa 0xf0002250a694d5b9")
-    found = read([SECRETS[0], other]).key_sets
-    assert [(keys.integrity, bool(keys.sk_ei), bool(keys.sk_er)) for keys in found] == [
+    key_sets = read([SECRETS[0], other]).key_sets
+    assert [(keys.integrity, bool(keys.sk_ei), bool(keys.sk_er)) for keys in key_sets] == [
         (12, True, False),
         (5, False, True),
     ]

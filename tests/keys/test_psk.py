@@ -57,9 +57,9 @@ def test_what_is_wrong_is_said_without_the_secret(tmp_path, content, what):
 def test_secrets_of_a_file_are_read(tmp_path):
     path = tmp_path / "psk"
     path.write_text("swordfish\n")
-    found = read_psk(str(path))
-    assert (found.path, found.secrets) == (str(path), (b"swordfish",))
-    assert "swordfish" not in repr(found)
+    psk = read_psk(str(path))
+    assert (psk.path, psk.secrets) == (str(path), (b"swordfish",))
+    assert "swordfish" not in repr(psk)
 
 
 def test_unreadable_psk_files_raise(tmp_path):

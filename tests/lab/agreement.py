@@ -31,25 +31,25 @@ def check(path: Path) -> dict:
     manifest = json.loads(path.read_text())
     files, expected = manifest["files"], manifest["expected"]
     keys = [str(path.parent / files["keys"])] if files["keys"] else []
-    found = ikeanalyze.read(path.parent / files["capture"], keys=keys, payloads=True)
-    assert not found.warnings
-    assert not found.skipped
-    ike = found.messages.filter(pl.col("protocol").is_in(["IKEv2", "IKEv1"])).sort("first_ns", "message")
+    result = ikeanalyze.read(path.parent / files["capture"], keys=keys, payloads=True)
+    assert not result.warnings
+    assert not result.skipped
+    ike = result.messages.filter(pl.col("protocol").is_in(["IKEv2", "IKEv1"])).sort("first_ns", "message")
     for role in ("initiator", "responder"):
         sent = ike.filter(pl.col("sender") == role)
         messages = [
-            f"{kind} {what} {number}" for kind, what, number in sent.select("type", "kind", "message_id").rows()
+            f"{kind} {value} {number}" for kind, value, number in sent.select("type", "kind", "message_id").rows()
         ]
         assert messages == list(map(in_our_words, expected[role]["messages"])), role
         again = sent.filter(pl.col("transmission") > 1)["kind"].value_counts()
         counts = dict(again.rows())
         assert counts.get("request", 0) == expected[role]["requests_retransmitted"]
         assert counts.get("response", 0) == expected[role]["responses_retransmitted"]
-        if not found.frames["ip_fragment"].any():
-            assert sizes(found, sent) == expected[role]["sizes"], role
-    agree_on_outcomes(manifest, found)
+        if not result.frames["ip_fragment"].any():
+            assert sizes(result, sent) == expected[role]["sizes"], role
+    agree_on_outcomes(manifest, result)
     if "aaa" in expected:
-        agree_on_radius(manifest, found)
+        agree_on_radius(manifest, result)
     return manifest
 
 
@@ -63,11 +63,11 @@ def agree_on_outcomes(manifest: dict, found) -> None:
     """IKE SAs are established where the responder's daemon says so, those begun here among them; errors are those that were got."""
     expected = manifest["expected"]
     handshakes = [
-        one for one in found.handshakes.iter_rows(named=True) if one["outcome"] in ESTABLISHED.get(one["protocol"], ())
+        row for row in found.handshakes.iter_rows(named=True) if row["outcome"] in ESTABLISHED.get(row["protocol"], ())
     ]
     assert len(handshakes) == expected["responder"]["established"]
-    spis = {one["spi_i"] for one in handshakes}
-    assert {one["spi_i"] for one in manifest["handshakes"] if one["established"]} <= spis
+    spis = {handshake["spi_i"] for handshake in handshakes}
+    assert {handshake["spi_i"] for handshake in manifest["handshakes"] if handshake["established"]} <= spis
     if manifest["machine"]["initiator"].startswith("libreswan"):
         return  # which names not all that it gets, and logs no keys of what it does not establish
     got = Counter(
@@ -105,14 +105,14 @@ def agree_on_radius(manifest: dict, found) -> None:
         .rows()
     ]
     assert seen
-    told = manifest["expected"]["aaa"]["packets"]
+    packets = manifest["expected"]["aaa"]["packets"]
     if not manifest["scenario"]["aaa_link.loss_percent"]:
-        assert seen == told
+        assert seen == packets
         return
-    sent, got = ([one for one in told if (one["source_port"] == 1812) == server] for server in (True, False))
-    assert [one for one in seen if one["source_port"] == 1812] == sent
-    there = [one for one in seen if one["source_port"] != 1812]
-    assert all(there.count(one) >= got.count(one) for one in got)
+    sent, got = ([item for item in packets if (item["source_port"] == 1812) == server] for server in (True, False))
+    assert [item for item in seen if item["source_port"] == 1812] == sent
+    there = [item for item in seen if item["source_port"] != 1812]
+    assert all(there.count(item) >= got.count(item) for item in got)
 
 
 def sizes(found, sent: pl.DataFrame) -> list[int]:

@@ -17,8 +17,8 @@ LICENCE = "GPL-2.0-or-later"
 
 def entry(path: Path, made_by: Path) -> dict:
     """The entry of a recording, from what `lab run` left beside it."""
-    found = json.loads(path.read_text())
-    machine, files = found["machine"], found["files"]
+    result = json.loads(path.read_text())
+    machine, files = result["machine"], result["files"]
     return {
         "path": f"lab/{files['capture']}",
         "what": made_by.read_text().splitlines()[0].removeprefix("# "),
@@ -31,7 +31,7 @@ def entry(path: Path, made_by: Path) -> dict:
         "logs": [f"lab/{name}" for name in files["logs"].values()],
         "truth": f"lab/{path.name}",
         "expected": {
-            role: {what: found["expected"][role][what] for what in ("datagrams", "bytes")}
+            role: {name: result["expected"][role][name] for name in ("datagrams", "bytes")}
             for role in ("initiator", "responder")
         },
         "licence": LICENCE,
@@ -41,7 +41,7 @@ def entry(path: Path, made_by: Path) -> dict:
 def write(entries: list[dict]) -> None:
     """The manifest, an entry a line."""
     lines = ",\n".join(
-        f"  {json.dumps(one)}" for one in sorted(entries, key=lambda one: ("/" in one["path"], one["path"]))
+        f"  {json.dumps(item)}" for item in sorted(entries, key=lambda one: ("/" in one["path"], one["path"]))
     )
     MANIFEST.write_text(f'{{"schema": "ikeanalyze.captures/1", "captures": [\n{lines}\n]}}\n')
 
@@ -51,7 +51,7 @@ def main(names: list[str]) -> None:
     entries = json.loads(MANIFEST.read_text())["captures"]
     for path in scenarios or sorted((CAPTURES / "scenarios").glob("*.toml")):
         made_by = path.relative_to(CAPTURES).as_posix()
-        for old in [one for one in entries if one["made_by"] == made_by]:
+        for old in [item for item in entries if item["made_by"] == made_by]:
             entries.remove(old)
             for name in [old["path"], *old["keys"], *old["logs"], old["truth"]]:
                 (CAPTURES / name).unlink(missing_ok=True)

@@ -19,26 +19,26 @@ def followed(tmp_path, **data) -> dict:
     manifest = check(run_case(case, tmp_path))
     (handshake,) = manifest["handshakes"]
     assert handshake["established"]
-    assert [(step["what"], step["done"]) for step in handshake["steps"]] == [(what, True) for what in data["then"]]
+    assert [(step["what"], step["done"]) for step in handshake["steps"]] == [(item, True) for item in data["then"]]
     return manifest["expected"]["initiator"]
 
 
 def test_all_of_them(lab, tmp_path):
-    said = followed(tmp_path, then=["ping", "rekey-child", "rekey-ike", "reauthenticate", "ping", "delete"])
-    kinds = Counter(message.split()[0] for message in said["messages"] if " request " in message)
+    reported = followed(tmp_path, then=["ping", "rekey-child", "rekey-ike", "reauthenticate", "ping", "delete"])
+    kinds = Counter(message.split()[0] for message in reported["messages"] if " request " in message)
     informational = kinds.pop("INFORMATIONAL")
     assert min(kinds["CREATE_CHILD_SA"], kinds["IKE_SA_INIT"], kinds["IKE_AUTH"]) >= 2
-    assert kinds.total() + informational - said["requests_retransmitted"] == 6 + 4  # which delete what was replaced
-    assert said["established"] == 3
+    assert kinds.total() + informational - reported["requests_retransmitted"] == 6 + 4  # which delete what was replaced
+    assert reported["established"] == 3
 
 
 def test_of_ikev1(lab, tmp_path):
-    said = followed(tmp_path, then=["rekey-child", "reauthenticate"], ike={"version": 1}, initiator={"xauth": True})
-    kinds = Counter(message.split()[0] for message in said["messages"])
+    reported = followed(tmp_path, then=["rekey-child", "reauthenticate"], ike={"version": 1}, initiator={"xauth": True})
+    kinds = Counter(message.split()[0] for message in reported["messages"])
     # main mode three messages each time, quick mode two; XAuth's answers are two
     assert (kinds["QUICK_MODE"], kinds["TRANSACTION"]) == (4, 4)
     # charon takes no notice of a response that comes before it has put its new IKE SA among the others
-    assert kinds["ID_PROT"] - said["requests_retransmitted"] == 6
+    assert kinds["ID_PROT"] - reported["requests_retransmitted"] == 6
 
 
 def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_path):
@@ -54,8 +54,8 @@ def test_without_a_child_sa_and_without_an_ike_sa_each_step_says_why(lab, tmp_pa
     (case,) = scenario.expand_cases(wrong, "x", "refused")
     (handshake,) = check(run_case(case, tmp_path))["handshakes"]
     assert not handshake["established"]
-    assert [(one["what"], one["done"], one["why"]) for one in handshake["steps"]] == [
-        (what, False, "no IKE SA") for what in data["then"]
+    assert [(step["what"], step["done"], step["why"]) for step in handshake["steps"]] == [
+        (item, False, "no IKE SA") for item in data["then"]
     ]
 
 

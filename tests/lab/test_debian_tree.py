@@ -31,5 +31,5 @@ def test_what_cannot_be_made_is_said(monkeypatch, tmp_path, capfd):
     monkeypatch.setenv("PATH", str(programs))
     with pytest.raises(LabError, match="tree forky-libreswan"):
         debian_tree.make_tree(debian_tree.LIBRESWAN)
-    said = capfd.readouterr().err
-    assert "needs root" in said or "debootstrap is missing" in said
+    err = capfd.readouterr().err
+    assert "needs root" in err or "debootstrap is missing" in err

@@ -21,8 +21,10 @@ def stacks(monkeypatch):
     """A machine with these daemons."""
 
     def has(*found):
-        monkeypatch.setattr(machine, "find_strongswan", lambda: tuple(one for one in found if one.name == STRONGSWAN))
-        monkeypatch.setattr(machine, "find_libreswan", lambda: tuple(one for one in found if one.name == LIBRESWAN))
+        monkeypatch.setattr(
+            machine, "find_strongswan", lambda: tuple(item for item in found if item.name == STRONGSWAN)
+        )
+        monkeypatch.setattr(machine, "find_libreswan", lambda: tuple(item for item in found if item.name == LIBRESWAN))
 
     return has
 
@@ -98,16 +100,16 @@ def test_a_program_says_its_version(tmp_path):
 
 
 def test_what_is_found_is_so():
-    found = {row.name: row for row in machine.check_requirements()}
-    assert found["root"].there == (os.geteuid() == 0)
-    assert all(row.there or row.remedy or not row.needed or row.name == "network namespaces" for row in found.values())
+    result = {row.name: row for row in machine.check_requirements()}
+    assert result["root"].there == (os.geteuid() == 0)
+    assert all(row.there or row.remedy or not row.needed or row.name == "network namespaces" for row in result.values())
     for stack in machine.find_strongswan():
         if stack.root == Path("/"):
-            said = subprocess.run([stack.program, "--version"], capture_output=True, text=True).stdout
-            assert f"strongSwan {stack.version}" in said
+            stdout = subprocess.run([stack.program, "--version"], capture_output=True, text=True).stdout
+            assert f"strongSwan {stack.version}" in stdout
     config = Path("/proc/config.gz")
-    if config.exists() and found["root"].there:
+    if config.exists() and result["root"].there:
         enabled = gzip.decompress(config.read_bytes()).decode().splitlines()
         for name, option in (("ESP in the kernel", "CONFIG_INET_ESP"), ("netem", "CONFIG_NET_SCH_NETEM")):
             if f"{option}=m" not in enabled:  # a module is there or not
-                assert found[name].there == (f"{option}=y" in enabled)
+                assert result[name].there == (f"{option}=y" in enabled)

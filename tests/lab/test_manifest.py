@@ -42,21 +42,21 @@ def write(out: Path, recorded, **data) -> Path:
 
 def test_what_is_kept(tmp_path, recorded):
     path = write(tmp_path / "out", recorded)
-    said = json.loads(path.read_text())
-    files = said["files"]
+    reported = json.loads(path.read_text())
+    files = reported["files"]
     names = [files["capture"], files["keys"], *files["logs"].values(), path.name]
-    assert {one.name for one in path.parent.iterdir()} == set(names)
+    assert {item.name for item in path.parent.iterdir()} == set(names)
     assert (path.parent / files["capture"]).read_bytes() == recorded["capture"].read_bytes()
     for role, name in files["logs"].items():
         assert gzip.decompress((path.parent / name).read_bytes()) == recorded["logs"][role].read_bytes()
     # counted in the log by hand
-    assert said["expected"]["initiator"]["messages"] == [
+    assert reported["expected"]["initiator"]["messages"] == [
         "IKE_SA_INIT request 0",
         "IKE_AUTH request 1",
         "INFORMATIONAL request 2",
     ]
-    assert said["handshakes"][0]["costs"]["initiator"]["rss_after_bytes"] == 2 << 20
-    assert said["scenario"]["then"] == []
+    assert reported["handshakes"][0]["costs"]["initiator"]["rss_after_bytes"] == 2 << 20
+    assert reported["scenario"]["then"] == []
 
 
 def test_keys_are_for_their_owner_and_from_the_log_that_is_kept(tmp_path, recorded):
@@ -128,6 +128,6 @@ def test_a_path_that_json_has_to_escape_is_not_in_the_keys(tmp_path, recorded):
     odd.mkdir()
     logs = {role: log.rename(odd / log.name) for role, log in recorded["logs"].items()}
     path = write(tmp_path / "out", recorded | {"logs": logs})
-    said = json.loads((path.parent / "some.keys.json").read_text())
-    found = [keys["origin"].rpartition(":")[0] for kind in ("key_sets", "phase1", "esp") for keys in said[kind]]
-    assert set(found) == {"some.initiator.log.gz"}
+    reported = json.loads((path.parent / "some.keys.json").read_text())
+    result = [keys["origin"].rpartition(":")[0] for kind in ("key_sets", "phase1", "esp") for keys in reported[kind]]
+    assert set(result) == {"some.initiator.log.gz"}

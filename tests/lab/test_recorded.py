@@ -22,7 +22,7 @@ MARKER = bytes(4)
 
 def sizes(path: Path) -> Counter:
     """Of the IKE messages and fragments in a capture, as scapy reads it; without the non-ESP marker."""
-    found = Counter()
+    counter = Counter()
     with PcapReader(str(path)) as packets:
         for packet in packets:
             fragment = packet.getlayer(IPv6ExtHdrFragment)
@@ -32,10 +32,10 @@ def sizes(path: Path) -> Counter:
             udp = packet[UDP]
             payload = bytes(udp.payload)
             if {udp.sport, udp.dport} & {500}:
-                found[udp.len - 8] += 1
+                counter[udp.len - 8] += 1
             elif {udp.sport, udp.dport} & {4500} and payload[:4] == MARKER:
-                found[udp.len - 8 - len(MARKER)] += 1
-    return found
+                counter[udp.len - 8 - len(MARKER)] += 1
+    return counter
 
 
 def logged(entry: dict) -> dict[str, list[int]]:
@@ -107,9 +107,9 @@ def test_a_recording_agrees_with_its_manifest(entry):
 
 
 def test_everything_has_an_entry_and_all_is_small():
-    found = {path.relative_to(CAPTURES).as_posix() for path in CAPTURES.rglob("*.pcap*")}
-    assert found == {entry["path"] for entry in ENTRIES}
-    assert len(found) == len(ENTRIES)
+    result = {path.relative_to(CAPTURES).as_posix() for path in CAPTURES.rglob("*.pcap*")}
+    assert result == {entry["path"] for entry in ENTRIES}
+    assert len(result) == len(ENTRIES)
     beside = {"manifest.json", "README.md"}
     for entry in ENTRIES:
         beside |= {entry["path"], *entry["keys"], *entry["logs"], entry["truth"], entry["made_by"]}

@@ -30,8 +30,8 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
         assert actions_done.dropped is None  # not yet
         kept = actions_done.stop().rename(tmp_path / "kept.pcapng")
         assert actions_done.dropped == 0
-    found = tshark(kept, "-Y", "udp", "-T", "fields", "-e", "frame.interface_name")
-    assert found == ["ini-res"] * 23 + ["res-aaa"] * 10
+    result = tshark(kept, "-Y", "udp", "-T", "fields", "-e", "frame.interface_name")
+    assert result == ["ini-res"] * 23 + ["res-aaa"] * 10
     # of 3,000 bytes each: three fragments, the last of which tshark puts together
     assert len(tshark(kept, "-Y", "ip.flags.mf == 1 or ip.frag_offset > 0")) == 9
     assert tshark(kept, "-Y", "arp or icmpv6") == []
@@ -45,8 +45,8 @@ def test_errors_over_ipv6_are_in_it(lab):
         # nobody listens there
         code = f"import socket; socket.socket(10, 2).sendto(b'x', ({network.responder_address!r}, 4000))"
         run_command(network.initiator.command(sys.executable, "-c", code))
-        found = tshark(actions_done.stop(), "-T", "fields", "-e", "icmpv6.type", "-e", "icmpv6.code")
-    assert [line.split() for line in found] == [[], ["1", "4"]]  # destination unreachable, port unreachable
+        result = tshark(actions_done.stop(), "-T", "fields", "-e", "icmpv6.type", "-e", "icmpv6.code")
+    assert [line.split() for line in result] == [[], ["1", "4"]]  # destination unreachable, port unreachable
 
 
 def test_what_is_still_on_its_way_is_in_it(lab):

@@ -29,16 +29,16 @@ SCENARIOS = CAPTURES / "scenarios"
 def leftovers() -> list[str]:
     """Folders of runs, and processes that have something to do with one: by their mounts, files or command line."""
     place = tempfile.gettempdir()
-    found = [str(path) for path in Path(place).glob(f"*{PREFIX}*")]
+    result = [str(path) for path in Path(place).glob(f"*{PREFIX}*")]
     for process in Path("/proc").glob("[0-9]*"):
         if process.name == str(os.getpid()):
             continue
         with suppress(OSError):
-            told = [os.fsdecode((process / name).read_bytes()) for name in ("cmdline", "mountinfo")]
-            told += [os.readlink(one) for one in (process / "fd").iterdir()]
-            if any(place in one for one in told):
-                found.append(told[0])
-    return found
+            reported = [os.fsdecode((process / name).read_bytes()) for name in ("cmdline", "mountinfo")]
+            reported += [os.readlink(path) for path in (process / "fd").iterdir()]
+            if any(place in item for item in reported):
+                result.append(reported[0])
+    return result
 
 
 def nothing_stays() -> bool:
@@ -55,11 +55,11 @@ def nothing_stays() -> bool:
 def test_the_report_agrees_with_the_logs(lab, tmp_path, name, handshakes):
     case = scenario.load_cases(SCENARIOS / f"{name}.toml")[-1]
     manifest = check(run_case(case, tmp_path, iterations=handshakes))
-    established = sum(one["established"] for one in manifest["handshakes"])
+    established = sum(handshake["established"] for handshake in manifest["handshakes"])
     # of those at 20 % loss, one in some hundred is given up
     assert established == handshakes if handshakes == 1 else established >= handshakes - 2
-    for one in manifest["handshakes"]:
-        for cost in one["costs"].values():
+    for handshake in manifest["handshakes"]:
+        for cost in handshake["costs"].values():
             assert cost["rss_after_bytes"] > 1 << 20
             assert cost["processor_ms"] is None or cost["processor_ms"] > 0
     assert nothing_stays()
@@ -87,10 +87,10 @@ def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_
     }
     (case,) = scenario.expand_cases(data, "x", "slow")
     manifest = check(run_case(case, tmp_path))  # all that the logs have
-    said = manifest["expected"]["initiator"]
-    assert said["requests_retransmitted"] > 4
+    initiator = manifest["expected"]["initiator"]
+    assert initiator["requests_retransmitted"] > 4
     # of both IKE SAs; what the first one left on the link would have the second one begin several times
-    assert said["messages"].count("IKE_SA_INIT request 0") <= 4
+    assert initiator["messages"].count("IKE_SA_INIT request 0") <= 4
     assert manifest["links"]["link"]["frames"]["there"]["undelivered"] == 0
 
 
@@ -124,13 +124,13 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
     (case,) = scenario.expand_cases({"iterations": 3}, "x", "full")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", place], check=True)
     try:
-        with pytest.raises(LabError, match="MB left") as told:
+        with pytest.raises(LabError, match="MB left") as reported:
             run_case(case, tmp_path, on_handshake=fill)
     finally:
         subprocess.run(["umount", place], check=True)
     if left:
         written = tmp_path / "full.manifest.json"
-        assert str(told.value).endswith(f"partial results: {written}")
+        assert str(reported.value).endswith(f"partial results: {written}")
         manifest = json.loads(written.read_text())
         assert len(manifest["handshakes"]) == manifest["expected"]["initiator"]["established"] == 1
         assert "less than 8 MB left" in manifest["ended"]
@@ -155,17 +155,17 @@ def test_a_proposal_that_strongswan_does_not_take_is_said_with_its_key(lab, tmp_
 def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
     data = {"abandoned": 2, "ike": {"cookie_threshold": 1}}
     (case,) = scenario.expand_cases(data, "x", "abandoned")
-    said = check(run_case(case, tmp_path))["expected"]
+    expected = check(run_case(case, tmp_path))["expected"]
     # the second of those, and what follows, is asked for a COOKIE
     messages = ["IKE_SA_INIT request 0"] * 5 + ["IKE_AUTH request 1", "INFORMATIONAL request 2"]
-    assert said["initiator"]["messages"] == messages
-    assert said["responder"]["established"] == 1
+    assert expected["initiator"]["messages"] == messages
+    assert expected["responder"]["established"] == 1
 
 
 def test_as_many_abandoned_ike_sas_as_a_scenario_wants(lab, tmp_path):
     (case,) = scenario.expand_cases({"abandoned": 12, "iterations": 2, "timeout_s": 5}, "x", "many")
     manifest = check(run_case(case, tmp_path))
-    assert [one["established"] for one in manifest["handshakes"]] == [True, True]
+    assert [handshake["established"] for handshake in manifest["handshakes"]] == [True, True]
     assert manifest["expected"]["responder"]["messages"].count("IKE_SA_INIT response 0") == 26  # no COOKIE
 
 
@@ -203,13 +203,13 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
     if not kept:
         assert not list(tmp_path.iterdir())
         return
-    told = json.loads(manifest.read_text())
-    assert re.match(f"{said} ended by itself in handshake 2$", told["ended"])
-    assert [one["established"] for one in told["handshakes"]] == [True]
-    first = ikeanalyze.read(tmp_path / told["files"]["capture"]).handshakes.row(0, named=True)
+    reported = json.loads(manifest.read_text())
+    assert re.match(f"{said} ended by itself in handshake 2$", reported["ended"])
+    assert [handshake["established"] for handshake in reported["handshakes"]] == [True]
+    first = ikeanalyze.read(tmp_path / reported["files"]["capture"]).handshakes.row(0, named=True)
     assert (first["spi_i"], first["spi_r"]) == (
-        told["handshakes"][0]["spi_i"],
-        told["handshakes"][0]["spi_r"],
+        reported["handshakes"][0]["spi_i"],
+        reported["handshakes"][0]["spi_r"],
     )
 
 
@@ -259,9 +259,9 @@ def test_ctrl_c_at_any_moment_even_twice_leaves_nothing(lab, tmp_path, moment, i
         process.send_signal(signal.SIGINT)
         time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=30)
+        reported, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert said == ""
+    assert reported == ""
     assert errors.splitlines()[-1] == "ikeanalyze: interrupted"
     assert "Traceback" not in errors
     assert nothing_stays()
@@ -271,9 +271,9 @@ def test_ctrl_c_at_any_moment_even_twice_leaves_nothing(lab, tmp_path, moment, i
 def test_two_at_the_same_time(lab, tmp_path):
     with begin("psk", tmp_path / "a") as one, begin("ipv6", tmp_path / "b") as other:
         for process in (one, other):
-            said, errors = process.communicate(timeout=60)
+            reported, errors = process.communicate(timeout=60)
             assert process.returncode == 0, errors
-            assert check(Path(said.strip()))["handshakes"][0]["established"]
+            assert check(Path(reported.strip()))["handshakes"][0]["established"]
     assert nothing_stays()
 
 
@@ -281,8 +281,8 @@ def test_two_into_the_same_folder(lab, tmp_path):
     with begin("ipv6", tmp_path, "-n", "1000") as one:
         wait_for("initiator")
         with begin("psk", tmp_path) as other:
-            said, errors = other.communicate(timeout=60)
-        assert (other.returncode, said) == (1, "")
+            reported, errors = other.communicate(timeout=60)
+        assert (other.returncode, reported) == (1, "")
         assert (
             errors == f"ikeanalyze: {tmp_path}: another run of the lab writes there; choose another folder, or wait\n"
         )

@@ -5,27 +5,27 @@ from tests.paths import ROOT
 
 
 def test_the_product_of_all_lists_is_run():
-    found = expand_cases(
+    result = expand_cases(
         {"link": {"rtt_ms": [1, 600], "loss_percent": [0, 5, 20]}, "then": ["ping", "delete"]}, "x.toml", "x"
     )
-    points = [(case.settings.link.rtt_ms, case.settings.link.loss_percent) for case in found]
+    points = [(case.settings.link.rtt_ms, case.settings.link.loss_percent) for case in result]
     assert points == [(1, 0), (1, 5), (1, 20), (600, 0), (600, 5), (600, 20)]
-    assert len({case.name for case in found}) == 6
-    assert found[0].settings.then == ("ping", "delete")
+    assert len({case.name for case in result}) == 6
+    assert result[0].settings.then == ("ping", "delete")
 
 
 def test_proposals_that_begin_alike_have_names_of_their_own():
     long = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768-ke2_mlkem1024-ke3_mlkem512"
-    found = expand_cases({"ike": {"proposals": [f"{long}-ke4_x25519", f"{long}-ke4_ecp256"]}}, "x.toml", "x")
-    assert len({case.name for case in found}) == 2
+    result = expand_cases({"ike": {"proposals": [f"{long}-ke4_x25519", f"{long}-ke4_ecp256"]}}, "x.toml", "x")
+    assert len({case.name for case in result}) == 2
 
 
 def test_a_name_fits_into_a_file_system():
     long = [f"{cipher}-sha384-sha256-ecp384-ecp256-x25519-modp2048-modp3072" for cipher in ("aes128", "aes256")]
     ike = {"proposals": long, "responder_proposals": long, "esp_proposals": long}
-    found = expand_cases({"ike": ike}, "x.toml", "x" * 80)
-    assert len({case.name for case in found}) == len(found) == 8
-    assert all(len(case.name) + len(".initiator.log.gz") <= 255 for case in found)
+    result = expand_cases({"ike": ike}, "x.toml", "x" * 80)
+    assert len({case.name for case in result}) == len(result) == 8
+    assert all(len(case.name) + len(".initiator.log.gz") <= 255 for case in result)
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,13 @@ def send(
         assert receiver.stdout.readline() == "ready\n"
         command = [sys.executable, "-c", _SEND, address, str(PORT), str(count), str(pause), str(size)]
         subprocess.run(source.command(*command), check=True, timeout=60)
-        said, _ = receiver.communicate(timeout=60)
+        reported, _ = receiver.communicate(timeout=60)
     finally:
         receiver.kill()
         receiver.wait()
     return [
-        Arrival(int(number), int(at) / 1e6, int(delay) / 1e6) for number, at, delay in map(str.split, said.splitlines())
+        Arrival(int(number), int(at) / 1e6, int(delay) / 1e6)
+        for number, at, delay in map(str.split, reported.splitlines())
     ]
 
 

@@ -49,10 +49,10 @@ class Compared(NamedTuple):
 @cache
 def compared(name, loss, policy):
     """By what is counted: bytes and messages, and how many handshakes there are."""
-    found = predict_handshake(flow(name), LinkModel(0, loss), RunConfig(parse_policy(policy)), keep=True)
+    result = predict_handshake(flow(name), LinkModel(0, loss), RunConfig(parse_policy(policy)), keep=True)
     table = capture(name).handshakes.filter(pl.col("outcome").cast(pl.String) == "completed")
     counted = {}
-    for what, values in (("bytes", found.samples["bytes"]), ("messages", found.samples["messages"])):
+    for what, values in (("bytes", result.samples["bytes"]), ("messages", result.samples["messages"])):
         measured = (table[f"initiator_{what}"] + table[f"responder_{what}"]).to_numpy().astype(float)
         low, high = stats.t.interval(0.95, len(measured) - 1, measured.mean(), stats.sem(measured))
         means = np.random.default_rng(1).choice(values, (20_000, len(measured))).mean(axis=1)
@@ -64,15 +64,15 @@ def compared(name, loss, policy):
 @pytest.mark.parametrize("what", ["bytes", "messages"])
 def test_the_lossy_capture(what):
     # 25 handshakes at 20 %: the prediction of one without loss lies in the interval of the measured mean
-    found = compared(*(CASES[0][i] for i in (0, 2, 3)))[0][what]
-    assert found.low < found.predicted < found.high
-    assert found.least < found.measured < found.most
+    result = compared(*(CASES[0][i] for i in (0, 2, 3)))[0][what]
+    assert result.low < result.predicted < result.high
+    assert result.least < result.measured < result.most
 
 
 @pytest.mark.parametrize(("name", "daemons", "loss", "policy"), CASES, ids=[case[0] for case in CASES])
 def test_all_of_them(name, daemons, loss, policy):
-    for found in compared(name, loss, policy)[0].values():
-        assert found.least < found.measured < found.most
+    for result in compared(name, loss, policy)[0].values():
+        assert result.least < result.measured < result.most
 
 
 def table():
@@ -80,12 +80,12 @@ def table():
     yield "|---|---|---:|---:|---|---:|---:|---:|---:|\n"
     for name, daemons, loss, policy in CASES:
         counted, handshakes = compared(name, loss, policy)
-        for what, one in counted.items():
-            form = "{:,.0f}" if what == "bytes" else "{:.1f}"
+        for key, one in counted.items():
+            form = "{:,.0f}" if key == "bytes" else "{:.1f}"
             texts = [form.format(value) for value in one]
             predicted, measured, low, high, least, most = texts
             yield (
-                f"| {Path(name).name} | {daemons} | {100 * loss:g} % | {handshakes} | {what} | {measured} "
+                f"| {Path(name).name} | {daemons} | {100 * loss:g} % | {handshakes} | {key} | {measured} "
                 f"| {low} to {high} | **{predicted}** | {least} to {most} |\n"
             )
 

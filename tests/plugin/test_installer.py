@@ -25,14 +25,14 @@ def done(steps):
 
 
 def tree(path: Path):
-    return {str(found.relative_to(path)): found.read_bytes() for found in path.rglob("*") if found.is_file()}
+    return {str(item.relative_to(path)): item.read_bytes() for item in path.rglob("*") if item.is_file()}
 
 
 def test_installed_and_gone_without_a_trace(tmp_path, folders):
     assert done(install_files(FILES, folders, "1")) == [FileStatus.ADDED] * 3
-    found = tree(tmp_path)
-    del found[f"lib/plugins/{NAME}"]
-    assert found == {
+    result = tree(tmp_path)
+    del result[f"lib/plugins/{NAME}"]
+    assert result == {
         "lib/plugins/ikex.lua": b"one",
         "lib/plugins/ikex/two.lua": b"two",
         "config/profiles/IKE/preferences": b"columns",

@@ -23,9 +23,9 @@ def test_round_trip(tmp_path):
 
 
 def test_paths():
-    one = InstallManifest("1", FOLDERS, {})
-    assert one.path("plugins/ikex/names.lua") == Path("/p/ikex/names.lua")
-    assert one.path("profiles/IKE/preferences") == Path("/s/profiles/IKE/preferences")
+    install_manifest = InstallManifest("1", FOLDERS, {})
+    assert install_manifest.path("plugins/ikex/names.lua") == Path("/p/ikex/names.lua")
+    assert install_manifest.path("profiles/IKE/preferences") == Path("/s/profiles/IKE/preferences")
 
 
 @pytest.mark.parametrize(

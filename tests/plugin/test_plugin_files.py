@@ -13,13 +13,13 @@ def test_a_checkout_has_them_beside_the_package():
 
 
 def test_every_lua_file_and_the_profile_are_installed():
-    found = {(file.place, file.name): file.content for file in list_plugin_files(ROOT / "dissectors")}
+    result = {(file.place, file.name): file.content for file in list_plugin_files(ROOT / "dissectors")}
     lua = {path.relative_to(ROOT / "dissectors").as_posix() for path in (ROOT / "dissectors").rglob("*.lua")}
-    assert {name for place, name in found if place == "plugins"} == lua
+    assert {name for place, name in result if place == "plugins"} == lua
     assert {"ikex.lua", "ikex/tcp.lua"} <= lua
-    settings = {name for place, name in found if place == "profiles"}
+    settings = {name for place, name in result if place == "profiles"}
     assert settings == {f"{PROFILE}/preferences", f"{PROFILE}/colorfilters", f"{PROFILE}/dfilter_buttons"}
-    assert found[InstallDir.PLUGINS, "ikex/tcp.lua"] == (ROOT / "dissectors/ikex/tcp.lua").read_bytes()
+    assert result[InstallDir.PLUGINS, "ikex/tcp.lua"] == (ROOT / "dissectors/ikex/tcp.lua").read_bytes()
 
 
 def test_what_is_no_lua_and_no_profile_stays(tmp_path):

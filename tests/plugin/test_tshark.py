@@ -11,29 +11,29 @@ def asked(tshark, monkeypatch, *plugins):
         for name, content in plugins:
             room.put(f"home/.local/lib/wireshark/plugins/{name}", content)
         monkeypatch.setattr(plugin_tshark.tempfile, "tempdir", str(room.path / "tmp"))
-        found = plugin_tshark.probe_tshark(str(program))
-        return found, get_default_folders({"HOME": str(room.path / "home")}, "linux")
+        result = plugin_tshark.probe_tshark(str(program))
+        return result, get_default_folders({"HOME": str(room.path / "home")}, "linux")
 
 
 def test_what_a_tshark_says_of_itself(tshark, monkeypatch):
-    found, folders = asked(tshark, monkeypatch)
-    assert found.version == ".".join(map(str, tshark.version))
-    assert (found.folders.plugins, found.folders.profiles) == (folders.plugins, folders.profiles)
-    assert (found.lua, found.ciphers) == LUA[tshark.version[:2]]
-    assert (found.loaded, found.complaints) == ((), ())
+    result, folders = asked(tshark, monkeypatch)
+    assert result.version == ".".join(map(str, tshark.version))
+    assert (result.folders.plugins, result.folders.profiles) == (folders.plugins, folders.profiles)
+    assert (result.lua, result.ciphers) == LUA[tshark.version[:2]]
+    assert (result.loaded, result.complaints) == ((), ())
 
 
 def test_a_plugin_that_is_loaded(tshark, monkeypatch):
     one = 'local p = Proto("ikex", "x") p.fields = {ProtoField.uint8("ikex.x")}'
     assert asked(tshark, monkeypatch, ("ikex.lua", one))[0].loaded == ("ikex",)
-    found, _ = asked(tshark, monkeypatch, ("iketcp.lua", one.replace("ikex", "iketcp")))
-    assert (found.loaded, found.complaints) == (("iketcp",), ())
+    result, _ = asked(tshark, monkeypatch, ("iketcp.lua", one.replace("ikex", "iketcp")))
+    assert (result.loaded, result.complaints) == (("iketcp",), ())
 
 
 def test_a_plugin_that_is_broken(tshark, monkeypatch):
-    found, _ = asked(tshark, monkeypatch, ("ikex.lua", "no lua"))
-    assert found.loaded == ()
-    assert "ikex.lua:1" in found.complaints[0]
+    result, _ = asked(tshark, monkeypatch, ("ikex.lua", "no lua"))
+    assert result.loaded == ()
+    assert "ikex.lua:1" in result.complaints[0]
 
 
 def test_what_is_no_tshark(tmp_path):

@@ -35,13 +35,13 @@ def test_anything_else_is_not_believed(text):
 
 def test_what_tshark_tells_is_the_usual(tshark):
     with tshark.room() as room:
-        told = parse_tshark_folders(room.run("-G", "folders", own_config=False).stdout)
+        tshark_folders = parse_tshark_folders(room.run("-G", "folders", own_config=False).stdout)
         guessed = get_default_folders({"HOME": str(room.path / "home")}, "linux")
-        assert (told.plugins, told.profiles) == (guessed.plugins, guessed.profiles)
-        told = parse_tshark_folders(room.run("-G", "folders").stdout)
+        assert (tshark_folders.plugins, tshark_folders.profiles) == (guessed.plugins, guessed.profiles)
+        tshark_folders = parse_tshark_folders(room.run("-G", "folders").stdout)
         guessed = get_default_folders(room.environment(), "linux")
-        assert (told.plugins, told.profiles) == (guessed.plugins, guessed.profiles)
-        assert (told.told, guessed.told) == (True, False)
+        assert (tshark_folders.plugins, tshark_folders.profiles) == (guessed.plugins, guessed.profiles)
+        assert (tshark_folders.told, guessed.told) == (True, False)
 
 
 def test_other_systems():

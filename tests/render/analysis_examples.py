@@ -125,7 +125,10 @@ def _add(rows: dict[str, list[dict[str, Any]]], number: int, sent: list[Sent], k
     _add_exchanges(rows, messages, known)
     row = _handshake(number, start, messages, known)
     if "key_exchanges" in known:
-        row["key_exchanges"] = [one | {"exchange": before[1] + 1 + one["exchange"]} for one in known["key_exchanges"]]
+        row["key_exchanges"] = [
+            key_exchange | {"exchange": before[1] + 1 + key_exchange["exchange"]}
+            for key_exchange in known["key_exchanges"]
+        ]
     rows["handshakes"].append(row)
 
 

@@ -23,7 +23,11 @@ def rendered(capsys):
 
 def titled(a: Analysis, title: str, *, every: bool = False) -> Section:
     """The first section of a report for people whose title begins so."""
-    return next(one for one in text.render_sections(a, every=every) if one.title.startswith(title))
+    return next(
+        render_section
+        for render_section in text.render_sections(a, every=every)
+        if render_section.title.startswith(title)
+    )
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ OLD: list[Sent] = [
 
 def _read(sent: Sequence[Sent], *told: dict[str, Any]) -> list[Sent]:
     """The messages with what is told of each."""
-    return [(*one[:7], one[7] | more) for one, more in zip(sent, told, strict=True)]
+    return [(*value[:7], value[7] | more) for value, more in zip(sent, told, strict=True)]
 
 
 def _opened(epoch: int, *payloads: str, **more: Any) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def verbatim() -> ReplayReport:
         ReplayedMessage(34, 0, False, ("SPIi", "nonce", *NAT), 2, 2, 544, BEGAN, ACCEPTED, [arrived]),
         ReplayedMessage(35, 1, False, (), 1, 1, 272, BEGAN, SEALED),
     )
-    found = VerbatimResult(b"\1" * 8, sent, 2, 1, 0, BEGAN, BEGAN + 2_000 * MS)
-    return base(runs=(ReplayRun(1, TRAFFIC, b"\1" * 8, verbatim=found),))
+    verbatim_result = VerbatimResult(b"\1" * 8, sent, 2, 1, 0, BEGAN, BEGAN + 2_000 * MS)
+    return base(runs=(ReplayRun(1, TRAFFIC, b"\1" * 8, verbatim=verbatim_result),))
 
 
 def result(**more) -> InitiatorResult:
@@ -110,7 +110,7 @@ def reenact() -> ReplayReport:
 
 
 def many() -> ReplayReport:
-    one = ReplayRun(
+    replay_run = ReplayRun(
         1,
         TRAFFIC,
         b"\1" * 8,
@@ -120,9 +120,9 @@ def many() -> ReplayReport:
     )
     failed = result(established=False, reason="no answer")
     runs = (
-        one,
-        replace(one, number=2, result=failed, met=Counter({"drop 0.2": 1}), seed=6),
-        replace(one, number=3, result=failed, broken_off="not over after 5 s", met=Counter(), seed=7),
+        replay_run,
+        replace(replay_run, number=2, result=failed, met=Counter({"drop 0.2": 1}), seed=6),
+        replace(replay_run, number=3, result=failed, broken_off="not over after 5 s", met=Counter(), seed=7),
     )
     return base(mode="impair", policy="strongswan", faults=("drop 0.2", "delay any:5ms"), seed=5, runs=runs)
 

@@ -22,7 +22,7 @@ Answer = Callable[[bytes], Sequence[bytes]]
 
 def proposal(method: int, *additional: int, aead: bool = True) -> Proposal:
     """AES-256, HMAC-SHA2-256, these key exchanges."""
-    more = [Transform(5 + place, one, ()) for place, one in enumerate(additional, 1)]
+    more = [Transform(5 + place, value, ()) for place, value in enumerate(additional, 1)]
     protection = [GCM] if aead else [CBC, SHA2_256_128]
     return Proposal(1, 1, b"", (*protection, SHA2_256, Transform(4, method, ()), *more))
 
@@ -67,8 +67,8 @@ class Wire:
             for one in step.send:
                 self.sent.append(one)
                 if not self.lose(one):
-                    found = [data for data in self.answer(one.data) if not self.lose_answer(data)]
-                    pending += [(data, one.port) for data in found]
+                    result = [data for data in self.answer(one.data) if not self.lose_answer(data)]
+                    pending += [(data, one.port) for data in result]
             if step.finished is not None:
                 return step.finished
             if pending:

@@ -30,10 +30,10 @@ def recorded(message: Message, at_ms: float, exchange: int, *, part: int = 0, tr
 
 def hybrid() -> RecordedHandshake:
     """IKE_SA_INIT at 0 ms, IKE_INTERMEDIATE in two fragments at 10 ms and again at 1,010 ms, IKE_AUTH at 1,030 ms."""
-    one = Handshake(3, proposals=[ike.HYBRID])
-    init, init_reply = one.init()[:2]
-    middle, middle_reply = one.intermediate(fragments=(2, 1))[:2]
-    auth, auth_reply = one.auth()[:2]
+    handshake = Handshake(3, proposals=[ike.HYBRID])
+    init, init_reply = handshake.init()[:2]
+    middle, middle_reply = handshake.intermediate(fragments=(2, 1))[:2]
+    auth, auth_reply = handshake.auth()[:2]
     return RecordedHandshake(
         1,
         (

@@ -57,14 +57,14 @@ def agree(method: int, theirs: bytes) -> tuple[bytes, bytes]:
 
 
 def parsed(first: int, data: bytes) -> list[tuple[int, bytes]]:
-    found, kind, at = [], first, 0
+    result, kind, at = [], first, 0
     while kind:
         following, _, size = struct.unpack_from(">BBH", data, at)
         assert size >= 4
-        found.append((kind, data[at + 4 : at + size]))
+        result.append((kind, data[at + 4 : at + size]))
         kind, at = following, at + size
     assert at == len(data)
-    return found
+    return result
 
 
 @dataclass
@@ -179,8 +179,8 @@ class Responder:
             if len(self.parts) < total:
                 return []
             ordered = [self.parts[number] for number in range(1, total + 1)]
-            assert {one[0] for one in ordered[1:]} <= {0}
-            first, plaintext, message = ordered[0][0], b"".join(one[1] for one in ordered), ordered[0][2]
+            assert {item[0] for item in ordered[1:]} <= {0}
+            first, plaintext, message = ordered[0][0], b"".join(item[1] for item in ordered), ordered[0][2]
             self.parts = {}
         payloads = parsed(first, plaintext)
         self.seen.append(payloads)
@@ -205,14 +205,14 @@ class Responder:
             before += struct.pack(">BBH", first, 0, total - 28)
             return [before + keys.encrypt_message(before, chain)]
         pieces = [chain[at : at + size] for at in range(0, len(chain), size)]
-        found = []
+        result = []
         for number, piece in enumerate(pieces, 1):
             total = 28 + 8 + keys.size(piece)
             before = ike.ike_header(self.spi_i, SPI_R, ike.SKF, exchange, flags, ident, total)
             inner = first if number == 1 else 0
             before += struct.pack(">BBHHH", inner, 0, total - 28, number, len(pieces))
-            found.append(before + keys.encrypt_message(before, piece))
-        return found
+            result.append(before + keys.encrypt_message(before, piece))
+        return result
 
     # ---- IKE_SA_INIT
 

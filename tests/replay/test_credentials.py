@@ -67,14 +67,14 @@ password = "tuna"
 
 def test_all_of_it(folder):
     loaded = load(folder, FULL)
-    found = loaded.credentials
+    credentials = loaded.credentials
     assert loaded.warnings == ()
-    assert (found.local_identity.type, found.local_identity.data) == (2, b"initiator.lab")
-    assert (found.remote_identity.type, found.remote_identity.data) == (1, bytes([192, 0, 2, 2]))
-    assert found.psk == b"swordfish"
-    assert (len(found.certificates), len(found.authorities)) == (2, 3)
-    assert (found.eap_identity, found.eap_password) == ("carol", "tuna")
-    assert get_key_type(found.key) == "ecdsa"
+    assert (credentials.local_identity.type, credentials.local_identity.data) == (2, b"initiator.lab")
+    assert (credentials.remote_identity.type, credentials.remote_identity.data) == (1, bytes([192, 0, 2, 2]))
+    assert credentials.psk == b"swordfish"
+    assert (len(credentials.certificates), len(credentials.authorities)) == (2, 3)
+    assert (credentials.eap_identity, credentials.eap_password) == ("carol", "tuna")
+    assert get_key_type(credentials.key) == "ecdsa"
 
 
 def test_nothing_of_it(folder):
@@ -149,10 +149,10 @@ WRONG = {
 def test_what_is_wrong(folder, text):
     with pytest.raises(CredentialsError) as caught:
         load(folder, text)
-    said = str(caught.value)
-    assert said.startswith(f"{folder}/credentials.toml: {WRONG[text].format(folder)}")
-    assert "\n" not in said
-    assert "swordfish" not in said.removeprefix(str(folder))
+    reported = str(caught.value)
+    assert reported.startswith(f"{folder}/credentials.toml: {WRONG[text].format(folder)}")
+    assert "\n" not in reported
+    assert "swordfish" not in reported.removeprefix(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -172,16 +172,16 @@ def test_files_that_are_no_credentials(folder, data):
     [("gw.example", 2), ("carol@gw.example", 3), ("192.0.2.1", 1), ("2001:db8::1", 5)],
 )
 def test_identities(text, kind):
-    found = parse_identity(text)
-    assert found.type == kind
-    assert format_identity(found.type, found.data) == text
+    identity = parse_identity(text)
+    assert identity.type == kind
+    assert format_identity(identity.type, identity.data) == text
 
 
 @pytest.mark.parametrize("text", ["O=lab,CN=gw", "O=lab, CN=gw"])
 def test_a_distinguished_name_is_in_strongswans_order(text):
-    found = parse_identity(text)
+    identity = parse_identity(text)
     # SET of SEQUENCE of 2.5.4.10 and 2.5.4.3, UTF8String
-    assert (found.type, found.data.hex()) == (
+    assert (identity.type, identity.data.hex()) == (
         9, "301b310c300a060355040a0c036c6162310b300906035504030c026777",
     )  # fmt: skip
 

@@ -15,10 +15,10 @@ def mutants(count=2000, message=FIRST, seed=1):
 
 
 def test_bounded_and_never_the_message_itself():
-    for one in mutants():
-        assert 1 <= len(one.data) <= MAX_BYTES
-        assert one.data != FIRST
-        assert len(one.errors) <= MAX_ERRORS
+    for mutant in mutants():
+        assert 1 <= len(mutant.data) <= MAX_BYTES
+        assert mutant.data != FIRST
+        assert len(mutant.errors) <= MAX_ERRORS
 
 
 def test_the_same_seed_gives_the_same():
@@ -26,15 +26,15 @@ def test_the_same_seed_gives_the_same():
 
 
 def test_every_kind_of_error_happens():
-    assert Counter(name for one in mutants() for name in one.errors).keys() == _ERRORS.keys()
+    assert Counter(name for mutant in mutants() for name in mutant.errors).keys() == _ERRORS.keys()
 
 
 def test_most_lengths_are_right_so_that_what_is_inside_is_reached():
-    whole = [one.data for one in mutants() if len(one.data) >= 28]
+    whole = [mutant.data for mutant in mutants() if len(mutant.data) >= 28]
     right = sum(int.from_bytes(data[24:28], "big") == len(data) for data in whole)
     assert 0.7 < right / len(whole) < 1
 
 
 @pytest.mark.parametrize("message", [FIRST[:28], bytes(70_000)])
 def test_any_message_can_be_mutated(message):
-    assert all(0 < len(one.data) <= MAX_BYTES for one in mutants(200, message))
+    assert all(0 < len(mutant.data) <= MAX_BYTES for mutant in mutants(200, message))

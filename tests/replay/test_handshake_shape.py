@@ -25,13 +25,13 @@ NAME = "pq-mlkem768-psk"
 
 def shape(name, *keys, handshake=None):
     (path,) = CAPTURES.glob(f"{name}.pcap*")
-    return read_shape(path, handshake, keys=[CAPTURES / one for one in keys])[1]
+    return read_shape(path, handshake, keys=[CAPTURES / key for key in keys])[1]
 
 
 def written(tmp_path, messages):
     trace = Trace()
-    for number, one in enumerate(messages):
-        trace.message(number * MS, one)
+    for number, message in enumerate(messages):
+        trace.message(number * MS, message)
     path = tmp_path / "made.pcap"
     path.write_bytes(trace.pcap())
     return path
@@ -58,19 +58,19 @@ def test_the_size_of_fragments_is_that_of_the_recorded_ones():
     """tshark -T fields -e isakmp.length: 1248 and 66 are the fragments of the IKE_INTERMEDIATE request."""
     from tests.wire.recorded import ike_messages
 
-    sizes = [len(one) for one in ike_messages(NAME) if one[16] == ike.SKF]
+    sizes = [len(ike_message) for ike_message in ike_messages(NAME) if ike_message[16] == ike.SKF]
     assert shape(NAME).fragment_size == max(sizes)
 
 
 def test_without_keys():
-    found = shape(NAME)
-    assert found.identity_i is found.identity_r is None
-    assert (found.esp_proposals, found.selectors_i) == (DEFAULT_ESP, ALL_ADDRESSES)
-    assert found.guessed == (
+    result = shape(NAME)
+    assert result.identity_i is result.identity_r is None
+    assert (result.esp_proposals, result.selectors_i) == (DEFAULT_ESP, ALL_ADDRESSES)
+    assert result.guessed == (
         "auth_initiator", "identity_i", "identity_r", "esp_proposals", "selectors_i", "selectors_r",
     )  # fmt: skip
-    assert found.auth_initiator == "psk"  # by the size of its messages
-    assert found.notifies == shape(NAME, f"{NAME}.charon.log.gz").notifies
+    assert result.auth_initiator == "psk"  # by the size of its messages
+    assert result.notifies == shape(NAME, f"{NAME}.charon.log.gz").notifies
 
 
 def signed_by(algorithm, *, pss):
@@ -93,24 +93,26 @@ def signed_by(algorithm, *, pss):
 
 @pytest.mark.parametrize(("pss", "told"), [(False, []), (True, ["RSASSA-PSS with SHA2-256"])])
 def test_a_signature_that_ours_is_not_like_is_named(pss, told):
-    found = []
+    result = []
     analysis = read_captures(
         CAPTURES / "lab" / "rsa-chain3.pcapng",
         ReadOptions(
             keys=[CAPTURES / "lab" / "rsa-chain3.keys.json"],
             payloads=True,
-            looked=lambda *of: found.extend(collect_ike_sas(*of, ())),
+            looked=lambda *of: result.extend(collect_ike_sas(*of, ())),
         ),
     )
-    (sa,) = found
+    (sa,) = result
     body = signed_by(hashes.SHA256(), pss=pss)
 
     def changed(message):
-        payloads = [replace(one, body=body) if one.type == 39 else one for one in message.content.payloads]
+        payloads = [
+            replace(payload, body=body) if payload.type == 39 else payload for payload in message.content.payloads
+        ]
         return replace(message, content=replace(message.content, payloads=tuple(payloads)))
 
     left_out = extract_shape(replace(sa, messages=tuple(map(changed, sa.messages))), analysis).left_out
-    assert [one.split(" (")[0] for one in left_out if one.startswith("RSA")] == told
+    assert [item.split(" (")[0] for item in left_out if item.startswith("RSA")] == told
 
 
 def test_eap():
@@ -122,9 +124,9 @@ def test_eap():
 
 def test_the_first_request_counts():
     """invalid-ke: the initiator began with another method than it ended with; the cookie of another is not said again."""
-    found = shape("invalid-ke")
-    assert found.key_exchange != 20
-    assert found.key_exchange in [one.id for one in found.proposals[0].transforms if one.type == 4]
+    result = shape("invalid-ke")
+    assert result.key_exchange != 20
+    assert result.key_exchange in [transform.id for transform in result.proposals[0].transforms if transform.type == 4]
 
 
 @pytest.mark.parametrize("switch", [False, True])
@@ -132,20 +134,20 @@ def test_the_first_request_counts():
 def test_ports_and_fragments(tmp_path, switch, fragments):
     made = Handshake(switch=switch, proposals=[ike.HYBRID])
     messages = made.setup(intermediate=[(fragments, 1)])
-    _, found = read_shape(written(tmp_path, messages))
-    assert found.floats == switch
-    cut = [len(data) for one in messages for data in one.ike if data[16] == ike.SKF]
-    whole = [len(data) for one in messages for data in one.ike if one.from_initiator and data[16] == ike.SK]
+    _, result = read_shape(written(tmp_path, messages))
+    assert result.floats == switch
+    cut = [len(data) for message in messages for data in message.ike if data[16] == ike.SKF]
+    whole = [len(data) for message in messages for data in message.ike if message.from_initiator and data[16] == ike.SK]
     assert max(whole) == (200 + 57 if cut else 1249)  # what was sent whole may be so again
-    assert found.fragment_size == (max(cut) if cut else 1249)
-    assert ("fragment_size" in found.guessed) == (not cut)
+    assert result.fragment_size == (max(cut) if cut else 1249)
+    assert ("fragment_size" in result.guessed) == (not cut)
 
 
 def test_a_cookie_is_not_said_again(tmp_path):
     made = Handshake(notifies=[ike.notify(16435), ike.notify(40000, b"x")])
-    _, found = read_shape(written(tmp_path, made.setup(before="COOKIE")))
-    assert ike.COOKIE not in dict(found.notifies)
-    assert found.left_out == ("USE_PPK", "status notify 40000")
+    _, result = read_shape(written(tmp_path, made.setup(before="COOKIE")))
+    assert ike.COOKIE not in dict(result.notifies)
+    assert result.left_out == ("USE_PPK", "status notify 40000")
 
 
 def test_without_fragmentation(tmp_path):
@@ -160,9 +162,9 @@ def test_without_fragmentation(tmp_path):
     )
     path = tmp_path / "one.pcap"
     path.write_bytes(pcap([Packet(0, link.ethernet(udp_packet(init, 500, 500)))]))
-    number, found = read_shape(path)
+    number, result = read_shape(path)
     assert number == 1
-    assert (found.fragment_size, found.nonce_bytes, found.notifies) == (None, 20, ())
+    assert (result.fragment_size, result.nonce_bytes, result.notifies) == (None, 20, ())
 
 
 def test_which_handshake():
@@ -187,7 +189,7 @@ def test_what_cannot_be_re_enacted(tmp_path):
 def test_damaged_requests(tmp_path):
     """Whatever is recorded: there is a shape that can be offered, or a line that says why not."""
     whole = Handshake(proposals=[ike.HYBRID, ike.CLASSIC]).init()[0].datagrams[0]
-    path, begun, said = tmp_path / "one.pcap", 0, []
+    path, begun, reported = tmp_path / "one.pcap", 0, []
     for seed in range(60):
         random = Random(seed)
         data = bytearray(whole)
@@ -195,10 +197,10 @@ def test_damaged_requests(tmp_path):
             data[random.randrange(28, len(data))] = random.choice([0, 1, 33, 41, 255])
         path.write_bytes(pcap([Packet(0, link.ethernet(udp_packet(bytes(data))))]))
         try:
-            _, found = read_shape(path)
-            begun += bool(initiator(found).begin(0).send)
+            _, result = read_shape(path)
+            begun += bool(initiator(result).begin(0).send)
         except CannotReplayError as problem:
-            said.append(str(problem))
+            reported.append(str(problem))
     assert begun > 10
-    assert said
-    assert not any("\n" in one for one in said)
+    assert reported
+    assert not any("\n" in item for item in reported)

@@ -141,22 +141,22 @@ def test_the_responder_says_established(lab, tmp_path, name):
         assert result.established, result.reason
         assert result.child_error is None
         assert result.authentication == authentication
-        assert [one.exchange_type for one in result.exchanges] == exchanges
-        assert all(one.transmissions == 1 for one in result.exchanges)
+        assert [exchange.exchange_type for exchange in result.exchanges] == exchanges
+        assert all(exchange.transmissions == 1 for exchange in result.exchanges)
         assert "IKE_SA deleted" in peer.responder.log
         # the same again without keys for the capture: credentials and defaults do
         assert peer.handshake(recorded(name, keys=False)).established
         if name == "ecdsa":
-            old = replace(shape, notifies=tuple(one for one in shape.notifies if one[0] != 16431))
+            old = replace(shape, notifies=tuple(notify for notify in shape.notifies if notify[0] != 16431))
             assert peer.handshake(old).authentication == ("ECDSA P-384", "ECDSA P-521")
         if name == "rsa-chain3":
-            old = replace(shape, notifies=tuple(one for one in shape.notifies if one[0] != 16431))
+            old = replace(shape, notifies=tuple(notify for notify in shape.notifies if notify[0] != 16431))
             assert peer.handshake(old).authentication == ("RSA", "RSA")
             assert result.exchanges[1].datagrams_needed == 2
             assert result.exchanges[1].datagrams_used == 2
         keys = read_keys(str(peer.responder.responder.log)).key_sets
-        theirs = {(one.sk_ei, one.sk_er, one.sk_pi, one.sk_pr, one.sk_d) for one in keys}
-        assert {(one.sk_ei, one.sk_er, one.sk_pi, one.sk_pr, one.sk_d) for one in result.keys} <= theirs
+        theirs = {(key.sk_ei, key.sk_er, key.sk_pi, key.sk_pr, key.sk_d) for key in keys}
+        assert {(key.sk_ei, key.sk_er, key.sk_pi, key.sk_pr, key.sk_d) for key in result.keys} <= theirs
 
 
 EDWARDS = {"Ed25519": ed25519.Ed25519PrivateKey, "Ed448": ed448.Ed448PrivateKey}
@@ -200,7 +200,7 @@ def test_keys_of_edwards_curves(lab, tmp_path, monkeypatch, kind):
 
 def test_groups(lab, tmp_path):
     groups = {"x448": 32, "ecp256": 19, "ecp521": 21, "modp2048": 14, "modp3072": 15, "modp4096": 16}
-    proposals = ",".join(f"aes256-sha256-{one}" for one in groups)
+    proposals = ",".join(f"aes256-sha256-{group}" for group in groups)
     with live(tmp_path, ike={"proposals": proposals}) as peer:
         shape = recorded("psk")
         for method in groups.values():
@@ -220,7 +220,7 @@ def test_refusals(lab, tmp_path):
         both = replace(none, proposals=(replace(none.proposals[0], transforms=(*transforms, Transform(4, 19, ()))),))
         result = peer.handshake(both)
         assert result.established
-        assert [one.answer for one in result.exchanges[:2]] == ["INVALID_KE_PAYLOAD", None]
+        assert [exchange.answer for exchange in result.exchanges[:2]] == ["INVALID_KE_PAYLOAD", None]
 
 
 def test_cookies(lab, tmp_path):
@@ -234,7 +234,7 @@ def test_cookies(lab, tmp_path):
                 peer.sockets[500].recvfrom(65535)
         result = peer.handshake(shape)
         assert result.established
-        assert [one.answer for one in result.exchanges[:2]] == ["COOKIE", None]
+        assert [exchange.answer for exchange in result.exchanges[:2]] == ["COOKIE", None]
 
 
 @pytest.mark.parametrize("given", [{"ip_version": 6}, {"link": {"nat": True}}], ids=["IPv6", "NAT"])
@@ -249,10 +249,10 @@ def test_a_lossy_path(lab, tmp_path):
     with live(tmp_path, ike={"proposals": proposals}, link={"loss_percent": 20}) as peer:
         peer_policy = StrongswanTimers(timeout=0.1, base=1.3, tries=6).make_policy()
         for _ in range(5):
-            one = Initiator(
+            initiator = Initiator(
                 recorded("mlkem768-psk"), peer.credentials, policy=peer_policy,
                 endpoints=((peer.responder.local, 500), (peer.responder.remote, 500)),
             )  # fmt: skip
-            result = peer.drive(one, one.begin(time.monotonic_ns()))
+            result = peer.drive(initiator, initiator.begin(time.monotonic_ns()))
             assert result.established or result.reason == "no answer"
-            peer.drive(one, one.close(time.monotonic_ns()))
+            peer.drive(initiator, initiator.close(time.monotonic_ns()))

@@ -65,16 +65,22 @@ def recordings():
         # an older release answers in its own way; other stacks are compared with strongSwan
         recorded_with = settings.get("responder", {}).get("stack", "")
         stack = recorded_with if str(recorded_with).startswith("strongswan-") else "strongswan"
-        for one in load_recorded_handshakes(str(path), analysis, ids):
+        for recorded_handshake in load_recorded_handshakes(str(path), analysis, ids):
             # by exchange: a retransmission is the same message again
-            requests = {message.exchange: message for message in reversed(one.requests) if message.exchange_type == 34}
-            answered = [(sent, got) for sent in requests.values() if (got := one.response_to(sent)) is not None]
+            requests = {
+                message.exchange: message
+                for message in reversed(recorded_handshake.requests)
+                if message.exchange_type == 34
+            }
+            answered = [
+                (sent, got) for sent in requests.values() if (got := recorded_handshake.response_to(sent)) is not None
+            ]
             kinds = [summarise_response(got.data) for _, got in answered]
             chosen = next((kind.proposal for kind in kinds if kind.proposal), None)
             configured = known.get("responder_proposals") or (chosen and in_strongswans_words(chosen))
             for (sent, got), kind in zip(answered, kinds, strict=True):
                 if NotifyType.COOKIE not in (notify for notify, _ in parse_init(sent.data).notifies):
-                    yield path.stem, (configured, stack), replace(one, messages=(sent, got)), kind
+                    yield path.stem, (configured, stack), replace(recorded_handshake, messages=(sent, got)), kind
 
 
 def test_every_recorded_first_message_gets_the_same_kind_of_answer(lab):
@@ -140,12 +146,12 @@ def ml_kem(lab, tmp_path):
 def test_a_live_handshake_of_the_same_shape(ml_kem, tmp_path, sockets):
     path = tmp_path / "live.pcapng"
     way = ["--udp-sockets"] if sockets else []
-    found, said = ml_kem("--mode", "reenact", "--compare-recorded", "-w", str(path), *way)
-    (run,) = found["runs"]
-    assert found["way"] == ("UDP" if sockets else "layer 3")
+    result, reported = ml_kem("--mode", "reenact", "--compare-recorded", "-w", str(path), *way)
+    (run,) = result["runs"]
+    assert result["way"] == ("UDP" if sockets else "layer 3")
     assert run["handshake"]["established"]
     assert "established between" in ml_kem.responder.log
-    assert "a live handshake of the shape of handshake 1" in said
+    assert "a live handshake of the shape of handshake 1" in reported
     # the report of our own capture, with our own keys
     report = ikeanalyze.read(path, keys=[str(tmp_path / "live.keys.json")])
     (row,) = report.handshakes.iter_rows(named=True)
@@ -154,7 +160,7 @@ def test_a_live_handshake_of_the_same_shape(ml_kem, tmp_path, sockets):
     assert row["responder_bytes"] == run["received"]["bytes"]
     compared = run["compared"]
     assert compared["outcome"] == {"recorded": "completed", "live": "established"}
-    rows = {one["type"]: (one["recorded"], one["live"]) for one in compared["exchanges"]}
+    rows = {exchange["type"]: (exchange["recorded"], exchange["live"]) for exchange in compared["exchanges"]}
     assert list(rows) == ["IKE_SA_INIT", "IKE_INTERMEDIATE", "IKE_AUTH"]
     # the same proposals and fragments: these are of the same size, byte by byte
     for name in ("IKE_SA_INIT", "IKE_INTERMEDIATE"):
@@ -165,19 +171,19 @@ def test_a_live_handshake_of_the_same_shape(ml_kem, tmp_path, sockets):
 def test_a_target_that_is_port_4500(ml_kem):
     """Everything with the non-ESP marker, from the beginning on."""
     target = f"{ml_kem.responder.remote}:4500"
-    found, _ = ml_kem("--mode", "reenact", "--target", target)
-    assert found["way"] == "layer 3"
-    assert found["runs"][0]["handshake"]["established"]
+    result, _ = ml_kem("--mode", "reenact", "--target", target)
+    assert result["way"] == "layer 3"
+    assert result["runs"][0]["handshake"]["established"]
 
 
 def test_the_responder_keeps_no_ike_sa(ml_kem):
     """Its answer to IKE_AUTH never comes, so it stands for the responder alone; then our own delete is met by faults."""
     policy = ("--retransmission-policy", "exponential:timeout=0.5,tries=1")
-    found, said = ml_kem("--mode", "impair", "--drop", "IKE_AUTH:response:x*", *policy, status=1)
-    assert found["runs"][0]["handshake"]["deleted"] is True
-    assert "no IKE SA was established: no answer; the injected faults affected" in said
-    found, _ = ml_kem("--mode", "impair", "--drop", "any:id3:x*", *policy)
-    assert found["runs"][0]["handshake"]["deleted"] is True
+    result, reported = ml_kem("--mode", "impair", "--drop", "IKE_AUTH:response:x*", *policy, status=1)
+    assert result["runs"][0]["handshake"]["deleted"] is True
+    assert "no IKE SA was established: no answer; the injected faults affected" in reported
+    result, _ = ml_kem("--mode", "impair", "--drop", "any:id3:x*", *policy)
+    assert result["runs"][0]["handshake"]["deleted"] is True
     log = ml_kem.responder.log
     assert log.count("established between") == log.count("IKE_SA deleted") == 2
 
@@ -185,10 +191,10 @@ def test_the_responder_keeps_no_ike_sa(ml_kem):
 def test_twenty_runs_at_a_loss_of_20_percent(ml_kem, tmp_path):
     path = tmp_path / "live.pcapng"
     policy = "exponential:timeout=0.06,base=1.25,tries=14"
-    found, _ = ml_kem(
+    result, _ = ml_kem(
         "--mode", "impair", "--drop", "0.2", "--runs", "20", "--seed", "1", "--retransmission-policy", policy, "-w", str(path)
     )  # fmt: skip
-    runs = found["runs"]
+    runs = result["runs"]
     assert len(runs) == 20
     assert all(run["broken_off"] is None for run in runs)
     assert all(run["handshake"]["established"] for run in runs)
@@ -202,9 +208,10 @@ def test_twenty_runs_at_a_loss_of_20_percent(ml_kem, tmp_path):
         assert row["blowup"] == pytest.approx(run["blowup"]) == run["report_blowup"]
         # what the initiator itself counts: 28 bytes of headers, 4 of marker after IKE_SA_INIT
         sent = [
-            one["sent"]["bytes"] + one["sent"]["datagrams"] * (28 if one["type"] == "IKE_SA_INIT" else 32)
-            for one in run["handshake"]["exchanges"]
-            if one["type"] != "INFORMATIONAL"
+            exchange["sent"]["bytes"]
+            + exchange["sent"]["datagrams"] * (28 if exchange["type"] == "IKE_SA_INIT" else 32)
+            for exchange in run["handshake"]["exchanges"]
+            if exchange["type"] != "INFORMATIONAL"
         ]
         assert sum(sent) == run["sent"]["bytes"] == row["initiator_bytes"]
     assert ml_kem.responder.log.count("established between") >= 20
@@ -234,21 +241,21 @@ def test_ip_fragments_are_counted_as_the_report_counts_them(lab, tmp_path):
 
 
 def test_a_named_fragment_is_lost_once(ml_kem):
-    found, _ = ml_kem(
+    result, _ = ml_kem(
         "--mode", "impair", "--drop", "IKE_INTERMEDIATE:2/2", "--retransmission-policy", "exponential:timeout=1"
     )  # fmt: skip
-    (run,) = found["runs"]
+    (run,) = result["runs"]
     assert run["faults_met"] == {"drop": 1}
-    transmissions = {one["type"]: one["transmissions"] for one in run["handshake"]["exchanges"]}
+    transmissions = {exchange["type"]: exchange["transmissions"] for exchange in run["handshake"]["exchanges"]}
     assert transmissions["IKE_INTERMEDIATE"] == 2
     assert transmissions["IKE_SA_INIT"] == transmissions["IKE_AUTH"] == 1
     assert run["handshake"]["established"]
 
 
 def test_two_hundred_mutated_messages_leave_the_responder_up(ml_kem):
-    found, said = ml_kem("--fuzz", "200", "--seed", "1", "--rate", "200")
-    mutated = found["mutated"]
+    result, reported = ml_kem("--fuzz", "200", "--seed", "1", "--rate", "200")
+    mutated = result["mutated"]
     assert (mutated["up"], mutated["sent"]) == (True, 200)
     assert sum(mutated["answered"].values()) > 50
-    assert "200 messages with errors, made of 1 recorded first message, 200 a second" in said
+    assert "200 messages with errors, made of 1 recorded first message, 200 a second" in reported
     assert ml_kem.responder.responder.daemon.alive

@@ -185,7 +185,7 @@ def test_the_capture_is_gone_when_a_handshake_is_opened(tmp_path):
     trace = Trace()
     trace.play(Handshake(1).init())
     path = trace.write(tmp_path / "gone.pcap")
-    what = CaptureSession(str(path), ikeanalyze.read(path))
+    capture_session = CaptureSession(str(path), ikeanalyze.read(path))
     os.unlink(path)
 
     async def script(driver):
@@ -193,13 +193,13 @@ def test_the_capture_is_gone_when_a_handshake_is_opened(tmp_path):
         await driver.press("m", "x", "s", "d", "escape")
         assert "1 handshake" in driver.screen()
 
-    drive(what, script, (200, 24))
+    drive(capture_session, script, (200, 24))
 
 
 def test_nothing_of_the_handshake_before_is_left_when_another_one_cannot_be_read(tmp_path):
     path = tmp_path / "gone.pcap"
     path.write_bytes((CAPTURES / "loss20-classic.pcap").read_bytes())
-    what = CaptureSession(str(path), ikeanalyze.read(path))
+    capture_session = CaptureSession(str(path), ikeanalyze.read(path))
 
     async def script(driver):
         assert "IKE_SA_INIT 0 request" in await driver.press("enter")
@@ -213,7 +213,7 @@ def test_nothing_of_the_handshake_before_is_left_when_another_one_cannot_be_read
         assert driver.app.screen is not None
         assert not driver.app.screen.query("#path")
 
-    drive(what, script, (200, 24))
+    drive(capture_session, script, (200, 24))
 
 
 def test_while_a_handshake_is_read_nothing_of_the_one_before_is_there(monkeypatch):
@@ -277,10 +277,10 @@ def test_nothing_that_a_peer_or_a_name_has_moves_the_cursor_of_the_terminal(tmp_
 def test_what_is_known_of_a_handshake_is_folded_and_not_cut():
     async def script(driver):
         screen = await driver.press("end")
-        told = " ".join(" ".join(screen.splitlines()[8:-1]).split())
-        assert "eap ecdsa-256 EAP-MSCHAPv2; NAT: both" in told
+        reported = " ".join(" ".join(screen.splitlines()[8:-1]).split())
+        assert "eap ecdsa-256 EAP-MSCHAPv2; NAT: both" in reported
         # what tshark calls a duplicate, radius.dup, in the last of the six
-        assert "AAA 203.0.113.2, 2 retransmissions" in told
+        assert "AAA 203.0.113.2, 2 retransmissions" in reported
         assert "…" not in screen
 
     drive(browsed("lab/eap-aaa-loss.pcapng", "lab/eap-aaa-loss.keys.json"), script)

@@ -27,10 +27,10 @@ def test_no_cell_is_wider_than_its_column():
 
 
 def test_times_have_a_date_if_there_are_several_days():
-    one = build_list_table(HANDSHAKES)
+    list_table = build_list_table(HANDSHAKES)
     day = pl.col("start_ns") + 86_400_000_000_000 * (pl.col("handshake").cast(pl.Int64) - 1)
     several = build_list_table(HANDSHAKES.with_columns(day.alias("start_ns")))
-    texts = [make_list_columns(table)[1].text(table.row(1, named=True)) for table in (one, several)]
+    texts = [make_list_columns(table)[1].text(table.row(1, named=True)) for table in (list_table, several)]
     assert texts[0] == texts[1].partition(" ")[2]
     assert texts[1].startswith("2025-11-25 ")
 

@@ -27,8 +27,8 @@ def test_payloads_are_those_that_the_daemons_say_they_sent(name, keys):
     generated = {
         (kind, direction, number): [re.match(r"[A-Za-z]+", word)[0] for word in names.split()]
         for side in ("ini", "res")
-        for what, kind, direction, number, names in (line for line in truth[side] if line[0] == "gen")
-        if what == "gen" and not names.startswith("EF")
+        for value, kind, direction, number, names in (line for line in truth[side] if line[0] == "gen")
+        if value == "gen" and not names.startswith("EF")
     }
     seen = 0
     for message in browsed(capture, keys).load_handshake(1).messages.values():
@@ -37,28 +37,28 @@ def test_payloads_are_those_that_the_daemons_say_they_sent(name, keys):
         if expected is None or row["type"] == "INFORMATIONAL":
             continue
         seen += 1
-        assert [re.match(r"[A-Za-z]+", one.name)[0] for one in inspect_payloads(message)[0]] == expected
+        assert [re.match(r"[A-Za-z]+", item.name)[0] for item in inspect_payloads(message)[0]] == expected
     assert seen >= 4
 
 
 def test_sizes_add_up_to_the_message():
     for message in browsed("lab/mlkem768-psk.pcapng", "lab/mlkem768-psk.keys.json").load_handshake(1).messages.values():
-        found, wrong = inspect_payloads(message)
+        result, wrong = inspect_payloads(message)
         data = get_message_bytes(message)
         assert not wrong
-        assert 28 + sum(one.size for one in found) == len(data) == int.from_bytes(data[24:28], "big")
+        assert 28 + sum(item.size for item in result) == len(data) == int.from_bytes(data[24:28], "big")
 
 
 def test_without_keys_the_encrypted_payload_is_named():
     messages = list(browsed("pq-mlkem768-psk.pcap").load_handshake(1).messages.values())
-    assert [one.name for one in inspect_payloads(messages[2])[0]] == ["SKF(1/2)"]
-    assert [one.name for one in inspect_payloads(messages[4])[0]] == ["SK"]
+    assert [item.name for item in inspect_payloads(messages[2])[0]] == ["SKF(1/2)"]
+    assert [item.name for item in inspect_payloads(messages[4])[0]] == ["SK"]
     assert "decrypted" not in dict(list_message_facts(messages[4]))
 
 
 def test_keys_that_do_not_fit():
     messages = browsed("pq-mlkem768-psk.pcap", "psk-classic.keys.json").load_handshake(1).messages.values()
-    assert {one.row["decrypted"] for one in messages} == {None, False}
+    assert {message.row["decrypted"] for message in messages} == {None, False}
     assert "no: no key decrypts it" in dict(list_message_facts(list(messages)[4]))["decrypted"]
 
 
@@ -91,5 +91,5 @@ def test_radius():
     radius = [message for message in opened.messages.values() if message.row["protocol"] == "RADIUS"]
     assert len(radius) == 4
     for message in radius:
-        found, _ = inspect_payloads(message)
-        assert found[0].size == len(message.parts[0].data) == int.from_bytes(message.parts[0].data[2:4], "big")
+        result, _ = inspect_payloads(message)
+        assert result[0].size == len(message.parts[0].data) == int.from_bytes(message.parts[0].data[2:4], "big")

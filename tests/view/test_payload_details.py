@@ -51,9 +51,9 @@ def test_no_password_is_among_the_facts():
         eap = bytes([2, 1, 0, 4 + len(body)]) + body
         message = parse_eap_message(eap)
         assert message is not None
-        said = " ".join(f"{name} {value}" for name, value in list_payload_facts(message))
-        assert "horse" not in said
-        assert password.hex()[-12:] not in said
+        reported = " ".join(f"{name} {value}" for name, value in list_payload_facts(message))
+        assert "horse" not in reported
+        assert password.hex()[-12:] not in reported
     request = bytes([1, 7, 0, 20 + 15]) + bytes(16) + bytes([2, 15]) + password
     assert "horse" not in str(list(list_radius_facts(parse_radius(request))))
 
@@ -68,6 +68,6 @@ def test_an_offer_of_ikev1():
 
 def test_proposals_have_all_transforms():
     _, body = ike.sa([ike.CLASSIC])
-    found = list(list_payload_facts(decode_payload(Payload(33, False, body, 0))))
-    assert found[0] == ("proposal 1", "IKE")
-    assert len(found) == 1 + len({transform.kind for transform in ike.CLASSIC.transforms})
+    result = list(list_payload_facts(decode_payload(Payload(33, False, body, 0))))
+    assert result[0] == ("proposal 1", "IKE")
+    assert len(result) == 1 + len({transform.kind for transform in ike.CLASSIC.transforms})

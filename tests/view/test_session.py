@@ -90,11 +90,11 @@ def test_a_rekeyed_ike_sa_is_opened_with_what_the_one_before_agreed_on(tmp_path)
     file.write_text(followup_keys())
     keys = [read_keys(str(file))]
     path = str(CAPTURES / "pq-followup-ke.pcap")
-    what = CaptureSession(path, read_captures(path, ReadOptions(keys=keys)), keys)
-    replaced = what.analysis.handshakes.filter(pl.col("replaces").is_not_null())
+    capture_session = CaptureSession(path, read_captures(path, ReadOptions(keys=keys)), keys)
+    replaced = capture_session.analysis.handshakes.filter(pl.col("replaces").is_not_null())
     assert replaced.height
     for handshake in replaced["handshake"]:
-        opened = what.load_handshake(handshake)
+        opened = capture_session.load_handshake(handshake)
         sealed = [message for message in opened.messages.values() if message.row["decrypted"] is not None]
         assert sealed
         assert all(message.content is not None for message in sealed)
@@ -108,7 +108,7 @@ def test_no_file_stays_behind(tmp_path, monkeypatch):
 
 def test_keys_are_in_no_repr():
     what = browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.keys.json")
-    secrets = [value for one in what._keys[0].key_sets for value in (one.sk_ei, one.sk_er) if value]
+    secrets = [value for key_set in what._keys[0].key_sets for value in (key_set.sk_ei, key_set.sk_er) if value]
     shown = repr(what.load_handshake(1).messages)
     assert secrets
     for secret in secrets:
@@ -130,10 +130,10 @@ def test_hip(tmp_path):
     at_once = ikeanalyze.read(path, payloads=True)
     opened = CaptureSession(path, ikeanalyze.read(path)).load_handshake(1)
     assert opened.analysis.messages["payloads"].to_list() == at_once.messages["payloads"].to_list()
-    assert [one.label for one in opened.messages.values()] == ["I1", "R1", "I2", "R2", "UPDATE 1", "UPDATE 1"]
+    assert [message.label for message in opened.messages.values()] == ["I1", "R1", "I2", "R2", "UPDATE 1", "UPDATE 1"]
     second = opened.messages[1]
     assert second.parts[0].data[40:42] == b"\0\x81"  # its first parameter is R1_COUNTER
-    found, wrong = inspect_payloads(second)
-    assert [one.name for one in found][:2] == ["R1_COUNTER(7)", "PUZZLE(K 10)"]
+    result, wrong = inspect_payloads(second)
+    assert [item.name for item in result][:2] == ["R1_COUNTER(7)", "PUZZLE(K 10)"]
     assert wrong == []
     assert "SPI" not in str(list(render_message(second)))

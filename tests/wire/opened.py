@@ -40,7 +40,7 @@ class Opened:
 def opened(name: str) -> tuple[Opened, ...]:
     """The encrypted messages of a recording, each once, in order."""
     keys = json.loads((CAPTURES / f"{name}.keys.json").read_text())
-    found: dict[tuple, Opened] = {}
+    result: dict[tuple, Opened] = {}
     parts: dict[tuple, dict[int, bytes]] = {}
     for message in ike_messages(name):
         kind = message[16]
@@ -60,8 +60,8 @@ def opened(name: str) -> tuple[Opened, ...]:
                 continue
             whole = b"".join(group[number] for number in sorted(group))
             first, plain = whole[0], whole[1:]
-        found.setdefault(which, Opened(message[18], which[2], ident, first, plain))
-    return tuple(found.values())
+        result.setdefault(which, Opened(message[18], which[2], ident, first, plain))
+    return tuple(result.values())
 
 
 def _open(message: bytes, head: int, keys: dict[str, str], flags: int) -> bytes | None:

@@ -34,13 +34,13 @@ def _datagrams(name: str) -> Iterator[tuple[int, int, int, bytes]]:
 @cache
 def ike_messages(name: str) -> tuple[bytes, ...]:
     """IKE messages and fragments in order, without the non-ESP marker."""
-    found = []
+    result = []
     for source, destination, _, data in _datagrams(name):
         if 500 in (source, destination):
-            found.append(data)
+            result.append(data)
         elif 4500 in (source, destination) and data.startswith(bytes(4)):
-            found.append(data[4:])
-    return tuple(found)
+            result.append(data[4:])
+    return tuple(result)
 
 
 @cache

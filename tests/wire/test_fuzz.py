@@ -33,22 +33,22 @@ MOST_MS = 2000
 
 def clear_messages():
     """Every form of clear message that the recordings and the crafted handshakes have."""
-    found = {}
+    result = {}
     for name in NAMES:
         for message in ike_messages(name):
             if message[18] == ike.IKE_SA_INIT:
-                found.setdefault((message[16], len(message)), message)
+                result.setdefault((message[16], len(message)), message)
     shake = Handshake(5, proposals=(ike.HYBRID,))
     for message in shake.setup(before="both", intermediate=[(2, 1)]):
-        found.setdefault(message.name, message.ike[0])
-    found["main mode"], *_ = ikev1.main_mode(Random(3))
-    found["aggressive mode"], *_ = ikev1.aggressive_mode(Random(4))
-    return list(found.values())
+        result.setdefault(message.name, message.ike[0])
+    result["main mode"], *_ = ikev1.main_mode(Random(3))
+    result["aggressive mode"], *_ = ikev1.aggressive_mode(Random(4))
+    return list(result.values())
 
 
 def inner_chains():
     """First payload and bytes of what was inside encrypted messages, and of payloads that those do not have."""
-    found = [(message.first, message.inside) for name in NAMES for message in opened(name)[:10]]
+    result = [(message.first, message.inside) for name in NAMES for message in opened(name)[:10]]
     certificate = ike.CERT, b"\x04" + (MADE / "mldsa44.der").read_bytes()
     configuration = (
         ike.CONFIGURATION,
@@ -61,8 +61,8 @@ def inner_chains():
         ike.notify(kind, bytes(range(24))) for kind in (1, 17, 16387, 16402, 16407, 16416, 16434, 16436, 16443, 41101)
     ]
     for payload in (certificate, configuration, aka, mschap, tls):
-        found.append(ike.chain([payload, *notifies, ike.delete(3, [b"1234"] * 3)]))
-    return found
+        result.append(ike.chain([payload, *notifies, ike.delete(3, [b"1234"] * 3)]))
+    return result
 
 
 def spoilt(data, rng):

@@ -40,14 +40,14 @@ def decrypted(tmp_path_factory):
 def generated() -> list[list[str]]:
     """The payloads of every message of the set-up as its sender's log names them, first message first."""
     truth = json.loads((CAPTURES / "pq-mlkem768-psk.truth.json").read_text())
-    found = {}
+    result = {}
     for side in ("ini", "res"):
         for event, *rest in truth[side]:
             if event == "gen" and rest[0] != "INFORMATIONAL" and not rest[3].startswith("EF("):
                 _, direction, message_id, payloads = rest
                 names = [name.partition("(")[0] for name in payloads.split()]
-                found[message_id, direction == "response"] = [str(NUMBERS[name]) for name in names]
-    return [found[key] for key in sorted(found)]
+                result[message_id, direction == "response"] = [str(NUMBERS[name]) for name in names]
+    return [result[key] for key in sorted(result)]
 
 
 def fields(tshark, path, *names, only="isakmp"):

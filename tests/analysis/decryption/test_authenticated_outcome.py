@@ -42,12 +42,12 @@ def content(exchange_type, payloads, *, initiator=True, response=False, ident=1,
 
 def rounds(*pairs):
     """IKE_AUTH exchanges: payloads of requests and responses; None: not readable."""
-    found = []
+    result = []
     for ident, pair in enumerate(pairs, 1):
         for response, payloads in zip((False, True), pair, strict=True):
             if payloads is not None:
-                found.append(content(ike.IKE_AUTH, payloads, initiator=not response, response=response, ident=ident))
-    return found
+                result.append(content(ike.IKE_AUTH, payloads, initiator=not response, response=response, ident=ident))
+    return result
 
 
 def signature(algorithm):
@@ -136,19 +136,19 @@ CASES = {
 def test_outcomes(case):
     sa = Sa(proposals=(ike.CLASSIC,))
     make, expected, child_error = CASES[case]
-    found = look(outcome_of(*sa.init(), *make(sa)), table(*sa.key_sets))
-    assert found.outcomes == [expected]
-    assert found.analysis.handshakes["child_error"].to_list() == [child_error]
+    result = look(outcome_of(*sa.init(), *make(sa)), table(*sa.key_sets))
+    assert result.outcomes == [expected]
+    assert result.analysis.handshakes["child_error"].to_list() == [child_error]
     # what did not end well has no set-up time
-    assert (found.analysis.handshakes["setup_ns"][0] is None) == (expected[0] in ("failed", "cut"))
+    assert (result.analysis.handshakes["setup_ns"][0] is None) == (expected[0] in ("failed", "cut"))
 
 
 def test_a_proof_does_not_make_up_for_what_the_capture_lacks():
     sa = Sa(proposals=(ike.CLASSIC,))
     sa.init()
-    found = look(outcome_of(*sa.authenticated()), table(*sa.key_sets))
-    assert found.outcomes == [("established", None)]
-    assert found.analysis.handshakes["setup_ns"].to_list() == [None]
+    result = look(outcome_of(*sa.authenticated()), table(*sa.key_sets))
+    assert result.outcomes == [("established", None)]
+    assert result.analysis.handshakes["setup_ns"].to_list() == [None]
 
 
 def test_a_refusal_that_anybody_could_have_sent_proves_nothing():
@@ -242,8 +242,8 @@ def test_certificates():
     der = (MADE / "mldsa65.der").read_bytes()
     mine = certificate(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     contents = rounds(([ME, (ike.CERT, b"\x04" + der), mine, signature(ML_DSA_65)], [YOU, (ike.CERT, b""), PSK]))
-    found = collect_certificates(contents)
-    assert [(side, view.key.name, view.size) for side, view in found] == [
+    certificates = collect_certificates(contents)
+    assert [(side, view.key.name, view.size) for side, view in certificates] == [
         (True, "ML-DSA-65", len(der)),
         (True, "ECDSA P-256", len(mine[1]) - 1),
     ]

@@ -30,8 +30,8 @@ def test_no_secret_is_shown():
     sa = Sa()
     trace = Trace()
     trace.play(sa.whole())
-    found = look(trace, table(*sa.key_sets))
-    shown = repr(found.contents) + repr(found.analysis.cleartexts) + repr(found.findings)
+    result = look(trace, table(*sa.key_sets))
+    shown = repr(result.contents) + repr(result.analysis.cleartexts) + repr(result.findings)
     for keys in sa.key_sets:
         for secret in (keys.sk_ei, keys.sk_er):
             assert secret.hex() not in shown
@@ -46,9 +46,9 @@ def test_transmissions_share_their_content():
     trace = Trace()
     end = trace.play(messages)
     trace.message(end + 10**9, messages[-1])
-    found = look(trace, table(*sa.key_sets))
-    of_message = found.contents.of_message.tolist()
+    result = look(trace, table(*sa.key_sets))
+    of_message = result.contents.of_message.tolist()
     assert len(of_message) == 7
     assert of_message[-1] == of_message[-2]
     assert sorted(set(of_message)) == list(range(6))
-    assert [found.contents.all[index].encrypted for index in of_message] == [False, False, *[True] * 5]
+    assert [result.contents.all[index].encrypted for index in of_message] == [False, False, *[True] * 5]

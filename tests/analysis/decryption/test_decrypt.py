@@ -62,18 +62,18 @@ def test_25_handshakes_have_keys_of_their_own():
 @pytest.mark.parametrize("form", [table, nameless])
 def test_both_epochs(form):
     sa = Sa(proposals=(TWICE,))
-    found = look(played(*sa.whole()), form(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
-    epochs = found.analysis.messages.select("type", "epoch").unique(maintain_order=True).rows()
+    result = look(played(*sa.whole()), form(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
+    epochs = result.analysis.messages.select("type", "epoch").unique(maintain_order=True).rows()
     assert epochs == [
         ("IKE_SA_INIT", None),
         ("IKE_INTERMEDIATE", 0),
         ("IKE_INTERMEDIATE", 1),
         ("IKE_AUTH", 2),
     ]
-    assert found.analysis.exchanges["epoch"].to_list() == [None, 0, 1, 2]
-    assert found.outcomes == [("established", None)]
-    assert not found.findings
+    assert result.analysis.exchanges["epoch"].to_list() == [None, 0, 1, 2]
+    assert result.outcomes == [("established", None)]
+    assert not result.findings
 
 
 # ---- laws
@@ -118,9 +118,9 @@ def test_what_is_open_is_what_was_sealed(conversation, rng):
     mixed = [*known, *wrong]
     if not trace.packets or not mixed:
         return
-    found = look(trace, table(*mixed), nameless(*wrong))
-    is_what_was_sealed(found, sas, known)
-    _all_that_is_there_is_open(found, sas, known)
+    result = look(trace, table(*mixed), nameless(*wrong))
+    is_what_was_sealed(result, sas, known)
+    _all_that_is_there_is_open(result, sas, known)
 
 
 def _all_that_is_there_is_open(found, sas, known):
@@ -158,9 +158,9 @@ def test_fragments_in_any_order(order, again):
     for step, number in enumerate([*order, again]):
         trace.message(SECOND + step * 20 * MS, request, only=[number + 1], gap=0)
     trace.message(2 * SECOND, response)
-    found = look(trace, table(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
-    assert len(found.opened()) == 2
+    result = look(trace, table(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
+    assert len(result.opened()) == 2
 
 
 def test_fragments_of_several_transmissions_make_one_message():
@@ -170,11 +170,11 @@ def test_fragments_of_several_transmissions_make_one_message():
     trace.message(SECOND, request, only=[1, 2, 4])
     trace.message(2 * SECOND, request, only=[2, 3])
     trace.message(3 * SECOND, response)
-    found = look(trace, table(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
-    assert found.analysis.messages["decrypted"].to_list() == [None, None, True, True, True]
-    content = found.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
-    units = found.conversation.datagrams
+    result = look(trace, table(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
+    assert result.analysis.messages["decrypted"].to_list() == [None, None, True, True, True]
+    content = result.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
+    units = result.conversation.datagrams
     assert [int(units.fragment[row]) for row in content.datagrams] == [1, 2, 3, 4]
     # the third fragment, which came last, is the seventh frame
     assert content.frame == 7
@@ -186,12 +186,12 @@ def test_missing_fragments_are_named():
     trace = played(*inits)
     trace.message(SECOND, request, only=[1, 3, 4, 8])
     trace.message(3 * SECOND, response)
-    found = look(trace, table(*sa.key_sets))
+    result = look(trace, table(*sa.key_sets))
     what = "fragments 2, 5 to 7 of 8 are missing: the message cannot be reassembled"
-    assert (3, what) in found.findings
-    assert found.analysis.messages["decrypted"].to_list() == [None, None, False, True]
+    assert (3, what) in result.findings
+    assert result.analysis.messages["decrypted"].to_list() == [None, None, False, True]
     # the response is enough of a proof
-    assert found.outcomes == [("established", None)]
+    assert result.outcomes == [("established", None)]
 
 
 def test_the_longest_runs_of_missing_fragments():
@@ -200,8 +200,8 @@ def test_the_longest_runs_of_missing_fragments():
     trace = played(*inits)
     trace.message(SECOND, request, only=range(2, 21, 2))
     trace.message(3 * SECOND, response)
-    found = look(trace, table(*sa.key_sets))
-    (what,) = [what for _, what in found.findings if "reassembled" in what]
+    result = look(trace, table(*sa.key_sets))
+    (what,) = [value for _, value in result.findings if "reassembled" in value]
     assert what.startswith("fragments 1, 3, 5, 7, 9 and 5 more ranges of 20 are missing")
 
 
@@ -219,10 +219,10 @@ def test_a_message_that_is_cut_anew():
     trace.message(2 * SECOND + 50 * MS, larger, only=[2])
     trace.message(2 * SECOND + 90 * MS, smaller, only=[4])
     trace.message(3 * SECOND, response)
-    found = look(trace, table(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
-    content = found.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
-    units = found.conversation.datagrams
+    result = look(trace, table(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
+    content = result.opened()[sa.spi_i.hex(), (1, ike.IKE_AUTH, True, False)]
+    units = result.conversation.datagrams
     assert [int(units.fragment[row]) for row in content.datagrams] == [1, 2, 3, 4]
     assert {int(units.fragments[row]) for row in content.datagrams} == {4}
 
@@ -237,11 +237,11 @@ def test_clear_payloads_before_the_encrypted_one():
         # this one is clear altogether
         sa.clear(ike.INFORMATIONAL, [notify], message_id=2),
     ]
-    found = look(played(*messages), table(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
-    assert [one.clear for one in found.contents.all if one.encrypted] == [2, 0]
-    assert found.contents.encrypted.tolist() == [False, False, True, True, False]
-    assert not found.findings
+    result = look(played(*messages), table(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
+    assert [item.clear for item in result.contents.all if item.encrypted] == [2, 0]
+    assert result.contents.encrypted.tolist() == [False, False, True, True, False]
+    assert not result.findings
 
 
 # ---- some keys, wrong keys, no keys
@@ -252,13 +252,13 @@ def test_keys_of_one_of_several_ike_sas():
     trace = Trace()
     for number, sa in enumerate(sas):
         trace.play(sa.whole(), at=number * 5 * MS)
-    found = look(trace, table(*sas[1].key_sets))
-    is_what_was_sealed(found, sas[1:2])
-    assert found.outcomes == [("completed", None), ("established", None), ("completed", None)]
-    assert found.analysis.handshakes["payload_bytes"].is_null().to_list() == [True, False, True]
-    assert not found.findings
+    result = look(trace, table(*sas[1].key_sets))
+    is_what_was_sealed(result, sas[1:2])
+    assert result.outcomes == [("completed", None), ("established", None), ("completed", None)]
+    assert result.analysis.handshakes["payload_bytes"].is_null().to_list() == [True, False, True]
+    assert not result.findings
     # the clear messages of those that nothing is open of are not looked into
-    looked = found.analysis.messages.filter(pl.col("payloads").is_not_null())
+    looked = result.analysis.messages.filter(pl.col("payloads").is_not_null())
     assert looked["handshake"].unique().to_list() == [2]
     every = look(trace, table(*sas[1].key_sets), payloads=True)
     assert every.analysis.messages.filter(pl.col("payloads").is_not_null()).height == 6 + 2 * 2
@@ -277,18 +277,18 @@ def test_a_wrong_file_among_right_ones():
 def test_none_of_the_keys_fits(named):
     sa, other = Sa(1), Sa(2)
     text = table(*other.key_sets) if named else nameless(*other.key_sets)
-    found = look(played(*sa.whole()), text)
-    assert found.findings == [(None, "none of the keys fits any of its encrypted messages")]
-    assert found.outcomes == [("completed", None)]
-    assert set(found.analysis.messages["decrypted"]) == {None, False}
+    result = look(played(*sa.whole()), text)
+    assert result.findings == [(None, "none of the keys fits any of its encrypted messages")]
+    assert result.outcomes == [("completed", None)]
+    assert set(result.analysis.messages["decrypted"]) == {None, False}
 
 
 def test_wrong_keys_with_the_right_names_open_nothing():
     sa, other = Sa(1), Sa(2)
     text = table(*other.key_sets).replace(other.spi_i.hex(), sa.spi_i.hex())
-    found = look(played(*sa.whole()), text.replace(other.spi_r.hex(), sa.spi_r.hex()))
-    assert not found.opened()
-    assert found.findings == [(None, "none of the keys fits any of its encrypted messages")]
+    result = look(played(*sa.whole()), text.replace(other.spi_r.hex(), sa.spi_r.hex()))
+    assert not result.opened()
+    assert result.findings == [(None, "none of the keys fits any of its encrypted messages")]
 
 
 def test_a_message_that_no_key_fits_is_told_of():
@@ -296,8 +296,8 @@ def test_a_message_that_no_key_fits_is_told_of():
     messages = sa.whole()
     sa.message_id[True] = 9
     strange = sa.put(ike.INFORMATIONAL, [ike.delete()], keys=other.key_sets[0])
-    found = look(played(*messages, strange), table(*sa.key_sets))
-    assert (8, "1 message could not be decrypted, although other messages of this IKE SA were") in found.findings
+    result = look(played(*messages, strange), table(*sa.key_sets))
+    assert (8, "1 message could not be decrypted, although other messages of this IKE SA were") in result.findings
 
 
 @pytest.mark.parametrize(("missing", "epochs"), [(0, {2}), (1, {0, 2}), (2, {0, 1})])
@@ -308,22 +308,22 @@ def test_the_epoch_does_not_depend_on_the_key_sets_that_are_there(missing, epoch
         epochs = {1, 2}
     known = [keys for epoch, keys in enumerate(sa.key_sets) if epoch != missing]
     for form in (table, nameless):
-        found = look(played(*messages), form(*known))
-        is_what_was_sealed(found, [sa])
-        assert {one.epoch for one in found.opened().values()} == epochs
+        result = look(played(*messages), form(*known))
+        is_what_was_sealed(result, [sa])
+        assert {item.epoch for item in result.opened().values()} == epochs
 
 
 def test_the_epoch_where_exchanges_are_not_in_the_capture():
     sa = Sa(proposals=(TWICE,))
     messages = sa.whole()
     # the first IKE_INTERMEDIATE exchange was lost by the capture
-    found = look(played(*messages[:2], *messages[4:]), table(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
+    result = look(played(*messages[:2], *messages[4:]), table(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
     # nor is IKE_SA_INIT there: the place in the file tells, if the file says of which IKE SA the keys are
-    found = look(played(*messages[4:]), table(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
+    result = look(played(*messages[4:]), table(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
     rest = look(played(*messages[4:]), _ours(sa.key_sets))
-    assert {one.epoch for one in rest.opened().values()} == {1, None}
+    assert {item.epoch for item in rest.opened().values()} == {1, None}
     assert rest.analysis.exchanges["epoch"].to_list() == [1, None]
 
 
@@ -348,11 +348,11 @@ def _ours(key_sets):
 
 def test_keys_that_can_open_nothing_are_told_of_once():
     sa = Sa(1, proposals=(ike.CLASSIC,))
-    found = look(played(*sa.whole()), _short(sa), table(*sa.key_sets))
-    ((frame, what),) = found.findings
+    result = look(played(*sa.whole()), _short(sa), table(*sa.key_sets))
+    ((frame, finding),) = result.findings
     assert frame == 3
-    assert what.endswith("SK_a has 31 bytes, HMAC-SHA2-256-128 takes 32")
-    assert found.outcomes == [("established", None)]
+    assert finding.endswith("SK_a has 31 bytes, HMAC-SHA2-256-128 takes 32")
+    assert result.outcomes == [("established", None)]
 
 
 def _short(sa):
@@ -388,24 +388,24 @@ def snapped(trace, size):
 def test_messages_that_the_capture_cut():
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = [*sa.whole(), *sa.swap(ike.INFORMATIONAL, [ike.delete()], [])]
-    found = look(snapped(played(*messages), 150), table(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
-    assert found.analysis.messages["decrypted"].to_list() == [None, None, False, False, True, True]
+    result = look(snapped(played(*messages), 150), table(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
+    assert result.analysis.messages["decrypted"].to_list() == [None, None, False, False, True, True]
     assert (
         3,
         "2 encrypted messages are truncated in the capture and cannot be decrypted",
-    ) in found.findings
+    ) in result.findings
     init = len(messages[0].datagrams[0])
-    assert (1, f"payloads: only {150 - 42} of {init} bytes are in the capture") in found.findings
-    assert not [what for _, what in found.findings if "no key" in what]
-    assert found.outcomes == [("completed", None)]
+    assert (1, f"payloads: only {150 - 42} of {init} bytes are in the capture") in result.findings
+    assert not [value for _, value in result.findings if "no key" in value]
+    assert result.outcomes == [("completed", None)]
 
 
 @pytest.mark.parametrize("size", [60, 96, 128, 200, 400])
 def test_whatever_the_capture_cut(size):
     sa = Sa()
-    found = look(snapped(played(*sa.whole(auth=(3, 2))), size), table(*sa.key_sets))
-    is_what_was_sealed(found, [sa])
+    result = look(snapped(played(*sa.whole(auth=(3, 2))), size), table(*sa.key_sets))
+    is_what_was_sealed(result, [sa])
 
 
 # ---- keys of rekeyed IKE SAs
@@ -422,11 +422,11 @@ def test_a_rekeyed_ike_sa_whose_keys_say_nothing():
     messages = [*first.whole(), *first.swap(ike.CREATE_CHILD_SA, *offer)]
     second.moved = True
     trace = played(*messages, *second.swap(ike.INFORMATIONAL, [ike.delete()], []))
-    found = look(trace, nameless(*first.key_sets, *second.key_sets))
-    is_what_was_sealed(found, [first, second])
-    assert found.analysis.messages["decrypted"].drop_nulls().all()
-    assert found.outcomes == [("established", None), ("established", "REKEYED")]
-    assert found.analysis.handshakes["replaces"].to_list() == [None, 1]
+    result = look(trace, nameless(*first.key_sets, *second.key_sets))
+    is_what_was_sealed(result, [first, second])
+    assert result.analysis.messages["decrypted"].drop_nulls().all()
+    assert result.outcomes == [("established", None), ("established", "REKEYED")]
+    assert result.analysis.handshakes["replaces"].to_list() == [None, 1]
 
 
 # ---- Keys

@@ -21,7 +21,7 @@ LONG = (ikev1.CERT, b"\x04" + bytes(range(256)) * 6)
 
 def types(found):
     """Of what was encrypted and is open, with its frame."""
-    return [(one.frame, [payload.type for payload in one.payloads]) for one in found.contents.all if one.encrypted]
+    return [(item.frame, [payload.type for payload in item.payloads]) for item in found.contents.all if item.encrypted]
 
 
 IDENTITY = [ikev1.ID, ikev1.HASH]
@@ -30,14 +30,14 @@ NOT_OPENED = "1 message could not be decrypted, although other messages of this 
 
 def test_the_recorded_handshake():
     """Message by message what the daemons' logs list: main mode, XAuth, quick mode, two deletes."""
-    found = look(CAPTURES / "ikev1-xauth.pcap", xauth_keys())
-    assert differences(looked_into(found.analysis.messages), generated(generated_of("ikev1-xauth"))) == (
+    result = look(CAPTURES / "ikev1-xauth.pcap", xauth_keys())
+    assert differences(looked_into(result.analysis.messages), generated(generated_of("ikev1-xauth"))) == (
         [],
         [],
     )
-    assert found.outcomes == [("established", None)]
-    assert not found.findings
-    messages = found.analysis.messages
+    assert result.outcomes == [("established", None)]
+    assert not result.findings
+    messages = result.analysis.messages
     assert messages["decrypted"].to_list() == [None] * 4 + [True] * 11
     assert not messages["verified"].drop_nulls().any()  # IKEv1 has no ICV
     assert messages["epoch"].null_count() == len(messages)
@@ -45,13 +45,13 @@ def test_the_recorded_handshake():
 
 def test_main_mode():
     phase = Phase()
-    found = look(phase.trace(), phase.table())
-    assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
-    assert [one.plaintext for one in found.contents.all[:1]] == [chain([NAME, phase.sender.hash_payload()])[1]]
-    for one in found.contents.all[:2]:
+    result = look(phase.trace(), phase.table())
+    assert types(result) == [(5, IDENTITY), (6, IDENTITY)]
+    assert [item.plaintext for item in result.contents.all[:1]] == [chain([NAME, phase.sender.hash_payload()])[1]]
+    for one in result.contents.all[:2]:
         assert (one.epoch, one.verified, one.set_up, one.clear) == (None, False, True, 0)
     # of IKEv1, the clear messages of phase 1 are looked into as well
-    assert found.analysis.messages["payloads"].null_count() == 0
+    assert result.analysis.messages["payloads"].null_count() == 0
 
 
 def test_aggressive_mode_and_what_follows():
@@ -76,8 +76,8 @@ def test_aggressive_mode_and_what_follows():
     trace = Trace()
     for number, message in enumerate(messages):
         trace.send(number * 10 * MS, message, from_initiator=number != 1)
-    found = look(trace, phase.table())
-    assert types(found) == [(3, [ikev1.HASH]), (4, [ikev1.HASH, ikev1.SA])]
+    result = look(trace, phase.table())
+    assert types(result) == [(3, [ikev1.HASH]), (4, [ikev1.HASH, ikev1.SA])]
 
 
 def fragmented(seen, *, again=(), size=400):
@@ -104,25 +104,25 @@ INSIDE = [ikev1.ID, ikev1.CERT, ikev1.HASH]
 
 @pytest.mark.parametrize("seen", [(1, 2, 3, 4, 5), (5, 3, 1, 4, 2)])
 def test_fragments(seen):
-    found, whole = fragmented(seen)
-    assert types(found) == [(9, INSIDE), (10, IDENTITY)]
-    content = found.contents.all[0]
+    result, whole = fragmented(seen)
+    assert types(result) == [(9, INSIDE), (10, IDENTITY)]
+    content = result.contents.all[0]
     assert len(content.datagrams) == 5
     assert content.header == whole[:28]
-    assert not found.findings
+    assert not result.findings
 
 
 def test_fragments_of_two_transmissions():
-    found, _ = fragmented((1, 2, 5), again=(2, 3, 4))
-    assert types(found) == [(10, INSIDE), (11, IDENTITY)]
+    result, _ = fragmented((1, 2, 5), again=(2, 3, 4))
+    assert types(result) == [(10, INSIDE), (11, IDENTITY)]
 
 
 @pytest.mark.parametrize("seen", [(1, 2, 4, 5), (1, 2, 3, 4), (3,)])
 def test_fragments_that_are_missing(seen):
-    found, _ = fragmented(seen)
+    result, _ = fragmented(seen)
     # the next message wants the last block of this one
-    assert types(found) == []
-    assert (None, "none of the keys fits any of its encrypted messages") in found.findings
+    assert types(result) == []
+    assert (None, "none of the keys fits any of its encrypted messages") in result.findings
 
 
 def test_fragments_that_are_missing_of_one_message():
@@ -131,9 +131,9 @@ def test_fragments_that_are_missing_of_one_message():
     whole = phase.sender.send(ikev1.QUICK_MODE, 7, [phase.sender.hash_payload(), LONG])
     for part in ikev1.fragments(whole, 400)[1:]:
         trace.send(SECOND, part)
-    found = look(trace, phase.table())
-    assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
-    assert (7, "a message lacks fragments and cannot be reassembled") in found.findings
+    result = look(trace, phase.table())
+    assert types(result) == [(5, IDENTITY), (6, IDENTITY)]
+    assert (7, "a message lacks fragments and cannot be reassembled") in result.findings
 
 
 # ---- keys
@@ -143,22 +143,22 @@ def test_a_wrong_key_beside_the_right_one():
     phase = Phase()
     wrong = Random(1).randbytes(32)
     for text in (phase.table(wrong) + phase.table(), phase.table() + phase.table(wrong)):
-        found = look(phase.trace(), text)
-        assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
-        assert not found.findings
+        result = look(phase.trace(), text)
+        assert types(result) == [(5, IDENTITY), (6, IDENTITY)]
+        assert not result.findings
 
 
 def test_a_wrong_key():
     phase = Phase()
-    found = look(phase.trace(), phase.table(Random(1).randbytes(32)))
-    assert types(found) == []
-    assert found.findings == [(None, "none of the keys fits any of its encrypted messages")]
+    result = look(phase.trace(), phase.table(Random(1).randbytes(32)))
+    assert types(result) == []
+    assert result.findings == [(None, "none of the keys fits any of its encrypted messages")]
 
 
 def test_a_key_of_another_length():
     phase = Phase()
-    found = look(phase.trace(), phase.table(bytes(16)))
-    assert types(found) == []
+    result = look(phase.trace(), phase.table(bytes(16)))
+    assert types(result) == []
 
 
 def test_peers_with_different_keys():
@@ -202,16 +202,16 @@ def test_messages_that_the_capture_cut():
     trace = phase.trace()
     long = phase.sender.send(ikev1.QUICK_MODE, 7, [phase.sender.hash_payload(), (ikev1.SA, bytes(600))])
     trace.send(SECOND, long)
-    packets = [replace(one, data=one.data[:300], length=len(one.data)) for one in trace.packets]
-    found = look(pcap(packets, snaplen=300), phase.table())
-    assert types(found) == [(5, IDENTITY), (6, IDENTITY)]
+    packets = [replace(packet, data=packet.data[:300], length=len(packet.data)) for packet in trace.packets]
+    result = look(pcap(packets, snaplen=300), phase.table())
+    assert types(result) == [(5, IDENTITY), (6, IDENTITY)]
     what = "1 encrypted message is truncated in the capture and cannot be decrypted"
-    assert found.findings == [(7, what)]
+    assert result.findings == [(7, what)]
 
 
 def test_keys_of_another_ike_sa():
     analysis = ikeanalyze.read(CAPTURES / "ikev1-xauth.pcap", payloads=True)
     assert analysis.messages.filter(pl.col("decrypted").is_not_null()).is_empty() is False
-    found = look(CAPTURES / "ikev1-xauth.pcap", "00112233aabbccdd," + "00" * 16 + "\n")
-    assert types(found) == []
-    assert found.outcomes == [("completed", None)]
+    result = look(CAPTURES / "ikev1-xauth.pcap", "00112233aabbccdd," + "00" * 16 + "\n")
+    assert types(result) == []
+    assert result.outcomes == [("completed", None)]

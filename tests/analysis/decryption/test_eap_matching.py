@@ -31,9 +31,9 @@ class Login:
         answer = eap_.eap(eap_.RESPONSE, 1, eap_.MD5, b"\x10" + rng.randbytes(16))
         success = eap_.eap(eap_.SUCCESS, 1)
         self.eap = [identity, challenge, answer, success]
-        asked = eap_.eap(eap_.REQUEST, 0, eap_.IDENTITY)
+        requested = eap_.eap(eap_.REQUEST, 0, eap_.IDENTITY)
         inside = [
-            [IDENTITIES[True], *CHILD], [IDENTITIES[False], PSK, (ike.EAP, asked)],
+            [IDENTITIES[True], *CHILD], [IDENTITIES[False], PSK, (ike.EAP, requested)],
             [(ike.EAP, identity)], [(ike.EAP, challenge)],
             [(ike.EAP, answer)], [(ike.EAP, success)],
             [PSK], [PSK, *CHILD],
@@ -86,13 +86,13 @@ EXPECTED = [
 
 
 def test_the_recorded_one():
-    found = look(CAPTURES / "eap-md5-radius.pcapng", log_of("eap-md5-radius"))
-    assert pairs_of(found) == [(1, *one, 1) for one in EXPECTED]
-    assert found.analysis.messages["matched_by"].drop_nulls().to_list() == ["EAP"] * 4
+    result = look(CAPTURES / "eap-md5-radius.pcapng", log_of("eap-md5-radius"))
+    assert pairs_of(result) == [(1, *item, 1) for item in EXPECTED]
+    assert result.analysis.messages["matched_by"].drop_nulls().to_list() == ["EAP"] * 4
     without = read_captures(CAPTURES / "eap-md5-radius.pcapng")
     assert without.messages["matched_by"].drop_nulls().to_list() == ["time"] * 4
     # both ways
-    same = found.analysis.messages.select("message", "same_eap").drop_nulls().rows()
+    same = result.analysis.messages.select("message", "same_eap").drop_nulls().rows()
     assert {(b, a) for a, b in same} == set(same)
 
 
@@ -101,15 +101,15 @@ def test_tshark_reads_the_same_eap_in_both(tshark, tmp_path):
     """With the messages in clear, tshark's own EAP dissector finds each EAP message in its two places."""
 
     path = CAPTURES / "eap-md5-radius.pcapng"
-    found = read_captures(path, ReadOptions(keys=CAPTURES / "eap-md5-radius.charon.log.gz", cleartext=True))
-    rewrite_capture(str(path), str(tmp_path / "x"), plan_decryption_edits(found.frames, found.cleartexts).edits)
+    captures = read_captures(path, ReadOptions(keys=CAPTURES / "eap-md5-radius.charon.log.gz", cleartext=True))
+    rewrite_capture(str(path), str(tmp_path / "x"), plan_decryption_edits(captures.frames, captures.cleartexts).edits)
     fields = ("isakmp", "radius", "eap.code", "eap.id", "eap.type", "eap.md5.value")
-    done = tshark.run("-n", "-Tfields", *(f"-e{one}" for one in ("frame.number", *fields)), "-Yeap",
+    done = tshark.run("-n", "-Tfields", *(f"-e{item}" for item in ("frame.number", *fields)), "-Yeap",
                       "-Eoccurrence=l", capture=tmp_path / "x")  # fmt: skip
     assert done.status == 0, done.stderr
     rows = [line.split("\t") for line in done.lines]
     by_frame = {int(row[0]): tuple(row[3:]) for row in rows}
-    messages = found.messages
+    messages = captures.messages
     first = dict(messages.select("message", "first_frame").rows())
     same = [(first[a], first[b]) for a, b in messages.select("message", "same_eap").drop_nulls().rows()]
     assert len(same) == 8
@@ -124,10 +124,10 @@ def test_two_logins_of_one_user_at_once(gap):
     trace = Trace()
     logins[0].play(trace, 0)
     logins[1].play(trace, gap)
-    found = look(trace, table(*logins[0].sa.key_sets, *logins[1].sa.key_sets))
-    assert sorted(pairs_of(found)) == sorted((number, *one, number) for number in (1, 2) for one in EXPECTED)
-    assert found.outcomes == [("established", None)] * 2
-    requests = found.analysis.messages.filter(pl.col("type") == "Access-Request").sort("message_id")
+    result = look(trace, table(*logins[0].sa.key_sets, *logins[1].sa.key_sets))
+    assert sorted(pairs_of(result)) == sorted((number, *item, number) for number in (1, 2) for item in EXPECTED)
+    assert result.outcomes == [("established", None)] * 2
+    requests = result.analysis.messages.filter(pl.col("type") == "Access-Request").sort("message_id")
     assert requests["handshake"].to_list() == [1, 1, 2, 2]
 
 
@@ -137,9 +137,9 @@ def test_an_identity_is_no_proof():
     trace = Trace()
     logins[0].play(trace, 0)
     logins[1].play(trace, 400)
-    found = look(trace, table(*logins[0].sa.key_sets))
-    assert pairs_of(found) == [(1, *one, 1) for one in EXPECTED]
-    requests = found.analysis.messages.filter(pl.col("type") == "Access-Request").sort("message_id")
+    result = look(trace, table(*logins[0].sa.key_sets))
+    assert pairs_of(result) == [(1, *item, 1) for item in EXPECTED]
+    requests = result.analysis.messages.filter(pl.col("type") == "Access-Request").sort("message_id")
     assert requests["handshake"].to_list() == [1, 1, 2, 2]
     assert requests["matched_by"].to_list() == ["EAP", "EAP", "time", "time"]
 
@@ -149,8 +149,8 @@ def test_a_server_that_was_asked_at_an_odd_time():
     login = Login(1)
     trace = Trace()
     login.play(trace, 0, asked=(25, 25))
-    found = look(trace, table(*login.sa.key_sets))
-    assert pairs_of(found) == [(1, *one, 1) for one in EXPECTED]
+    result = look(trace, table(*login.sa.key_sets))
+    assert pairs_of(result) == [(1, *item, 1) for item in EXPECTED]
 
 
 def test_a_message_that_is_sent_again():
@@ -158,6 +158,6 @@ def test_a_message_that_is_sent_again():
     trace = Trace()
     login.play(trace, 0)
     trace.message(75 * MS, login.messages[4])
-    found = look(trace, table(*login.sa.key_sets))
+    result = look(trace, table(*login.sa.key_sets))
     # the first transmission is the one that is named
-    assert pairs_of(found) == [(1, *one, 1) for one in EXPECTED]
+    assert pairs_of(result) == [(1, *item, 1) for item in EXPECTED]

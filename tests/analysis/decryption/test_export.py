@@ -28,16 +28,16 @@ def test_what_was_sealed_stands_in_clear():
     sa = Sa()
     trace = Trace()
     trace.play(sa.whole(fragments=(3, 2), auth=(4, 1)))
-    found = look(trace, table(*sa.key_sets), cleartext=True)
-    assert len(texts(found)) == 4
+    result = look(trace, table(*sa.key_sets), cleartext=True)
+    assert len(texts(result)) == 4
     for (ident, exchange, initiator, response), put in sa.inside.items():
         flags = ike.INITIATOR * initiator | ike.RESPONSE * response
-        text = texts(found)[sa.spi_i.hex(), ident, flags]
+        text = texts(result)[sa.spi_i.hex(), ident, flags]
         length = 28 + len(put.plaintext)
         header = ike_header(sa.spi_i, sa.spi_r, put.first, exchange, flags, ident, length)
         assert text.message == header + put.plaintext
         assert (text.epoch, text.verified) == (put.epoch, True)
-    assert sorted(text.fragments for text in texts(found).values()) == [1, 2, 3, 4]
+    assert sorted(text.fragments for text in texts(result).values()) == [1, 2, 3, 4]
 
 
 def test_clear_payloads_stay_in_front():
@@ -50,11 +50,11 @@ def test_clear_payloads_stay_in_front():
     ]
     trace = Trace()
     trace.play(messages)
-    found = look(trace, table(*sa.key_sets), cleartext=True)
+    result = look(trace, table(*sa.key_sets), cleartext=True)
     inside = [notify, strange, IDENTITIES[True], PSK, *CHILD]
     whole = ike.message(sa.spi_i, sa.spi_r, ike.IKE_AUTH, ike.INITIATOR, 1, inside)
     alone = ike.message(sa.spi_i, sa.spi_r, ike.INFORMATIONAL, ike.INITIATOR, 2, [notify])
-    assert [text.message for text in found.analysis.cleartexts.values()] == [whole, alone]
+    assert [text.message for text in result.analysis.cleartexts.values()] == [whole, alone]
 
 
 def test_the_critical_bit_stays():
@@ -72,16 +72,16 @@ def test_an_empty_message():
     sa = Sa(proposals=(ike.CLASSIC,))
     trace = Trace()
     trace.play([*sa.whole(), *sa.swap(ike.INFORMATIONAL, [], [])])
-    found = look(trace, table(*sa.key_sets), cleartext=True)
-    empty = texts(found)[sa.spi_i.hex(), 2, 8].message
+    result = look(trace, table(*sa.key_sets), cleartext=True)
+    empty = texts(result)[sa.spi_i.hex(), 2, 8].message
     assert empty == ike.message(sa.spi_i, sa.spi_r, ike.INFORMATIONAL, ike.INITIATOR, 2, [])
     assert len(empty) == 28
 
 
 def test_ikev1():
     phase = Phase()
-    found = look(phase.trace(), phase.table(), cleartext=True)
-    first, _ = found.analysis.cleartexts.values()
+    result = look(phase.trace(), phase.table(), cleartext=True)
+    first, _ = result.analysis.cleartexts.values()
     payloads = [NAME, phase.sender.hash_payload()]
     kind, chain = ike.chain(payloads)
     # the encryption bit is 0 (RFC 2408, section 3.1)
@@ -104,6 +104,6 @@ def test_by_the_ids_of_all_transmissions(rows):
     one = replace(content(ike.IKE_AUTH, []), header=header)
     nobody = np.zeros(3, np.bool_)
     contents = DecodedMessages(np.array(rows), [one], nobody, nobody, [])
-    found = collect_cleartexts(contents, np.array([7, 8, 9]))
-    assert sorted(found) == [number for number, row in zip((7, 8, 9), rows, strict=True) if row == 0]
-    assert len({id(text) for text in found.values()}) == 1
+    cleartexts = collect_cleartexts(contents, np.array([7, 8, 9]))
+    assert sorted(cleartexts) == [number for number, row in zip((7, 8, 9), rows, strict=True) if row == 0]
+    assert len({id(text) for text in cleartexts.values()}) == 1

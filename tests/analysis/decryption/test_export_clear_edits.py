@@ -11,8 +11,8 @@ from tests.craft import MS, SECOND, Interface, Trace, ike, ikev1, transport
 
 
 def edits_of(trace, *keys):
-    found = look(trace, *keys, cleartext=True)
-    return plan_decryption_edits(found.analysis.frames, found.analysis.cleartexts)
+    result = look(trace, *keys, cleartext=True)
+    return plan_decryption_edits(result.analysis.frames, result.analysis.cleartexts)
 
 
 def shape(found):
@@ -21,7 +21,7 @@ def shape(found):
 
 
 def comments(found):
-    return {n: one.comment for n, edit in sorted(found.edits.items()) for one in edit.clear}
+    return {n: item.comment for n, edit in sorted(found.edits.items()) for item in edit.clear}
 
 
 def whole(auth=(1, 1)):
@@ -33,12 +33,12 @@ def test_a_message_in_one_frame():
     sa, messages = whole()
     trace = Trace()
     trace.play(messages)
-    found = edits_of(trace, table(*sa.key_sets))
-    assert shape(found) == {3: 1, 4: 1}
-    assert found.messages == 2
-    assert comments(found)[3] == "decrypted by ikeanalyze from frame 3 of the capture; epoch 0; ICV verified"
-    assert found.edits[3].clear[0].ports == (4500, 4500)
-    assert not found.edits[3].keep
+    result = edits_of(trace, table(*sa.key_sets))
+    assert shape(result) == {3: 1, 4: 1}
+    assert result.messages == 2
+    assert comments(result)[3] == "decrypted by ikeanalyze from frame 3 of the capture; epoch 0; ICV verified"
+    assert result.edits[3].clear[0].ports == (4500, 4500)
+    assert not result.edits[3].keep
 
 
 def test_the_last_fragment_is_the_place():
@@ -48,10 +48,10 @@ def test_the_last_fragment_is_the_place():
     for step, number in enumerate((2, 3, 1)):
         trace.message(SECOND + step * MS, request, only=[number], gap=0)
     trace.message(2 * SECOND, response)
-    found = edits_of(trace, table(*sa.key_sets))
-    assert shape(found) == {3: 5, 4: 5, 5: 1, 6: 1}
+    result = edits_of(trace, table(*sa.key_sets))
+    assert shape(result) == {3: 5, 4: 5, 5: 1, 6: 1}
     what = "decrypted by ikeanalyze from frames 3, 4, 5 of the capture; 3 fragments; epoch 0; ICV verified"
-    assert comments(found)[5] == what
+    assert comments(result)[5] == what
 
 
 def test_each_whole_transmission_is_a_message():
@@ -62,10 +62,10 @@ def test_each_whole_transmission_is_a_message():
     trace.message(2 * SECOND, request, only=[2])
     trace.message(3 * SECOND, request)
     trace.message(4 * SECOND, response)
-    found = edits_of(trace, table(*sa.key_sets))
+    result = edits_of(trace, table(*sa.key_sets))
     # frame 5 is a fragment of a transmission that lacks another one: it stays as it is
-    assert shape(found) == {3: 4, 4: 1, 6: 7, 7: 1, 8: 1}
-    assert found.messages == 3
+    assert shape(result) == {3: 4, 4: 1, 6: 7, 7: 1, 8: 1}
+    assert result.messages == 3
 
 
 def test_where_no_transmission_is_whole():
@@ -76,10 +76,10 @@ def test_where_no_transmission_is_whole():
     trace.message(2 * SECOND, request, only=[1, 4])
     trace.message(3 * SECOND, request, only=[1, 3])
     trace.message(4 * SECOND, response)
-    found = edits_of(trace, table(*sa.key_sets))
+    result = edits_of(trace, table(*sa.key_sets))
     # 1 and 2 of the first transmission, 4 of the second, 3 of the third
-    assert shape(found) == {3: 8, 4: 8, 6: 8, 8: 1, 9: 1}
-    assert found.messages == 2
+    assert shape(result) == {3: 8, 4: 8, 6: 8, 8: 1, 9: 1}
+    assert result.messages == 2
 
 
 def test_seen_in_two_places():
@@ -91,9 +91,9 @@ def test_seen_in_two_places():
         for packet in first:
             trace.add(packet.time_ns - trace.start_ns + 50_000, packet.data, interface=1)
     data = trace.pcapng(interfaces=[Interface(), Interface()])
-    found = edits_of(data, table(*sa.key_sets))
-    assert found.messages == 2
-    assert sum(len(edit.clear) for edit in found.edits.values()) == 4
+    result = edits_of(data, table(*sa.key_sets))
+    assert result.messages == 2
+    assert sum(len(edit.clear) for edit in result.edits.values()) == 4
 
 
 def test_in_tcp_the_segment_stays():
@@ -111,10 +111,10 @@ def test_in_tcp_the_segment_stays():
         trace.ip(number * 10 * MS, transport.tcp_packet(data, *ports, sequence[ours], sequence[not ours],
                                                         transport.ACK | transport.PSH, *ends))  # fmt: skip
         sequence[ours] += len(data)
-    found = edits_of(trace, table(*sa.key_sets))
-    assert shape(found) == {3: 1, 4: 1}
-    assert all(edit.keep for edit in found.edits.values())
-    assert {one.marker for edit in found.edits.values() for one in edit.clear} == {True}
+    result = edits_of(trace, table(*sa.key_sets))
+    assert shape(result) == {3: 1, 4: 1}
+    assert all(edit.keep for edit in result.edits.values())
+    assert {item.marker for edit in result.edits.values() for item in edit.clear} == {True}
 
 
 def test_ikev1_fragments():
@@ -127,9 +127,9 @@ def test_ikev1_fragments():
     for time, numbers in ((1, (1, 2)), (3, (1, 2, 3))):
         for number in numbers:
             trace.send(time * SECOND + number * MS, parts[number - 1])
-    found = edits_of(trace, phase.table())
-    assert shape(found) == {5: 1, 6: 1, 9: 11, 10: 11, 11: 1}
-    assert comments(found)[11].endswith("3 fragments; no ICV to check: unverified")
+    result = edits_of(trace, phase.table())
+    assert shape(result) == {5: 1, 6: 1, 9: 11, 10: 11, 11: 1}
+    assert comments(result)[11].endswith("3 fragments; no ICV to check: unverified")
 
 
 def test_a_long_list_of_frames_is_cut_short():
@@ -140,9 +140,9 @@ def test_a_long_list_of_frames_is_cut_short():
     )
     trace = Trace()
     trace.play(messages)
-    found = edits_of(trace, table(*sa.key_sets))
+    result = edits_of(trace, table(*sa.key_sets))
     numbers = ", ".join(map(str, range(3, 23)))
-    assert comments(found)[27].startswith(
+    assert comments(result)[27].startswith(
         f"decrypted by ikeanalyze from frames {numbers} and 5 more of the capture; 25 fragments"
     )
 

@@ -27,9 +27,9 @@ def played(*messages):
 def test_the_parts_add_up_to_the_bytes_of_the_link(name):
     """`look` holds the law; no recorded peer sent anything that there is something to say about."""
     (path,) = CAPTURES.glob(f"{name}.pcap*")
-    found = look(path, log_of(name))
-    assert not found.findings
-    assert found.analysis.handshakes["payload_bytes"].null_count() == 0
+    result = look(path, log_of(name))
+    assert not result.findings
+    assert result.analysis.handshakes["payload_bytes"].null_count() == 0
 
 
 def test_findings_have_the_frame_and_the_payload():
@@ -43,11 +43,11 @@ def test_findings_have_the_frame_and_the_payload():
             response=[IDENTITIES[False], PSK, PSK, *CHILD, (ike.NOTIFY, b"\0")],
         ),
     ]
-    found = look(played(*messages), table(*sa.key_sets))
-    assert found.outcomes == [("established", None)]
-    frames = {what.partition(":")[0]: frame for frame, what in found.findings}
+    result = look(played(*messages), table(*sa.key_sets))
+    assert result.outcomes == [("established", None)]
+    frames = {value.partition(":")[0]: frame for frame, value in result.findings}
     assert frames == {"No": 3, "AUTH": 4, "N": 4}
-    assert (3, "No: a nonce of 5 bytes instead of 16 to 256") in found.findings
+    assert (3, "No: a nonce of 5 bytes instead of 16 to 256") in result.findings
 
 
 def test_a_chain_that_breaks_off():
@@ -59,11 +59,11 @@ def test_a_chain_that_breaks_off():
     for cut in (len(plaintext) - 1, 9):
         sa.inside.clear()
         broken = _sealed(sa, first, plaintext[:cut])
-        found = look(played(*messages, *good, broken), table(*sa.key_sets))
-        ((frame, what),) = found.findings
+        result = look(played(*messages, *good, broken), table(*sa.key_sets))
+        ((frame, finding),) = result.findings
         assert frame == 5
-        assert what.startswith("payloads: ")
-        content = next(one for one in found.contents.all if one.frame == 5)
+        assert finding.startswith("payloads: ")
+        content = next(item for item in result.contents.all if item.frame == 5)
         assert [payload.body for payload in content.payloads] == [b"four"]
 
 
@@ -87,25 +87,25 @@ def test_successors_by_their_spis():
             ReadOptions(keys=file.name, looked=lambda *all_: seen.append(summarise_contents(*all_))),
         )
     (insides,) = seen
-    told = insides.index_rekeyed_sas(np.zeros(len(handshakes), np.int64))
-    assert {capture for capture, _, _ in told} == {0}
-    found = {f"{a:016x}{b:016x}": before for (_, a, b), (before, _) in told.items()}
+    reported = insides.index_rekeyed_sas(np.zeros(len(handshakes), np.int64))
+    assert {capture for capture, _, _ in reported} == {0}
+    result = {f"{a:016x}{b:016x}": before for (_, a, b), (before, _) in reported.items()}
     spis = [row["spi_i"] + row["spi_r"] for row in handshakes.iter_rows(named=True)]
-    assert found == {spis[1]: 0, spis[2]: 1}
+    assert result == {spis[1]: 0, spis[2]: 1}
 
 
 def test_without_anything_open_nothing_is_told():
     sa, other = Sa(1), Sa(2)
-    found = look(played(*sa.whole()), nameless(*other.key_sets))
-    handshakes = found.analysis.handshakes
+    result = look(played(*sa.whole()), nameless(*other.key_sets))
+    handshakes = result.analysis.handshakes
     for column in ("payload_bytes", "key_exchanges", "certificates", "child_error"):
         assert handshakes[column].to_list() == [None]
 
 
 def test_clear_messages_alone():
     sa = Sa(1)
-    found = look(played(*sa.whole()), payloads=True)
-    parts = found.analysis.handshakes["payload_bytes"].to_list()[0]
+    result = look(played(*sa.whole()), payloads=True)
+    parts = result.analysis.handshakes["payload_bytes"].to_list()[0]
     assert parts[0]["payload"] == "not read"
-    assert found.outcomes == [("completed", None)]
-    assert found.analysis.messages["decrypted"].drop_nulls().to_list() == [False] * 4
+    assert result.outcomes == [("completed", None)]
+    assert result.analysis.messages["decrypted"].drop_nulls().to_list() == [False] * 4

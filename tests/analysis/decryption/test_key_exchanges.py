@@ -24,12 +24,12 @@ def played(*messages):
 
 def listed(look_or_row, *columns):
     (row,) = look_or_row.analysis.handshakes.iter_rows(named=True)
-    return [tuple(one[column] for column in columns) for one in row["key_exchanges"]]
+    return [tuple(key_exchange[column] for column in columns) for key_exchange in row["key_exchanges"]]
 
 
 def findings(found):
     """Beside those of the capture as a whole."""
-    return [(frame, what) for frame, what in found.findings if what.startswith(("KE", "payloads"))]
+    return [(frame, value) for frame, value in found.findings if value.startswith(("KE", "payloads"))]
 
 
 SHORT = ("purpose", "slot", "method", "linked_to", "request", "request_bytes", "response", "response_bytes")
@@ -37,14 +37,14 @@ SHORT = ("purpose", "slot", "method", "linked_to", "request", "request_bytes", "
 
 def test_the_slots_of_a_set_up():
     sa = Sa(proposals=(TWICE,))
-    found = look(played(*sa.whole()), table(*sa.key_sets))
+    result = look(played(*sa.whole()), table(*sa.key_sets))
     # FIPS 203, table 3
-    assert listed(found, *SHORT) == [
+    assert listed(result, *SHORT) == [
         ("IKE SA", 0, "X25519", None, "public value", 32, "public value", 32),
         ("IKE SA", 1, "ML-KEM-768", None, "encapsulation key", 1184, "ciphertext", 1088),
         ("IKE SA", 2, "ML-KEM-1024", None, "encapsulation key", 1568, "ciphertext", 1568),
     ]
-    assert not found.findings
+    assert not result.findings
 
 
 def wrong(method, request, response):
@@ -63,35 +63,35 @@ CIPHERTEXT = RNG.randbytes(1088)
 
 
 def test_a_wrong_size():
-    found = wrong(ike.ML_KEM_768, GOOD[:-1], CIPHERTEXT + b"x")
-    request, response = findings(found)
+    result = wrong(ike.ML_KEM_768, GOOD[:-1], CIPHERTEXT + b"x")
+    request, response = findings(result)
     assert request == (3, "KE: ML-KEM-768 encapsulation key of 1183 bytes instead of 1184")
     assert response == (4, "KE: ML-KEM-768 ciphertext of 1089 bytes instead of 1088")
-    assert [one for (one,) in listed(found, "findings")] == [
+    assert [value for (value,) in listed(result, "findings")] == [
         [],
-        [what.removeprefix("KE: ") for _, what in (request, response)],
+        [value.removeprefix("KE: ") for _, value in (request, response)],
     ]
-    assert found.outcomes == [("established", None)]
+    assert result.outcomes == [("established", None)]
 
 
 @pytest.mark.parametrize("coefficient", [3329, 4095])
 def test_a_coefficient_that_is_too_large(coefficient):
     """FIPS 203, section 7.2: the first 12 bits are the first coefficient, low byte first."""
     bad = bytes([coefficient & 255, GOOD[1] & 0xF0 | coefficient >> 8]) + GOOD[2:]
-    found = wrong(ike.ML_KEM_768, bad, CIPHERTEXT)
-    ((frame, what),) = findings(found)
+    result = wrong(ike.ML_KEM_768, bad, CIPHERTEXT)
+    ((frame, finding),) = findings(result)
     assert frame == 3
-    assert "3329" in what
+    assert "3329" in finding
     fine = bytes([3328 & 255, GOOD[1] & 0xF0 | 3328 >> 8]) + GOOD[2:]
     assert not findings(wrong(ike.ML_KEM_768, fine, CIPHERTEXT))
 
 
 def test_another_method_than_the_negotiated_one():
     other = encapsulation_key(RNG, ike.ML_KEM_1024)
-    found = wrong(ike.ML_KEM_1024, other, RNG.randbytes(1568))
+    result = wrong(ike.ML_KEM_1024, other, RNG.randbytes(1568))
     what = "KE: key exchange with ML-KEM-1024, but ML-KEM-768 was negotiated"
     # the request is two IP fragments
-    assert findings(found) == [(3, what), (5, what)]
+    assert findings(result) == [(3, what), (5, what)]
 
 
 def test_the_first_key_exchange_is_compared_too():
@@ -103,9 +103,9 @@ def test_the_first_key_exchange_is_compared_too():
     request = sa.clear(ike.IKE_SA_INIT, [offer, data, ike.nonce(bytes(range(32)))], spi_r=bytes(8))
     response = sa.clear(ike.IKE_SA_INIT, [chosen, data, ike.nonce(bytes(32))], from_initiator=False, response=True)
     sa.moved = True
-    found = look(played(request, response, *sa.authenticated()), table(*sa.key_sets))
+    result = look(played(request, response, *sa.authenticated()), table(*sa.key_sets))
     what = "KE: key exchange with X25519, but ECP-256 was negotiated"
-    assert findings(found) == [(1, what), (2, what)]
+    assert findings(result) == [(1, what), (2, what)]
 
 
 @pytest.mark.parametrize("kinds", [[b""], [b"\0"], [b"\0\x24\0"]])
@@ -117,11 +117,11 @@ def test_a_payload_that_is_none(kinds):
         *sa.swap(ike.IKE_INTERMEDIATE, [(ike.KE, body)], [ike.ke(ike.ML_KEM_768, CIPHERTEXT)]),
     ]
     sa.epoch = 1
-    found = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
-    ((frame, what),) = findings(found)
+    result = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
+    ((frame, finding),) = findings(result)
     assert frame == 3
-    assert what.startswith("KE: ")
-    assert listed(found, "slot", "request", "response")[1] == (1, None, "ciphertext")
+    assert finding.startswith("KE: ")
+    assert listed(result, "slot", "request", "response")[1] == (1, None, "ciphertext")
 
 
 def test_two_payloads_where_one_is_allowed():
@@ -129,8 +129,8 @@ def test_two_payloads_where_one_is_allowed():
     ke = ike.ke(ike.ML_KEM_768, GOOD)
     messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, [ke, ke], [ike.ke(ike.ML_KEM_768, CIPHERTEXT)])]
     sa.epoch = 1
-    found = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
-    assert findings(found) == [(3, "KE: 2 times instead of once")]
+    result = look(played(*messages, *sa.authenticated()), table(*sa.key_sets))
+    assert findings(result) == [(3, "KE: 2 times instead of once")]
 
 
 def test_a_key_exchange_that_is_not_readable_takes_its_slot():
@@ -141,12 +141,12 @@ def test_a_key_exchange_that_is_not_readable_takes_its_slot():
         (played(*messages), sa.key_sets[1:]),
         (played(*messages[:2], *messages[4:]), sa.key_sets),
     ):
-        found = look(trace, table(*keys))
-        assert listed(found, "slot", "method", "findings") == [
+        result = look(trace, table(*keys))
+        assert listed(result, "slot", "method", "findings") == [
             (0, "X25519", []),
             (2, "ML-KEM-1024", []),
         ]
-        assert not findings(found)
+        assert not findings(result)
 
 
 def test_an_intermediate_exchange_without_a_key_exchange():
@@ -155,19 +155,19 @@ def test_an_intermediate_exchange_without_a_key_exchange():
     messages = [*sa.init(), *sa.swap(ike.IKE_INTERMEDIATE, empty, empty)]
     messages += sa.swap(ike.IKE_INTERMEDIATE, [ike.ke(36, GOOD)], [ike.ke(36, CIPHERTEXT)])
     sa.epoch = 1
-    found = look(played(*messages, *sa.authenticated()), nameless(*sa.key_sets))
-    assert listed(found, "slot", "method", "findings") == [(0, "X25519", []), (1, "ML-KEM-768", [])]
+    result = look(played(*messages, *sa.authenticated()), nameless(*sa.key_sets))
+    assert listed(result, "slot", "method", "findings") == [(0, "X25519", []), (1, "ML-KEM-768", [])]
 
 
 def test_refused_key_exchanges():
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = [*sa.init(before="INVALID_KE_PAYLOAD"), *sa.authenticated()]
-    found = look(played(*messages), table(*sa.key_sets))
-    assert listed(found, "slot", "method", "request_bytes", "response_bytes") == [
+    result = look(played(*messages), table(*sa.key_sets))
+    assert listed(result, "slot", "method", "request_bytes", "response_bytes") == [
         (0, "MODP-2048", 256, None),
         (0, "ECP-256", 64, 64),
     ]
-    assert not found.findings
+    assert not result.findings
 
 
 # ---- after the set-up
@@ -198,16 +198,16 @@ def test_followup_key_exchanges_belong_to_what_their_link_names(links):
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = sa.whole()
     made = linked(sa, links=links)
-    found = look(played(*messages, *made), table(*sa.key_sets))
-    assert listed(found, *SHORT)[1:] == [
+    result = look(played(*messages, *made), table(*sa.key_sets))
+    assert listed(result, *SHORT)[1:] == [
         ("CHILD_SA", 0, "X25519", None, "public value", 32, "public value", 32),
         ("CHILD_SA", 1, "ML-KEM-768", 2, "encapsulation key", 1184, "ciphertext", 1088),
         ("CHILD_SA", 2, "ML-KEM-512", 2, "encapsulation key", 800, "ciphertext", 768),
     ]
-    assert not found.findings
+    assert not result.findings
     # without the exchange that has the link, it is not known what they are for
-    found = look(played(*messages, *made[2:]), table(*sa.key_sets))
-    first, second = listed(found, "purpose", "slot", "linked_to")[1:]
+    result = look(played(*messages, *made[2:]), table(*sa.key_sets))
+    first, second = listed(result, "purpose", "slot", "linked_to")[1:]
     assert first == second == ("not known", None, None)
 
 
@@ -217,22 +217,22 @@ IKE = [(0, "ECP-384"), (1, "ML-KEM-1024"), (2, "ML-KEM-768")]
 ESP = [(0, "ECP-256"), (1, "ML-KEM-768")]
 RECORDED = [
     [
-        *[("IKE SA", *one, None) for one in IKE],
-        *[("CHILD_SA", *one, 4 if one[0] else None) for one in ESP],
-        *[("rekeying", *one, 7 if one[0] else None) for one in IKE],
+        *[("IKE SA", *item, None) for item in IKE],
+        *[("CHILD_SA", *item, 4 if item[0] else None) for item in ESP],
+        *[("rekeying", *item, 7 if item[0] else None) for item in IKE],
     ],
-    [("rekeying", *one, 0 if one[0] else None) for one in IKE],
-    [("CHILD_SA", *one, 0 if one[0] else None) for one in ESP],
+    [("rekeying", *item, 0 if item[0] else None) for item in IKE],
+    [("CHILD_SA", *item, 0 if item[0] else None) for item in ESP],
 ]
 
 
 def test_the_recorded_rekeyings():
-    found = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
-    assert not found.findings
-    rows = found.analysis.handshakes["key_exchanges"].to_list()
+    result = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
+    assert not result.findings
+    rows = result.analysis.handshakes["key_exchanges"].to_list()
     columns = ("purpose", "slot", "method", "linked_to")
-    assert [[tuple(one[name] for name in columns) for one in row] for row in rows] == RECORDED
-    assert not any(one["findings"] for row in rows for one in row)
+    assert [[tuple(item[name] for name in columns) for item in row] for row in rows] == RECORDED
+    assert not any(item["findings"] for row in rows for item in row)
 
 
 def test_no_messages_have_no_key_exchanges():
@@ -244,5 +244,5 @@ def test_no_messages_have_no_key_exchanges():
 def test_an_ordinary_capture_without_keys():
     analysis = ikeanalyze.read(CAPTURES / "invalid-ke.pcap", payloads=True)
     (exchanges,) = analysis.handshakes["key_exchanges"].to_list()
-    assert [(one["request_bytes"], one["response_bytes"]) for one in exchanges][1][1] is not None
+    assert [(exchange["request_bytes"], exchange["response_bytes"]) for exchange in exchanges][1][1] is not None
     assert exchanges[0]["response"] is None

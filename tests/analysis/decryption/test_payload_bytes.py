@@ -23,7 +23,7 @@ AROUND = 14 + 20 + 8
 
 def parts(found):
     (row,) = found.analysis.handshakes["payload_bytes"].to_list()
-    return {one["payload"]: one["bytes"] for one in row}
+    return {item["payload"]: item["bytes"] for item in row}
 
 
 def test_counted_by_hand():
@@ -40,11 +40,11 @@ def test_counted_by_hand():
     trace = Trace()
     for number, message in enumerate([*init, *auth, auth[1]]):
         trace.message(number * SECOND, message)
-    found = look(trace, table(*sa.key_sets))
+    result = look(trace, table(*sa.key_sets))
     # request: 4+7 and 4+36 bytes are 51, padded to 64; response: 8 more are 59, padded to 64
     again = AROUND + 4 + 28 + 4 + 16 + 64 + 16
     proposal = 8 + 12 + 8 + 8 + 8
-    assert parts(found) == {
+    assert parts(result) == {
         REPEATED: again,
         FRAMES: 2 * AROUND + 2 * (AROUND + 4),
         IKE_HEADERS: 4 * 28,
@@ -58,16 +58,16 @@ def test_counted_by_hand():
         ENCRYPTION: 2 * (4 + 16 + 16) + (64 - 51) + (64 - 59),
     }
     # the largest first
-    assert list(parts(found).values()) == sorted(parts(found).values(), reverse=True)
+    assert list(parts(result).values()) == sorted(parts(result).values(), reverse=True)
 
 
 def test_fragments_have_headers_of_their_own():
     sa = Sa(proposals=(ike.CLASSIC,))
     trace = Trace()
     trace.play(sa.whole(auth=(3, 1)))
-    found = look(trace, table(*sa.key_sets))
-    assert parts(found)[IKE_HEADERS] == 6 * 28
-    assert parts(found)["IDi"] == 4 + 7
+    result = look(trace, table(*sa.key_sets))
+    assert parts(result)[IKE_HEADERS] == 6 * 28
+    assert parts(result)["IDi"] == 4 + 7
 
 
 def test_what_is_not_read():
@@ -77,9 +77,9 @@ def test_what_is_not_read():
     request = sa.put(ike.IKE_AUTH, [IDENTITIES[True], PSK, *CHILD], keys=other.key_sets[0])
     trace = Trace()
     trace.play([*inits, request, response])
-    found = look(trace, table(*sa.key_sets))
-    assert parts(found)[NOT_READ] == len(request.datagrams[0]) - 4 - 28
-    assert "IDi" not in parts(found)
+    result = look(trace, table(*sa.key_sets))
+    assert parts(result)[NOT_READ] == len(request.datagrams[0]) - 4 - 28
+    assert "IDi" not in parts(result)
 
 
 def test_ip_fragments():
@@ -113,9 +113,9 @@ def test_cut_anew():
         trace.message(SECOND, larger, only=seen)
         trace.message(2 * SECOND, smaller)
         trace.message(3 * SECOND, response)
-        found = look(trace, table(*sa.key_sets))
-        assert found.analysis.messages["decrypted"].to_list().count(False) == 0
-        assert all(size > 0 for size in parts(found).values())
+        result = look(trace, table(*sa.key_sets))
+        assert result.analysis.messages["decrypted"].to_list().count(False) == 0
+        assert all(size > 0 for size in parts(result).values())
 
 
 @pytest.mark.parametrize(

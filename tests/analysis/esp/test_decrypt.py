@@ -20,12 +20,12 @@ GCM = "AES-GCM with 16 octet ICV [RFC4106]"
 def logged_keys(name):
     """What charon (chd = 4) wrote of its CHILD_SAs: bytes by "encryption initiator" and the like, the last ones."""
     text = gzip.decompress((LAB / f"{name}.initiator.log.gz").read_bytes()).decode()
-    found = {}
+    result = {}
     pattern = r"\] <[^>]*> (encryption|integrity) (initiator|responder) key => \d+ bytes[^\n]*\n((?:[^\n]*\d+: (?:[0-9A-F]{2} )+[^\n]*\n)+)"
     for kind, side, dump in re.findall(pattern, text):
         rows = [re.search(r"\d+: ((?:[0-9A-F]{2} )+)", line)[1] for line in dump.splitlines()]
-        found[kind, side] = bytes.fromhex("".join(rows))
-    return found
+        result[kind, side] = bytes.fromhex("".join(rows))
+    return result
 
 
 def key(encryption, secret, integrity="NULL", mac=b"", **more):
@@ -157,8 +157,8 @@ def test_extended_sequence_numbers_behind_2_to_the_32(tmp_path):
     end = 2**32
     first = [end - 2, end, end - 1, end + 1, 2 * end - 1, 2 * end, 3 * end + 5]
     second = [5, 6, 7, 8, 9, 10, 11]
-    frames = [frame(7, one) for one in first] + [frame(8, one) for one in second]
-    for order in (frames, [one for both in zip(frames[:7], frames[7:], strict=True) for one in both]):
+    frames = [frame(7, item) for item in first] + [frame(8, item) for item in second]
+    for order in (frames, [item for both in zip(frames[:7], frames[7:], strict=True) for item in both]):
         traffic = read(tmp_path, order, [key(GCM, bytes(20))])
         assert [(sa.spi, sa.inside.opened, sa.inside.closed) for sa in traffic.sas] == [(7, 7, 0), (8, 7, 0)]
     (sa,) = read(tmp_path, [frame(7, 4 * end + 5)], [key(GCM, bytes(20))]).sas

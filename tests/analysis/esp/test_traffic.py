@@ -106,8 +106,8 @@ def test_an_sa_is_a_direction_and_an_spi(tmp_path):
         packet(2, 1, 2 * MS),
         packet(1, 2, 3 * MS),
     ]
-    found = [(sa.source, sa.destination, sa.spi, sa.packets) for sa in read(tmp_path, packets).sas]
-    assert found == [
+    result = [(sa.source, sa.destination, sa.spi, sa.packets) for sa in read(tmp_path, packets).sas]
+    assert result == [
         ("192.0.2.1", "192.0.2.2", 1, 2),
         ("192.0.2.2", "192.0.2.1", 1, 1),
         ("192.0.2.1", "192.0.2.2", 2, 1),
@@ -145,8 +145,8 @@ def test_intervals_become_longer(tmp_path, monkeypatch, block):
     traffic = read(tmp_path, packets)
     (sa,) = traffic.sas
     assert traffic.interval_ns == 256 * MS  # 49 s in 192 intervals
-    assert sum(one.packets for one in sa.rate) == 50
-    assert sum(one.bytes for one in sa.rate) == sa.bytes
+    assert sum(item.packets for item in sa.rate) == 50
+    assert sum(item.bytes for item in sa.rate) == sa.bytes
     for one in sa.rate:
         assert one.start_ns % traffic.interval_ns == 0
 

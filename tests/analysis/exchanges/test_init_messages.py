@@ -17,17 +17,17 @@ def test_messages_of_one_length_and_different_content():
     handshakes = [
         Handshake(seed, proposals=[strong if seed % 3 == 0 else ike.CLASSIC], nat=seed % 2 == 0) for seed in range(30)
     ]
-    found = many(*handshakes)
-    assert found["encryption"].str.contains("256").to_list() == [seed % 3 == 0 for seed in range(30)]
-    assert found["nat"].to_list() == ["initiator" if seed % 2 == 0 else "none" for seed in range(30)]
-    assert found["spi_r"].to_list() == [one.spi_r.hex() for one in handshakes]
+    result = many(*handshakes)
+    assert result["encryption"].str.contains("256").to_list() == [seed % 3 == 0 for seed in range(30)]
+    assert result["nat"].to_list() == ["initiator" if seed % 2 == 0 else "none" for seed in range(30)]
+    assert result["spi_r"].to_list() == [handshake.spi_r.hex() for handshake in handshakes]
 
 
 def test_more_forms_than_are_compared():
     """A hundred notifies of one length: each is a form of its own."""
-    found = many(*(Handshake(seed, notifies=[ike.notify(40960 + seed)]) for seed in range(100)))
-    for seed, supports in enumerate(found["initiator_supports"].to_list()):
-        named = [name for name in supports if any(str(40960 + one) in name for one in range(100))]
+    result = many(*(Handshake(seed, notifies=[ike.notify(40960 + seed)]) for seed in range(100)))
+    for seed, supports in enumerate(result["initiator_supports"].to_list()):
+        named = [name for name in supports if any(str(40960 + item) in name for item in range(100))]
         assert len(named) == 1
         assert str(40960 + seed) in named[0]
 

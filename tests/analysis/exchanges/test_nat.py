@@ -90,8 +90,8 @@ def test_a_handshake_behind_a_nat(ipv6):
 def test_both_sides_make_one_word():
     unknown, no, yes = -1, 0, 1
     sides = [(unknown, unknown), (no, unknown), (yes, no), (unknown, yes), (yes, yes), (no, no)]
-    one, other = (np.array(side, np.int8) for side in zip(*sides, strict=True))
-    assert [WORDS[index] for index in classify_nat(one, other)] == [
+    first, second = (np.array(side, np.int8) for side in zip(*sides, strict=True))
+    assert [WORDS[index] for index in classify_nat(first, second)] == [
         None,
         "none",
         "initiator",

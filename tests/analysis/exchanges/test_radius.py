@@ -58,7 +58,7 @@ class Login:
 
 
 def counts(row):
-    return tuple(row[f"aaa_{kind}_{what}"] for kind in ("request", "response") for what in ("messages", "bytes"))
+    return tuple(row[f"aaa_{kind}_{name}"] for kind in ("request", "response") for name in ("messages", "bytes"))
 
 
 def test_the_conversation_belongs_to_the_handshake_that_waited():
@@ -177,7 +177,7 @@ def test_a_request_sent_again_is_a_retransmission():
         6 * MS,
         2 * MS,
     )  # sent at 63 and 65, answered at 67
-    assert rows(analysis.handshakes, *(f"aaa_retransmitted_{what}" for what in ("messages", "frames", "bytes"))) == [
+    assert rows(analysis.handshakes, *(f"aaa_retransmitted_{name}" for name in ("messages", "frames", "bytes"))) == [
         (1, 1, first)
     ]
     again = analysis.messages.filter(pl.col("protocol") == "RADIUS", pl.col("transmission") > 1)
@@ -280,8 +280,8 @@ def test_two_at_once_fit_both_and_are_counted_to_none():
 def test_a_warning_names_the_handshakes_as_the_report_does(tmp_path):
     trace = both(Login(1), Login(2, initiator="192.0.2.3", identifier=101))
     analysis = analyse_files(tmp_path, trace, trace)
-    assert ["(1, 2)" in one.what for one in analysis.warnings] == [True, True, False, False]
-    assert ["(3, 4)" in one.what for one in analysis.warnings] == [False, False, True, True]
+    assert ["(1, 2)" in warning.what for warning in analysis.warnings] == [True, True, False, False]
+    assert ["(3, 4)" in warning.what for warning in analysis.warnings] == [False, False, True, True]
 
 
 def stations(calling, called=b"192.0.2.2[4500]"):
@@ -293,7 +293,7 @@ def test_two_at_once_are_told_apart_by_the_stations():
     last = Login(2, initiator="192.0.2.3", identifier=101, more=stations(b"192.0.2.3[4500]"))
     analysis = analyse(both(first, last))
     assert analysis.handshakes["aaa_request_messages"].to_list() == [2, 2]
-    sent = [AROUND * 2 + len(one.packets[0]) + len(one.packets[2]) for one in (first, last)]
+    sent = [AROUND * 2 + len(item.packets[0]) + len(item.packets[2]) for item in (first, last)]
     assert analysis.handshakes["aaa_request_bytes"].to_list() == sent
     assert analysis.warnings == []
 

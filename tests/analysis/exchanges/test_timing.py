@@ -123,10 +123,10 @@ def test_the_path_is_the_same_for_all_handshakes_of_two_hosts():
         for message, pause in zip(Handshake(seed, **addresses).setup(), (0, *turns), strict=True):
             time += pause
             trace.message(time * MS, message)
-    found = analyse(trace, vantage="initiator").handshakes
-    assert found["path_rtt_ns"].to_list() == [12 * MS, 12 * MS, 5 * MS]
-    assert found["network_ns"].to_list() == [24 * MS, 24 * MS, 10 * MS]
-    assert found["responder_ns"].to_list() == [26 * MS, 3 * MS, 0]
+    handshakes = analyse(trace, vantage="initiator").handshakes
+    assert handshakes["path_rtt_ns"].to_list() == [12 * MS, 12 * MS, 5 * MS]
+    assert handshakes["network_ns"].to_list() == [24 * MS, 24 * MS, 10 * MS]
+    assert handshakes["responder_ns"].to_list() == [26 * MS, 3 * MS, 0]
 
 
 def test_what_is_waited_for_a_timer():
@@ -191,40 +191,40 @@ def test_requests_that_were_under_way_when_the_response_was(exchanges, setup, wa
 def test_the_round_trip_time_is_known_from_lone_responses_that_agree():
     """However the vantage is: that it takes as long as that to the next request is seen from there."""
     lone = SECOND_REQUEST_LOST, BOTH_ARRIVE
-    found = analyse(far_away(lone, lone, (BOTH_ARRIVE, BOTH_ARRIVE))).handshakes
-    assert found["setup_ns"].to_list() == [402 * MS] * 3
-    assert found["retransmission_wait_ns"].to_list() == [0, 0, 0]
-    found = analyse(far_away(lone, lone, (BOTH_ARRIVE, BOTH_ARRIVE)), vantage="responder").handshakes
-    assert found["path_rtt_ns"].to_list() == [400 * MS] * 3
-    assert found["network_ns"].to_list() == [400 * MS] * 3
+    handshakes = analyse(far_away(lone, lone, (BOTH_ARRIVE, BOTH_ARRIVE))).handshakes
+    assert handshakes["setup_ns"].to_list() == [402 * MS] * 3
+    assert handshakes["retransmission_wait_ns"].to_list() == [0, 0, 0]
+    handshakes = analyse(far_away(lone, lone, (BOTH_ARRIVE, BOTH_ARRIVE)), vantage="responder").handshakes
+    assert handshakes["path_rtt_ns"].to_list() == [400 * MS] * 3
+    assert handshakes["network_ns"].to_list() == [400 * MS] * 3
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_without_that_the_order_of_things_decides(number):
     """A single lone response may be one whose next request was lost before the capture."""
     lone = SECOND_REQUEST_LOST, BOTH_ARRIVE
-    found = analyse(far_away(*[lone] * number, (BOTH_ARRIVE, BOTH_ARRIVE))).handshakes
+    handshakes = analyse(far_away(*[lone] * number, (BOTH_ARRIVE, BOTH_ARRIVE))).handshakes
     # the second response to IKE_SA_INIT, and to IKE_AUTH
-    assert found["setup_ns"].to_list()[-1] == (401 + 301) * MS
-    assert found["retransmission_wait_ns"].to_list()[-1] == 600 * MS
+    assert handshakes["setup_ns"].to_list()[-1] == (401 + 301) * MS
+    assert handshakes["retransmission_wait_ns"].to_list()[-1] == 600 * MS
 
 
 def test_what_was_under_way_when_the_responder_asks_next():
     """Main mode with XAuth, 400 ms away: the third request and its response come twice, the transaction begins between."""
     one = ikev1.main_mode(rng := Random(1))
     cookies = one[1][:8], one[1][8:16]
-    asked = [ikev1.encrypted(*cookies, TRANSACTION, ikev1.HASH, rng.randbytes(80), 7) for _ in range(2)]
+    requested = [ikev1.encrypted(*cookies, TRANSACTION, ikev1.HASH, rng.randbytes(80), 7) for _ in range(2)]
     trace = Trace()
     sent = (
         (0, one[0]), (1, one[1]), (401, one[2]), (402, one[3]), (802, one[4]), (803, one[5]),
-        (804, asked[0]), (1102, one[4]), (1103, one[5]), (1204, asked[1]),
+        (804, requested[0]), (1102, one[4]), (1103, one[5]), (1204, requested[1]),
     )  # fmt: skip
     for time, data in sent:
-        by_initiator = data in (one[0], one[2], one[4], asked[1])
+        by_initiator = data in (one[0], one[2], one[4], requested[1])
         trace.send(time * MS, data, from_initiator=by_initiator)
-    found = analyse(trace, vantage="responder", rtt_ms=400).exchanges
-    assert found["wait_ns"].to_list() == [0] * 4
-    assert [rtt / MS for rtt in found["rtt_ns"].to_list()] == [1, 1, 1, 400]
+    exchanges = analyse(trace, vantage="responder", rtt_ms=400).exchanges
+    assert exchanges["wait_ns"].to_list() == [0] * 4
+    assert [rtt / MS for rtt in exchanges["rtt_ns"].to_list()] == [1, 1, 1, 400]
 
 
 def test_on_the_initiators_side_a_response_cannot_be_quicker_than_the_path():
@@ -244,8 +244,8 @@ def test_what_is_lost_on_a_quick_path_is_not_under_way():
     lost_before = ((0, "request"), (1, "response"), (521, "next"))
     lost_behind = ((0, "request"), (1, "response"), (500, "request"), (501, "response"), (521, "next"))
     once = ((0, "request"), (1, "response"))
-    found = analyse(far_away((lost_before, once), (lost_before, once), (lost_behind, once))).handshakes
-    assert found["retransmission_wait_ns"].to_list() == [0, 0, 500 * MS]
+    handshakes = analyse(far_away((lost_before, once), (lost_before, once), (lost_behind, once))).handshakes
+    assert handshakes["retransmission_wait_ns"].to_list() == [0, 0, 500 * MS]
 
 
 def ikev1_trace(phase1, phase2, turns, ttl=(64, 64)):
@@ -253,7 +253,7 @@ def ikev1_trace(phase1, phase2, turns, ttl=(64, 64)):
     rng = Random(1)
     first = phase1(rng)
     later = phase2(rng, first[1][:16])
-    sent = [(data, place % 2 == 0) for one in (first, later) for place, data in enumerate(one)]
+    sent = [(data, place % 2 == 0) for item in (first, later) for place, data in enumerate(item)]
     trace, time = Trace(), 0
     for (data, by_initiator), pause in zip(sent, (0, *turns), strict=True):
         time += pause

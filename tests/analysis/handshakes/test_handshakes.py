@@ -33,10 +33,10 @@ class Old:
 
     def xauth(self):
         """The responder asks for name and password, then tells the result."""
-        one, other = self.rng.randrange(1, 2**32), self.rng.randrange(1, 2**32)
-        asked = self.turns([self.sealed(TRANSACTION, size, one) for size in (80, 96)], first=False)
-        told = self.turns([self.sealed(TRANSACTION, size, other) for size in (64, 60)], first=False)
-        return asked + told
+        first, second = self.rng.randrange(1, 2**32), self.rng.randrange(1, 2**32)
+        requested = self.turns([self.sealed(TRANSACTION, size, first) for size in (80, 96)], first=False)
+        reported = self.turns([self.sealed(TRANSACTION, size, second) for size in (64, 60)], first=False)
+        return requested + reported
 
     def informational(self):
         return (self.sealed(ikev1.INFORMATIONAL, 64, self.rng.randrange(1, 2**32)), True)
@@ -168,8 +168,8 @@ def test_xauth_belongs_to_the_set_up():
     assert (row["initiator_messages"], row["responder_messages"]) == (6, 4)
     assert [phase["messages"] for phase in row["phases"]] == [3, 4, 3]
     kind = row["phases"][1]["type"]
-    asked = [one for one in rows(analysis.exchanges, *EXCHANGE) if one[0] == kind]
-    assert asked == [(kind, 1, "responder", True, 1, 1)] * 2
+    requested = [row for row in rows(analysis.exchanges, *EXCHANGE) if row[0] == kind]
+    assert requested == [(kind, 1, "responder", True, 1, 1)] * 2
 
 
 def test_xauth_in_vain_is_unanswered():
@@ -291,5 +291,5 @@ def test_ip_fragments_are_frames_of_one_message():
     row = only(analyse(trace))
     assert len(packets) == 3
     assert (row["initiator_messages"], row["initiator_frames"], row["ip_fragments"]) == (2, 4, 3)
-    assert row["initiator_bytes"] == AROUND + len(start[0].datagrams[0]) + sum(len(one.data) for one in packets)
+    assert row["initiator_bytes"] == AROUND + len(start[0].datagrams[0]) + sum(len(packet.data) for packet in packets)
     assert row["blowup"] == 1.0

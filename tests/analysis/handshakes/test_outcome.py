@@ -117,8 +117,8 @@ def test_a_request_that_came_again_behind_its_response(later, outcome):
     row = only(analyse(timed(*times, *((time, request) for time in later))))
     assert (row["outcome"], row["setup_ns"]) == (outcome, 30 * MS if outcome == "completed" else None)
     # an answer that the initiator gives proves that it had got it
-    asked, answered = Handshake(1).informational(by_initiator=False)
-    trace = timed(*times, *((time, request) for time in later), (9000, asked), (9010, answered))
+    requested, answered = Handshake(1).informational(by_initiator=False)
+    trace = timed(*times, *((time, request) for time in later), (9000, requested), (9010, answered))
     assert ended(trace) == ("completed", None)
 
 

@@ -30,9 +30,9 @@ def exchange(request, response, *, by_initiator=True, ident=5):
 
 def test_the_recorded_rekeying():
     """The daemons' log: IKE_SA c[2] replaces c[1], rekeyed by the initiator, then c[3] replaces c[2]."""
-    found = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
-    handshakes = found.analysis.handshakes
-    assert found.outcomes == [("established", None), ("established", "REKEYED"), ("established", "REKEYED")]
+    result = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
+    handshakes = result.analysis.handshakes
+    assert result.outcomes == [("established", None), ("established", "REKEYED"), ("established", "REKEYED")]
     assert handshakes["replaces"].to_list() == [None, 1, 2]
     # selected proposal: IKE:AES_CBC_256/HMAC_SHA2_384_192/PRF_HMAC_SHA2_384/ECP_384/KE1_ML_KEM_1024/KE2_ML_KEM_768
     algorithms = handshakes.select("encryption", "integrity", "prf", "key_exchange").rows()
@@ -42,25 +42,27 @@ def test_the_recorded_rekeying():
     third = handshakes.row(2, named=True)
     assert first["initiator_address"] == "10.1.0.2"
     assert third["initiator_address"] == "10.2.0.2"
-    assert looked_into(found.analysis.messages).total() == 38
+    assert looked_into(result.analysis.messages).total() == 38
 
 
 def test_every_message_of_it_is_what_the_daemons_made():
-    found = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
-    assert differences(looked_into(found.analysis.messages), generated(generated_of("pq-followup-ke"))) == (
+    result = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
+    assert differences(looked_into(result.analysis.messages), generated(generated_of("pq-followup-ke"))) == (
         [],
         [],
     )
-    assert found.analysis.messages.filter(pl.col("decrypted").not_()).is_empty()
+    assert result.analysis.messages.filter(pl.col("decrypted").not_()).is_empty()
 
 
 @pytest.mark.parametrize("by_initiator", [True, False])
 def test_the_asker_is_the_initiator_of_the_new_one(by_initiator):
-    (one,) = find_rekeyed_sas(exchange(offer(SPI_I, b"i" * 32), offer(SPI_R, b"r" * 16), by_initiator=by_initiator))
-    assert (one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)) == (SPI_I, SPI_R)
-    assert one.nonces == b"i" * 32 + b"r" * 16
-    assert one.exchange == 5
-    assert (one.chosen.spi, one.offered[0].spi) == (SPI_R, SPI_I)
+    (rekeyed_sa,) = find_rekeyed_sas(
+        exchange(offer(SPI_I, b"i" * 32), offer(SPI_R, b"r" * 16), by_initiator=by_initiator)
+    )
+    assert (rekeyed_sa.spi_i.to_bytes(8), rekeyed_sa.spi_r.to_bytes(8)) == (SPI_I, SPI_R)
+    assert rekeyed_sa.nonces == b"i" * 32 + b"r" * 16
+    assert rekeyed_sa.exchange == 5
+    assert (rekeyed_sa.chosen.spi, rekeyed_sa.offered[0].spi) == (SPI_R, SPI_I)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +83,8 @@ def test_what_makes_no_ike_sa(request_, response):
 
 def test_a_nonce_that_is_missing():
     without = [payload for payload in offer(SPI_R) if payload[0] != ike.NONCE]
-    (one,) = find_rekeyed_sas(exchange(offer(SPI_I), without))
-    assert one.nonces is None
+    (rekeyed_sa,) = find_rekeyed_sas(exchange(offer(SPI_I), without))
+    assert rekeyed_sa.nonces is None
 
 
 def test_both_rekey_at_once():
@@ -91,8 +93,8 @@ def test_both_rekey_at_once():
         *exchange(offer(SPI_I), offer(SPI_R), ident=5),
         *exchange(offer(SPI_R[::-1]), offer(SPI_I[::-1]), by_initiator=False, ident=6),
     ]
-    found = [(one.spi_i.to_bytes(8), one.spi_r.to_bytes(8)) for one in find_rekeyed_sas(both)]
-    assert found == [(SPI_I, SPI_R), (SPI_R[::-1], SPI_I[::-1])]
+    result = [(rekeyed_sa.spi_i.to_bytes(8), rekeyed_sa.spi_r.to_bytes(8)) for rekeyed_sa in find_rekeyed_sas(both)]
+    assert result == [(SPI_I, SPI_R), (SPI_R[::-1], SPI_I[::-1])]
 
 
 def test_without_its_predecessors_keys_it_is_a_stranger():
@@ -104,9 +106,9 @@ def test_without_its_predecessors_keys_it_is_a_stranger():
     trace = Trace()
     trace.play(messages)
     trace.play(second.swap(ike.INFORMATIONAL, [ike.delete()], []), at=SECOND)
-    found = look(trace, table(*second.key_sets))
-    assert found.outcomes == [("completed", None), ("cut", "REKEYED")]
-    assert found.analysis.handshakes["replaces"].to_list() == [None, None]
-    found = look(trace, table(*first.key_sets))
-    assert found.outcomes == [("established", None), ("established", "REKEYED")]
-    assert found.analysis.handshakes["replaces"].to_list() == [None, 1]
+    result = look(trace, table(*second.key_sets))
+    assert result.outcomes == [("completed", None), ("cut", "REKEYED")]
+    assert result.analysis.handshakes["replaces"].to_list() == [None, None]
+    result = look(trace, table(*first.key_sets))
+    assert result.outcomes == [("established", None), ("established", "REKEYED")]
+    assert result.analysis.handshakes["replaces"].to_list() == [None, 1]

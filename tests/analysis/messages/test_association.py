@@ -21,7 +21,9 @@ def twins(rng: int = 1, **second):
 def interleave(*conversations, step=5):
     """Messages of several conversations, in turns."""
     longest = max(map(len, conversations))
-    ordered = [one[place] for place in range(longest) for one in conversations if place < len(one)]
+    ordered = [
+        conversation[place] for place in range(longest) for conversation in conversations if place < len(conversation)
+    ]
     return timed(*((place * step, message) for place, message in enumerate(ordered)))
 
 
@@ -46,10 +48,10 @@ def test_two_initiators_chose_the_same_spi(second):
 
 
 def test_two_initiators_behind_one_nat_chose_the_same_spi():
-    one = Handshake(1, nat=True, nat_ports=(30001, 30002))
+    handshake = Handshake(1, nat=True, nat_ports=(30001, 30002))
     other = Handshake(2, nat=True, nat_ports=(40001, 40002))
-    other.spi_i = one.spi_i
-    analysis = analyse(interleave(one.setup(), other.setup()))
+    other.spi_i = handshake.spi_i
+    analysis = analyse(interleave(handshake.setup(), other.setup()))
     assert rows(analysis.handshakes, "initiator_port", "outcome", "initiator_messages", "nat") == [
         (30001, "completed", 2, "initiator"),
         (40001, "completed", 2, "initiator"),
@@ -57,10 +59,10 @@ def test_two_initiators_behind_one_nat_chose_the_same_spi():
 
 
 def test_two_initiators_behind_one_nat_of_which_one_is_told_to_try_again():
-    one = Handshake(1, nat=True, nat_ports=(30001, 30002))
+    handshake = Handshake(1, nat=True, nat_ports=(30001, 30002))
     other = Handshake(2, nat=True, nat_ports=(40001, 40002))
-    other.spi_i = one.spi_i
-    analysis = analyse(interleave(one.setup(before="both"), other.setup(before="COOKIE")))
+    other.spi_i = handshake.spi_i
+    analysis = analyse(interleave(handshake.setup(before="both"), other.setup(before="COOKIE")))
     assert analysis.handshakes["extra_round_trips"].to_list() == [
         ["COOKIE", "INVALID_KE_PAYLOAD"],
         ["COOKIE"],
@@ -70,37 +72,37 @@ def test_two_initiators_behind_one_nat_of_which_one_is_told_to_try_again():
 
 def test_the_same_spi_from_the_initiators_side_alone():
     """Without the responses, the protected messages go to the requests in order."""
-    one = Handshake(1, nat=True, nat_ports=(30001, 30002))
+    handshake = Handshake(1, nat=True, nat_ports=(30001, 30002))
     other = Handshake(2, nat=True, nat_ports=(40001, 40002))
-    other.spi_i = one.spi_i
-    first, last = one.setup(), other.setup()
+    other.spi_i = handshake.spi_i
+    first, last = handshake.setup(), other.setup()
     analysis = analyse(interleave(first[::2], last[::2]))
     assert rows(analysis.handshakes, "initiator_messages", "responder_messages", "one_sided") == [
         (2, 0, "initiator"),
         (2, 0, "initiator"),
     ]
-    assert analysis.handshakes["spi_r"].to_list() == [one.spi_r.hex(), other.spi_r.hex()]
+    assert analysis.handshakes["spi_r"].to_list() == [handshake.spi_r.hex(), other.spi_r.hex()]
     assert analysis.handshakes["initiator_bytes"].to_list() == [size(*first[::2]), size(*last[::2])]
 
 
 def test_an_spi_that_is_used_again_is_another_handshake():
-    one, other = twins()
+    first, second = twins()
     trace = Trace()
-    trace.play(one.setup())
-    trace.play(other.setup(), at=60 * SECOND)
+    trace.play(first.setup())
+    trace.play(second.setup(), at=60 * SECOND)
     analysis = analyse(trace)
     assert rows(analysis.handshakes, "spi_r", "outcome", "initiator_messages", "retransmitted_messages") == [
-        (one.spi_r.hex(), "completed", 2, 0),
-        (other.spi_r.hex(), "completed", 2, 0),
+        (first.spi_r.hex(), "completed", 2, 0),
+        (second.spi_r.hex(), "completed", 2, 0),
     ]
 
 
 def test_an_spi_that_is_used_again_after_no_answer():
-    one, other = twins()
+    first, second = twins()
     trace = Trace()
-    packets = trace.message(0, one.setup()[0])
+    packets = trace.message(0, first.setup()[0])
     trace.repeat(packets, SECOND)
-    trace.play(other.setup(), at=60 * SECOND)
+    trace.play(second.setup(), at=60 * SECOND)
     analysis = analyse(trace)
     assert rows(analysis.handshakes, "outcome", "initiator_messages") == [("unanswered", 2), ("completed", 2)]
 

@@ -111,7 +111,7 @@ def test_what_an_aaa_server_was_asked_for_has_arrived():
     """The first of three transmissions may be lost; the second led to the RADIUS request, the third found it waiting."""
     ike = sent((0, "request"), (300, "request"), (700, "request"), (900, "response"))
     radius = sent((302, "request"), (890, "response"), protocol="RADIUS")
-    together = ike + [one | {"message": one["message"] + 10, "sender": "responder"} for one in radius]
+    together = ike + [item | {"message": item["message"] + 10, "sender": "responder"} for item in radius]
     assert lost(together) == {1: LossEvidence.UNANSWERED}
 
 
@@ -123,18 +123,16 @@ def received(log: Path) -> list[float]:
     """When a daemon received a packet, s."""
     with gzip.open(log, "rt", errors="replace") as lines:
         return [
-            float(found[1])
-            for found in (re.match(r"(\d+\.\d{3}) .* received packet: ", line) for line in lines)
-            if found
+            float(item[1]) for item in (re.match(r"(\d+\.\d{3}) .* received packet: ", line) for line in lines) if item
         ]
 
 
 def test_what_looks_lost_was_not_received():
     """The lab's logs have a line for each packet that got through; its captures have those that did not as well."""
     names = [path.name.removesuffix(".pcapng") for path in LAB.glob("loss*.pcapng")]
-    told = Counter(arrived for name in names for arrived in looked_lost(name))
-    assert told[True] == 0
-    assert told[False] >= 20
+    counter = Counter(arrived for name in names for arrived in looked_lost(name))
+    assert counter[True] == 0
+    assert counter[False] >= 20
 
 
 def looked_lost(name: str) -> Iterator[bool]:
@@ -147,9 +145,9 @@ def looked_lost(name: str) -> Iterator[bool]:
     messages = capture.messages.to_dicts()
     for handshake in {message["handshake"] for message in messages}:
         some = [message for message in messages if message["handshake"] == handshake]
-        found = infer_losses(some, one_sided=False, until_ns=capture.captures[0].last_ns)
+        result = infer_losses(some, one_sided=False, until_ns=capture.captures[0].last_ns)
         for message in some:
-            if message["message"] in found:
+            if message["message"] in result:
                 sent_at = message["first_ns"] / 1e9
                 packets = sum(-0.001 <= at - sent_at < 0.02 for at in logs[message["sender"]])
                 yield packets >= message["frames"]
@@ -158,5 +156,5 @@ def looked_lost(name: str) -> Iterator[bool]:
 def test_a_handshake_of_which_the_logs_tell_all():
     """charon sent this IKE_SA_INIT request five times and answered three of them: two were lost, and two responses."""
     messages = read_captures(LAB.parent / "loss20-classic.pcap").messages.filter(pl.col("handshake") == 2, "set_up")
-    found = lost(messages.to_dicts())
-    assert sorted(found.values()) == [LossEvidence.IN_VAIN] * 2 + [LossEvidence.UNANSWERED] * 2
+    result = lost(messages.to_dicts())
+    assert sorted(result.values()) == [LossEvidence.IN_VAIN] * 2 + [LossEvidence.UNANSWERED] * 2

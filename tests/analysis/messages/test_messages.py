@@ -39,8 +39,8 @@ def test_the_digest_tells_whether_two_messages_are_the_same():
         trace.message((1000 + place) * MS, request, only=[number], gap=0)
     trace.message(1100 * MS, response)
     trace.play(handshake.informational(), at=1200 * MS)
-    found = analyse(trace).messages
-    digests = found.filter(pl.col("sender") == "initiator")["digest"].to_list()
+    messages = analyse(trace).messages
+    digests = messages.filter(pl.col("sender") == "initiator")["digest"].to_list()
     assert digests[1] == digests[2]
     assert len(set(digests)) == 3
 
@@ -57,15 +57,15 @@ def test_an_incomplete_transmission_has_what_was_seen():
 
 
 def test_messages_stand_in_order_of_time():
-    one, other = Handshake(1), Handshake(2, initiator="192.0.2.3")
-    messages = list(zip(one.setup(), other.setup(), strict=True))
+    first, second = Handshake(1), Handshake(2, initiator="192.0.2.3")
+    messages = list(zip(first.setup(), second.setup(), strict=True))
     trace = timed(*((place * 10, pair[0]) for place, pair in enumerate(messages)))
     for place, pair in enumerate(messages):
         trace.message((place * 10 + 5) * MS, pair[1])
-    found = analyse(trace).messages
-    assert found["handshake"].to_list() == [1, 2] * 4
-    assert found["message"].to_list() == list(range(8))
-    assert found["first_frame"].to_list() == list(range(1, 9))
+    result = analyse(trace).messages
+    assert result["handshake"].to_list() == [1, 2] * 4
+    assert result["message"].to_list() == list(range(8))
+    assert result["first_frame"].to_list() == list(range(1, 9))
 
 
 def test_a_message_inside_tcp_is_one_row():
@@ -79,26 +79,26 @@ def test_a_message_inside_tcp_is_one_row():
     trace.ip(2 * MS, tcp_packet(stream[100:], 40000, 4500, 101, flags=ACK | PSH))
     back = tcp_framed(answer.datagrams[0])
     trace.ip(3 * MS, tcp_packet(back, 4500, 40000, 1, 1, ACK | PSH, "192.0.2.2", "192.0.2.1"))
-    found = analyse(trace).messages
-    assert rows(found, "type", "kind", "frames") == [
+    messages = analyse(trace).messages
+    assert rows(messages, "type", "kind", "frames") == [
         ("IKE_SA_INIT", "request", 2),
         ("IKE_SA_INIT", "response", 1),
     ]
     around = 14 + 20 + 20
     # the prefix has no row of its own: its bytes are the first message's
-    assert found["bytes"].to_list() == [2 * around + len(stream), around + len(back)]
+    assert messages["bytes"].to_list() == [2 * around + len(stream), around + len(back)]
 
 
 def test_ids_of_type_and_sender():
     handshake = Handshake(1)
     trace = Trace()
     trace.play([*handshake.setup(), *handshake.followup_ke(by_initiator=False)])
-    found = analyse(trace).messages
-    assert rows(found, "type", "sender", "kind", "set_up")[-2:] == [
+    messages = analyse(trace).messages
+    assert rows(messages, "type", "sender", "kind", "set_up")[-2:] == [
         ("IKE_FOLLOWUP_KE", "responder", "request", False),
         ("IKE_FOLLOWUP_KE", "initiator", "response", False),
     ]
-    assert set(found["exchange"]) == {0, 1, 2}
+    assert set(messages["exchange"]) == {0, 1, 2}
     assert ike.IKE_FOLLOWUP_KE == 44
 
 

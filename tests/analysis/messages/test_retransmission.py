@@ -77,7 +77,7 @@ def needed(text: str) -> list[int]:
     ],
 )
 def test_transmissions_of_one_message(units, found, first):
-    assert transmissions(units) == [(0, one) for one in found]
+    assert transmissions(units) == [(0, item) for item in found]
     assert needed(units) == first
 
 
@@ -96,8 +96,8 @@ def test_ikev1_has_whole_and_fragmented_messages_in_one_slot():
         SlotDatagram(2 * SECOND, 2, 2, 4),
     ]
     again = [SlotDatagram(3 * SECOND, 1, 0, 3), SlotDatagram(3 * SECOND, 2, 2, 4)]
-    found = classify_slot(units + again, ikev1=True)
-    assert [(turn.body, turn.transmission) for turn in found] == [
+    result = classify_slot(units + again, ikev1=True)
+    assert [(turn.body, turn.transmission) for turn in result] == [
         (0, 1),
         (1, 1),
         (2, 1),
@@ -105,7 +105,7 @@ def test_ikev1_has_whole_and_fragmented_messages_in_one_slot():
         (2, 2),
         (2, 2),
     ]
-    assert [turn.first_copy for turn in found] == [True] * 4 + [False] * 2
+    assert [turn.first_copy for turn in result] == [True] * 4 + [False] * 2
 
 
 units_of_a_slot = st.lists(
@@ -138,11 +138,11 @@ def test_columns_equal_the_rules(slots):
     body, transmission, first_copy = classify_transmissions(
         slot_, time_, number_, total_, np.array(columns[4], np.uint64), np.array(columns[5], np.bool_)
     )
-    found = [
-        DatagramTransmission(*one)
-        for one in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
+    result = [
+        DatagramTransmission(*item)
+        for item in zip(body.tolist(), transmission.tolist(), first_copy.tolist(), strict=True)
     ]
-    assert found == expected
+    assert result == expected
 
 
 @settings(max_examples=60)
@@ -169,8 +169,10 @@ def test_columns_equal_the_rules_for_regular_repetition(seed):
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
     arrays = [np.array(column, np.int64) for column in columns]
-    found = classify_transmissions(*arrays[:4], arrays[4].astype(np.uint64), np.zeros(len(arrays[0]), np.bool_))
-    assert [DatagramTransmission(*one) for one in zip(*(column.tolist() for column in found), strict=True)] == expected
+    result = classify_transmissions(*arrays[:4], arrays[4].astype(np.uint64), np.zeros(len(arrays[0]), np.bool_))
+    assert [
+        DatagramTransmission(*item) for item in zip(*(column.tolist() for column in result), strict=True)
+    ] == expected
 
 
 def test_a_request_sent_four_times_is_three_retransmissions():

@@ -24,8 +24,8 @@ MADE = ROOT / "tests" / "wire" / "x509" / "certificates"
 def test_messages():
     """charon's log of pq-mlkem768-psk, in the words of the table."""
     path = CAPTURES / "pq-mlkem768-psk.pcap"
-    found = look(path, log_of("pq-mlkem768-psk"))
-    messages = found.analysis.messages
+    result = look(path, log_of("pq-mlkem768-psk"))
+    messages = result.analysis.messages
     assert messages.select("type", "kind", "decrypted", "epoch", "verified").rows() == [
         ("IKE_SA_INIT", "request", None, None, None),
         ("IKE_SA_INIT", "response", None, None, None),
@@ -45,8 +45,8 @@ def test_exchanges_tell_of_all_that_the_capture_has_of_them():
     trace.play(messages[:-1])
     trace.message(10 * SECOND, messages[-1])
     # with the keys of one epoch alone
-    found = look(trace, table(sa.key_sets[0]))
-    exchanges = found.analysis.exchanges.select("type", "epoch", "decrypted").rows()
+    result = look(trace, table(sa.key_sets[0]))
+    exchanges = result.analysis.exchanges.select("type", "epoch", "decrypted").rows()
     assert exchanges == [
         ("IKE_SA_INIT", None, None),
         ("IKE_INTERMEDIATE", 0, True),
@@ -69,7 +69,7 @@ def test_ids_go_through_all_captures(tmp_path):
         other = messages.row(row["same_eap"], named=True)
         assert other["same_eap"] == row["message"]
         assert (other["message"] < half) == (row["message"] < half)
-    exchanges = [[one["exchange"] for one in row] for row in handshakes["key_exchanges"].to_list()]
+    exchanges = [[item["exchange"] for item in row] for row in handshakes["key_exchanges"].to_list()]
     assert exchanges == [[0], [5]]
     assert analysis.exchanges.filter(pl.col("exchange") == 5)["type"].to_list() == ["IKE_SA_INIT"]
 
@@ -136,6 +136,6 @@ def test_the_schema_is_kept_without_keys():
 
 def test_names_of_both_versions():
     phase = Phase()
-    found = look(phase.trace(), phase.table())
-    names = [list_payload_names(one) for one in found.contents.all if one.encrypted]
+    result = look(phase.trace(), phase.table())
+    names = [list_payload_names(item) for item in result.contents.all if item.encrypted]
     assert names == [["ID(gateway.example)", "HASH"]] * 2

@@ -108,7 +108,7 @@ def test_phases_stand_in_order_of_time():
     trace.play(Handshake(2, initiator="192.0.2.5").setup(), at=MS)
     trace.message(500 * MS, Handshake(3, initiator="192.0.2.6").init()[0])
     phases = analyse(trace).handshakes["phases"].to_list()
-    assert [[phase["type"] for phase in one] for one in phases] == [
+    assert [[phase["type"] for phase in item] for item in phases] == [
         ["IKE_SA_INIT", "IKE_INTERMEDIATE", "IKE_AUTH"],
         ["IKE_SA_INIT", "IKE_AUTH"],
         ["IKE_SA_INIT"],

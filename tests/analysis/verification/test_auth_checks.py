@@ -28,16 +28,16 @@ def test_the_psk_of_the_log():
 def test_a_psk_that_is_given(tmp_path, content):
     psk = tmp_path / "psk"
     psk.write_text(content)
-    found = recorded(NAME, psk=psk)
-    assert [(check.outcome, check.how) for check in auths(found)] == [("passed", f"PSK of {psk}")] * 2
+    result = recorded(NAME, psk=psk)
+    assert [(check.outcome, check.how) for check in auths(result)] == [("passed", f"PSK of {psk}")] * 2
 
 
 def test_a_bit_of_the_psk(tmp_path):
     psk = tmp_path / "psk"
     psk.write_bytes(bytes([PSK.encode()[0] ^ 1]) + PSK.encode()[1:])
-    found = recorded(NAME, psk=psk)
-    assert failed(found) == [("AUTH", 1), ("AUTH", 1)]
-    for check in auths(found):
+    result = recorded(NAME, psk=psk)
+    assert failed(result) == [("AUTH", 1), ("AUTH", 1)]
+    for check in auths(result):
         assert check.expected != check.found
         assert check.why == "the capture has another value than this secret makes"
 
@@ -53,8 +53,8 @@ def test_none_of_several_psks(tmp_path):
 
 def test_a_bit_of_the_psk_in_the_log(tmp_path):
     """Of one side: the value of the other is right."""
-    found = recorded(NAME, changed_log(NAME, tmp_path / "log", "secret", 0))
-    assert [(check.side, check.outcome) for check in auths(found)] == [
+    result = recorded(NAME, changed_log(NAME, tmp_path / "log", "secret", 0))
+    assert [(check.side, check.outcome) for check in auths(result)] == [
         ("initiator", "failed"),
         ("responder", "passed"),
     ]
@@ -87,18 +87,18 @@ def test_ecdsa_certificates():
 
 
 def test_rsa_certificates_in_fragments():
-    found = hows("rsa")
-    assert [(side, outcome) for side, outcome, _ in found] == [
+    result = hows("rsa")
+    assert [(side, outcome) for side, outcome, _ in result] == [
         ("initiator", "passed"),
         ("responder", "passed"),
     ]
-    assert all("RSASSA-PKCS1-v1_5 with SHA2-" in how and "RSA-4096" in how for _, _, how in found)
+    assert all("RSASSA-PKCS1-v1_5 with SHA2-" in how and "RSA-4096" in how for _, _, how in result)
 
 
 def test_a_bit_of_a_nonce_does_not_matter_to_a_signature_but_a_bit_of_sk_pr_does(tmp_path):
-    found = recorded("rsa", changed_log("rsa", tmp_path / "log", "Sk_pr secret"))
-    assert failed(found) == [("SK_pr", 0), ("AUTH", 0)]
-    (check,) = (check for check in auths(found) if check.outcome == "failed")
+    result = recorded("rsa", changed_log("rsa", tmp_path / "log", "Sk_pr secret"))
+    assert failed(result) == [("SK_pr", 0), ("AUTH", 0)]
+    (check,) = (check for check in auths(result) if check.outcome == "failed")
     assert "not made with the certificate's key" in check.why
 
 
@@ -115,12 +115,12 @@ def test_eap_with_its_msk():
 
 def test_eap_without_a_key():
     """EAP-MD5 makes none: SK_pi and SK_pr take its place (RFC 7296, section 2.16)."""
-    found = hows("eap-md5-radius")
-    assert [(side, outcome) for side, outcome, _ in found[-2:]] == [
+    result = hows("eap-md5-radius")
+    assert [(side, outcome) for side, outcome, _ in result[-2:]] == [
         ("initiator", "passed"),
         ("responder", "passed"),
     ]
-    assert [how for _, _, how in found[-2:]] == [
+    assert [how for _, _, how in result[-2:]] == [
         "SK_pi, since EAP-MD5 makes no key",
         "SK_pr, since EAP-MD5 makes no key",
     ]
@@ -137,9 +137,9 @@ def without(name, path, *texts):
 
 def test_a_log_without_secrets(tmp_path):
     path = without("eap", tmp_path / "log", b"MSK =>", b" secret => 64 bytes")
-    found = [(check.outcome, check.why) for check in auths(recorded("eap", path))]
-    assert found[0] == ("passed", None)
-    assert found[1:] == [("not made", "no key file has the MSK of EAP-MSCHAPv2")] * 2
+    result = [(check.outcome, check.why) for check in auths(recorded("eap", path))]
+    assert result[0] == ("passed", None)
+    assert result[1:] == [("not made", "no key file has the MSK of EAP-MSCHAPv2")] * 2
     path = without(NAME, tmp_path / "log", b"] secret => 9 bytes")
     assert [(check.outcome, check.why) for check in auths(recorded(NAME, path))] == [
         ("not made", "no key file has the PSK; --psk gives it")
@@ -148,13 +148,13 @@ def test_a_log_without_secrets(tmp_path):
 
 def test_signed_octets_of_the_log(tmp_path):
     label = "octets = message + nonce + prf(Sk_px, IDx') + IntAuth"
-    found = recorded(NAME, changed_log(NAME, tmp_path / "log", label, 1, 100))
-    assert {what for what, _ in failed(found)} == {"signed octets"}
-    assert outcomes(found.checks)["passed"]["AUTH"] == 2
+    result = recorded(NAME, changed_log(NAME, tmp_path / "log", label, 1, 100))
+    assert {value for value, _ in failed(result)} == {"signed octets"}
+    assert outcomes(result.checks)["passed"]["AUTH"] == 2
 
 
 def test_logs_of_both_sides():
     both = [LOGS / f"charon-6.1-followup.{side}.log.gz" for side in "ir"]
-    found = outcomes(recorded("followup", *both).checks)
-    assert set(found) == {"passed"}
-    assert found == outcomes(recorded("followup").checks)
+    result = outcomes(recorded("followup", *both).checks)
+    assert set(result) == {"passed"}
+    assert result == outcomes(recorded("followup").checks)

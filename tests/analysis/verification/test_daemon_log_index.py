@@ -7,24 +7,24 @@ from tests.keys.logs_of import LOGS
 
 def test_what_stands_beside_keys():
     file = read_keys(str(log_of("pq-mlkem768-psk")))
-    found = index_daemon_logs([file])
+    result = index_daemon_logs([file])
     first, second = file.key_sets
     # the keys of epoch 0 authenticate IKE_INTERMEDIATE, those of epoch 1 IKE_AUTH
-    assert set(found.int_auths) == {first.sk_pi, first.sk_pr}
-    assert set(found.auths) == {second.sk_pi, second.sk_pr}
-    assert {one.secret for some in found.auths.values() for one in some} == {b"swordfish"}
-    assert found.find_sk_p(get_key_values(second), second.sk_pr, initiator=False) == [second.sk_pr]
-    assert found.find_sk_p(get_key_values(second), None, initiator=True) == []
-    assert found.msks == []
+    assert set(result.int_auths) == {first.sk_pi, first.sk_pr}
+    assert set(result.auths) == {second.sk_pi, second.sk_pr}
+    assert {item.secret for some in result.auths.values() for item in some} == {b"swordfish"}
+    assert result.find_sk_p(get_key_values(second), second.sk_pr, initiator=False) == [second.sk_pr]
+    assert result.find_sk_p(get_key_values(second), None, initiator=True) == []
+    assert result.msks == []
 
 
 def test_keys_made_with_a_ppk_go_first():
     file = read_keys(str(LOGS / "charon-5.9.8-ppk.i.log.gz"))
     keys = file.key_sets[0]
     (ppk,) = file.log.ppks
-    found = index_daemon_logs([file])
-    assert found.find_sk_p(get_key_values(keys), keys.sk_pi, initiator=True) == [ppk.sk_pi, keys.sk_pi]
-    assert found.find_sk_p(get_key_values(keys), keys.sk_pr, initiator=False) == [ppk.sk_pr, keys.sk_pr]
+    result = index_daemon_logs([file])
+    assert result.find_sk_p(get_key_values(keys), keys.sk_pi, initiator=True) == [ppk.sk_pi, keys.sk_pi]
+    assert result.find_sk_p(get_key_values(keys), keys.sk_pr, initiator=False) == [ppk.sk_pr, keys.sk_pr]
 
 
 def test_msks_are_told_once():

@@ -57,11 +57,11 @@ def test_a_missing_fragment(tmp_path):
     numbers = [check.frame for check in icvs(recorded("pq-mlkem768-psk")) if "IKE_INTERMEDIATE 1 req" in check.exchange]
 
     path = rewritten("pq-mlkem768-psk", tmp_path / "x.pcap", lambda number, frame: None if number in numbers else frame)
-    found = verify_capture(path, log_of("pq-mlkem768-psk"))
-    (missing,) = (check for check in icvs(found) if check.outcome != "passed")
+    result = verify_capture(path, log_of("pq-mlkem768-psk"))
+    (missing,) = (check for check in icvs(result) if check.outcome != "passed")
     assert (missing.outcome, missing.why) == ("not made", "of its 2 fragments, the capture lacks 2")
     # what IKE_INTERMEDIATE adds to the signed octets of both sides is not known now
-    auths = [check for check in found.checks if check.what == "AUTH"]
+    auths = [check for check in result.checks if check.what == "AUTH"]
     assert {(check.outcome, check.why) for check in auths} == {
         ("not made", "not all IKE_INTERMEDIATE messages could be decrypted")
     }
@@ -103,8 +103,8 @@ def test_keys_that_cannot_be_used(tmp_path):
         "00" * 32,
     ]
     table.write_text(",".join(row) + ',"HMAC_SHA2_256_128 [RFC4868]"\n')
-    found = recorded("psk-classic", table)
-    assert {check.outcome for check in found.checks} == {"not made"}
+    result = recorded("psk-classic", table)
+    assert {check.outcome for check in result.checks} == {"not made"}
 
 
 def test_wrong_keys_that_name_the_ike_sa(tmp_path):
@@ -125,6 +125,6 @@ def test_wrong_keys_that_name_the_ike_sa(tmp_path):
 
 @pytest.mark.parametrize("keys", [LOGS / "charon-5.9.8-rekeys.i.log.gz"])
 def test_ikev1(keys):
-    found = verify_capture(CAPTURES / "ikev1-xauth.pcap", keys)
-    assert outcomes(found.checks) == {"not made": {"ICV": 1}}
-    assert "IKEv1" in found.checks[0].why
+    result = verify_capture(CAPTURES / "ikev1-xauth.pcap", keys)
+    assert outcomes(result.checks) == {"not made": {"ICV": 1}}
+    assert "IKEv1" in result.checks[0].why

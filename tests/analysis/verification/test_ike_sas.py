@@ -33,7 +33,7 @@ def test_the_request_that_was_answered():
 def test_key_sets_by_epoch():
     (sa,), _ = taken_apart("pq-mlkem768-psk")
     expected = json.loads((CAPTURES / "pq-mlkem768-psk.keys.json").read_text())
-    assert [(one.epoch, one.keys.sk_d.hex()) for one in sa.key_sets] == [
+    assert [(key_set.epoch, key_set.keys.sk_d.hex()) for key_set in sa.key_sets] == [
         (epoch, keys["Sk_d"]) for epoch, keys in enumerate(expected)
     ]
     assert sa.additional == 1
@@ -41,25 +41,25 @@ def test_key_sets_by_epoch():
 
 def test_a_file_twice():
     (sa,), _ = taken_apart("pq-mlkem768-psk", log_of("pq-mlkem768-psk"), log_of("pq-mlkem768-psk"))
-    assert [one.epoch for one in sa.key_sets] == [0, 1]
+    assert [key_set.epoch for key_set in sa.key_sets] == [0, 1]
 
 
 def test_what_rekeying_made():
     sas, _ = taken_apart("followup")
     first, second, third = sas
     assert (first.parent, second.parent, third.parent) == (None, first, second)
-    assert [one.epoch for one in first.key_sets] == [0, 1, 2]
-    assert [len(one.key_sets) for one in (second, third)] == [1, 1]
+    assert [key_set.epoch for key_set in first.key_sets] == [0, 1, 2]
+    assert [len(item.key_sets) for item in (second, third)] == [1, 1]
     # the log has the nonces of each
     for sa in sas:
-        assert {one.keys.derivation.nonces for one in sa.key_sets} == {sa.nonces}
+        assert {key_set.keys.derivation.nonces for key_set in sa.key_sets} == {sa.nonces}
 
 
 def test_keys_of_others():
     """None of them is given to an IKE SA that it is not of."""
     sas, _ = taken_apart("psk-classic", log_of("loss20-classic"))
     assert [sa.key_sets for sa in sas] == [[]]
-    assert [(one.message_id, one.response) for one in sas[0].undecrypted] == [(1, False), (1, True)]
+    assert [(item.message_id, item.response) for item in sas[0].undecrypted] == [(1, False), (1, True)]
 
 
 @pytest.mark.parametrize("messages", [0, 1])
@@ -67,6 +67,6 @@ def test_captures_with_next_to_nothing(tmp_path, messages):
     path = tmp_path / "x.pcap"
     sent = [(0, Handshake().init()[0])][:messages]
     path.write_bytes(timed(*sent).pcap())
-    found = []
-    read_captures(path, ReadOptions(payloads=True, looked=lambda *looked: found.extend(collect_ike_sas(*looked, []))))
-    assert [(sa.nonces, sa.response) for sa in found] == [(None, None)] * messages
+    result = []
+    read_captures(path, ReadOptions(payloads=True, looked=lambda *looked: result.extend(collect_ike_sas(*looked, []))))
+    assert [(sa.nonces, sa.response) for sa in result] == [(None, None)] * messages

@@ -11,8 +11,8 @@ NAME = "pq-mlkem768-psk"
 
 @pytest.mark.parametrize(("name", "count"), [(NAME, 2), ("followup", 4), ("mgr", 2), ("psk-classic", 0)])
 def test_values_of_both_sides(name, count):
-    found = outcomes(recorded(name).checks)
-    assert found["passed"].get("IntAuth", 0) == count
+    result = outcomes(recorded(name).checks)
+    assert result["passed"].get("IntAuth", 0) == count
 
 
 def test_what_it_adds_to_the_signed_octets():
@@ -32,18 +32,18 @@ def test_without_intermediate_exchange_it_is_empty():
 
 def test_a_bit_of_a_value(tmp_path):
     changed = changed_log(NAME, tmp_path / "log", "IntAuth_N = prf(Sk_px, data)", 1)
-    found = recorded(NAME, changed)
-    assert failed(found) == [("IntAuth", 0)]
-    (check,) = (check for check in found.checks if check.outcome == "failed")
+    result = recorded(NAME, changed)
+    assert failed(result) == [("IntAuth", 0)]
+    (check,) = (check for check in result.checks if check.outcome == "failed")
     assert (check.side, check.exchange) == ("responder", "IKE_INTERMEDIATE 1 response")
 
 
 def test_a_bit_of_sk_pi(tmp_path):
     """The value that follows is another one, so what is signed with it too; the log's is of another key."""
-    found = recorded(NAME, changed_log(NAME, tmp_path / "log", "Sk_pi secret", 0))
-    assert failed(found)[0] == ("SK_pi", 0)
-    assert {what for what, _ in failed(found)} == {"SK_pi", "signed octets", "AUTH"}
-    whys = {check.why for check in found.checks if check.what == "IntAuth" and check.outcome == "not made"}
+    result = recorded(NAME, changed_log(NAME, tmp_path / "log", "Sk_pi secret", 0))
+    assert failed(result)[0] == ("SK_pi", 0)
+    assert {value for value, _ in failed(result)} == {"SK_pi", "signed octets", "AUTH"}
+    whys = {check.why for check in result.checks if check.what == "IntAuth" and check.outcome == "not made"}
     assert whys == {"no key file has the value of a peer to compare it with"}
 
 
@@ -54,9 +54,9 @@ def test_keys_alone(tmp_path):
 
     made = build_wireshark_tables(read_keys(str(log_of(NAME))).key_sets, [], [])
     write_tables(str(tmp_path), made)
-    found = recorded(NAME, *sorted(path for path in tmp_path.rglob("*") if path.is_file()))
-    assert outcomes(found.checks)["passed"] == {"ICV": 4}
-    whys = {(check.side, check.why) for check in found.checks if check.what == "IntAuth"}
+    result = recorded(NAME, *sorted(path for path in tmp_path.rglob("*") if path.is_file()))
+    assert outcomes(result.checks)["passed"] == {"ICV": 4}
+    whys = {(check.side, check.why) for check in result.checks if check.what == "IntAuth"}
     assert whys == {
         ("initiator", "no key file has the SK_pi of its epoch"),
         ("responder", "no key file has the SK_pr of its epoch"),

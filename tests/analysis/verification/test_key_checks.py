@@ -20,9 +20,9 @@ AEAD = ["SK_d", "SK_ei", "SK_er", "SK_pi", "SK_pr"]
     ("name", "sets"), [(NAME, 2), ("followup", 5), ("rekeys", 3), ("mgr", 3), ("loss20-classic", 25)]
 )
 def test_every_key_set_follows(name, sets):
-    found = outcomes(recorded(name).checks)
-    assert found["passed"]["SKEYSEED"] == found["passed"]["SK_d"] == found["passed"]["SK_pr"] == sets
-    assert set(found) == {"passed"}
+    result = outcomes(recorded(name).checks)
+    assert result["passed"]["SKEYSEED"] == result["passed"]["SK_d"] == result["passed"]["SK_pr"] == sets
+    assert set(result) == {"passed"}
 
 
 def changed(tmp_path, label, nth=0, name=NAME):
@@ -31,20 +31,20 @@ def changed(tmp_path, label, nth=0, name=NAME):
 
 def test_a_bit_of_the_key_exchange_secret(tmp_path):
     """What it should have made of SKEYSEED is wrong, and nothing else: all of the rest follows from SKEYSEED."""
-    found = changed(tmp_path, "key exchange secret")
-    assert failed(found) == [("SKEYSEED", 0)]
-    check = next(check for check in found.checks if check.outcome == "failed")
+    result = changed(tmp_path, "key exchange secret")
+    assert failed(result) == [("SKEYSEED", 0)]
+    check = next(check for check in result.checks if check.outcome == "failed")
     assert check.expected != check.found
     assert check.origin.path.endswith("log")
-    assert outcomes(found.checks)["passed"]["ICV"] == 4
+    assert outcomes(result.checks)["passed"]["ICV"] == 4
     assert failed(changed(tmp_path, "key exchange secret", 1)) == [("SKEYSEED", 1)]
 
 
 def test_a_bit_of_skeyseed(tmp_path):
     """It does not follow from the secret, and no key follows from it."""
-    found = changed(tmp_path, "SKEYSEED", 1)
-    assert failed(found) == [("SKEYSEED", 1), *((name, 1) for name in AEAD)]
-    assert outcomes(found.checks)["passed"]["ICV"] == 4
+    result = changed(tmp_path, "SKEYSEED", 1)
+    assert failed(result) == [("SKEYSEED", 1), *((name, 1) for name in AEAD)]
+    assert outcomes(result.checks)["passed"]["ICV"] == 4
 
 
 def test_a_bit_of_sk_d(tmp_path):
@@ -55,8 +55,8 @@ def test_a_bit_of_sk_d(tmp_path):
 
 def test_a_bit_of_sk_ei(tmp_path):
     """The initiator's messages of that epoch are not opened by it."""
-    found = changed(tmp_path, "Sk_ei secret", 1)
-    assert failed(found) == [("ICV", None), ("SK_ei", 1)]
+    result = changed(tmp_path, "Sk_ei secret", 1)
+    assert failed(result) == [("ICV", None), ("SK_ei", 1)]
 
 
 def test_a_bit_of_the_nonces(tmp_path):
@@ -66,9 +66,9 @@ def test_a_bit_of_the_nonces(tmp_path):
 @pytest.mark.parametrize(("nth", "handshake"), [(4, 2), (5, 3)])
 def test_a_bit_of_a_secret_of_rekeying(tmp_path, nth, handshake):
     """Dumps: three epochs, a CHILD_SA, and two IKE SAs that replace one another (RFC 9370, section 2.2.4)."""
-    found = changed(tmp_path, "additional key exchange secret", nth, "followup")
-    assert failed(found) == [("SKEYSEED", 0)]
-    ids = [one.id for one in found.handshakes for check in one.checks if check.outcome == "failed"]
+    result = changed(tmp_path, "additional key exchange secret", nth, "followup")
+    assert failed(result) == [("SKEYSEED", 0)]
+    ids = [handshake.id for handshake in result.handshakes for check in handshake.checks if check.outcome == "failed"]
     assert ids == [handshake]
 
 
@@ -76,8 +76,13 @@ def test_sk_d_of_what_is_replaced(tmp_path):
     (first, second, third), logs = taken_apart("rekeys")
     assert (second.parent, third.parent) == (first, second)
     assert get_current_sk_d(first, "another", logs.ppks) == first.key_sets[-1].keys.sk_d
-    found = changed(tmp_path, "Sk_d secret", 0, "rekeys")
-    assert [(one.id, check.what) for one in found.handshakes for check in one.checks if check.outcome == "failed"] == [
+    result = changed(tmp_path, "Sk_d secret", 0, "rekeys")
+    assert [
+        (handshake.id, check.what)
+        for handshake in result.handshakes
+        for check in handshake.checks
+        if check.outcome == "failed"
+    ] == [
         (1, "SK_d"),
         (2, "SKEYSEED"),
     ]

@@ -24,11 +24,11 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", [name for name in RECORDED if name != "wrong-psk"])
 def test_all_of_it_passes(name):
-    found = recorded(name)
-    counted = outcomes(found.checks)
+    result = recorded(name)
+    counted = outcomes(result.checks)
     assert set(counted) == {"passed"}
-    assert not found.skipped
-    assert all(one.checks for one in found.handshakes)
+    assert not result.skipped
+    assert all(handshake.checks for handshake in result.handshakes)
     if name in EXPECTED:
         assert (counted["passed"]["ICV"], counted["passed"]["AUTH"]) == EXPECTED[name]
 
@@ -36,11 +36,11 @@ def test_all_of_it_passes(name):
 def test_ids_are_those_of_the_report():
     import ikeanalyze
 
-    found = recorded("followup")
+    result = recorded("followup")
     table = ikeanalyze.read(capture_of("followup"), keys=log_of("followup")).handshakes
-    assert [(one.id, one.spi_i, one.spi_r, one.replaces) for one in found.handshakes] == table.select(
-        "handshake", "spi_i", "spi_r", "replaces"
-    ).rows()
+    assert [
+        (handshake.id, handshake.spi_i, handshake.spi_r, handshake.replaces) for handshake in result.handshakes
+    ] == table.select("handshake", "spi_i", "spi_r", "replaces").rows()
 
 
 def test_order_of_the_checks():
@@ -56,15 +56,15 @@ def test_order_of_the_checks():
 def test_several_key_files_of_which_one_is_none(tmp_path):
     bad = tmp_path / "bad.log"
     bad.write_text("nothing of use\n")
-    found = verify_capture(capture_of("psk-classic"), [bad, log_of("psk-classic")])
-    assert set(outcomes(found.checks)) == {"passed"}
-    assert [(one.path, one.keys) for one in found.skipped] == [(str(bad), True)]
-    assert not found.skipped[0].reason.startswith(str(bad))
+    result = verify_capture(capture_of("psk-classic"), [bad, log_of("psk-classic")])
+    assert set(outcomes(result.checks)) == {"passed"}
+    assert [(item.path, item.keys) for item in result.skipped] == [(str(bad), True)]
+    assert not result.skipped[0].reason.startswith(str(bad))
 
 
 def test_no_capture(tmp_path):
-    found = verify_capture(tmp_path / "none", log_of("psk-classic"))
-    assert (found.captures, found.checks, len(found.skipped)) == ([], [], 1)
+    result = verify_capture(tmp_path / "none", log_of("psk-classic"))
+    assert (result.captures, result.checks, len(result.skipped)) == ([], [], 1)
 
 
 def test_no_usable_psk(tmp_path):
@@ -87,15 +87,15 @@ def test_radius_responses_without_their_requests(tmp_path):
             udp = dpkt.ethernet.Ethernet(frame).data.data
             if not (isinstance(udp, dpkt.udp.UDP) and udp.dport == 1812):
                 writer.writepkt(frame, time)
-    found = verify_capture(path, log_of("eap-md5-radius"))
-    assert set(outcomes(found.checks)) == {"passed"}
+    result = verify_capture(path, log_of("eap-md5-radius"))
+    assert set(outcomes(result.checks)) == {"passed"}
 
 
 def test_keys_of_others_only():
     """Four handshakes, of which the log says nothing: one check each."""
-    found = verify_capture(CAPTURES / "ip-fragments-loss10.pcap", LOGS / "charon-5.9.8-rekeys.i.log.gz")
-    assert {check.outcome for check in found.checks} == {"not made"}
-    assert len(found.checks) == len(found.handshakes) == 4
+    result = verify_capture(CAPTURES / "ip-fragments-loss10.pcap", LOGS / "charon-5.9.8-rekeys.i.log.gz")
+    assert {check.outcome for check in result.checks} == {"not made"}
+    assert len(result.checks) == len(result.handshakes) == 4
 
 
 @pytest.mark.parametrize("name", ["pq-mlkem768-psk", "eap-md5-radius"])

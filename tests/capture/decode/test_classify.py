@@ -128,9 +128,9 @@ def test_given_ports_are_decoded_like_4500() -> None:
 def test_garbage_is_malformed_and_said(payload: bytes, text: str, port: int) -> None:
     capture = read_packets(sent((MARKER if port == 4500 else b"") + payload, 40000, port))
     assert counted(capture) == {"malformed": 1}
-    [(number, what)] = capture.warnings
+    [(number, warning)] = capture.warnings
     assert number == 1
-    assert text in what
+    assert text in warning
 
 
 def test_any_minor_version_and_shorter_lengths_are_ike() -> None:
@@ -278,11 +278,11 @@ def test_cut_at_every_length_by_the_snapshot_length(name: str) -> None:
         assert capture.snaplen_truncated == len(sizes)
         names = list(capture.columns)
         results.append((capture.accounting, rows(capture, *names), [w for w in capture.warnings if w[0]]))
-        found = {number // 2 for (number,) in rows(capture, "number")}
+        result = {number // 2 for (number,) in rows(capture, "number")}
         if message is None:
-            assert not found
+            assert not result
         else:
-            assert found == set(range(message + NEEDED.get(name, 28), len(sizes)))
+            assert result == set(range(message + NEEDED.get(name, 28), len(sizes)))
     assert results[0] == results[1]
 
 
@@ -292,5 +292,5 @@ def test_fragment_number_that_is_cut_off_is_said() -> None:
     trace.add(0, data[:96], length=len(data))
     capture = read_trace(trace)
     assert rows(capture, "fragment", "fragments", "next_payload") == [(0, 0, ike.SKF)]
-    [(_, what)] = capture.warnings
-    assert "fragment number" in what
+    [(_, warning)] = capture.warnings
+    assert "fragment number" in warning

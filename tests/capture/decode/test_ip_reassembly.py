@@ -81,8 +81,8 @@ def test_same_identification_between_other_hosts_or_protocols() -> None:
     packet = udp_packet(LARGE)
     esp = ipv4(transport.esp(1, 1, bytes(3000)), protocol=ip.ESP)
     back = udp_packet(OTHER, 500, 500, "192.0.2.2", "192.0.2.1")
-    parts = [ip_fragments(one, 1280, 5) for one in (packet, esp, back)]
-    frames = [link.ethernet(one) for group in zip(*parts, strict=True) for one in group]
+    parts = [ip_fragments(item, 1280, 5) for item in (packet, esp, back)]
+    frames = [link.ethernet(item) for group in zip(*parts, strict=True) for item in group]
     assert counted(read_trace(trace_of(frames))) == {"ike": 6, "esp": 3}
 
 
@@ -117,9 +117,9 @@ def test_one_fragment_is_missing(family: str, lost: int) -> None:
     )
     # it is a transmission of the same message, though some of its bytes are not known
     assert len(set(rows(capture, "digest"))) == 1
-    [(number, what)] = capture.warnings
+    [(number, warning)] = capture.warnings
     assert number == 1
-    assert what.startswith("a message lacks")
+    assert warning.startswith("a message lacks")
 
 
 @pytest.mark.parametrize("family", ENDS)

@@ -153,8 +153,8 @@ def test_tshark_finds_ike_in_the_same_frames(tmp_path: Path) -> None:
     path = tmp_path / "mixed.pcapng"
     path.write_bytes(mixed(*frames))
     command = ["tshark", "-n", "-r", str(path), "-Y", "isakmp", "-Tfields", "-eframe.number"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert list(map(int, found)) == [number for (number,) in rows(read_mixed(*frames), "number")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert list(map(int, result)) == [number for (number,) in rows(read_mixed(*frames), "number")]
 
 
 @pytest.mark.parametrize("name", FRAMES)

@@ -142,9 +142,9 @@ def test_retransmitted_segments_add_nothing(isn: int) -> None:
     part = connection.segment(True, data[100:-100], seq=base + 100, gap=SECOND)
     probe = connection.segment(True, b"\0", seq=base + len(data) - 1)
     capture = read_trace(connection)
-    found = rows(capture, "number", "message_id", "bytes", "unit")
+    result = rows(capture, "number", "message_id", "bytes", "unit")
     at = len(first)
-    assert [row for row in found if row[0] >= again - 1] == [
+    assert [row for row in result if row[0] >= again - 1] == [
         (again - 1, 1, HEADERS + at, 2),
         (again, 1, HEADERS + at, 2),
         (both, 1, HEADERS + at, 2),
@@ -152,7 +152,7 @@ def test_retransmitted_segments_add_nothing(isn: int) -> None:
         (part, 1, HEADERS + at - 100, 2),
         (part, 2, len(second) - 100, 3),
     ]
-    assert probe not in {row[0] for row in found}
+    assert probe not in {row[0] for row in result}
     assert not any(repeated for (repeated,) in rows(capture, "capture_duplicate"))
 
 
@@ -198,9 +198,9 @@ def test_lost_segment_inside_a_message_leaves_the_framing() -> None:
     capture = read_trace(connection)
     assert counted(capture) == {"ike": 5, "tcp_encapsulation": 3}
     assert set(rows(capture, "unit", "message_id")[2:]) == {(2, 9), (3, 1)}
-    [(number, what)] = capture.warnings
+    [(number, warning)] = capture.warnings
     assert number == 6
-    assert what.startswith("a message lacks")
+    assert warning.startswith("a message lacks")
 
 
 def test_lost_segment_with_the_end_of_a_message() -> None:
@@ -300,9 +300,9 @@ def test_what_is_behind_a_marker_and_not_ike(message: bytes, text: str) -> None:
     connection.segment(True, tcp_framed(MESSAGES[1]))
     capture = read_trace(connection)
     assert counted(capture) == {"ike": 3, MALFORMED: 1, "tcp_encapsulation": 3}
-    [(frame, what)] = capture.warnings
+    [(frame, warning)] = capture.warnings
     assert frame == number
-    assert text in what
+    assert text in warning
 
 
 @pytest.mark.parametrize("length", [b"\0\0", b"\0\1"])
@@ -418,9 +418,9 @@ def test_all_is_found_however_it_is_cut(seed: int, isn: int, largest: int, again
         others = sum(min(end, where[n][1]) - max(begin, where[n][0]) for n in mine[1:])
         bytes_of[mine[0]] += frame.wire_length - others
     idents = [int.from_bytes(message[20:24], "big") for message in messages]
-    found = dict.fromkeys(idents, 0)
+    result = dict.fromkeys(idents, 0)
     for ident, size in rows(capture, "message_id", "bytes"):
-        found[ident] += size
+        result[ident] += size
     assert len(set(rows(capture, "unit"))) == 4
     if all(end - begin > 1 for begin, end in segments):
-        assert found == {ident: bytes_of[n] for n, ident in enumerate(idents)}
+        assert result == {ident: bytes_of[n] for n, ident in enumerate(idents)}

@@ -250,8 +250,8 @@ def test_resolution_and_frame_check_sequence_of_interfaces(order: str) -> None:
     # if_fcslen counts bits; some have read it as bytes
     options = [b"", option(9, b"\x09", order), option(13, b"\x20", order), option(13, b"\x04", order)]
     options += [option(13, b"\0", order), option(9, b"\x8a", order) + option(13, b"\x10", order)]
-    _, _, reader = walk(section(order) + b"".join(interface(order=order, options=one) for one in options))
-    assert [(one.resolution, one.fcs_bytes) for one in reader.interfaces] == [
+    _, _, reader = walk(section(order) + b"".join(interface(order=order, options=item) for item in options))
+    assert [(item.resolution, item.fcs_bytes) for item in reader.interfaces] == [
         (6, None),
         (9, None),
         (6, 4),

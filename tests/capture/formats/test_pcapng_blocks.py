@@ -119,8 +119,8 @@ def test_blocks_are_iterated_in_any_byte_order() -> None:
         (SECTION, section("<"), "<"),
     ]
     data = bytearray(b"".join(part for _, part, _ in parts))
-    found = list(iterate_blocks(data, len(data), "<"))
-    assert [(kind, bytes(data[at : at + size]), order) for kind, at, size, order in found] == parts
+    result = list(iterate_blocks(data, len(data), "<"))
+    assert [(kind, bytes(data[at : at + size]), order) for kind, at, size, order in result] == parts
 
 
 def test_a_block_that_counts_its_packet_without_padding() -> None:

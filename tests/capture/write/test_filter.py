@@ -20,12 +20,12 @@ def trace(numbers=range(7), interfaces: int = 2) -> Trace:
 
 def packets(data: bytes) -> list[bytes]:
     """Records of a little-endian pcap file, headers included, walked by hand."""
-    found, at = [], 24
+    result, at = [], 24
     while at < len(data):
         size = struct.unpack_from("<I", data, at + 8)[0]
-        found.append(data[at : at + 16 + size])
+        result.append(data[at : at + 16 + size])
         at += 16 + size
-    return found
+    return result
 
 
 def test_records_of_pcap_are_copied(tmp_path):

@@ -155,8 +155,8 @@ def test_an_spi_that_looks_like_a_marker() -> None:
 @pytest.mark.parametrize("marker", [True, False])
 def test_ports_and_marker_as_told(port: int, marker: bool) -> None:
     old = udp_packet(sealed(), 500, port)
-    told = CleartextMessage(opened(), ports=(1, 2), marker=marker)
-    assert raw(old, told) == udp_packet((MARKER if marker else b"") + opened(), 1, 2)
+    cleartext_message = CleartextMessage(opened(), ports=(1, 2), marker=marker)
+    assert raw(old, cleartext_message) == udp_packet((MARKER if marker else b"") + opened(), 1, 2)
 
 
 @pytest.mark.parametrize("port", [500, 4500])

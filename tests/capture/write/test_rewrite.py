@@ -233,8 +233,8 @@ def test_simple_packet_blocks_stay_simple(order: str) -> None:
     assert written(unlimited + simple(FRAME, order=order), {1: quiet}) == unlimited + simple(CLEAR, order=order)
     out, result = run(source, {1: EDIT, 2: EDIT})
     assert out == head + simple(CLEAR, order=order) * 2
-    ((number, what),) = result.warnings
-    assert (number, what.split(":")[0]) == (1, "2 packets in clear have no comment")
+    ((number, warning),) = result.warnings
+    assert (number, warning.split(":")[0]) == (1, "2 packets in clear have no comment")
 
 
 def test_a_simple_packet_longer_than_the_snapshot_length_is_not_written() -> None:
@@ -242,9 +242,9 @@ def test_a_simple_packet_longer_than_the_snapshot_length_is_not_written() -> Non
     out, result = run(source, {2: EDIT})
     assert out == source
     assert (result.replaced, result.unchanged) == (0, 1)
-    ((number, what),) = result.warnings
+    ((number, warning),) = result.warnings
     assert number == 2
-    assert what == f"in clear it is longer than the snapshot length of {len(CLEAR) - 1} bytes: left unchanged"
+    assert warning == f"in clear it is longer than the snapshot length of {len(CLEAR) - 1} bytes: left unchanged"
 
 
 def test_a_block_that_counts_its_packet_without_padding() -> None:
@@ -309,7 +309,7 @@ def test_a_frame_check_sequence_in_pcap() -> None:
 
 def test_ip_fragments_of_a_message_become_one_packet() -> None:
     whole = udp_packet(sealed(3000), 4500, 4500)[20:]
-    old = [link.ethernet(one) for one in ip_fragments(ip.ipv4(whole, ident=5), 1500)]
+    old = [link.ethernet(ip_fragment) for ip_fragment in ip_fragments(ip.ipv4(whole, ident=5), 1500)]
     clear = CleartextMessage(message(3500), "3 IP fragments", (4500, 4500))
     packets = [Packet(TIME + n, frame) for n, frame in enumerate([*old, FRAME])]
     edits = {1: PacketEdit(into=3), 2: PacketEdit(into=3), 3: PacketEdit((clear,))}
@@ -415,7 +415,7 @@ def test_what_is_no_capture_leaves_no_file(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "in").write_bytes(data)
     with pytest.raises(CaptureError):
         rewrite_capture(str(tmp_path / "in"), str(tmp_path / "out"), {})
-    assert [one.name for one in tmp_path.iterdir()] == ["in"]
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 def test_a_link_type_without_room() -> None:
@@ -493,7 +493,7 @@ def fields(path: Path, *names: str) -> list[list[str]]:
 def frame_bytes(path: Path) -> list[str]:
     command = ["tshark", "-n", "-r", str(path), "-Tjsonraw", "-jframe", "--no-duplicate-keys"]
     done = subprocess.run(command, capture_output=True, check=True)
-    return [one["_source"]["layers"]["frame_raw"][0] for one in json.loads(done.stdout)]
+    return [load["_source"]["layers"]["frame_raw"][0] for load in json.loads(done.stdout)]
 
 
 @pytest.mark.tshark
@@ -555,14 +555,14 @@ def test_every_link_type(tmp_path: Path) -> None:
     names = [Interface(kind, name=f"if{index}") for index, (kind, _) in enumerate(kinds)]
     (tmp_path / "in").write_bytes(pcapng(packets, interfaces=names))
     rewrite_capture(str(tmp_path / "in"), str(tmp_path / "out"), dict.fromkeys(range(1, len(packets) + 1), EDIT))
-    found = fields(
+    result = fields(
         tmp_path / "out",
         "isakmp.notify.msgtype",
         "udp.checksum.status",
         "_ws.malformed",
         "frame.interface_name",
     )
-    assert found == [["16384", "1", "", names[packet.interface].name] for packet in packets]
+    assert result == [["16384", "1", "", names[packet.interface].name] for packet in packets]
 
 
 @pytest.mark.tshark
@@ -573,9 +573,9 @@ def test_frames_longer_than_the_snapshot_length_are_read_whole(tmp_path: Path) -
     rewrite_capture(str(source), str(out), {2: PacketEdit((CleartextMessage(message(3000)),))})
     subprocess.run(["editcap", str(out), str(again)], check=True, capture_output=True)
     for path in (out, again):
-        found = fields(path, "frame.len", "frame.cap_len", "isakmp.notify.msgtype", "udp.checksum.status")
+        result = fields(path, "frame.len", "frame.cap_len", "isakmp.notify.msgtype", "udp.checksum.status")
         size = str(len(link.ethernet(udp_packet(message(3000)))))
-        assert found[1] == [size, size, "16384", "1"]
+        assert result[1] == [size, size, "16384", "1"]
     columns = read_frames(str(out)).columns
     assert columns["captured"].tolist() == columns["bytes"].tolist() == [len(FRAME), int(size)]
 
@@ -585,12 +585,12 @@ def test_frames_longer_than_the_snapshot_length_are_read_whole(tmp_path: Path) -
 @pytest.mark.parametrize("form", ["pcap", "pcapng", "flags"])
 def test_a_frame_check_sequence_is_right(tmp_path: Path, form: str) -> None:
     frame = FRAME + fcs(FRAME)
-    told = {
+    reported = {
         "pcap": pcap([Packet(TIME, frame)], linktype=1 | 1 << 26 | 2 << 28),
         "pcapng": section() + interface_block(options=option(13, b"\x20") + END) + enhanced(frame),
         "flags": section() + interface_block() + enhanced(frame, options=option(2, struct.pack("<I", 4 << 5)) + END),
     }
-    (tmp_path / "in").write_bytes(told[form])
+    (tmp_path / "in").write_bytes(reported[form])
     rewrite_capture(str(tmp_path / "in"), str(tmp_path / "out"), {1: EDIT})
     command = ["tshark", "-n", "-r", str(tmp_path / "out"), "-oeth.check_fcs:TRUE", *CHECKED, "-Tfields"]
     command += [x for name in ("eth.fcs.status", "eth.trailer", "udp.checksum.status") for x in ("-e", name)]

@@ -34,9 +34,9 @@ def cluster(tmp_path_factory):
             processes=True,
             dashboard_address=None,
             silence_logs=50,
-        ) as one,
+        ) as local_cluster,
     ):
-        yield one
+        yield local_cluster
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_same_files_as_by_processes(cluster, captures):
     batch("by-processes", "runs", workers=LocalWorkers(2), label=label)
     assert files(captures / "by-cluster") == files(captures / "by-processes")
     assert (summary.read, len(summary.failed), summary.handshakes) == (25, 1, 24)
-    assert sum(one["rows"]["messages"] for one in manifest(captures / "by-cluster")["shards"]) == 24 * MESSAGES
+    assert sum(shard["rows"]["messages"] for shard in manifest(captures / "by-cluster")["shards"]) == 24 * MESSAGES
 
 
 def test_both_workers_do_it(cluster, captures):
@@ -71,7 +71,7 @@ def test_both_workers_do_it(cluster, captures):
     workers.submit = noting
     batch("out", "runs", workers=workers)
     assert len(seen) == 2
-    assert not any(f"process {os.getpid()}" in one for one in seen)
+    assert not any(f"process {os.getpid()}" in item for item in seen)
 
 
 def test_a_worker_is_lost(cluster, captures):

@@ -29,8 +29,8 @@ def here(tmp_path, monkeypatch):
 
 
 def names(*paths, out="out"):
-    found = find_captures(paths, Path(out))
-    return [one.name for one in found.captures], found.problems
+    captures = find_captures(paths, Path(out))
+    return [capture.name for capture in captures.captures], captures.problems
 
 
 ALL = [
@@ -65,14 +65,14 @@ def test_a_name_that_looks_like_a_pattern(here):
 
 
 def test_each_capture_once(here):
-    found, problems = names("runs", "runs/deep", str(here / "runs/a.pcap"), "runs/../runs/a.pcap")
-    assert (found, problems) == (ALL, [])
+    result, problems = names("runs", "runs/deep", str(here / "runs/a.pcap"), "runs/../runs/a.pcap")
+    assert (result, problems) == (ALL, [])
 
 
 def test_what_leads_nowhere(here):
     (here / "empty").mkdir()
-    found, problems = names("none.pcap", "empty", "runs/a.pcap")
-    assert found == ["runs/a.pcap"]
+    result, problems = names("none.pcap", "empty", "runs/a.pcap")
+    assert result == ["runs/a.pcap"]
     assert problems == [
         "none.pcap: no such file or folder",
         "empty: no capture in this folder (*.pcap, *.pcapng, *.cap, *.ntar)",
@@ -89,13 +89,13 @@ def test_links_to_folders_are_followed_once(here):
     os.mkdir("links")
     os.symlink("../runs/deep/er", "links/one")
     os.symlink("nowhere", "links/broken.pcap")
-    found, problems = names("links")
-    assert (found, problems) == (
+    result, problems = names("links")
+    assert (result, problems) == (
         ["links/one/c.pcapng.gz"],
         ["links/broken.pcap: broken symbolic link"],
     )
-    found, _ = names("runs")
-    assert [os.path.basename(name) for name in found].count("d.cap") == 1
+    result, _ = names("runs")
+    assert [os.path.basename(name) for name in result].count("d.cap") == 1
 
 
 def test_a_link_to_a_capture_that_is_found_is_not_another_one(here):
@@ -132,10 +132,10 @@ def test_a_folder_that_cannot_be_read(here):
     (here / "runs/deep/er").chmod(0o700)
     os.seteuid(65534)
     try:
-        found, problems = names("runs")
+        result, problems = names("runs")
     finally:
         os.seteuid(0)
-    assert (found, problems) == (
+    assert (result, problems) == (
         [name for name in ALL if "/er/" not in name],
         ["runs/deep/er: cannot be read (Permission denied)"],
     )
@@ -177,9 +177,9 @@ def test_the_dataset_is_left_out(here):
 
 
 def test_size_and_path(here):
-    (one,) = find_captures(["runs/a.pcap"], Path("out")).captures
-    assert (one.path, one.bytes) == (str(here / "runs/a.pcap"), len("runs/a.pcap"))
-    assert one.mtime_ns == os.stat("runs/a.pcap").st_mtime_ns
+    (capture,) = find_captures(["runs/a.pcap"], Path("out")).captures
+    assert (capture.path, capture.bytes) == (str(here / "runs/a.pcap"), len("runs/a.pcap"))
+    assert capture.mtime_ns == os.stat("runs/a.pcap").st_mtime_ns
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ class Deadly(Here):
         self.names, self.left = names, times
 
     def submit(self, task):
-        if self.left and any(one.path.endswith(self.names) for one in task.captures):
+        if self.left and any(capture.path.endswith(self.names) for capture in task.captures):
             self.left -= 1
             future = super().submit(task.__class__)  # fails, whatever the task
             future._exception = LostError()
@@ -46,11 +46,11 @@ def states(out):
 def test_a_capture_over_which_every_process_ends(out):
     summary = batch(out, "runs", workers=Deadly("0003.pcap"))
     assert (summary.read, len(summary.failed)) == (8, 1)
-    found = states(out)
-    state, reason = found.pop("0003.pcap")
+    result = states(out)
+    state, reason = result.pop("0003.pcap")
     assert state == "failed"
     assert reason.startswith("the process that read it was killed twice")
-    assert set(found.values()) == {("read", None)}
+    assert set(result.values()) == {("read", None)}
     assert pl.read_parquet(out / "handshakes").height == 7
     # and it is tried again, since nothing is known of it
     assert batch(out, "runs").failed == []
@@ -100,7 +100,7 @@ def test_why_nothing_goes_on_is_said_once(out, monkeypatch):
                     future.set_result(done.result())
             return "the cluster has no workers"
 
-    said = Told()
-    summary = batch(out, "runs", workers=Slow(), say=said)
-    assert said == ["waiting: the cluster has no workers"]
+    reported = Told()
+    summary = batch(out, "runs", workers=Slow(), say=reported)
+    assert reported == ["waiting: the cluster has no workers"]
     assert summary.read == 8

@@ -23,8 +23,8 @@ def made(tmp_path):
 
 def of(capture, keys=None):
     path = os.path.abspath(capture)
-    found = (keys or KeyFileFinder()).find_for_capture(CaptureFile(path, path, 1, 1))
-    return [Path(one.path).name for one in found]
+    key_files = (keys or KeyFileFinder()).find_for_capture(CaptureFile(path, path, 1, 1))
+    return [Path(item.path).name for item in key_files]
 
 
 def test_beside_the_capture(made):
@@ -58,8 +58,8 @@ def test_in_folders_of_a_folder(made):
 
     def where(capture):
         return [
-            os.path.relpath(one.path, root)
-            for one in keys.find_for_capture(CaptureFile(capture, str(root / capture), 1, 1))
+            os.path.relpath(item.path, root)
+            for item in keys.find_for_capture(CaptureFile(capture, str(root / capture), 1, 1))
         ]
 
     assert where("runs/psk/1.pcap") == ["keys/psk/1.log"]

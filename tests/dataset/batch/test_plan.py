@@ -13,7 +13,10 @@ def wanted(sizes):
 
 
 def grouped(sizes):
-    return [([int(one.capture) for one in found.captures], found.bytes) for found in group_captures(wanted(sizes))]
+    return [
+        ([int(capture.capture) for capture in capture.captures], capture.bytes)
+        for capture in group_captures(wanted(sizes))
+    ]
 
 
 def test_small_captures_by_number():
@@ -38,7 +41,7 @@ def test_groups_are_the_same_when_some_are_done(seed):
     captures = wanted([rng.choice([1, 50_000, 3 * MIB, 30 * MIB]) for _ in range(rng.randrange(1, 900))])
     whole = list(group_captures(captures))
     left = rng.sample(whole, rng.randrange(len(whole) + 1))
-    names = {one.capture for found in left for one in found.captures}
-    again = list(group_captures([one for one in captures if one[0].capture in names]))
+    names = {capture.capture for item in left for capture in item.captures}
+    again = list(group_captures([capture for capture in captures if capture[0].capture in names]))
     assert sorted(again, key=repr) == sorted(left, key=repr)
-    assert sum(len(found.captures) for found in whole) == len(captures)
+    assert sum(len(item.captures) for item in whole) == len(captures)

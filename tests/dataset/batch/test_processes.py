@@ -31,9 +31,9 @@ def task(tmp_path):
 
 @pytest.fixture
 def processes():
-    one = LocalWorkers(1)
-    yield one
-    one.close()
+    local_workers = LocalWorkers(1)
+    yield local_workers
+    local_workers.close()
 
 
 def children():

@@ -42,21 +42,21 @@ def hidden(task, written):
 
 def test_the_rows(task):
     written = run_task(task)
-    found = hidden(task, written)
-    assert {name: table.height for name, table in found.items()} == written.shard.rows
+    result = hidden(task, written)
+    assert {name: table.height for name, table in result.items()} == written.shard.rows
     assert written.shard.rows == {
         "captures": 3,
         "handshakes": 4,
         "exchanges": 4 * MESSAGES // 2,
         "messages": 4 * MESSAGES,
     }
-    assert found["handshakes"].select("capture", "handshake", "run").rows() == [
+    assert result["handshakes"].select("capture", "handshake", "run").rows() == [
         ("runs/0.pcap", 1, 0),
         ("runs/2.pcap", 1, 2),
         ("runs/2.pcap", 2, 2),
         ("runs/2.pcap", 3, 2),
     ]
-    assert found["captures"].select("capture", "state", "reason", "packets", "handshakes", "run").rows() == [
+    assert result["captures"].select("capture", "state", "reason", "packets", "handshakes", "run").rows() == [
         ("runs/0.pcap", "read", None, MESSAGES, 1, 0),
         ("runs/1.pcap", "failed", "the file is empty", None, None, 1),
         ("runs/2.pcap", "read", None, 3 * MESSAGES, 3, 2),
@@ -68,7 +68,7 @@ def test_the_entries(task):
     data = Path(task.captures[0].path).read_bytes()
     assert entries[0].sha256 == hashlib.sha256(data).hexdigest()
     assert (entries[0].bytes, entries[0].mtime_ns) == (len(data), os.stat(task.captures[0].path).st_mtime_ns)
-    assert [(one.state, one.labels) for one in entries] == [
+    assert [(entry.state, entry.labels) for entry in entries] == [
         ("read", {"run": 0}),
         ("failed", {"run": 1}),
         ("read", {"run": 2}),
@@ -133,9 +133,9 @@ def test_a_capture_that_was_named_as_its_own_key(task):
     """One path, and both are told apart: the capture is read, and it is no file with keys."""
     one = task.captures[0]
     itself = replace(one, keys=(get_file_state(one.path),))
-    found = hidden(task, run_task(replace(task, captures=(itself,))))["captures"]
-    assert found["state"].to_list() == ["read"]
-    assert found["warnings"].to_list() == [["0.pcap: not used: this is a capture, not a key file"]]
+    captures = hidden(task, run_task(replace(task, captures=(itself,))))["captures"]
+    assert captures["state"].to_list() == ["read"]
+    assert captures["warnings"].to_list() == [["0.pcap: not used: this is a capture, not a key file"]]
 
 
 def test_what_is_said_of_keys_does_not_depend_on_the_group(task, tmp_path):
@@ -149,21 +149,21 @@ def test_what_is_said_of_keys_does_not_depend_on_the_group(task, tmp_path):
     wanted = tuple(replace(task.captures[n], keys=own) for n in (0, 2))
     together = hidden(task, run_task(replace(task, captures=wanted)))["captures"]["warnings"].to_list()
     alone = [
-        hidden(task, run_task(replace(task, captures=(one,))))["captures"]["warnings"][0].to_list() for one in wanted
+        hidden(task, run_task(replace(task, captures=(item,))))["captures"]["warnings"][0].to_list() for item in wanted
     ]
     assert together == alone
-    assert sum(said.startswith("run.keys: line ") for said in alone[0]) == 2
-    assert sum(said.startswith("bad.keys: not used: ") for said in alone[0]) == 1
+    assert sum(item.startswith("run.keys: line ") for item in alone[0]) == 2
+    assert sum(item.startswith("bad.keys: not used: ") for item in alone[0]) == 1
 
 
 def test_how_far_a_capture_is_that_is_read_alone(task):
-    told = []
-    run_task(task, lambda *how_far: told.append(how_far))
-    assert told == []
+    reported = []
+    run_task(task, lambda *how_far: reported.append(how_far))
+    assert reported == []
     alone = replace(task, captures=task.captures[:1])
-    run_task(alone, lambda *how_far: told.append(how_far))
+    run_task(alone, lambda *how_far: reported.append(how_far))
     size = os.stat(task.captures[0].path).st_size
-    assert told[-1] == (size, size)
+    assert reported[-1] == (size, size)
 
 
 def test_another_version(task):
@@ -178,7 +178,7 @@ def test_a_dataset_that_this_process_does_not_see(task):
 
 def test_failed(task):
     written = make_failed_shard(task, "too much for it")
-    found = hidden(task, written)
-    assert found["captures"]["reason"].to_list() == ["too much for it"] * 3
-    assert found["handshakes"].height == 0
-    assert {one.sha256 for one in written.shard.captures} == {None}
+    result = hidden(task, written)
+    assert result["captures"]["reason"].to_list() == ["too much for it"] * 3
+    assert result["handshakes"].height == 0
+    assert {item.sha256 for item in written.shard.captures} == {None}

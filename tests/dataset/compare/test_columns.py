@@ -72,7 +72,7 @@ def test_conditions():
 
     def which(*conditions):
         chosen = table.with_row_index().filter(
-            match_conditions([RowCondition(*one) for one in conditions], table.schema, [])
+            match_conditions([RowCondition(*condition) for condition in conditions], table.schema, [])
         )
         return chosen["index"].to_list()
 

@@ -27,8 +27,8 @@ def test_statistics():
     assert compute_group_values("ds", "config", "setup_ms", "mean") == pytest.approx(
         {"psk": mean(PSK), "rsa": mean(RSA)}
     )
-    found = compute_group_values("ds", "config", "setup_ms", "median")
-    assert found == pytest.approx({"psk": median(PSK), "rsa": median(RSA)})
+    group_values = compute_group_values("ds", "config", "setup_ms", "median")
+    assert group_values == pytest.approx({"psk": median(PSK), "rsa": median(RSA)})
 
 
 def test_where():

@@ -13,10 +13,10 @@ ROOT = LAB.parent
 
 def measured(name, *captures, keys=()):
     """A metric of each handshake of captures."""
-    found = ikeanalyze.read([ROOT / one for one in captures], keys=[ROOT / one for one in keys])
-    table = found.handshakes.lazy()
+    result = ikeanalyze.read([ROOT / capture for capture in captures], keys=[ROOT / key for key in keys])
+    table = result.handshakes.lazy()
     (metric,) = select_metrics(table, [name])
-    rows = table.join(aggregate_exchanges(found.exchanges.lazy()), on=["capture", "handshake"], how="left")
+    rows = table.join(aggregate_exchanges(result.exchanges.lazy()), on=["capture", "handshake"], how="left")
     return rows.sort("handshake").select(metric.value).collect().to_series().to_list()
 
 
@@ -78,9 +78,9 @@ def test_all_metrics_of_the_documentation_are_there():
     text = (ROOT.parent / "docs" / "compare.md").read_text()
     table = text.partition("| metric | what it is |")[2].partition("\n\n")[0]
     names = re.findall(r"`([A-Za-z_]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
-    found = ikeanalyze.read(LAB / "rsa-chain3.pcapng", keys=[LAB / "rsa-chain3.keys.json"])
+    result = ikeanalyze.read(LAB / "rsa-chain3.pcapng", keys=[LAB / "rsa-chain3.keys.json"])
     assert len(names) > 20
-    assert [one.name for one in select_metrics(found.handshakes.lazy(), names)] == names
+    assert [metric.name for metric in select_metrics(result.handshakes.lazy(), names)] == names
 
 
 def test_labels_that_are_numbers():

@@ -13,7 +13,7 @@ from tests.dataset.made import batch, capture
 def report(tmp_path_factory):
     directory = tmp_path_factory.mktemp("report")
     captures = [LAB / "psk.pcapng", LAB / "rsa-chain3.pcapng"]
-    parquet.write_parquet(ikeanalyze.read([str(one) for one in captures]), str(directory))
+    parquet.write_parquet(ikeanalyze.read([str(item) for item in captures]), str(directory))
     return directory
 
 
@@ -24,11 +24,11 @@ def copied(report, tmp_path):
 
 
 def test_a_directory_of_report(report):
-    found = open_tables(str(report))
-    assert (found.path, found.labels, found.unread, found.complete) == (str(report), (), 0, True)
+    tables = open_tables(str(report))
+    assert (tables.path, tables.labels, tables.unread, tables.complete) == (str(report), (), 0, True)
     # joins handshakes and exchanges, and groups by what is a category there
-    groups = compare_groups(found, ["capture"], metrics=["round_trips"]).metrics[0].groups
-    assert [one.mean.value for one in groups] == [2, 2]
+    groups = compare_groups(tables, ["capture"], metrics=["round_trips"]).metrics[0].groups
+    assert [group.mean.value for group in groups] == [2, 2]
 
 
 def test_a_capture_is_no_dataset():

@@ -37,9 +37,9 @@ def _no_warnings():
 
 @pytest.mark.parametrize("n", NAIR)
 def test_the_median_lies_between_the_ranks_of_the_table(n):
-    found = estimate_quantile(np.arange(1.0, n + 1), 0.5, 0.95)
-    assert (found.value, found.low, found.high) == ((n + 1) / 2, NAIR[n], n + 1 - NAIR[n])
-    assert found.method == "order statistics"
+    result = estimate_quantile(np.arange(1.0, n + 1), 0.5, 0.95)
+    assert (result.value, result.low, result.high) == ((n + 1) / 2, NAIR[n], n + 1 - NAIR[n])
+    assert result.method == "order statistics"
 
 
 def test_percentiles():
@@ -52,15 +52,15 @@ def test_percentiles():
 
 def test_what_a_sample_does_not_bound():
     # none of 50 is above the 99th percentile with a probability of 0.99 ** 50 = 61 %
-    found = estimate_quantile(np.arange(1.0, 51), 0.99, 0.95)
-    assert (found.low, found.high, found.method) == (pytest.approx(47, abs=1), None, "order statistics")
+    result = estimate_quantile(np.arange(1.0, 51), 0.99, 0.95)
+    assert (result.low, result.high, result.method) == (pytest.approx(47, abs=1), None, "order statistics")
     # 0.99 ** 367 is more than 2.5 %, 0.99 ** 368 less; 0.95 ** 71 and 0.95 ** 72 likewise
     for p, n in ((0.99, 368), (0.95, 72)):
         assert estimate_quantile(np.arange(1.0, n), p, 0.95).high is None
         assert estimate_quantile(np.arange(1.0, n + 1), p, 0.95).high == n
     # all of 5 are on one side of the median with a probability of 2 / 2 ** 5 = 6.25 %
-    found = estimate_quantile(np.arange(1.0, 6), 0.5, 0.95)
-    assert (found.value, found.low, found.high, found.method) == (3, None, None, None)
+    result = estimate_quantile(np.arange(1.0, 6), 0.5, 0.95)
+    assert (result.value, result.low, result.high, result.method) == (3, None, None, None)
 
 
 def test_how_many_resamples_were_taken():
@@ -74,11 +74,11 @@ def test_how_many_resamples_were_taken():
 
 def test_a_mean_of_many_is_bounded_as_by_student():
     values = np.sort(np.random.default_rng(4).normal(100, 15, 400))
-    found = estimate_mean(values, 0.95)
+    result = estimate_mean(values, 0.95)
     half = 1.966 * values.std(ddof=1) / 20  # t of 399 degrees of freedom
-    assert found.value == pytest.approx(values.mean())
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), abs=0.1 * half)
-    assert found.method == "BCa bootstrap"
+    assert result.value == pytest.approx(values.mean())
+    assert (result.low, result.high) == pytest.approx((result.value - half, result.value + half), abs=0.1 * half)
+    assert result.method == "BCa bootstrap"
 
 
 def test_a_wider_interval_for_more_confidence():
@@ -92,17 +92,17 @@ def test_the_interval_holds_the_mean_as_often_as_it_says():
     random = np.random.default_rng(7)
     held = 0
     for _ in range(200):
-        found = estimate_mean(np.sort(random.exponential(1, 50)), 0.95, 500)
-        held += found.low <= 1 <= found.high
+        result = estimate_mean(np.sort(random.exponential(1, 50)), 0.95, 500)
+        held += result.low <= 1 <= result.high
     assert 0.95 - 3 * (0.95 * 0.05 / 200) ** 0.5 <= held / 200 < 1
 
 
 def test_a_large_sample():
     values = np.sort(np.random.default_rng(4).normal(100, 15, MAX_BCA_SAMPLE + 1))
-    found = estimate_mean(values, 0.95)
+    result = estimate_mean(values, 0.95)
     half = 1.96 * 15 / len(values) ** 0.5
-    assert found.method == "percentile bootstrap"
-    assert found.high - found.low == pytest.approx(2 * half, rel=0.1)
+    assert result.method == "percentile bootstrap"
+    assert result.high - result.low == pytest.approx(2 * half, rel=0.1)
 
 
 def test_the_same_numbers_each_time():
@@ -113,31 +113,31 @@ def test_the_same_numbers_each_time():
 
 @pytest.mark.parametrize("values", [(3,), (3, 3, 3)])
 def test_what_does_not_vary_has_no_interval(values):
-    for found in (estimate_mean(sample(*values), 0.95), estimate_quantile(sample(*values), 0.5, 0.95)):
-        assert (found.value, found.low, found.high, found.method) == (3, None, None, None)
+    for result in (estimate_mean(sample(*values), 0.95), estimate_quantile(sample(*values), 0.5, 0.95)):
+        assert (result.value, result.low, result.high, result.method) == (3, None, None, None)
 
 
 def test_ratio():
     # what the RSA and the ECDSA handshake take of De Zuane and El Mechri, in ms: one run each
-    found = estimate_ratio(sample(83.9), sample(58.7), 0.95)
-    assert (found.value, found.low, found.high) == (pytest.approx(1.4293, abs=1e-4), None, None)
+    result = estimate_ratio(sample(83.9), sample(58.7), 0.95)
+    assert (result.value, result.low, result.high) == (pytest.approx(1.4293, abs=1e-4), None, None)
 
 
 def test_the_interval_of_a_ratio():
     # the delta method, good for many values that vary little
     random = np.random.default_rng(4)
     slow, fast = np.sort(random.normal(300, 30, 500)), np.sort(random.normal(100, 10, 500))
-    found = estimate_ratio(slow, fast, 0.95)
-    assert found.value == pytest.approx(3, rel=0.02)
-    half = 1.96 * found.value * (2 * 0.1**2 / 500) ** 0.5
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), abs=0.15 * half)
+    result = estimate_ratio(slow, fast, 0.95)
+    assert result.value == pytest.approx(3, rel=0.02)
+    half = 1.96 * result.value * (2 * 0.1**2 / 500) ** 0.5
+    assert (result.low, result.high) == pytest.approx((result.value - half, result.value + half), abs=0.15 * half)
 
 
 def test_a_ratio_to_what_does_not_vary():
     values = np.sort(np.random.default_rng(4).normal(100, 15, 100))
-    found, alone = estimate_ratio(values, sample(50, 50, 50), 0.95), estimate_mean(values, 0.95)
-    assert found.value == pytest.approx(alone.value / 50)
-    assert (found.low, found.high) == pytest.approx((alone.low / 50, alone.high / 50), rel=0.01)
+    result, alone = estimate_ratio(values, sample(50, 50, 50), 0.95), estimate_mean(values, 0.95)
+    assert result.value == pytest.approx(alone.value / 50)
+    assert (result.low, result.high) == pytest.approx((alone.low / 50, alone.high / 50), rel=0.01)
 
 
 def test_no_ratio_to_nothing():
@@ -153,30 +153,30 @@ def test_deviation():
 
 def test_mann_whitney():
     # R: wilcox.test(x, y, alternative = "greater") gives W = 35 and p = 0.1272; two-sided it is twice as much
-    found = compute_rank_test(sample(*AT_TERM), sample(*EARLIER))
-    assert (found.u, found.method) == (35, "exact")
-    assert found.p == pytest.approx(2 * 0.1272, abs=1e-4)
+    rank_test = compute_rank_test(sample(*AT_TERM), sample(*EARLIER))
+    assert (rank_test.u, rank_test.method) == (35, "exact")
+    assert rank_test.p == pytest.approx(2 * 0.1272, abs=1e-4)
 
 
 def test_small_samples_with_ties():
     # 1 1 1 against 2 2 2: 2 of the 20 ways to deal them out are as far apart
-    found = compute_rank_test(sample(1, 1, 1), sample(2, 2, 2))
-    assert (found.u, found.p, found.method) == (0, pytest.approx(2 / 20), "permutation")
+    rank_test = compute_rank_test(sample(1, 1, 1), sample(2, 2, 2))
+    assert (rank_test.u, rank_test.p, rank_test.method) == (0, pytest.approx(2 / 20), "permutation")
 
 
 def test_one_against_many():
     # the largest of eleven: with probability 1 in 11, and the smallest is as far away
-    found = compute_rank_test(sample(7), sample(*[5] * 10))
-    assert found.p == pytest.approx(2 / 11)
+    rank_test = compute_rank_test(sample(7), sample(*[5] * 10))
+    assert rank_test.p == pytest.approx(2 / 11)
     assert compute_rank_test(sample(1), sample(1)).p == 1
 
 
 def test_one_against_many_with_ties():
     # one retransmission: 17 of 501 handshakes have as many, so a handshake like that is no rare one
     many = sample(*[0] * 484, *[1] * 16)
-    found = compute_rank_test(sample(1), many)
-    assert (found.u, found.p, found.method) == (484 + 16 / 2, pytest.approx(2 * 17 / 501), "exact")
-    assert compute_rank_test(many, sample(1)).p == found.p
+    rank_test = compute_rank_test(sample(1), many)
+    assert (rank_test.u, rank_test.p, rank_test.method) == (484 + 16 / 2, pytest.approx(2 * 17 / 501), "exact")
+    assert compute_rank_test(many, sample(1)).p == rank_test.p
     assert compute_rank_test(many, sample(1)).u == 16 / 2
 
 
@@ -236,10 +236,10 @@ def test_many_samples_at_once_have_the_numbers_of_each_alone():
             return None
         return (estimate.value, estimate.low, estimate.high, estimate.method, estimate.resamples)
 
-    assert [plain(one) for one in estimate_means(samples, 0.95, 500)] == [
-        numbers(estimate_mean(one, 0.95, 500)) for one in samples
+    assert [plain(item) for item in estimate_means(samples, 0.95, 500)] == [
+        numbers(estimate_mean(item, 0.95, 500)) for item in samples
     ]
-    assert [plain(one) for one in estimate_ratios(pairs, 0.95, 500)] == [
+    assert [plain(item) for item in estimate_ratios(pairs, 0.95, 500)] == [
         numbers(estimate_ratio(*pair, 0.95, 500)) for pair in pairs
     ]
     assert compute_rank_tests(pairs) == [compute_rank_test(*pair) for pair in pairs]
@@ -256,8 +256,8 @@ def test_many_groups_cost_little_more_than_a_few():
 
     sys.setprofile(count)
     try:
-        found = estimate_means(samples, 0.95)
+        result = estimate_means(samples, 0.95)
     finally:
         sys.setprofile(None)
-    assert len(found) == 300
+    assert len(result) == 300
     assert 0 < began < 30

@@ -25,8 +25,8 @@ from ikeanalyze.keys.charon.algorithm_names import get_shared_secret_size, parse
     ],
 )
 def test_proposals_of_the_log_are_parsed(text, encryption, bits, integrity, prf):
-    found = parse_proposal(text)
-    assert (found.encryption, found.key_bits, found.integrity, found.prf) == (
+    proposal = parse_proposal(text)
+    assert (proposal.encryption, proposal.key_bits, proposal.integrity, proposal.prf) == (
         encryption,
         bits,
         integrity,
@@ -36,12 +36,12 @@ def test_proposals_of_the_log_are_parsed(text, encryption, bits, integrity, prf)
 
 def test_additional_key_exchanges():
     text = "AES_CBC_256/HMAC_SHA2_384_192/PRF_HMAC_SHA2_384/ECP_384/KE1_ML_KEM_1024/KE2_ML_KEM_768"
-    found = parse_proposal(text)
-    assert found.additional == ("ML_KEM_1024", "ML_KEM_768")
-    assert found.split_secrets(b"") == ()
-    assert found.split_secrets(b"a" * 32 + b"b" * 32) == (b"a" * 32, b"b" * 32)
-    assert found.split_secrets(b"a" * 32) == (b"a" * 32,)
-    assert found.split_secrets(b"a" * 65) == (b"a" * 65,)  # of other lengths: undivided
+    proposal = parse_proposal(text)
+    assert proposal.additional == ("ML_KEM_1024", "ML_KEM_768")
+    assert proposal.split_secrets(b"") == ()
+    assert proposal.split_secrets(b"a" * 32 + b"b" * 32) == (b"a" * 32, b"b" * 32)
+    assert proposal.split_secrets(b"a" * 32) == (b"a" * 32,)
+    assert proposal.split_secrets(b"a" * 65) == (b"a" * 65,)  # of other lengths: undivided
     assert parse_proposal("KE1_NEW/KE2_ML_KEM_768").split_secrets(b"a" * 64) == (b"a" * 64,)
 
 

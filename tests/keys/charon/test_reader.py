@@ -166,8 +166,8 @@ def test_ikev1_without_sa_numbers(side):
 def test_ikev1_cookies_of_one_source_alone(dump):
     log = lines("charon-5.9.8-ikev1.i")
     kept = [line for line in log if not (dump in line and b" => " in line)]
-    expected_keys, found = ([(key.cookie_i, key.key) for key in read(part)[0].phase1] for part in (log, kept))
-    assert found == expected_keys != []
+    expected_keys, result = ([(key.cookie_i, key.key) for key in read(part)[0].phase1] for part in (log, kept))
+    assert result == expected_keys != []
 
 
 def test_ikev1_without_cookie():
@@ -185,11 +185,11 @@ def test_ike_sas_interleaved_by_threads():
     left = [list(reversed(one)), list(reversed(other))]
     while any(left):
         merged.append(rng.choice([log for log in left if log]).pop())
-    found = plain(read(merged)[0].key_sets)
+    result = plain(read(merged)[0].key_sets)
     for name in ("loss20-classic", "pq-mlkem768-psk"):
         mine = expected(name)
-        assert [keys for keys in found if keys in mine] == mine
-    assert len(found) == 27
+        assert [keys for keys in result if keys in mine] == mine
+    assert len(result) == 27
 
 
 def test_a_log_twice_as_starter_and_syslog_write_it():
@@ -211,11 +211,11 @@ def test_a_log_that_is_cut_anywhere():
     er, pi, after = (next(n for n, line in enumerate(log) if text in line) for text in (b"Sk_er", b"Sk_pi", b"reinit"))
     for end in range(90, 130):
         findings, _ = read(log[:end])
-        found = plain(findings.key_sets)
+        result = plain(findings.key_sets)
         if end < pi:
-            assert found == []
+            assert result == []
         else:
-            (keys,) = found
+            (keys,) = result
             assert {"Sk_d", "Sk_ei", "Sk_er"} <= keys.keys()
             assert keys.items() <= expected("pq-mlkem768-psk")[0].items()
             assert end < after or keys == expected("pq-mlkem768-psk")[0]

@@ -10,11 +10,11 @@ from ikeanalyze.lab.daemons.certificates import make_certificate_chain
 @pytest.mark.parametrize(("kind", "bits", "length"), [("ecdsa", 256, 2), ("ecdsa", 384, 4), ("rsa", 2048, 3)])
 def test_each_certificate_is_issued_by_the_next(kind, bits, length):
     chain = make_certificate_chain(kind, bits, length, "host.lab")
-    found = [x509.load_pem_x509_certificate(pem.encode()) for pem in chain.certificates]
-    assert len(found) == length
-    for below, above in zip(found, [*found[1:], found[-1]], strict=True):
+    result = [x509.load_pem_x509_certificate(pem.encode()) for pem in chain.certificates]
+    assert len(result) == length
+    for below, above in zip(result, [*result[1:], result[-1]], strict=True):
         below.verify_directly_issued_by(above)
-    assert all(one.public_key().key_size == bits for one in found)
+    assert all(item.public_key().key_size == bits for item in result)
     assert "PRIVATE" not in repr(chain)
 
 
@@ -22,5 +22,5 @@ def test_all_in_one_file():
     chain = make_certificate_chain("ecdsa", 256, 3, "host.lab")
     key, end, others = pkcs12.load_key_and_certificates(ours(chain, "name", "password"), b"password")
     assert key.private_numbers() == serialization.load_pem_private_key(chain.key.encode(), None).private_numbers()
-    found = [one.public_bytes(serialization.Encoding.PEM).decode() for one in (end, *others)]
-    assert found == list(chain.certificates)
+    result = [item.public_bytes(serialization.Encoding.PEM).decode() for item in (end, *others)]
+    assert result == list(chain.certificates)

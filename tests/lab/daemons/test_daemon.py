@@ -39,8 +39,8 @@ def test_it_sees_its_folder_as_run_and_nobody_else_does(lab):
         assert (daemon.folder / "first").exists()
         assert not Path("/run/mark").exists()
         assert daemon.alive
-        said = run_command(daemon.build_command("sh", "-c", "cat /run/mark; ip -o link | wc -l"))
-        assert said.split() == ["green", "1"]
+        reported = run_command(daemon.build_command("sh", "-c", "cat /run/mark; ip -o link | wc -l"))
+        assert reported.split() == ["green", "1"]
         daemon.stop()
         assert not daemon.alive
 
@@ -86,9 +86,9 @@ def test_in_a_tree(lab):
         script = "echo $$ > /run/part; mv /run/part /run/mark; exec sleep 60"
         daemon = run(sandbox, "-c", script, root=roots[0])
         assert int(wait_for(daemon.folder / "mark")) == daemon.process.pid
-        said = run_command(daemon.build_command("cat", "/run/mark", "/etc/os-release"))
-        assert said.startswith(f"{daemon.process.pid}\n")
-        assert said.endswith((roots[0] / "etc" / "os-release").read_text())
+        reported = run_command(daemon.build_command("cat", "/run/mark", "/etc/os-release"))
+        assert reported.startswith(f"{daemon.process.pid}\n")
+        assert reported.endswith((roots[0] / "etc" / "os-release").read_text())
         daemon.stop()
     assert os.listdir(roots[0] / "run") == before
     assert str(roots[0]) not in Path("/proc/mounts").read_text()

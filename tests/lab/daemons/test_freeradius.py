@@ -23,9 +23,9 @@ def launch(sandbox, address="127.0.0.1", certificates=None):
 def test_it_listens_and_says_no_secret(lab):
     with NetnsSandbox() as sandbox:
         host, daemon = launch(sandbox)
-        said = daemon.output.read_text()
+        text = daemon.output.read_text()
         assert "1812" in run_command(host.command("ss", "-lun"))
-        assert not any(secret in said for secret in SECRETS)
+        assert not any(secret in text for secret in SECRETS)
         assert all(path.stat().st_mode & 0o077 == 0 for path in (daemon.folder / "users",))
 
 

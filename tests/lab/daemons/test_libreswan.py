@@ -20,15 +20,15 @@ def settings(role: str, **data) -> dict[str, str]:
 
 
 def test_left_is_the_side_itself():
-    found = settings("responder")
-    assert (found["left"], found["right"]) == ("192.0.2.2", "192.0.2.1")
-    assert (found["leftid"], found["rightid"]) == ("@responder.lab", "@initiator.lab")
-    assert (found["leftsubnet"], found["rightsubnet"]) == ("10.2.0.1/32", "10.1.0.1/32")
-    assert "leftcert" not in found
+    result = settings("responder")
+    assert (result["left"], result["right"]) == ("192.0.2.2", "192.0.2.1")
+    assert (result["leftid"], result["rightid"]) == ("@responder.lab", "@initiator.lab")
+    assert (result["leftsubnet"], result["rightsubnet"]) == ("10.2.0.1/32", "10.1.0.1/32")
+    assert "leftcert" not in result
 
 
 def test_what_a_scenario_asks_for():
-    found = settings(
+    result = settings(
         "initiator",
         ike={
             "proposals": "aes128gcm16-prfsha256-x25519",
@@ -38,11 +38,11 @@ def test_what_a_scenario_asks_for():
         },
         responder={"auth": "ecdsa"},
     )
-    assert found["ike"] == "aes_gcm_16_128-sha2_256-dh31"
-    assert found["fragmentation"] == "no"
+    assert result["ike"] == "aes_gcm_16_128-sha2_256-dh31"
+    assert result["fragmentation"] == "no"
     # 0.25, 0.5, 1 and 2 s: the wait for the answer to the last of three retransmissions is the fourth
-    assert (found["retransmit-interval"], found["retransmit-timeout"]) == ("250", "4s")
-    assert (found["leftauth"], found["rightauth"]) == ("secret", "ecdsa")
+    assert (result["retransmit-interval"], result["retransmit-timeout"]) == ("250", "4s")
+    assert (result["leftauth"], result["rightauth"]) == ("secret", "ecdsa")
 
 
 @pytest.mark.lab

@@ -16,14 +16,14 @@ def both(**data):
     """What the two sides of a case are told: settings and messages of vici, by command."""
     case = expand_cases(data, "x", "x")[0]
     credentials = peer_config.make_credentials(case)
-    told = {}
+    reported = {}
     for role in ("initiator", "responder"):
         side = peer_config.build_side_config(role, case, NET, credentials)
-        told[role] = side, {}
+        reported[role] = side, {}
         for command, content in side.loads:
-            told[role][1].setdefault(command, []).append(content)
+            reported[role][1].setdefault(command, []).append(content)
         assert side.loads[-1][0] == "load_conn"  # when all that it needs is there
-    return credentials, told
+    return credentials, reported
 
 
 def connection(loads: dict) -> dict:
@@ -32,8 +32,8 @@ def connection(loads: dict) -> dict:
 
 
 def test_a_pre_shared_key_is_the_same_on_both_sides_and_another_in_each_case():
-    credentials, told = both()
-    for _, loads in told.values():
+    credentials, reported = both()
+    for _, loads in reported.values():
         (shared,) = loads["load_shared"]
         assert (shared["type"], shared["data"]) == ("IKE", credentials.psk)
         assert connection(loads)["local"]["auth"] == "psk"
@@ -41,19 +41,19 @@ def test_a_pre_shared_key_is_the_same_on_both_sides_and_another_in_each_case():
 
 
 def test_a_wrong_secret_is_the_initiators():
-    credentials, told = both(initiator={"wrong_secret": True})
-    (ours,), (theirs,) = (loads["load_shared"] for _, loads in told.values())
+    credentials, reported = both(initiator={"wrong_secret": True})
+    (ours,), (theirs,) = (loads["load_shared"] for _, loads in reported.values())
     assert theirs["data"] == credentials.psk
     assert ours["data"] != credentials.psk
-    credentials, told = both(initiator={"auth": "eap-md5", "wrong_secret": True})
-    passwords = [one["data"] for one in told["initiator"][1]["load_shared"] if one["type"] == "EAP"]
+    credentials, reported = both(initiator={"auth": "eap-md5", "wrong_secret": True})
+    passwords = [item["data"] for item in reported["initiator"][1]["load_shared"] if item["type"] == "EAP"]
     assert passwords
     assert passwords != [credentials.account.password]
 
 
 def test_certificates_go_with_their_authorities_and_the_other_sides_root_is_trusted():
-    credentials, told = both(initiator={"auth": "ecdsa", "chain": 4}, responder={"auth": "rsa"})
-    _, loads = told["initiator"]
+    credentials, reported = both(initiator={"auth": "ecdsa", "chain": 4}, responder={"auth": "rsa"})
+    _, loads = reported["initiator"]
     assert len(loads["load_cert"]) == 2  # the two between end entity and root
     assert connection(loads)["local"]["certs"] == [credentials.chains["initiator"].end]
     assert connection(loads)["remote"]["cacerts"] == [credentials.chains["responder"].root]
@@ -62,23 +62,23 @@ def test_certificates_go_with_their_authorities_and_the_other_sides_root_is_trus
 
 
 def test_eap_needs_an_account_that_the_responder_asks_the_aaa_server_about():
-    credentials, told = both(initiator={"auth": "eap-tls"})
-    settings = told["responder"][0].settings
+    credentials, reported = both(initiator={"auth": "eap-tls"})
+    settings = reported["responder"][0].settings
     server = settings["plugins"]["eap-radius"]["servers"]["aaa"]
     assert (server["address"], server["secret"]) == ("203.0.113.2", credentials.account.secret)
-    assert connection(told["responder"][1])["remote"]["auth"] == "eap-radius"
-    assert connection(told["initiator"][1])["local"]["aaa_id"] == "aaa.lab"
+    assert connection(reported["responder"][1])["remote"]["auth"] == "eap-radius"
+    assert connection(reported["initiator"][1])["local"]["aaa_id"] == "aaa.lab"
     assert set(credentials.chains) == {"initiator", "aaa"}
 
 
 def test_ikev1():
-    credentials, told = both(ike={"version": 1, "mode": "aggressive"}, initiator={"xauth": True})
+    credentials, reported = both(ike={"version": 1, "mode": "aggressive"}, initiator={"xauth": True})
     for role, section in (("initiator", "local-xauth"), ("responder", "remote-xauth")):
-        side, loads = told[role]
+        side, loads = reported[role]
         told_connection = connection(loads)
         assert (told_connection["version"], told_connection["aggressive"]) == ("1", "yes")
         assert told_connection[section]["auth"] == "xauth"
-        assert {one["type"]: one["data"] for one in loads["load_shared"]} == {
+        assert {item["type"]: item["data"] for item in loads["load_shared"]} == {
             "IKE": credentials.psk,
             "XAUTH": credentials.xauth,
         }
@@ -86,14 +86,14 @@ def test_ikev1():
 
 
 def test_each_side_has_its_proposals():
-    _, told = both(
+    _, reported = both(
         ike={
             "proposals": "aes256-sha256-ecp256,aes128-sha256-ecp256",
             "responder_proposals": "aes128-sha1-modp2048",
         }
     )
-    assert connection(told["initiator"][1])["proposals"] == ["aes256-sha256-ecp256", "aes128-sha256-ecp256"]
-    assert connection(told["responder"][1])["proposals"] == ["aes128-sha1-modp2048"]
+    assert connection(reported["initiator"][1])["proposals"] == ["aes256-sha256-ecp256", "aes128-sha256-ecp256"]
+    assert connection(reported["responder"][1])["proposals"] == ["aes128-sha1-modp2048"]
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_each_side_has_its_proposals():
     ],
 )
 def test_nothing_shows_a_secret(data):
-    credentials, told = both(**data)
+    credentials, reported = both(**data)
     shown = repr(
         (
             credentials,
-            told["initiator"][0],
-            told["responder"][0],
+            reported["initiator"][0],
+            reported["responder"][0],
             credentials.account,
             list(credentials.chains.values()),
         )

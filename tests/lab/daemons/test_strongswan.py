@@ -55,4 +55,4 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
         # the youngest is the last
         assert two[0].spi_i == first.spi_i
         assert two[1].spi_i != first.spi_i
-        assert [one.spi_r for one in two] == [None, None]
+        assert [item.spi_r for item in two] == [None, None]

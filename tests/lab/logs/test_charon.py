@@ -15,12 +15,12 @@ LOG = """\
 
 
 def test_each_message_and_datagram_once_for_each_time_that_it_was_sent():
-    found = parse_charon_log(LOG.splitlines())
-    assert found.messages == ["IKE_SA_INIT request 0", "IKE_SA_INIT request 0", "IKE_AUTH request 1"]
-    assert [one.bytes for one in found.sent] == [272, 272, 1236, 292]
-    assert found.requests_retransmitted == 1
-    assert found.refused == {"AUTHENTICATION_FAILED": 1}
-    assert found.established == 0
+    charon_log = parse_charon_log(LOG.splitlines())
+    assert charon_log.messages == ["IKE_SA_INIT request 0", "IKE_SA_INIT request 0", "IKE_AUTH request 1"]
+    assert [item.bytes for item in charon_log.sent] == [272, 272, 1236, 292]
+    assert charon_log.requests_retransmitted == 1
+    assert charon_log.refused == {"AUTHENTICATION_FAILED": 1}
+    assert charon_log.established == 0
 
 
 IKEV1 = """\
@@ -39,15 +39,15 @@ IKEV1 = """\
 
 
 def test_ikev1():
-    found = parse_charon_log(IKEV1.splitlines())
-    assert found.messages == [*["ID_PROT request 0"] * 3, "INFORMATIONAL_V1 request 946438485"]
-    assert [one.bytes for one in found.sent] == [180, 180, 468, 100, 92]
-    assert (found.requests_retransmitted, found.responses_retransmitted) == (1, 0)
+    charon_log = parse_charon_log(IKEV1.splitlines())
+    assert charon_log.messages == [*["ID_PROT request 0"] * 3, "INFORMATIONAL_V1 request 946438485"]
+    assert [item.bytes for item in charon_log.sent] == [180, 180, 468, 100, 92]
+    assert (charon_log.requests_retransmitted, charon_log.responses_retransmitted) == (1, 0)
 
 
 def test_a_rekeyed_ike_sa_is_established_too():
-    said = ("1 14[IKE] <lab|1> IKE_SA lab[2] rekeyed between 192.0.2.1[a]...192.0.2.2[b]",)
-    assert parse_charon_log(said).established == 1
+    reported = ("1 14[IKE] <lab|1> IKE_SA lab[2] rekeyed between 192.0.2.1[a]...192.0.2.2[b]",)
+    assert parse_charon_log(reported).established == 1
 
 
 #: Reauthentication: the first message of the new IKE SA, 2, is generated while charon is busy with 1.

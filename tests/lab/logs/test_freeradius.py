@@ -14,14 +14,16 @@ Ready to process requests
 
 
 def test_each_packet_in_its_order():
-    found = parse_freeradius_log(LOG.splitlines())
-    assert [(one.code, one.identifier, one.length) for one in found] == [
+    freeradius_log = parse_freeradius_log(LOG.splitlines())
+    assert [(item.code, item.identifier, item.length) for item in freeradius_log] == [
         ("Access-Request", 30, 148),
         ("Access-Challenge", 30, 80),
         ("Access-Request", 31, 170),
         ("Access-Accept", 31, 59),
     ]
-    assert found[1] == LoggedRadiusPacket("Access-Challenge", 30, "203.0.113.2", 1812, "203.0.113.1", 35274, 80)
+    assert freeradius_log[1] == LoggedRadiusPacket(
+        "Access-Challenge", 30, "203.0.113.2", 1812, "203.0.113.1", 35274, 80
+    )
 
 
 #: A request that the responder sent twice: the capture beside this log has two of 154 bytes with Id 39, and two answers.
@@ -36,8 +38,8 @@ AGAIN = """\
 
 
 def test_a_request_that_came_again_and_its_answer():
-    found = parse_freeradius_log(AGAIN.splitlines())
-    assert [(one.identifier, one.length) for one in found] == [
+    freeradius_log = parse_freeradius_log(AGAIN.splitlines())
+    assert [(item.identifier, item.length) for item in freeradius_log] == [
         *((38, 1086), (39, 154), (39, 994)),
         *((39, 154), (39, 994), (40, 1180)),
     ]

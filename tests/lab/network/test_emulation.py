@@ -28,7 +28,7 @@ def relayed(sandbox, network, conditions):
 
 
 def median(arrivals) -> float:
-    return sorted(one.delay_ms for one in arrivals)[len(arrivals) // 2]
+    return sorted(arrival.delay_ms for arrival in arrivals)[len(arrivals) // 2]
 
 
 def measured(measure, right, times: int = 6) -> bool:
@@ -44,8 +44,8 @@ def test_the_relays_delay_is_right_within_a_millisecond(network):
     relayed(sandbox, network, LinkConditions(rtt_ms=50))
 
     def right(arrivals) -> bool:
-        assert [one.number for one in arrivals] == list(range(200))
-        assert min(one.delay_ms for one in arrivals) >= 25
+        assert [arrival.number for arrival in arrivals] == list(range(200))
+        assert min(arrival.delay_ms for arrival in arrivals) >= 25
         return median(arrivals) < 26
 
     assert measured(lambda: traffic.there(network, 200), right)
@@ -62,12 +62,12 @@ def test_the_relays_loss_is_within_binomial_limits(network):
         "back": count - len(traffic.back(network, count, pause=0)),
     }
     limit = 5 * sqrt(count * loss * (1 - loss))
-    said = emulator.stop()
+    reported = emulator.stop()
     for way, number in lost.items():
         assert abs(number - count * loss) < limit, way
         # a few frames of IPv6's own may be lost as well
-        assert 0 <= said[way]["lost"] - number < 20
-        assert said[way]["overflowed"] == 0
+        assert 0 <= reported[way]["lost"] - number < 20
+        assert reported[way]["overflowed"] == 0
 
 
 @pytest.mark.lab
@@ -76,8 +76,8 @@ def test_the_relays_jitter_is_within_its_bounds_and_never_overtakes(network):
     relayed(sandbox, network, LinkConditions(rtt_ms=40, jitter_ms=15))
 
     def right(arrivals) -> bool:
-        delays = [one.delay_ms for one in arrivals]
-        assert [one.number for one in arrivals] == list(range(60))
+        delays = [arrival.delay_ms for arrival in arrivals]
+        assert [arrival.number for arrival in arrivals] == list(range(60))
         assert min(delays) >= 5
         # uniform from 5 to 35: of 60, each half has its share (5 sigma are 19)
         return sorted(delays)[-3] < 36 and 11 <= sum(delay < 20 for delay in delays) <= 49
@@ -96,9 +96,9 @@ def test_what_comes_while_the_relay_gets_no_processor_is_not_lost(network):
     run_command(network.initiator.command(sys.executable, "-c", code))
     emulator.process.send_signal(signal.SIGCONT)
     emulation.wait_until_idle([emulator], 20)
-    said = emulator.stop()["there"]
-    assert said["received"] >= count
-    assert said["overflowed"] == 0
+    there = emulator.stop()["there"]
+    assert there["received"] >= count
+    assert there["overflowed"] == 0
 
 
 @pytest.mark.lab
@@ -186,8 +186,8 @@ def test_without_nftables_fragments_cannot_be_dropped():
 
 
 def test_what_netem_is_told():
-    said = " ".join(build_netem_command("far", LinkConditions(600, 5, 20, 2000), 20))
-    assert said.endswith("dev far root netem limit 20000 delay 300ms 5ms loss 20% rate 2000kbit")
+    reported = " ".join(build_netem_command("far", LinkConditions(600, 5, 20, 2000), 20))
+    assert reported.endswith("dev far root netem limit 20000 delay 300ms 5ms loss 20% rate 2000kbit")
 
 
 @pytest.mark.lab

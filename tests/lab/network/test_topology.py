@@ -102,6 +102,6 @@ def test_an_aaa_server_is_behind_the_responder_alone(built):
 
 def test_an_mtu_is_that_of_the_link(built):
     network = built(link={"mtu": 800})
-    said = run_command(network.responder.command("ip", "-o", "link", "show", topology.LINK))
-    assert " mtu 800 " in said
+    reported = run_command(network.responder.command("ip", "-o", "link", "show", topology.LINK))
+    assert " mtu 800 " in reported
     assert len(traffic.there(network, 5, size=1400)) == 5  # in IP fragments

@@ -32,8 +32,8 @@ from ikeanalyze.model.esp.algorithms import CIPHERS, EspError, parse_suite
     ],
 )
 def test_sizes(name, iv, alignment, icv):
-    found = parse_suite(name)
-    assert (found.name, found.iv, found.alignment, found.icv) == (name.lower(), iv, alignment, icv)
+    suite = parse_suite(name)
+    assert (suite.name, suite.iv, suite.alignment, suite.icv) == (name.lower(), iv, alignment, icv)
 
 
 @pytest.mark.parametrize(

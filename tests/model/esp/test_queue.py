@@ -30,8 +30,8 @@ def test_the_mean_size_is_the_papers():
 @pytest.mark.parametrize(("name", "kbps", "off"), [("3des", 768, 0.03), ("3des-md5", 716, 0.09)])
 def test_ceilings_at_100_mips(name, kbps, off):
     """The paper's ceilings, of a simulation with bursts and steps of the rate, are a few per cent below."""
-    found = compute_capacity_bps(peer(name, 100), PARETO) / 1e3
-    assert kbps <= found <= kbps * (1 + off)
+    result = compute_capacity_bps(peer(name, 100), PARETO) / 1e3
+    assert kbps <= result <= kbps * (1 + off)
 
 
 def test_which_processors_suffice():
@@ -44,8 +44,8 @@ def test_which_processors_suffice():
 
 def test_the_buffer_of_figure_13():
     """DES+MD5 at 100 MIPS: "the mean buffer size reaches at 45Kbytes" at 2 Mbit/s."""
-    found = compute_mean_delay(2e6, peer("des-md5", 100), PARETO)
-    assert found.waiting_packets * PARETO.mean / 1e3 == pytest.approx(45, abs=1)
+    mean_delay = compute_mean_delay(2e6, peer("des-md5", 100), PARETO)
+    assert mean_delay.waiting_packets * PARETO.mean / 1e3 == pytest.approx(45, abs=1)
     assert compute_mean_delay(2e6, peer("3des-md5", 100), PARETO) is None
     assert compute_mean_delay(2e6, peer("3des-md5", 200), PARETO) is None
     assert compute_mean_delay(2e6, peer("3des-md5", 500), PARETO).load < 0.55
@@ -56,10 +56,10 @@ def test_one_size_is_md1():
     sizes = make_fixed_sizes(480)
     server = peer("3des", 100, sizes)
     assert server.mean_s == pytest.approx(4.8546e-3)
-    found = compute_mean_delay(compute_capacity_bps(server, sizes) / 2, server, sizes)
-    assert found.load == pytest.approx(0.5)
-    assert found.wait_ms == pytest.approx(4.8546 / 2)
-    assert found.total_ms == pytest.approx(4.8546 * 1.5)
+    mean_delay = compute_mean_delay(compute_capacity_bps(server, sizes) / 2, server, sizes)
+    assert mean_delay.load == pytest.approx(0.5)
+    assert mean_delay.wait_ms == pytest.approx(4.8546 / 2)
+    assert mean_delay.total_ms == pytest.approx(4.8546 * 1.5)
     assert compute_mean_delay(compute_capacity_bps(server, sizes), server, sizes) is None
 
 

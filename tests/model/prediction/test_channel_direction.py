@@ -33,8 +33,8 @@ def test_a_slow_line():
 def test_a_datagram_needs_all_its_frames():
     runs = 40_000
     one = direction(LinkModel(0, 0.2), runs)
-    found = one.send(np.arange(runs), np.zeros(runs), PacketizedMessage(((1,), (1, 1, 1))))
-    arrived = np.isfinite(found).mean(axis=0)
+    result = one.send(np.arange(runs), np.zeros(runs), PacketizedMessage(((1,), (1, 1, 1))))
+    arrived = np.isfinite(result).mean(axis=0)
     # 0.8 and 0.8 ** 3; sigma 0.0025
     assert np.abs(arrived - [0.8, 0.512]).max() < 0.01
 
@@ -49,12 +49,12 @@ def test_dropped_ip_fragments():
 
 def test_jitter():
     runs = 10_000
-    found = direction(LinkModel(100, jitter_ms=20), runs).send(
+    result = direction(LinkModel(100, jitter_ms=20), runs).send(
         np.arange(runs), np.zeros(runs), PacketizedMessage(((1,), (1,)))
     )
-    assert (found[:, 0] == found[:, 1]).all()  # a message takes one way
-    assert 0.030 <= found.min() < 0.031
-    assert 0.069 < found.max() <= 0.070
+    assert (result[:, 0] == result[:, 1]).all()  # a message takes one way
+    assert 0.030 <= result.min() < 0.031
+    assert 0.069 < result.max() <= 0.070
 
 
 def test_jitter_lets_nothing_overtake():

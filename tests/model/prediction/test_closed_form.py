@@ -36,24 +36,24 @@ def enumerated(a, b, waits, repeats):
     wait = requests = 0.0
     for k in range(1, len(waits) + 1):
         after = defaultdict(float)
-        for (asked, since, answered, responses), p in states.items():
+        for (requested, since, answered, responses), p in states.items():
             requests += p
             for came, q in subsets(a):
                 fresh = since
-                if asked == everything:
+                if requested == everything:
                     fresh = since | came
                     respond = 0 in came if repeats is ResponseTrigger.FIRST else fresh == everything
                     if respond:
                         fresh = frozenset()
                 else:
-                    respond = asked | came == everything
+                    respond = requested | came == everything
                 for back, r in subsets(b) if respond else [(frozenset(), 1.0)]:
                     new = answered | back
                     if new == whole:
                         done[k, responses + 1] += p * q * r
                         wait += p * q * r * at[k - 1]
                     else:
-                        after[asked | came, fresh, new, responses + respond] += p * q * r
+                        after[requested | came, fresh, new, responses + respond] += p * q * r
         states = after
     success = sum(done.values())
     failed = sum(responses * p for (*_, responses), p in states.items())
@@ -75,19 +75,19 @@ def enumerated(a, b, waits, repeats):
     [([0.8], [0.8]), ([0.8, 0.8], [0.7]), ([0.9, 0.6, 0.7], [0.8, 0.5]), ([0.3, 0.95], [0.2]), ([1.0], [1.0])],
 )  # fmt: skip
 def test_all_ways_it_can_go(a, b, repeats):
-    found = compute_exchange_expectation(np.array(a), np.array(b), WAITS, repeats)
+    exchange_expectation = compute_exchange_expectation(np.array(a), np.array(b), WAITS, repeats)
     values = (
-        found.success, found.requests, found.responses,
-        found.requests_if_done, found.responses_if_done, found.wait_s,
+        exchange_expectation.success, exchange_expectation.requests, exchange_expectation.responses,
+        exchange_expectation.requests_if_done, exchange_expectation.responses_if_done, exchange_expectation.wait_s,
     )  # fmt: skip
     assert values == pytest.approx(enumerated(a, b, WAITS, repeats), abs=1e-12)
 
 
 def test_without_a_limit_it_is_geometric():
-    found = compute_exchange_expectation(np.array([0.8]), np.array([0.8]), np.ones(200))
-    assert found.success == pytest.approx(1)
-    assert found.requests == pytest.approx(1 / 0.64)
-    assert found.responses == pytest.approx(1 / 0.8)
+    exchange_expectation = compute_exchange_expectation(np.array([0.8]), np.array([0.8]), np.ones(200))
+    assert exchange_expectation.success == pytest.approx(1)
+    assert exchange_expectation.requests == pytest.approx(1 / 0.64)
+    assert exchange_expectation.responses == pytest.approx(1 / 0.8)
 
 
 def steps(request, response, **times):
@@ -111,14 +111,14 @@ def test_the_simulation_agrees(repeats):
     )
     exact = compute_expectation(what, link, policy, repeats)
     runs = 60_000
-    found = simulate_udp(what, link, policy, repeats, runs, np.random.default_rng(7))
-    fine = ~np.isnan(found.setup_s)
+    result = simulate_udp(what, link, policy, repeats, runs, np.random.default_rng(7))
+    fine = ~np.isnan(result.setup_s)
     assert fine.mean() == pytest.approx(exact.success, abs=4 * (exact.success * (1 - exact.success) / runs) ** 0.5)
     for values, mean in (
-        (found.messages[fine], exact.messages),
-        (found.bytes[fine], exact.bytes),
-        (found.bytes, exact.all_bytes),
-        (found.setup_s[fine], exact.setup_s),
+        (result.messages[fine], exact.messages),
+        (result.bytes[fine], exact.bytes),
+        (result.bytes, exact.all_bytes),
+        (result.setup_s[fine], exact.setup_s),
     ):
         assert values.mean() == pytest.approx(mean, abs=4 * values.std() / len(values) ** 0.5)
 

@@ -19,49 +19,49 @@ from tests.paths import CAPTURES
 def test_sizes_are_what_the_daemons_sent():
     # the first handshake of the log: charon says the bytes of each message that it sends
     truth = json.loads((CAPTURES / "loss20-classic.truth.json").read_text())
-    sent = {side: [one[5] for one in truth[side] if one[0] == "send"][:2] for side in ("ini", "res")}
-    found = flow("loss20-classic.pcap")
-    assert found.handshake == 1
-    assert found.others == 24
-    assert [one.type for one in found.exchanges] == ["IKE_SA_INIT", "IKE_AUTH"]
-    assert [part.ike_bytes for one in found.exchanges for part in one.request.parts] == sent["ini"]
-    assert [part.ike_bytes for one in found.exchanges for part in one.response.parts] == sent["res"]
+    sent = {side: [item[5] for item in truth[side] if item[0] == "send"][:2] for side in ("ini", "res")}
+    result = flow("loss20-classic.pcap")
+    assert result.handshake == 1
+    assert result.others == 24
+    assert [exchange.type for exchange in result.exchanges] == ["IKE_SA_INIT", "IKE_AUTH"]
+    assert [part.ike_bytes for exchange in result.exchanges for part in exchange.request.parts] == sent["ini"]
+    assert [part.ike_bytes for exchange in result.exchanges for part in exchange.response.parts] == sent["res"]
     # Ethernet, IPv4, UDP, and the non-ESP marker on port 4500
-    assert found.bytes == sum(sent["ini"]) + sum(sent["res"]) + 4 * 42 + 2 * 4
+    assert result.bytes == sum(sent["ini"]) + sum(sent["res"]) + 4 * 42 + 2 * 4
 
 
 def test_times_add_up_to_the_set_up():
     for name in ("psk-classic.pcap", "eap-md5-radius.pcapng", "lab/eap-mschapv2.pcapng", "invalid-ke.pcap"):
-        found = flow(name)
-        parts = sum(one.before_ns + one.answer_ns + one.aaa_ns for one in found.exchanges)
-        assert parts == found.setup_ns, name
+        result = flow(name)
+        parts = sum(exchange.before_ns + exchange.answer_ns + exchange.aaa_ns for exchange in result.exchanges)
+        assert parts == result.setup_ns, name
 
 
 def test_the_aaa_server():
-    found = flow("eap-md5-radius.pcapng")
+    result = flow("eap-md5-radius.pcapng")
     # counted in tshark: two Access-Requests, each answered, in the third and fourth exchange
-    assert [one.aaa_round_trips for one in found.exchanges] == [0, 0, 1, 1, 0]
-    assert all((one.aaa_ns > 0) == (one.aaa_round_trips > 0) for one in found.exchanges)
+    assert [exchange.aaa_round_trips for exchange in result.exchanges] == [0, 0, 1, 1, 0]
+    assert all((exchange.aaa_ns > 0) == (exchange.aaa_round_trips > 0) for exchange in result.exchanges)
 
 
 def test_fragments():
-    found = flow("pq-mlkem768-psk.pcap")
+    result = flow("pq-mlkem768-psk.pcap")
     # frames 3 and 4: 1294 and 112 bytes (tshark)
-    assert [part.frames for part in found.exchanges[1].request.parts] == [(1294,), (112,)]
-    assert found.fragmentation
-    found = flow("lab/ip-fragments.pcapng")
-    assert [part.frames for part in found.exchanges[1].request.parts] == [(810, 810, 810, 70)]
-    assert not found.fragmentation
+    assert [part.frames for part in result.exchanges[1].request.parts] == [(1294,), (112,)]
+    assert result.fragmentation
+    result = flow("lab/ip-fragments.pcapng")
+    assert [part.frames for part in result.exchanges[1].request.parts] == [(810, 810, 810, 70)]
+    assert not result.fragmentation
 
 
 def test_the_one_with_the_fewest_retransmissions():
-    found = flow("pq-loss15.pcap")
+    result = flow("pq-loss15.pcap")
     table = capture("pq-loss15.pcap").handshakes
     least = table["retransmitted_messages"].min()
-    assert table.filter(pl.col("handshake") == found.handshake)["retransmitted_messages"].item() == least
+    assert table.filter(pl.col("handshake") == result.handshake)["retransmitted_messages"].item() == least
     # the response to a repeated request says nothing of computation
-    assert found.unknown
-    assert found.computation_ns("responder") is None
+    assert result.unknown
+    assert result.computation_ns("responder") is None
     assert flow("loss20-classic.pcap", 2).handshake == 2
 
 
@@ -70,11 +70,11 @@ def test_a_path_on_the_far_side():
     contained = flow("lab/satellite.pcapng")
     assert contained.path is None
     assert contained.computation_ns("initiator") > 600_000_000
-    told = flow("lab/satellite.pcapng", vantage="responder", rtt_ms=600)
-    assert told.path == "given"
-    assert told.path_rtt_ns == 600_000_000
-    assert told.computation_ns("initiator") < 20_000_000
-    assert told.computation_ns("responder") == contained.computation_ns("responder")
+    reported = flow("lab/satellite.pcapng", vantage="responder", rtt_ms=600)
+    assert reported.path == "given"
+    assert reported.path_rtt_ns == 600_000_000
+    assert reported.computation_ns("initiator") < 20_000_000
+    assert reported.computation_ns("responder") == contained.computation_ns("responder")
     guessed = flow("lab/satellite.pcapng", vantage="responder")
     assert guessed.path == "estimated"
     # taken on the other side, the responder's turns would contain it
@@ -84,13 +84,13 @@ def test_a_path_on_the_far_side():
 
 
 def test_ikev1_has_messages_that_nothing_answers():
-    found = flow("lab/ikev1_mode-aggressive.pcapng")
-    assert found.protocol == "IKEv1"
-    assert [one.response is None for one in found.exchanges] == [False, True, False, True]
-    assert found.messages == 6
-    assert not any(one.request.encrypted for one in found.exchanges)  # in the sense of RFC 7383
+    result = flow("lab/ikev1_mode-aggressive.pcapng")
+    assert result.protocol == "IKEv1"
+    assert [exchange.response is None for exchange in result.exchanges] == [False, True, False, True]
+    assert result.messages == 6
+    assert not any(exchange.request.encrypted for exchange in result.exchanges)  # in the sense of RFC 7383
     # XAuth: the responder asks
-    assert "responder" in [one.asker for one in flow("ikev1-xauth.pcap").exchanges]
+    assert "responder" in [exchange.asker for exchange in flow("ikev1-xauth.pcap").exchanges]
 
 
 def test_ipv6():
@@ -115,31 +115,31 @@ def test_a_handshake_in_tcp(tmp_path):
             trace.ip((10 * number + sequence[side] % 7) * MS, packet)
             sequence[side] += len(piece)
     trace.write(tmp_path / "tcp.pcapng")
-    found = extract_flow(ikeanalyze.read(path), path)
-    parts = [one for exchange in found.exchanges for one in (exchange.request, exchange.response)]
+    result = extract_flow(ikeanalyze.read(path), path)
+    parts = [item for exchange in result.exchanges for item in (exchange.request, exchange.response)]
     # as one datagram each, with the headers that UDP 4500 would give it
-    assert [(len(one.parts), one.parts[0].ike_bytes) for one in parts] == [(1, size) for size in sent]
-    assert found.bytes == sum(sent) + 4 * (14 + 20 + 8 + 4)
+    assert [(len(part.parts), part.parts[0].ike_bytes) for part in parts] == [(1, size) for size in sent]
+    assert result.bytes == sum(sent) + 4 * (14 + 20 + 8 + 4)
 
 
 @pytest.mark.parametrize("method", ["BEX", "DEX"])
 def test_hip(tmp_path, method):
     association, trace = Association(1, method), Trace()
     packets = association.setup()
-    for place, one in enumerate(packets):
-        trace.ip(10 * place * MS, association.ip(one))
+    for place, packet in enumerate(packets):
+        trace.ip(10 * place * MS, association.ip(packet))
     path = trace.write(tmp_path / "hip.pcapng")
-    found = extract_flow(ikeanalyze.read(path, vantage="initiator", rtt_ms=4), str(path))
-    assert (found.protocol, found.fragmentation) == ("HIP", False)
-    assert [one.name for one in found.exchanges] == ["I1-R1", "I2-R2"]
+    result = extract_flow(ikeanalyze.read(path, vantage="initiator", rtt_ms=4), str(path))
+    assert (result.protocol, result.fragmentation) == ("HIP", False)
+    assert [exchange.name for exchange in result.exchanges] == ["I1-R1", "I2-R2"]
     # right on IP: Ethernet's header and IPv4's
-    assert found.bytes == sum(14 + 20 + len(one.data) for one in packets)
-    assert found.exchanges[0].request.transport == found.exchanges[0].request.marker == 0
+    assert result.bytes == sum(14 + 20 + len(packet.data) for packet in packets)
+    assert result.exchanges[0].request.transport == result.exchanges[0].request.marker == 0
     # 10 ms from each packet to the next, 4 of them on the path where the responder has the turn
-    assert found.computation_ns("initiator") == 10 * MS
-    assert found.computation_ns("responder") == 12 * MS
+    assert result.computation_ns("initiator") == 10 * MS
+    assert result.computation_ns("responder") == 12 * MS
     # an I2 longer than the link's packets becomes IP fragments
-    laid = packetize_over_udp(found.exchanges[1].request, found, LinkModel(1, mtu=300), None)
+    laid = packetize_over_udp(result.exchanges[1].request, result, LinkModel(1, mtu=300), None)
     assert sum(len(frame) for frame in laid.parts) == -(-len(packets[2].data) // 280)
 
 

@@ -47,8 +47,8 @@ def test_no_numbers(text, what):
 
 
 def test_links():
-    found = expand_links(LinkModel(1, name="x"), {"rtt_ms": (10, 20), "loss": (0, 0.1)})
-    assert found == [LinkModel(rtt, loss, name="x") for rtt in (10, 20) for loss in (0, 0.1)]
+    result = expand_links(LinkModel(1, name="x"), {"rtt_ms": (10, 20), "loss": (0, 0.1)})
+    assert result == [LinkModel(rtt, loss, name="x") for rtt in (10, 20) for loss in (0, 0.1)]
     assert expand_links(LinkModel(1), {}) == [LinkModel(1)]
     with pytest.raises(ParameterGridError, match="1,000,000 links; the limit is 5,000"):
         expand_links(LinkModel(1), {"rtt_ms": range(1000), "loss": range(1000)})

@@ -8,13 +8,13 @@ from ikeanalyze.model.prediction.scenarios import FOLDER, LinkScenarioError, lis
 
 def test_those_that_come_with_it():
     assert "geostationary" in list_scenarios()
-    known = {one.name for one in fields(LinkModel)}
+    known = {field.name for field in fields(LinkModel)}
     for name in list_scenarios():
-        found = load_scenario(name)
-        assert found.description
-        assert found.source
-        assert found.fields.keys() <= known
-        assert validate_link(LinkModel(**{"rtt_ms": 100, **found.fields})).name == name
+        scenario = load_scenario(name)
+        assert scenario.description
+        assert scenario.source
+        assert scenario.fields.keys() <= known
+        assert validate_link(LinkModel(**{"rtt_ms": 100, **scenario.fields})).name == name
 
 
 # the table of Faigl, Pellikka, Bokor and Gurtov: UE - gateway, gateway - AAA, ms
@@ -23,10 +23,10 @@ def test_those_that_come_with_it():
 )
 def test_the_evolved_packet_core(place, gateway, aaa):
     for access, up, down in (("wifi", 54e6, 54e6), ("hsdpa", 384e3, 7.2e6)):
-        found = load_scenario(f"epc-{place}-{access}").fields
-        assert found["rtt_ms"] == 2 * gateway
-        assert found["aaa_rtt_ms"] == 2 * aaa
-        assert (found["rate_up"], found["rate_down"]) == (up, down)
+        result = load_scenario(f"epc-{place}-{access}").fields
+        assert result["rtt_ms"] == 2 * gateway
+        assert result["aaa_rtt_ms"] == 2 * aaa
+        assert (result["rate_up"], result["rate_down"]) == (up, down)
 
 
 def test_one_of_our_own(tmp_path):

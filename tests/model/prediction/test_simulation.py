@@ -18,7 +18,7 @@ SMALL = PacketizedMessage(((100,),))
 
 
 def steps(*exchanges):
-    return [SimulatedExchange(one, _laid(one.request), one.response and _laid(one.response)) for one in exchanges]
+    return [SimulatedExchange(item, _laid(item.request), item.response and _laid(item.response)) for item in exchanges]
 
 
 def _laid(message):
@@ -34,19 +34,19 @@ def run(what, link, policy=None, repeats=ResponseTrigger.FIRST, runs=10, seed=1)
 def test_without_loss_by_hand():
     first = exchange(message(100), message(200, 50), answer_ms=3)
     second = exchange(message(300), message(400), before_ms=5, answer_ms=7, aaa_ms=4, trips=2)
-    found = run(steps(first, second), LinkModel(100, aaa_rtt_ms=10))
+    result = run(steps(first, second), LinkModel(100, aaa_rtt_ms=10))
     # two round trips, what both sides and the AAA server took, and two round trips to it
-    assert found.setup_s == pytest.approx(0.2 + 0.003 + 0.005 + 0.007 + 0.004 + 0.02)
-    assert (found.messages == 4).all()
-    assert (found.frames == 5).all()
-    assert (found.bytes == 100 + 200 + 50 + 300 + 400 + 5 * 46).all()
-    assert (found.failed_in == SUCCEEDED).all()
+    assert result.setup_s == pytest.approx(0.2 + 0.003 + 0.005 + 0.007 + 0.004 + 0.02)
+    assert (result.messages == 4).all()
+    assert (result.frames == 5).all()
+    assert (result.bytes == 100 + 200 + 50 + 300 + 400 + 5 * 46).all()
+    assert (result.failed_in == SUCCEEDED).all()
 
 
 def test_a_slow_line_by_hand():
     # 8 kbit/s: 146 and 246 bytes take 0.146 and 0.246 s; each way 50 ms
-    found = run(steps(exchange(message(100), message(200))), LinkModel(100, rate_up=8000, rate_down=8000))
-    assert found.setup_s == pytest.approx(0.146 + 0.246 + 0.1)
+    result = run(steps(exchange(message(100), message(200))), LinkModel(100, rate_up=8000, rate_down=8000))
+    assert result.setup_s == pytest.approx(0.146 + 0.246 + 0.1)
 
 
 def test_a_timer_that_is_shorter_than_the_round_trip():
@@ -60,56 +60,56 @@ def test_a_timer_that_is_shorter_than_the_round_trip():
 def test_a_responder_that_computes_does_not_answer():
     # sent at 0, 0.1 and 0.2 s; the response is ready at 0.25 s
     waits = RetransmissionPolicy("x", (0.1,) * 5)
-    found = run(steps(exchange(message(100), message(200), answer_ms=250)), LinkModel(0), waits)
-    assert (found.messages == 4).all()
-    assert found.setup_s == pytest.approx(0.25)
+    result = run(steps(exchange(message(100), message(200), answer_ms=250)), LinkModel(0), waits)
+    assert (result.messages == 4).all()
+    assert result.setup_s == pytest.approx(0.25)
     # at 0.3 s the repeated request is answered: it is on its way when the response comes
-    found = run(steps(exchange(message(100), message(200), answer_ms=250)), LinkModel(80), waits)
-    assert (found.messages == 4 + 2).all()
-    assert found.setup_s == pytest.approx(0.33)
+    result = run(steps(exchange(message(100), message(200), answer_ms=250)), LinkModel(80), waits)
+    assert (result.messages == 4 + 2).all()
+    assert result.setup_s == pytest.approx(0.33)
 
 
 def test_giving_up():
     # nothing gets through: six transmissions, and the second exchange does not begin
     what = steps(exchange(message(100), message(200)), exchange(message(100), message(200)))
-    found = run(
+    result = run(
         [what[0], SimulatedExchange(what[1].exchange, PacketizedMessage(((100, 100),)), SMALL)],
         LinkModel(10, drop_ip_fragments=True),
     )
-    assert np.isnan(found.setup_s).all()
-    assert (found.failed_in == 1).all()
-    assert (found.messages == 2 + 6).all()
+    assert np.isnan(result.setup_s).all()
+    assert (result.failed_in == 1).all()
+    assert (result.messages == 2 + 6).all()
     # an answer behind the last timer is none
-    found = run(what, LinkModel(10_000), RetransmissionPolicy("x", (2.0, 2.0)))
-    assert (found.failed_in == 0).all()
-    assert (found.messages == 2 + 2).all()
+    result = run(what, LinkModel(10_000), RetransmissionPolicy("x", (2.0, 2.0)))
+    assert (result.failed_in == 0).all()
+    assert (result.messages == 2 + 2).all()
 
 
 def test_what_nothing_answers():
     last = exchange(message(100), None, before_ms=1)
-    found = run(steps(exchange(message(100), message(200)), last), LinkModel(100))
-    assert found.setup_s == pytest.approx(0.101)
-    assert (found.messages == 3).all()
+    result = run(steps(exchange(message(100), message(200)), last), LinkModel(100))
+    assert result.setup_s == pytest.approx(0.101)
+    assert (result.messages == 3).all()
 
 
 def test_the_responder_may_ask():
     from dataclasses import replace
 
     one = replace(exchange(message(100), message(200)), asker="responder")
-    found = run(steps(one), LinkModel(0, rate_up=8000))
-    assert found.setup_s == pytest.approx(0.246)
+    result = run(steps(one), LinkModel(0, rate_up=8000))
+    assert result.setup_s == pytest.approx(0.246)
 
 
 @pytest.mark.parametrize("repeats", list(ResponseTrigger))
 def test_fragments_are_kept(repeats):
     # of ten fragments at 20 % loss: kept, all are there after k transmissions with (1 - 0.2^k)^10; anew, with 1 - (1 - 0.8^10)^k
     what = [SimulatedExchange(exchange(message(100), message(100)), PacketizedMessage(((1,),) * 10), SMALL)]
-    found = run(what, LinkModel(0, 0.2, rate_down=None), RetransmissionPolicy("x", (1.0,) * 3), repeats, runs=20_000)
+    result = run(what, LinkModel(0, 0.2, rate_down=None), RetransmissionPolicy("x", (1.0,) * 3), repeats, runs=20_000)
     tries = 3
     most = (1 - 0.2**tries) ** 10  # and then the response gets through at the last with 0.8 or so
     anew = 1 - (1 - 0.8**10) ** tries
     assert anew < 0.3
-    assert 0.6 < (found.failed_in == SUCCEEDED).mean() < most
+    assert 0.6 < (result.failed_in == SUCCEEDED).mean() < most
 
 
 class Scripted:
@@ -142,9 +142,9 @@ def test_blocks_of_runs(monkeypatch):
 
     what = steps(exchange(message(100, 100), message(200)))
     monkeypatch.setattr(module, "_MAX_BLOCK_FRAMES", 7)
-    found = run(what, LinkModel(10, 0.1), runs=1000)
-    assert len(found.setup_s) == len(found.bytes) == 1000
-    assert abs(np.isnan(found.setup_s).mean()) < 0.01
+    result = run(what, LinkModel(10, 0.1), runs=1000)
+    assert len(result.setup_s) == len(result.bytes) == 1000
+    assert abs(np.isnan(result.setup_s).mean()) < 0.01
 
 
 def test_the_same_seed_the_same_runs():

@@ -25,27 +25,27 @@ def run(steps, link, policy=None, runs=10):
 
 
 def test_without_loss():
-    found = run([step(answer_ms=2), step(before_ms=3, answer_ms=5)], LinkModel(100))
+    result = run([step(answer_ms=2), step(before_ms=3, answer_ms=5)], LinkModel(100))
     # SYN and two round trips
-    assert found.setup_s == pytest.approx(0.3 + 0.002 + 0.003 + 0.005)
+    assert result.setup_s == pytest.approx(0.3 + 0.002 + 0.003 + 0.005)
     # SYN, SYN-ACK, ACK; four messages and an acknowledgement for each
-    assert (found.frames == 3 + 4 + 4).all()
-    assert (found.bytes == 2 * 74 + 66 + 4 * 500 + 4 * 66).all()
-    assert (found.messages == 4).all()
+    assert (result.frames == 3 + 4 + 4).all()
+    assert (result.bytes == 2 * 74 + 66 + 4 * 500 + 4 * 66).all()
+    assert (result.messages == 4).all()
 
 
 def test_more_than_a_window():
     # ten segments, and ten a round trip later; 35 acknowledgements for 20 segments and one: 10 + 1
-    found = run([step(request=20)], LinkModel(100))
-    assert found.setup_s == pytest.approx(0.1 + 0.1 + 0.1)
-    assert (found.frames == 3 + 21 + 11).all()
+    result = run([step(request=20)], LinkModel(100))
+    assert result.setup_s == pytest.approx(0.1 + 0.1 + 0.1)
+    assert (result.frames == 3 + 21 + 11).all()
     # 10, 20 and 5
     assert run([step(request=35)], LinkModel(100)).setup_s == pytest.approx(0.4)
 
 
 def test_retransmission_timers():
-    found = run([step()], LinkModel(100, 0.2), runs=20_000)
-    late = np.round(found.setup_s[~np.isnan(found.setup_s)] - 0.2, 3)
+    result = run([step()], LinkModel(100, 0.2), runs=20_000)
+    late = np.round(result.setup_s[~np.isnan(result.setup_s)] - 0.2, 3)
     values = np.unique(late)
     assert values.min() == 0
     # SYN, SYN-ACK, request, response; sigma 0.0035
@@ -60,20 +60,20 @@ def test_retransmission_timers():
 
 def test_a_long_path_has_a_long_timer():
     # three times 600 ms, after the single measurement of the SYN
-    found = run([step()], LinkModel(600, 0.2), runs=5000)
-    late = np.round(found.setup_s[~np.isnan(found.setup_s)] - 1.2, 3)
+    result = run([step()], LinkModel(600, 0.2), runs=5000)
+    late = np.round(result.setup_s[~np.isnan(result.setup_s)] - 1.2, 3)
     assert 1.8 in late.tolist()
     assert sorted(set(late.tolist()))[:3] == [0.0, 1.0, 1.8]
 
 
 def test_ike_gives_up():
-    found = run([step(), step()], LinkModel(100, 0.6), RetransmissionPolicy("x", (2.0,)), runs=5000)
-    assert 0.5 < (found.failed_in >= 0).mean() < 1
-    assert np.nanmax(found.setup_s) < 127 + 2 * 2
+    result = run([step(), step()], LinkModel(100, 0.6), RetransmissionPolicy("x", (2.0,)), runs=5000)
+    assert 0.5 < (result.failed_in >= 0).mean() < 1
+    assert np.nanmax(result.setup_s) < 127 + 2 * 2
     # no SYN in 127 s
     assert (run([step()], LinkModel(300_000)).failed_in == 0).all()
 
 
 def test_what_nothing_answers():
-    found = run([step(response=0), step(before_ms=1)], LinkModel(100))
-    assert found.setup_s == pytest.approx(0.1 + 0.05 + 0.001 + 0.1)
+    result = run([step(response=0), step(before_ms=1)], LinkModel(100))
+    assert result.setup_s == pytest.approx(0.1 + 0.05 + 0.001 + 0.1)

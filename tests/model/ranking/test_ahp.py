@@ -35,8 +35,8 @@ def test_the_four_experts_of_the_text():
 
 def test_importance_and_progression():
     # one expert of importance 3 against one of 1: (3 * 2 + 1 * -2) / 4 = 1 step
-    found = fit_weights(2, [Opinion(0, 1, [2, -2])], [3, 1], [1, 1], step=2)
-    assert found == pytest.approx([2 / 3, 1 / 3])
+    result = fit_weights(2, [Opinion(0, 1, [2, -2])], [3, 1], [1, 1], step=2)
+    assert result == pytest.approx([2 / 3, 1 / 3])
     # steps of an expert with a progression factor of 2 count twice
     assert fit_weights(2, [Opinion(0, 1, [1])], [1], [2], step=2) == pytest.approx([4 / 5, 1 / 5])
     assert fit_weights(2, [Opinion(0, 1, [9, 1])], [0, 1], [1, 1], step=2) == pytest.approx([2 / 3, 1 / 3])
@@ -45,9 +45,9 @@ def test_importance_and_progression():
 def test_contradicting_opinions_meet_in_the_middle():
     """A cycle of 1, 1 and -1 steps, which should be 2: each takes a third of what is too much."""
     opinions = [Opinion(0, 1, [1]), Opinion(1, 2, [1]), Opinion(0, 2, [-1])]
-    found = fit_weights(3, opinions, [1], [1], step=2)
-    assert np.log2(found[0] / found[1]) == pytest.approx(0)
-    assert np.log2(found[1] / found[2]) == pytest.approx(0)
+    result = fit_weights(3, opinions, [1], [1], step=2)
+    assert np.log2(result[0] / result[1]) == pytest.approx(0)
+    assert np.log2(result[1] / result[2]) == pytest.approx(0)
 
 
 def test_no_opinions_and_too_few():
@@ -61,8 +61,8 @@ def test_no_opinions_and_too_few():
 def test_scores_are_products_of_powers():
     grades = np.array([[3, 1], [0, 4]])
     products = [2 ** (0.7 * 3) * 2 ** (0.3 * 0), 2 ** (0.7 * 1) * 2 ** (0.3 * 4)]
-    found = compute_scores(np.array([0.7, 0.3]), grades * log(GRADE_STEP))
-    assert found == pytest.approx(np.array(products) / sum(products))
+    scores = compute_scores(np.array([0.7, 0.3]), grades * log(GRADE_STEP))
+    assert scores == pytest.approx(np.array(products) / sum(products))
 
 
 def test_ranks():
@@ -98,7 +98,7 @@ def test_the_order_changes_at_turning_points_and_nowhere_else():
                 if high - low < 1e-6:
                     continue
                 within = [low + (high - low) * share for share in (0.01, 0.5, 0.99)]
-                found = {tuple(compute_ranks(compute_scores(set_weight(own, criterion, w), steps))) for w in within}
-                assert len(found) == 1
-                orders += found
-            assert all(one != other for one, other in pairwise(orders))
+                result = {tuple(compute_ranks(compute_scores(set_weight(own, criterion, w), steps))) for w in within}
+                assert len(result) == 1
+                orders += result
+            assert all(value != other for value, other in pairwise(orders))

@@ -34,10 +34,10 @@ def read(tmp_path, text):
 
 
 def test_what_is_read(tmp_path):
-    found = read(tmp_path, GOOD)
-    assert found.alternatives == ["a", "b"]
-    assert found.weights == [0.25, 0.75]
-    one, two = found.criteria
+    result = read(tmp_path, GOOD)
+    assert result.alternatives == ["a", "b"]
+    assert result.weights == [0.25, 0.75]
+    one, two = result.criteria
     assert [part.name for part in one.parts] == ["one"]
     assert one.parts[0].grades == {"a": 1, "b": 2}
     delay, memory = two.parts
@@ -50,9 +50,9 @@ def test_what_is_read(tmp_path):
 def test_differences(tmp_path):
     text = GOOD.replace("weight = 0.25\n", "").replace("weight = 0.75\n", "")
     text = text.replace("[[criterion]]", "[experts]\nimportance = [1, 2]\n\n[[criterion]]", 1)
-    found = read(tmp_path, text + '[[difference]]\nof = "two"\nto = "one"\nsteps = [1, -1]\n')
-    assert (found.importance, found.progression, found.weights) == ([1, 2], [1, 1], None)
-    (opinion,) = found.opinions
+    result = read(tmp_path, text + '[[difference]]\nof = "two"\nto = "one"\nsteps = [1, -1]\n')
+    assert (result.importance, result.progression, result.weights) == ([1, 2], [1, 1], None)
+    (opinion,) = result.opinions
     assert (opinion.of, opinion.to, opinion.steps) == (1, 0, [1, -1])
 
 

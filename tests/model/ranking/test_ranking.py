@@ -14,13 +14,13 @@ def nothing(measured):
 
 
 def ranked(name, lookup=nothing):
-    found = rank_alternatives(load_criteria(name), lookup)
-    return found, {place.name: place for place in found.places}
+    result = rank_alternatives(load_criteria(name), lookup)
+    return result, {place.name: place for place in result.places}
 
 
 def test_the_papers_table_of_weights():
-    found, _ = ranked("epc-authentication")
-    assert {one.name: round(one.weight, 4) for one in found.ranked} == {
+    result, _ = ranked("epc-authentication")
+    assert {item.name: round(item.weight, 4) for item in result.ranked} == {
         "performance": 0.207,
         "security": 0.3075,
         "deployment cost": 0.2785,
@@ -29,8 +29,8 @@ def test_the_papers_table_of_weights():
 
 
 def test_grades_of_the_papers_tables():
-    found, _ = ranked("epc-authentication")
-    criteria = {one.name: one for one in found.ranked}
+    result, _ = ranked("epc-authentication")
+    criteria = {item.name: item for item in result.ranked}
     # sums of the columns of the paper's tables; of deployment the zeros, which g(P) makes 1
     assert {name: round(7 * grade) for name, grade in criteria["security"].grades.items()} == {
         "DEX-AKA": 8, "EAP-AKA": 11, "DEX": 7, "BEX": 9, "PSK": 9, "EAP-TLS": 11,
@@ -59,8 +59,8 @@ def test_what_the_paper_concludes_of_dex_aka():
 
 def test_weights_are_near_to_turning_points():
     """As the paper's sensitivity analysis concludes."""
-    found, _ = ranked("epc-authentication")
-    nearest = [abs(turn.weight - one.weight) for one in found.ranked if one.graded for turn in one.turns]
+    result, _ = ranked("epc-authentication")
+    nearest = [abs(turn.weight - item.weight) for item in result.ranked if item.graded for turn in item.turns]
     assert min(nearest) < 0.02
 
 
@@ -90,24 +90,24 @@ left_out = "nobody counted"
 
 def test_a_ranking_calculated_by_hand(tmp_path):
     (tmp_path / "x.toml").write_text(EXAMPLE)
-    asked = []
+    requested = []
 
     def lookup(measured):
-        asked.append(measured)
+        requested.append(measured)
         return {"a": 9.0, "b": 11.0}
 
-    found, places = ranked(str(tmp_path / "x.toml"), lookup)
-    assert [one.groups for one in asked] == [{"a": "a", "b": "b"}]
+    result, places = ranked(str(tmp_path / "x.toml"), lookup)
+    assert [item.groups for item in requested] == [{"a": "a", "b": "b"}]
     # a: 0.5 * 2 * 1 = 1, b: 0.5 * 0.25 * 4 = 0.5, in steps of a factor of 3
     assert places["a"].contributions == {"quick": 1.0, "small": 0.0}
     assert places["b"].contributions == {"quick": 0.0, "small": 0.5}
     assert places["a"].score == pytest.approx(3 / (3 + 3**0.5))
-    assert [place.rank for place in found.places] == [1, 2]
-    assert found.ranked[0].parts[0].values == {"a": 9.0, "b": 11.0}
+    assert [place.rank for place in result.places] == [1, 2]
+    assert result.ranked[0].parts[0].values == {"a": 9.0, "b": 11.0}
     # 2 w = 1 - w
-    (turn,) = found.ranked[0].turns
+    (turn,) = result.ranked[0].turns
     assert (turn.weight, turn.above, turn.below) == (pytest.approx(1 / 3), "a", "b")
-    assert found.scores_at(0, 1 / 3) == pytest.approx([0.5, 0.5])
+    assert result.scores_at(0, 1 / 3) == pytest.approx([0.5, 0.5])
 
 
 @pytest.mark.parametrize("values", [{"a": 1.0}, {"a": 1.0, "b": float("nan")}, {"a": 1.0, "b": -1.0}])

@@ -34,12 +34,12 @@ def test_json():
         "failures": 2,
         "outcomes": {"established": 4, "completed": 6, "failed": 2, "unanswered": 0, "cut": 0},
     }
-    assert [one["baseline"] for one in groups] == [None, None, 0, 1, None]
-    assert [(one["name"], one["unit"]) for one in metrics] == [("setup_ms", "ms"), ("bytes", "bytes")]
-    one = metrics[0]["groups"][2]
-    assert one["values"] == {"config": "pq | <b>\x1b[31m", "loss": 5.0}
-    assert one["p95"] == {"value": 25.0, "low": 11.25, "high": None, "method": "order statistics", "resamples": None}
-    assert one["against"] == {
+    assert [group["baseline"] for group in groups] == [None, None, 0, 1, None]
+    assert [(metric["name"], metric["unit"]) for metric in metrics] == [("setup_ms", "ms"), ("bytes", "bytes")]
+    group = metrics[0]["groups"][2]
+    assert group["values"] == {"config": "pq | <b>\x1b[31m", "loss": 5.0}
+    assert group["p95"] == {"value": 25.0, "low": 11.25, "high": None, "method": "order statistics", "resamples": None}
+    assert group["against"] == {
         "ratio": {
             "value": 2.041,
             "low": 2.041 - 0.2,
@@ -56,7 +56,7 @@ def test_json():
     empty = metrics[0]["groups"][4]
     assert (empty["counted"], empty["mean"], empty["against"]) == (0, None, None)
     assert empty["left_out"] == {"failed": 2}
-    assert "sample" not in one
+    assert "sample" not in group
 
 
 def test_csv():

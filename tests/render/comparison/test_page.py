@@ -23,13 +23,13 @@ def comparison():
 
 def test_numbers_are_those_of_the_document(comparison):
     page = Page(render_page(comparison))
-    said = build_document(comparison)
+    document = build_document(comparison)
     head, *rows = page.tables["Groups"]
-    assert [row[0] for row in rows] == [group["values"]["config"] for group in said["groups"]] == ["classic", "pq"]
+    assert [row[0] for row in rows] == [group["values"]["config"] for group in document["groups"]] == ["classic", "pq"]
     assert [row[head.index("handshakes")] for row in rows] == ["5", "7"]
     assert [row[head.index("failed")] for row in rows] == ["0", "1"]
     head, *rows = page.tables["setup_ms"]
-    for row, group in zip(rows, said["metrics"][0]["groups"], strict=True):
+    for row, group in zip(rows, document["metrics"][0]["groups"], strict=True):
         cells = dict(zip(head, row, strict=True))
         assert cells["counted"] == str(group["counted"])
         for name in ("mean", "median", "p95"):
@@ -54,8 +54,8 @@ def test_against_a_number():
         for config, values in (("classic", CLASSIC), ("pq", PQ))
         for row in times(config, *(value * factor for value in values))
     ]
-    found = compare_groups(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
-    figures = {figure.name: figure for figure in make_figures(found)}
+    result = compare_groups(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
+    figures = {figure.name: figure for figure in make_figures(result)}
     assert figures["setup_ms-against-loss"].title == "Set-up time against loss"
 
 
@@ -63,8 +63,8 @@ def test_groups_have_names_that_differ():
     """A chart cuts a long name at its end, where names of configurations differ."""
     configs = [f"aes256gcm16-prfsha384-ecp384-ke1_mlkem{size}" for size in (512, 768, 1024)]
     rows = [{**row, "loss": loss} for config in configs for loss in (0.0, 5.0) for row in times(config, *CLASSIC)]
-    found = compare_groups(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
-    figures = {figure.name: figure for figure in make_figures(found)}
+    result = compare_groups(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
+    figures = {figure.name: figure for figure in make_figures(result)}
     for name, different in (("setup_ms-means", 6), ("setup_ms-cumulative", 6), ("setup_ms-against-loss", 3)):
         for style in (PAGE, SINGLE):
             svg = ET.fromstring(figures[name].draw(style))
@@ -76,17 +76,17 @@ def test_groups_have_names_that_differ():
 def test_a_distribution_of_one_group_says_of_which():
     """One value has no distribution."""
     rows = times("classic", 3.0) + times("pq", *PQ)
-    found = compare_groups(tables(rows), ["config"], metrics=["setup_ms"], resamples=200)
-    captions = {figure.name: figure.caption for figure in make_figures(found)}
+    result = compare_groups(tables(rows), ["config"], metrics=["setup_ms"], resamples=200)
+    captions = {figure.name: figure.caption for figure in make_figures(result)}
     assert captions["setup_ms-cumulative"].startswith("6 handshakes of pq. ")
 
 
 def test_two_groups_of_one_name_are_two():
     """One value with a comma, or two values."""
     rows = [{**row, "tail": tail} for config, tail in (("a, b", "c"), ("a", "b, c")) for row in times(config, *CLASSIC)]
-    found = compare_groups(tables(rows, ("config", "tail")), ["config", "tail"], metrics=["setup_ms"], resamples=200)
-    assert make_group_labels(found) == ["a, b, c", "a, b, c (2)"]
-    cumulative = next(one for one in make_figures(found) if one.name == "setup_ms-cumulative")
+    result = compare_groups(tables(rows, ("config", "tail")), ["config", "tail"], metrics=["setup_ms"], resamples=200)
+    assert make_group_labels(result) == ["a, b, c", "a, b, c (2)"]
+    cumulative = next(figure for figure in make_figures(result) if figure.name == "setup_ms-cumulative")
     assert cumulative.caption.startswith("10 handshakes")
 
 

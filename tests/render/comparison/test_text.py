@@ -41,18 +41,18 @@ def test_many_groups():
         groups=tuple(several), metrics=(type(metric)("setup_ms", "ms", tuple(measured(5.0) for _ in several)),)
     )
     tables = list(render_sections(many, every=False))[1:]
-    assert [(len(one.rows), one.more) for one in tables] == [(30, 10)] * 2
+    assert [(len(table.rows), table.more) for table in tables] == [(30, 10)] * 2
     tables = list(render_sections(many, every=True))[1:]
-    assert [(len(one.rows), one.more) for one in tables] == [(40, 0)] * 2
+    assert [(len(table.rows), table.more) for table in tables] == [(40, 0)] * 2
 
 
 def test_resamples_that_were_taken():
     """Not those that were asked for."""
-    found = comparison()
-    (setup, bytes_) = found.metrics
+    result = comparison()
+    (setup, bytes_) = result.metrics
     mean = replace(setup.groups[0].mean, resamples=833)
     fewer = replace(setup, groups=(replace(setup.groups[0], mean=mean), *setup.groups[1:]))
-    facts = dict(next(iter(render_sections(replace(found, metrics=(fewer, bytes_)), every=False))).rows)
+    facts = dict(next(iter(render_sections(replace(result, metrics=(fewer, bytes_)), every=False))).rows)
     assert "by 833 (the largest groups) to 2,000 bootstrap resamples" in facts["intervals"]
 
 

@@ -182,8 +182,8 @@ def test_a_number_with_words_behind_it_is_a_number(opened):
     assert bytes_of != sorted(bytes_of)
     for way in (1, -1):
         script(driver, f"{table}.tHead.rows[0].cells[arguments[0]].firstChild.click()", at)
-        found = [int(text.split(" ")[0].replace(",", "")) for text in script(driver, cells, at)]
-        assert found == sorted(bytes_of)[::way]
+        result = [int(text.split(" ")[0].replace(",", "")) for text in script(driver, cells, at)]
+        assert result == sorted(bytes_of)[::way]
 
 
 def test_a_table_of_one_row_is_copied_as_well(opened):
@@ -192,9 +192,9 @@ def test_a_table_of_one_row_is_copied_as_well(opened):
         "[...document.querySelectorAll('table')].filter(t => t.tBodies[0].rows.length === 1)"
         ".map(t => [t.querySelectorAll('.copy').length, t.querySelectorAll('th button').length])"
     )
-    found = script(driver, tables)
-    assert found
-    assert all(each == [1, 0] for each in found)  # one row has no order
+    result = script(driver, tables)
+    assert result
+    assert all(each == [1, 0] for each in result)  # one row has no order
 
 
 def test_a_table_is_copied_whole_for_a_spreadsheet(opened):

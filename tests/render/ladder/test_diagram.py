@@ -29,8 +29,8 @@ def rungs(root: ET.Element) -> list[ET.Element]:
 
 
 def arrow_at(rung: ET.Element) -> float:
-    found = re.match(r"translate\(0 ([\d.]+)\)", rung.find(f"{SVG}g").get("transform"))
-    return float(found[1])
+    result = re.match(r"translate\(0 ([\d.]+)\)", rung.find(f"{SVG}g").get("transform"))
+    return float(result[1])
 
 
 @pytest.mark.parametrize("number", range(1, 9))
@@ -62,9 +62,9 @@ def test_both_layouts_are_those_of_their_own():
 
 
 def test_what_stands_beside():
-    said = " ".join(texts(drawn(1, LadderLayout.EVEN)))
-    assert "1,406 bytes in 2 frames, 2/2 fragments seen" in said
-    assert "after the set-up" in said
+    reported = " ".join(texts(drawn(1, LadderLayout.EVEN)))
+    assert "1,406 bytes in 2 frames, 2/2 fragments seen" in reported
+    assert "after the set-up" in reported
     assert "INVALID_KE_PAYLOAD" in " ".join(texts(drawn(3, LadderLayout.EVEN)))
     assert "no response: it was lost, or its response" in texts(drawn(3, LadderLayout.EVEN))
     assert "AAA server" in texts(drawn(2, LadderLayout.EVEN))
@@ -104,26 +104,26 @@ def test_boxes_of_long_addresses_stand_apart(number, hosts, width, layout):
         f"{host}_address": f"2001:db8:1234:5678:9abc:def0:1234:567{i}"
         for i, host in enumerate(("initiator", "responder", "aaa")[:hosts])
     }
-    a = replace(a, handshakes=a.handshakes.with_columns(**{name: pl.lit(one) for name, one in long.items()}))
+    a = replace(a, handshakes=a.handshakes.with_columns(**{name: pl.lit(value) for name, value in long.items()}))
     root = ET.fromstring(draw_ladder(build_ladder(a), layout, width=width))
     boxes = [
         (float(box.get("x")), float(box.get("x")) + float(box.get("width")), 3 + float(box.get("height")))
         for box in root.iter(f"{SVG}rect")
     ]
     assert len(boxes) == hosts
-    assert all(one[1] < other[0] for one, other in itertools.pairwise(boxes))
+    assert all(value[1] < other[0] for value, other in itertools.pairwise(boxes))
     assert boxes[0][0] > 0
     assert boxes[-1][1] < width
-    said = [node for node in root.iter(f"{SVG}text") if "Mono" in node.get("font-family", "")][: 2 * hosts]
-    assert ["".join(node.text for node in said[i : i + 2]) for i in range(0, 2 * hosts, 2)] == list(long.values())
-    assert max(float(node.get("y")) for node in said) < boxes[0][2] < arrow_at(rungs(root)[0])
+    reported = [node for node in root.iter(f"{SVG}text") if "Mono" in node.get("font-family", "")][: 2 * hosts]
+    assert ["".join(node.text for node in reported[i : i + 2]) for i in range(0, 2 * hosts, 2)] == list(long.values())
+    assert max(float(node.get("y")) for node in reported) < boxes[0][2] < arrow_at(rungs(root)[0])
 
 
 def test_short_addresses_stay_in_a_line():
     a = selection.select_handshake(analysis(), 1)
     assert "192.0.2.1" in texts(ET.fromstring(draw_ladder(build_ladder(a), LadderLayout.EVEN)))
-    one, other = pl.lit("2001:db8::1234:5678"), pl.lit("2001:db8:1:2::9")
-    a = replace(a, handshakes=a.handshakes.with_columns(initiator_address=one, responder_address=other))
+    first, second = pl.lit("2001:db8::1234:5678"), pl.lit("2001:db8:1:2::9")
+    a = replace(a, handshakes=a.handshakes.with_columns(initiator_address=first, responder_address=second))
     assert {"2001:db8::1234:5678", "2001:db8:1:2::9"} < set(
         texts(ET.fromstring(draw_ladder(build_ladder(a), LadderLayout.EVEN)))
     )

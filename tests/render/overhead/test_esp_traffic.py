@@ -31,7 +31,7 @@ def test_the_same_spi_twice(tmp_path):
     path = tmp_path / "x.pcap"
     ends = [(7, "192.0.2.2"), (7, "192.0.2.9"), (8, "192.0.2.2")]
     packets = [ipv4(transport.esp(spi, 1, bytes(40)), "192.0.2.1", to, ip.ESP) for spi, to in ends]
-    path.write_bytes(pcap([Packet(10**18 + n * MS, link.ethernet(one)) for n, one in enumerate(packets)]))
+    path.write_bytes(pcap([Packet(10**18 + n * MS, link.ethernet(packet)) for n, packet in enumerate(packets)]))
     traffic = read_esp_traffic(str(path))
     _, _, numbers, _ = render_sections(traffic, None, every=False)
     names = [row[0] for row in numbers.rows]
@@ -39,14 +39,14 @@ def test_the_same_spi_twice(tmp_path):
 
 
 def test_document(ping):
-    found = build_document(ping, None)
-    assert (found["packets"], found["esp_packets"], found["suite"]) == (8, 2, None)
-    (first, second) = found["sas"]
+    document = build_document(ping, None)
+    assert (document["packets"], document["esp_packets"], document["suite"]) == (8, 2, None)
+    (first, second) = document["sas"]
     assert (first["source"], first["spi"], first["esp_bytes"]) == ("192.0.2.1", "839f52f1", 88)
     assert first["payload_least_bytes"] is None
     assert first["histogram"] == [{"to_bytes": 128, "packets": 1}]
-    assert [one["bytes"] for one in second["rate"]] == [130]
-    assert found["not_counted"] == {"cut": 0, "lost_fragments": 0, "in_tcp": 0, "beyond": 0}
+    assert [item["bytes"] for item in second["rate"]] == [130]
+    assert document["not_counted"] == {"cut": 0, "lost_fragments": 0, "in_tcp": 0, "beyond": 0}
 
 
 def test_flat(ping):

@@ -46,10 +46,10 @@ def test_they_can_be_drawn(paper, name):
 
 
 def test_one_size_makes_no_curve():
-    found = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], [64]))
-    assert list(make_computed_figures(found)) == []
-    found = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], [64, 128]))
-    assert [figure.name for figure in make_computed_figures(found)] == ["esp-ratio"]
+    overhead = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], [64]))
+    assert list(make_computed_figures(overhead)) == []
+    overhead = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], [64, 128]))
+    assert [figure.name for figure in make_computed_figures(overhead)] == ["esp-ratio"]
 
 
 def test_the_same_spi_of_two_receivers_makes_two_lines(tmp_path):

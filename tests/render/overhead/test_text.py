@@ -38,10 +38,10 @@ def test_terminal(computed, tmp_path):
 
 
 def test_parts_and_mtu(tmp_path):
-    found = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128-sha256"))], [64], mtu=1400))
-    text = written(found, Format.TERMINAL, tmp_path)
+    overhead = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128-sha256"))], [64], mtu=1400))
+    text = written(overhead, Format.TERMINAL, tmp_path)
     assert "MTU 1400    aes128-sha256: packets of 1,326 bytes fit" in text
-    assert json.loads(written(found, Format.JSON, tmp_path))["computed"]["traffic"] is None
+    assert json.loads(written(overhead, Format.JSON, tmp_path))["computed"]["traffic"] is None
     # 20 + 8 of headers, 16, 14 of padding, 2, 16
     assert ["aes128-sha256", "64", "140", "76", "0.171", "28", "16", "14", "2", "16"] in [
         line.split() for line in text.splitlines()
@@ -51,9 +51,9 @@ def test_parts_and_mtu(tmp_path):
 def test_json(computed, tmp_path):
     document = json.loads(written(computed, Format.JSON, tmp_path))
     assert (document["schema"], document["measured"]) == ("ikeanalyze.overhead/1", None)
-    found = document["computed"]
-    assert (found["formulas"], found["mode"], found["encapsulation"]) == ("paper", "transport", "udp")
-    assert found["packets"][1] == {
+    result = document["computed"]
+    assert (result["formulas"], result["mode"], result["encapsulation"]) == ("paper", "transport", "udp")
+    assert result["packets"][1] == {
         "suite": "null-md5",
         "clear_bytes": 480,
         "esp_packet_bytes": 512,
@@ -63,8 +63,8 @@ def test_json(computed, tmp_path):
         "us": [82.16, pytest.approx(27.38667)],
         "parts": None,
     }
-    assert (found["traffic"], found["channel_bps"]) == ({"mean_bytes": 480, "sizes": 1}, 2e6)
-    peers = {(peer["suite"], peer["mips"]): peer for peer in found["processors"]}
+    assert (result["traffic"], result["channel_bps"]) == ({"mean_bytes": 480, "sizes": 1}, 2e6)
+    peers = {(peer["suite"], peer["mips"]): peer for peer in result["processors"]}
     assert peers[("clear", 100)]["ceiling_bps"] is None
     assert peers[("3des", 100)]["delays"][0]["total_ms"] is None
     assert peers[("3des", 300)]["delays"][0]["processor"]["load"] == pytest.approx(1e6 / (3 * 791001), rel=1e-4)
@@ -78,8 +78,8 @@ def test_csv_and_markdown(computed, tmp_path):
 
 
 def test_few_rows_unless_all(tmp_path):
-    found = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], range(40, 140)))
-    (_, table) = render_sections(OverheadReport(computed=found), every=False)
+    overhead = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], range(40, 140)))
+    (_, table) = render_sections(OverheadReport(computed=overhead), every=False)
     assert (len(table.rows), table.more) == (30, 70)
-    (_, table) = render_sections(OverheadReport(computed=found), every=True)
+    (_, table) = render_sections(OverheadReport(computed=overhead), every=True)
     assert (len(table.rows), table.more) == (100, 0)

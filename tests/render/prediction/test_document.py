@@ -10,19 +10,19 @@ from tests.render.render_text import written
 
 
 def test_json():
-    found = json.loads(written(FORMATS, [prediction(), bursts()], Format.JSON))
-    assert found["schema"] == "ikeanalyze.prediction/1"
-    assert [one["capture"] for one in found["handshakes"]] == ["made.pcap", "b.pcap"]
-    first, second = found["predictions"]
+    result = json.loads(written(FORMATS, [prediction(), bursts()], Format.JSON))
+    assert result["schema"] == "ikeanalyze.prediction/1"
+    assert [handshake["capture"] for handshake in result["handshakes"]] == ["made.pcap", "b.pcap"]
+    first, second = result["predictions"]
     # by hand from tests/render/predicted.py
-    assert found["handshakes"][0]["messages"] == 4
-    assert found["handshakes"][0]["bytes"] == 342 + 362 + 1246 + 346 + 946
-    assert found["handshakes"][0]["initiator_ms"] == 2
-    assert found["handshakes"][0]["responder_ms"] == 4.5
-    assert (found["handshakes"][0]["aaa_ms"], found["handshakes"][0]["aaa_round_trips"]) == (4, 2)
-    assert found["handshakes"][0]["path_rtt_ms"] is None
-    assert found["handshakes"][1]["path_rtt_ms"] == 0.3
-    assert found["handshakes"][0]["exchanges"][1]["request"] == {"datagrams": 2, "frames": 2, "bytes": 1592}
+    assert result["handshakes"][0]["messages"] == 4
+    assert result["handshakes"][0]["bytes"] == 342 + 362 + 1246 + 346 + 946
+    assert result["handshakes"][0]["initiator_ms"] == 2
+    assert result["handshakes"][0]["responder_ms"] == 4.5
+    assert (result["handshakes"][0]["aaa_ms"], result["handshakes"][0]["aaa_round_trips"]) == (4, 2)
+    assert result["handshakes"][0]["path_rtt_ms"] is None
+    assert result["handshakes"][1]["path_rtt_ms"] == 0.3
+    assert result["handshakes"][0]["exchanges"][1]["request"] == {"datagrams": 2, "frames": 2, "bytes": 1592}
     assert first["link"]["burst"] is None
     assert second["link"]["burst"] == {"mean": 3, "of_frames": True, "loss": 0.5}
     assert second["link"]["scenario"] == "ship"
@@ -37,9 +37,9 @@ def test_json():
 
 
 def test_what_never_succeeds():
-    found = build_document([failed()])["predictions"][0]
-    assert found["setup_ms"] is found["bytes"] is found["closed_form"] is None
-    assert found["all_bytes_mean"] == 5802.2
+    result = build_document([failed()])["predictions"][0]
+    assert result["setup_ms"] is result["bytes"] is result["closed_form"] is None
+    assert result["all_bytes_mean"] == 5802.2
 
 
 def test_csv():

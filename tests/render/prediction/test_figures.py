@@ -11,17 +11,17 @@ def figures(predictions):
 
 
 def test_a_sweep():
-    found = figures(sweep())
-    assert [name for name in found if "against" in name] == [
+    result = figures(sweep())
+    assert [name for name in result if "against" in name] == [
         "setup_ms-against-loss",
         "bytes-against-loss",
         "failures-against-loss",
     ]
-    svg = found["setup_ms-against-loss"].draw(SINGLE)
+    svg = result["setup_ms-against-loss"].draw(SINGLE)
     # a point for each prediction says what it is
-    said = re.findall(r'aria-label="([ab]\.pcap, loss [^"]*)"', svg)
-    assert "a.pcap, loss % 10: 200 ms" in said
-    assert len(said) == 6
+    reported = re.findall(r'aria-label="([ab]\.pcap, loss [^"]*)"', svg)
+    assert "a.pcap, loss % 10: 200 ms" in reported
+    assert len(reported) == 6
 
 
 def test_no_failures_no_figure():

@@ -9,8 +9,8 @@ from tests.render.prediction_examples import prediction, sweep
 def test_numbers_are_those_of_the_document():
     page = Page(render_page(sweep()))
     head, *rows = page.tables["Predicted"]
-    said = build_document(sweep())["predictions"]
-    assert [float(row[head.index("set-up ms")]) for row in rows] == [one["setup_ms"]["mean"] for one in said]
+    predictions = build_document(sweep())["predictions"]
+    assert [float(row[head.index("set-up ms")]) for row in rows] == [item["setup_ms"]["mean"] for item in predictions]
     assert [row[:2] for row in rows[:3]] == [["a.pcap", "0"], ["a.pcap", "10"], ["a.pcap", "20"]]
 
 

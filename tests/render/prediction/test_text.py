@@ -63,8 +63,8 @@ def test_many():
 
 
 def test_settings():
-    one, other = describe_settings([prediction(), bursts()])
-    assert find_varied_settings([one, other]) == [
+    first, second = describe_settings([prediction(), bursts()])
+    assert find_varied_settings([first, second]) == [
         "capture",
         "scenario",
         "fragments",
@@ -75,8 +75,8 @@ def test_settings():
         "AAA RTT ms",
         "IP fragments",
     ]
-    assert format_settings(other, ["scenario", "RTT ms", "loss %"]) == "ship, RTT ms 600, loss % 20"
-    assert find_varied_settings([one, one]) == ["capture"]
+    assert format_settings(second, ["scenario", "RTT ms", "loss %"]) == "ship, RTT ms 600, loss % 20"
+    assert find_varied_settings([first, first]) == ["capture"]
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def test_terminal(ranking, tmp_path):
 def test_json(ranking, tmp_path):
     document = json.loads(written(ranking, Format.JSON, tmp_path))
     assert document["schema"] == "ikeanalyze.ranking/1"
-    assert [one["alternative"] for one in document["ranking"]][0::5] == ["EAP-AKA", "DEX"]
-    assert sum(one["score"] for one in document["ranking"]) == pytest.approx(1)
+    assert [item["alternative"] for item in document["ranking"]][0::5] == ["EAP-AKA", "DEX"]
+    assert sum(item["score"] for item in document["ranking"]) == pytest.approx(1)
     performance, security = document["criteria"][:2]
     assert (performance["graded"], performance["grades"]) == (False, None)
     assert security["turning_points"][-1]["ahead_with_more"] == "BEX"
@@ -57,8 +57,8 @@ def test_an_order_that_no_weight_changes(tmp_path):
     (tmp_path / "c.toml").write_text(
         'alternatives = ["a", "b"]\n[[criterion]]\nname = "only"\ngrades = { a = 1, b = 0 }\n'
     )
-    found = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
-    assert "no weight of a single criterion changes the order" in written(found, Format.TERMINAL, tmp_path)
+    result = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    assert "no weight of a single criterion changes the order" in written(result, Format.TERMINAL, tmp_path)
 
 
 def test_text_of_the_file_is_harmless(tmp_path):
@@ -66,9 +66,9 @@ def test_text_of_the_file_is_harmless(tmp_path):
         'alternatives = ["a\\u001b[31m", "b"]\n[[criterion]]\nname = "x\\u001b]0;y"\n'
         '[[criterion.part]]\nname = "\\u0007"\ngrades = { "a\\u001b[31m" = 1, b = 0 }\n'
     )
-    found = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    result = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
     for form in (Format.TERMINAL, Format.MARKDOWN):
-        text = written(found, form, tmp_path)
+        text = written(result, form, tmp_path)
         assert "\x1b" not in text
         assert "\x07" not in text
 
@@ -86,14 +86,14 @@ def test_parts_that_begin_alike_stay_apart_in_80_columns():
 def test_long_names_stay_apart_in_80_columns(tmp_path):
     names = [f"IKEv2 with EAP-TLS, certificates of RSA-4096, and a chain of {n}" for n in ("two", "three")]
     tables = [
-        f'[[criterion]]\nname = "{what}, as all of the experts that were asked have understood it"\n'
-        f'grades = {{ "{names[0]}" = {one}, "{names[1]}" = {other} }}\n'
-        for what, one, other in (("security", 1, 2), ("speed", 3, 1))
+        f'[[criterion]]\nname = "{value}, as all of the experts that were asked have understood it"\n'
+        f'grades = {{ "{names[0]}" = {value}, "{names[1]}" = {other} }}\n'
+        for value, value, other in (("security", 1, 2), ("speed", 3, 1))
     ]
     (tmp_path / "c.toml").write_text(f"alternatives = {json.dumps(names)}\n" + "".join(tables))
     out = io.StringIO()
-    found = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
-    write_sections(render_sections(found, every=True), out, 80)
+    result = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    write_sections(render_sections(result, every=True), out, 80)
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     _, _, turns = out.getvalue().partition("\nTurning points\n")

@@ -11,9 +11,9 @@ def document(replayed):
 
 
 def test_what_it_is_about():
-    found = document(replay_examples.verbatim())
-    assert found["schema"] == "ikeanalyze.replay/1"
-    assert {key: found[key] for key in ("mode", "capture", "handshake", "target", "way", "mutated")} == {
+    result = document(replay_examples.verbatim())
+    assert result["schema"] == "ikeanalyze.replay/1"
+    assert {key: result[key] for key in ("mode", "capture", "handshake", "target", "way", "mutated")} == {
         "mode": "verbatim",
         "capture": "a.pcap",
         "handshake": 1,
@@ -21,9 +21,9 @@ def test_what_it_is_about():
         "way": "layer 3",
         "mutated": None,
     }
-    assert found["local"] == {"address": "192.0.2.1", "port": 500, "nat_port": 4500}
-    assert found["start_time"] == "2023-11-14T22:13:20.000000000Z"
-    assert found["end_time"] == "2023-11-14T22:13:22.000000000Z"
+    assert result["local"] == {"address": "192.0.2.1", "port": 500, "nat_port": 4500}
+    assert result["start_time"] == "2023-11-14T22:13:20.000000000Z"
+    assert result["end_time"] == "2023-11-14T22:13:22.000000000Z"
 
 
 def test_verbatim():
@@ -50,16 +50,16 @@ def test_verbatim():
 
 
 def test_a_live_one():
-    found = document(replay_examples.reenact())
-    (run,) = found["runs"]
-    assert found["datagrams"]["stray_from"] == "192.0.2.9:500"
-    assert (found["recording"], found["keys"]) == ("live.pcapng", "live.keys.json")
+    result = document(replay_examples.reenact())
+    (run,) = result["runs"]
+    assert result["datagrams"]["stray_from"] == "192.0.2.9:500"
+    assert (result["recording"], result["keys"]) == ("live.pcapng", "live.keys.json")
     assert run["sent"] == {"datagrams": 3, "bytes": 700}
     assert run["blowup"] == run["report_blowup"] == 4 / 3
     handshake = run["handshake"]
     assert (handshake["established"], handshake["setup_ms"]) == (True, 12.0)
     assert handshake["auth"] == {"initiator": "PSK", "responder": "PSK"}
-    assert [one["rtt_ms"] for one in handshake["exchanges"]] == [3.0, 4.0]
+    assert [exchange["rtt_ms"] for exchange in handshake["exchanges"]] == [3.0, 4.0]
     assert handshake["ignored"]["repeated"] == 2
     compared = run["compared"]
     assert compared["exchanges"][1] == {
@@ -82,9 +82,9 @@ def test_many():
 
 
 def test_mutated():
-    found = document(replay_examples.mutated())
-    assert found["runs"] == []
-    mutated = found["mutated"]
+    result = document(replay_examples.mutated())
+    assert result["runs"] == []
+    mutated = result["mutated"]
     assert (mutated["up"], mutated["sent"], mutated["seed"], mutated["garbage"]) == (True, 20, 7, 1)
     assert mutated["errors"] == {"bit": 12, "cut": 5}
     assert mutated["answered"] == {"INVALID_SYNTAX": 9, "accepted": 2}

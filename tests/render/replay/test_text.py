@@ -129,9 +129,9 @@ def test_only_thirty_runs_unless_all_are_asked_for():
 def test_a_delete_that_was_not_answered():
     one = replay_examples.reenact()
     run = replace(one.runs[0], result=replay_examples.result(deleted=False))
-    said = "  delete          not answered: the target may still have the IKE SA\n"
-    assert said in text(replace(one, runs=(run,)))
-    assert said not in text(one)
+    reported = "  delete          not answered: the target may still have the IKE SA\n"
+    assert reported in text(replace(one, runs=(run,)))
+    assert reported not in text(one)
 
 
 def test_many_verbatim_ones_by_answer():
@@ -191,4 +191,4 @@ def test_outcomes():
     run = replay_examples.reenact().runs[0]
     assert describe_outcome(replace(run, broken_off="x")) == "broken off: x"
     assert describe_outcome(replay_examples.verbatim().runs[0]) == "1 of 2 requests answered"
-    assert Counter(describe_outcome(one) for one in replay_examples.many().runs)["failed: no answer"] == 1
+    assert Counter(describe_outcome(run) for run in replay_examples.many().runs)["failed: no answer"] == 1

@@ -169,10 +169,13 @@ def test_what_decrypted_payloads_tell():
     document_ = document.build_report(analysis([6, 8, 7]))
     pq, following, eap = document_["handshakes"]
     assert pq["child_error"] == "TS_UNACCEPTABLE"
-    assert [one["replaces"] for one in (pq, following, eap)] == [None, 1, None]
+    assert [item["replaces"] for item in (pq, following, eap)] == [None, 1, None]
     assert pq["payload_bytes"][0] == {"payload": "KE", "bytes": 2484}
     assert sum(part["bytes"] for part in pq["payload_bytes"]) == 3908
-    assert [(one["exchange"], one["message_id"], one["slot"]) for one in pq["key_exchanges"]] == [
+    assert [
+        (key_exchange["exchange"], key_exchange["message_id"], key_exchange["slot"])
+        for key_exchange in pq["key_exchanges"]
+    ] == [
         ("IKE_SA_INIT", 0, 0),
         ("IKE_INTERMEDIATE", 1, 1),
         ("CREATE_CHILD_SA", 3, 0),

@@ -49,28 +49,28 @@ def ms(value: float | None) -> str:
     "name", ["pq-mlkem768-psk.pcap", "eap-md5-radius.pcapng", "loss20-classic.pcap", "ikev1-xauth.pcap"]
 )
 def test_numbers_are_those_of_the_document(name):
-    said, page = recorded(name)
-    first = said["handshakes"][0]
+    reported, page = recorded(name)
+    first = reported["handshakes"][0]
     tables = page.tables
     counts = ("messages", "frames", "bytes")
     assert tables["Phases"][1:-1] == [
-        [name, *(f"{phase[what]:,}" for what in counts)] for name, phase in first["phases"].items()
+        [name, *(f"{phase[count]:,}" for count in counts)] for name, phase in first["phases"].items()
     ]
     links = [link[way] for link in first["links"] for way in ("a_to_b", "b_to_a")]
     after = [link[way] for link in first["after_setup"] for way in ("a_to_b", "b_to_a")]
-    if any(one["messages"] for one in after):
+    if any(item["messages"] for item in after):
         links += after
-    assert [row[2:] for row in tables["Links"][1:]] == [[f"{one[w]:,}" for w in counts] for one in links]
+    assert [row[2:] for row in tables["Links"][1:]] == [[f"{link[w]:,}" for w in counts] for link in links]
     assert tables["Set-up time"][-1] == ["total", ms(first["setup_ms"])]
-    set_up = [one for one in first["exchanges"] if one["set_up"]]
-    assert [row[0] for row in tables["Exchanges"][1:]] == [one["type"] for one in set_up]
+    set_up = [exchange for exchange in first["exchanges"] if exchange["set_up"]]
+    assert [row[0] for row in tables["Exchanges"][1:]] == [item["type"] for item in set_up]
     at = tables["Exchanges"][0].index("RTT")
-    assert [row[at] for row in tables["Exchanges"][1:]] == [ms(one["rtt_ms"]) for one in set_up]
+    assert [row[at] for row in tables["Exchanges"][1:]] == [ms(item["rtt_ms"]) for item in set_up]
     if first["payload_bytes"]:
         assert [row[:2] for row in tables["Bytes by payload"][1:-1]] == [
             [part["payload"], f"{part['bytes']:,}"] for part in first["payload_bytes"]
         ]
-    capture = said["captures"][0]
+    capture = reported["captures"][0]
     cells = dict(zip(*tables["Captures and what their packets are"], strict=True))
     assert (cells["bytes"], cells["packets"]) == (f"{capture['bytes']:,}", f"{capture['packets']:,}")
     packets = [int(text.replace(",", "")) for name, text in cells.items() if name.endswith(", packets")]
@@ -78,30 +78,30 @@ def test_numbers_are_those_of_the_document(name):
 
 
 def test_the_table_of_handshakes_is_that_of_the_document():
-    said, page = recorded("loss20-classic.pcap")
+    reported, page = recorded("loss20-classic.pcap")
     head, *rows = page.tables["Handshakes"]
     assert len(rows) == 25
-    starts = [datetime.fromisoformat(one["start_time"]) for one in said["handshakes"]]
-    for row, one, start in zip(rows, said["handshakes"], starts, strict=True):
-        link = one["links"][0]
-        sums = {what: link["a_to_b"][what] + link["b_to_a"][what] for what in ("messages", "frames", "bytes")}
+    starts = [datetime.fromisoformat(handshake["start_time"]) for handshake in reported["handshakes"]]
+    for row, handshake, start in zip(rows, reported["handshakes"], starts, strict=True):
+        link = handshake["links"][0]
+        sums = {name: link["a_to_b"][name] + link["b_to_a"][name] for name in ("messages", "frames", "bytes")}
         assert dict(zip(head, row, strict=True)) == {
-            "#": str(one["id"]),
+            "#": str(handshake["id"]),
             "start, s": f"{(start - starts[0]).total_seconds():,.3f}",
-            "set-up, ms": ms(one["setup_ms"]),
-            **{what: f"{value:,}" for what, value in sums.items()},
-            "blow-up": f"{one['blowup']:.3f}",
-            "retransmissions": str(one["retransmissions"]["messages"]),
-            "outcome": one["outcome"],
-            "SPIi": one["spi_i"],
+            "set-up, ms": ms(handshake["setup_ms"]),
+            **{key: f"{value:,}" for key, value in sums.items()},
+            "blow-up": f"{handshake['blowup']:.3f}",
+            "retransmissions": str(handshake["retransmissions"]["messages"]),
+            "outcome": handshake["outcome"],
+            "SPIi": handshake["spi_i"],
         }
     (rest,) = [text for attributes, text in page.scripts if attributes.get("type") == "application/json"]
     assert json.loads(rest) == rows
 
 
 def test_the_summary_is_that_of_the_document():
-    said, page = recorded("loss20-classic.pcap")
-    totals, text = said["totals"], page.text
+    reported, page = recorded("loss20-classic.pcap")
+    totals, text = reported["totals"], page.text
     for value in (
         f">{totals['handshakes']}<",
         f">{totals['setup_ms']['median']:,.3f} ms<",
@@ -200,7 +200,7 @@ def test_no_secret_is_on_it(tmp_path):
     assert "established" in text
     secrets = re.findall(r'"([0-9a-f]{40,})"', keys.read_text().lower())
     assert len(secrets) > 8
-    assert not [one for one in secrets if one in text]
+    assert not [secret for secret in secrets if secret in text]
 
 
 def test_what_was_sent_again_to_the_aaa_server_is_beside_the_rest():

@@ -6,11 +6,11 @@ from tests.render.analysis_examples import analysis
 
 def test_only_the_one():
     a = analysis()
-    one = selection.select_handshake(a, 3)
-    assert one.handshakes["handshake"].to_list() == [3]
-    for table in (one.frames, one.messages, one.exchanges):
+    handshake = selection.select_handshake(a, 3)
+    assert handshake.handshakes["handshake"].to_list() == [3]
+    for table in (handshake.frames, handshake.messages, handshake.exchanges):
         assert table["handshake"].unique().to_list() == [3]
-    assert one.captures == a.captures
+    assert handshake.captures == a.captures
 
 
 def test_ids():

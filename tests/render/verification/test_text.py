@@ -157,7 +157,7 @@ def test_json():
 def test_json_of_what_was_skipped(tmp_path):
     bad = tmp_path / "bad"
     bad.write_text("x")
-    found = recorded("psk-classic", bad, LOGS / "charon-5.9.8-rekeys.i.log.gz")
-    document = json.loads(written(FORMATS, found, Format.JSON))
-    assert [one["path"] for one in document["skipped"]] == [str(bad)]
+    result = recorded("psk-classic", bad, LOGS / "charon-5.9.8-rekeys.i.log.gz")
+    document = json.loads(written(FORMATS, result, Format.JSON))
+    assert [item["path"] for item in document["skipped"]] == [str(bad)]
     assert document["totals"]["not_made"] == 1

@@ -72,8 +72,8 @@ def test_a_last_response_without_auth():
     before = responder._auth
 
     def auth(ident, bodies):
-        found = before(ident, bodies)
-        return [one for one in found if one[0] != ike.AUTH] if ike.AUTH in bodies else found
+        result = before(ident, bodies)
+        return [item for item in result if item[0] != ike.AUTH] if ike.AUTH in bodies else result
 
     responder._auth = auth
     assert reason(responder) == "the responder sends no AUTH after EAP"

@@ -26,25 +26,25 @@ def test_established_and_deleted(aead, additional):
     assert responder.deleted
     assert result.ended_ns == ended < wire.now
     assert responder.refused == []
-    kinds = [one.exchange_type for one in result.exchanges]
+    kinds = [exchange.exchange_type for exchange in result.exchanges]
     assert kinds == [34, *[43] * len(additional), 35, 37]
-    assert [one.message_id for one in result.exchanges] == list(range(len(kinds)))
+    assert [exchange.message_id for exchange in result.exchanges] == list(range(len(kinds)))
     assert result.spi_r == SPI_R
     assert result.authentication == ("PSK", "PSK")
-    assert all(one.transmissions == 1 and one.round_trip_ns for one in result.exchanges)
+    assert all(exchange.transmissions == 1 and exchange.round_trip_ns for exchange in result.exchanges)
     # the same keys on both sides, epoch by epoch
-    assert [(one.sk_d, one.sk_er, one.sk_pi) for one in result.keys] == [
-        (one.d, one.er, one.pi) for one in responder.epochs
+    assert [(key.sk_d, key.sk_er, key.sk_pi) for key in result.keys] == [
+        (epoch.d, epoch.er, epoch.pi) for epoch in responder.epochs
     ]
 
 
 def test_what_is_sent_is_what_is_counted():
     wire = established(shape(X25519, ML_KEM_1024), Responder(fragment_size=500))
     result = wire.close()
-    for one in result.exchanges:
-        ours = [out for out in wire.sent if out.message_id == one.message_id]
-        assert one.datagrams_sent == one.datagrams_needed == len(ours)
-        assert one.bytes_sent == one.bytes_needed == sum(len(out.data) for out in ours)
+    for exchange in result.exchanges:
+        ours = [out for out in wire.sent if out.message_id == exchange.message_id]
+        assert exchange.datagrams_sent == exchange.datagrams_needed == len(ours)
+        assert exchange.bytes_sent == exchange.bytes_needed == sum(len(out.data) for out in ours)
         assert [out.fragment for out in ours] in ([None], list(range(1, len(ours) + 1)))
         assert all(len(out.data) <= 600 for out in ours if out.exchange_type != ike.IKE_SA_INIT)
     intermediate = result.exchanges[1]
@@ -64,7 +64,7 @@ def test_cookies_and_another_method():
     responder = Responder(cookies=2, wants=ECP_384)
     wire = established(shape(proposals=(offered,)), responder)
     result = wire.close()
-    assert [(one.attempt, one.answer) for one in result.exchanges[:4]] == [
+    assert [(exchange.attempt, exchange.answer) for exchange in result.exchanges[:4]] == [
         (1, "COOKIE"),
         (2, "COOKIE"),
         (3, "INVALID_KE_PAYLOAD"),
@@ -73,7 +73,7 @@ def test_cookies_and_another_method():
     requests = responder.seen[:4]
     assert [kind for kind, _ in requests[3]][:4] == [ike.NOTIFY, ike.SA, ike.KE, ike.NONCE]
     assert requests[3][0][1] == b"\0\0" + ike.COOKIE.to_bytes(2) + b"cookie 0"
-    assert {dict(one)[ike.NONCE] for one in requests} == {dict(requests[0])[ike.NONCE]}
+    assert {dict(request)[ike.NONCE] for request in requests} == {dict(requests[0])[ike.NONCE]}
 
 
 @pytest.mark.parametrize("method", [ike.MODP_2048, ECP_256])
@@ -112,7 +112,7 @@ def test_a_responder_that_says_the_same_for_ever(payload, said):
     )
     result = wire.begin()
     assert (result.established, result.reason) == (False, f"no answer but {said} again")
-    assert [one.transmissions for one in result.exchanges] == [1, len(PATIENCE.waits)]
+    assert [exchange.transmissions for exchange in result.exchanges] == [1, len(PATIENCE.waits)]
 
 
 @pytest.mark.parametrize("kind", [ike.NO_PROPOSAL_CHOSEN, ike.INVALID_SYNTAX, 65000])
@@ -129,7 +129,7 @@ def test_another_secret():
     responder = Responder(psk=b"other")
     result = Wire(initiator(), responder.answer).begin()
     assert (result.established, result.reason) == (False, "AUTHENTICATION_FAILED")
-    assert [one.answer for one in result.exchanges] == [None, "AUTHENTICATION_FAILED"]
+    assert [exchange.answer for exchange in result.exchanges] == [None, "AUTHENTICATION_FAILED"]
 
 
 def test_a_responder_that_does_not_know_the_secret_is_refused():
@@ -180,7 +180,7 @@ def test_eap_md5():
     wire = established(shape(auth_initiator="eap", eap="EAP-MD5"), responder, with_eap)
     result = wire.close()
     assert result.authentication == ("EAP-MD5", "PSK")
-    assert [one.exchange_type for one in result.exchanges] == [34, 35, 35, 35, 35, 37]
+    assert [exchange.exchange_type for exchange in result.exchanges] == [34, 35, 35, 35, 35, 37]
 
 
 def test_eap_md5_with_another_password():
@@ -206,7 +206,7 @@ def test_ports(seen_as, floats):
     responder = Responder(addresses=(seen_as, REMOTE[0]))
     wire = established(shape(floats=floats), responder)
     assert wire.sent[0].port == 500
-    assert {one.port for one in wire.sent[1:]} == {4500 if floats or seen_as != "192.0.2.1" else 500}
+    assert {item.port for item in wire.sent[1:]} == {4500 if floats or seen_as != "192.0.2.1" else 500}
 
 
 def test_silence():
@@ -215,8 +215,8 @@ def test_silence():
     result = wire.begin()
     assert (result.established, result.reason) == (False, "no answer")
     assert result.ended_ns - began == result.setup_ns == 7_000 * MS  # 1 + 2 + 4 s
-    assert [one.transmission for one in wire.sent] == [1, 2, 3]
-    assert len({one.data for one in wire.sent}) == 1
+    assert [item.transmission for item in wire.sent] == [1, 2, 3]
+    assert len({item.data for item in wire.sent}) == 1
     (only,) = result.exchanges
     assert (only.transmissions, only.bytes_sent) == (3, 3 * only.bytes_needed)
     assert only.round_trip_ns is None
@@ -227,7 +227,7 @@ def test_lost_fragments_bring_the_whole_message_again():
     wire.lose = lambda one: one.exchange_type == 43 and one.transmission == 1 and one.fragment == 2
     result = wire.begin()
     assert result.established
-    again = [(one.transmission, one.fragment) for one in wire.sent if one.exchange_type == 43]
+    again = [(item.transmission, item.fragment) for item in wire.sent if item.exchange_type == 43]
     assert again == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3)]
     intermediate = result.exchanges[1]
     assert (intermediate.transmissions, intermediate.datagrams_sent) == (2, 6)
@@ -249,9 +249,9 @@ def test_responses_in_fragments_of_several_transmissions():
     wire.lose_answer = lose
     result = wire.begin()
     assert result.established
-    one = result.exchanges[1]
-    assert one.datagrams_used == 3
-    assert one.transmissions == 2
+    exchange = result.exchanges[1]
+    assert exchange.datagrams_used == 3
+    assert exchange.transmissions == 2
 
 
 def test_responses_that_come_twice_do_nothing():
@@ -261,7 +261,7 @@ def test_responses_that_come_twice_do_nothing():
     assert result.established
     assert result.ignored.repeated > 0
     assert result.ignored.garbage == result.ignored.foreign == 0
-    assert [one.transmissions for one in result.exchanges] == [1] * 4
+    assert [exchange.transmissions for exchange in result.exchanges] == [1] * 4
 
 
 def test_garbage_changes_nothing():
@@ -270,7 +270,7 @@ def test_garbage_changes_nothing():
     def answer(data):
         good = responder.answer(data)
         other = b"X" * 8 + data[8:]
-        spoiled = [one[:-1] + bytes([one[-1] ^ 1]) for one in good if one[18] != 34]
+        spoiled = [item[:-1] + bytes([item[-1] ^ 1]) for item in good if item[18] != 34]
         in_clear = ike.message(data[:8], SPI_R, data[18], 0x20, data[23], [ike.notify(ike.AUTHENTICATION_FAILED)])
         more = [in_clear] if data[18] != 34 else []
         return [b"", b"\0" * 27, b"x" * 1000, other, data, *spoiled, *more, *good]
@@ -337,8 +337,8 @@ def test_requests_of_the_responder():
     def ask(exchange, ident, payloads):
         (request,) = responder.encrypt_message(exchange, ident, *ike.chain(payloads), flags=0)
         step = wire.initiator.receive(request, wire.now, 500)
-        assert all(one.response and one.exchange_type == exchange and one.message_id == ident for one in step.send)
-        assert [one.transmission for one in step.send] in ([], [1], [2])
+        assert all(item.response and item.exchange_type == exchange and item.message_id == ident for item in step.send)
+        assert [item.transmission for item in step.send] in ([], [1], [2])
         found = []
         for one in step.send:
             assert one.data[19] == ike.INITIATOR | ike.RESPONSE
@@ -353,7 +353,7 @@ def test_requests_of_the_responder():
     assert ask(37, 2, [ike.delete()]) == [b""]
     result = wire.close()
     assert result.established
-    assert [one.exchange_type for one in result.exchanges] == [34, 35]
+    assert [exchange.exchange_type for exchange in result.exchanges] == [34, 35]
     assert (result.ignored.repeated, result.ignored.unexpected) == (1, 1)
 
 
@@ -381,7 +381,11 @@ def test_an_ike_sa_that_the_responder_alone_believes_in():
     assert responder.deleted
     assert (result.established, result.reason, result.deleted) == (False, "no answer", True)
     assert result.setup_ns == failed.setup_ns
-    assert [(one.exchange_type, one.message_id) for one in result.exchanges] == [(34, 0), (35, 1), (37, 2)]
+    assert [(exchange.exchange_type, exchange.message_id) for exchange in result.exchanges] == [
+        (34, 0),
+        (35, 1),
+        (37, 2),
+    ]
 
 
 def test_broken_off_while_ike_auth_is_under_way():
@@ -389,7 +393,7 @@ def test_broken_off_while_ike_auth_is_under_way():
     wire = silent_to_auth(responder)
     step = wire.initiator.begin(wire.now)
     while not responder.established:
-        answers = [data for one in step.send for data in wire.answer(one.data)]
+        answers = [data for item in step.send for data in wire.answer(item.data)]
         if not responder.established:
             step = wire.initiator.receive(answers[0], wire.now, 500)
     result = wire.close()
@@ -434,8 +438,8 @@ def test_keys_can_be_written_and_are_in_no_repr():
     result = established(shape(X25519, ML_KEM_768), Responder()).close()
     written = json.loads(build_key_json(result.keys, (), ()))
     text = repr(result) + repr(result.keys) + str(result)
-    for one in result.keys:
-        for secret in (one.sk_ei, one.sk_er, one.sk_d, one.sk_pi, one.derivation.secret):
+    for key in result.keys:
+        for secret in (key.sk_ei, key.sk_er, key.sk_d, key.sk_pi, key.derivation.secret):
             assert secret.hex() not in text
             assert repr(secret) not in text
             assert secret.hex() in json.dumps(written)

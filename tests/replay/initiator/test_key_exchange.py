@@ -137,7 +137,7 @@ def test_a_library_without_it_is_known_before_anything_is_offered(monkeypatch):
     try:
         hybrid, plain = (driving.proposal(31, *more) for more in ((36,), ()))
         offered = select_proposals((hybrid, replace(plain, number=2)), 31)
-        assert [one.number for one in offered.proposals] == [1]
+        assert [proposal.number for proposal in offered.proposals] == [1]
         assert offered.proposals[0].transforms == plain.transforms
         assert "lacks ML-KEM-768" in offered.left_out[0]
         with pytest.raises(RefusedError, match="lacks ML-KEM-768"):

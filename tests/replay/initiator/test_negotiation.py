@@ -117,8 +117,8 @@ def test_refused(data, said):
 )
 def test_nat(source, destination, nat):
     notifies = [
-        *(ike.notify(16388, ike.nat_hash(SPI_I, SPI_R, *one)) for one in source),
-        *(ike.notify(16389, ike.nat_hash(SPI_I, SPI_R, *one)) for one in destination),
+        *(ike.notify(16388, ike.nat_hash(SPI_I, SPI_R, *item)) for item in source),
+        *(ike.notify(16389, ike.nat_hash(SPI_I, SPI_R, *item)) for item in destination),
         ike.notify(ike.INTERMEDIATE_EXCHANGE_SUPPORTED),
     ]
     assert read(message(notifies=notifies)).nat is nat

@@ -22,27 +22,27 @@ def made(*transforms: Transform, number: int = 1) -> Proposal:
 
 def test_what_can_be_done_stays_as_it_is():
     recorded = [proposal(X25519, ML_KEM_768), replace(proposal(ECP_256, aead=False), number=2)]
-    found = select_proposals(recorded, X25519)
-    assert found.proposals == tuple(recorded)
-    assert (found.key_exchange, found.left_out) == (X25519, ())
+    proposals = select_proposals(recorded, X25519)
+    assert proposals.proposals == tuple(recorded)
+    assert (proposals.key_exchange, proposals.left_out) == (X25519, ())
 
 
 def test_alternatives_that_cannot_be_done_are_left_out_and_told():
     recorded = made(
         GCM, SHA2_256, ke(MODP_8192), ke(X25519), Transform(6, ML_KEM_512, ()), Transform(6, ML_KEM_768, ())
     )
-    found = select_proposals([recorded], MODP_8192)
-    assert found.proposals == (made(GCM, SHA2_256, ke(X25519), Transform(6, ML_KEM_768, ())),)
-    assert found.key_exchange == X25519
-    assert [line.partition(" ")[0] for line in found.left_out] == ["key", "the"]
-    assert "MODP-8192" in found.left_out[0]
-    assert "ML-KEM-512" in found.left_out[1]
+    proposals = select_proposals([recorded], MODP_8192)
+    assert proposals.proposals == (made(GCM, SHA2_256, ke(X25519), Transform(6, ML_KEM_768, ())),)
+    assert proposals.key_exchange == X25519
+    assert [line.partition(" ")[0] for line in proposals.left_out] == ["key", "the"]
+    assert "MODP-8192" in proposals.left_out[0]
+    assert "ML-KEM-512" in proposals.left_out[1]
 
 
 def test_a_proposal_of_which_a_type_is_lost_goes_as_a_whole():
     recorded = [proposal(MODP_8192), replace(proposal(X448), number=2), replace(proposal(ECP_256), number=3)]
-    found = select_proposals(recorded, MODP_8192).proposals
-    assert found == (
+    proposals = select_proposals(recorded, MODP_8192).proposals
+    assert proposals == (
         proposal(X448),
         replace(proposal(ECP_256), number=2),
     )  # RFC 7296, 3.3.1: from 1, without a gap
@@ -67,7 +67,7 @@ def test_more_transforms_than_can_be_counted():
     ],
 )
 def test_nothing_left(transform):
-    others = [one for one in (GCM, SHA2_256, ke(X25519)) if one.type != transform.type]
+    others = [item for item in (GCM, SHA2_256, ke(X25519)) if item.type != transform.type]
     with pytest.raises(CannotReplayError, match="none of the recorded proposals can be offered: "):
         select_proposals([made(*others, transform)], X25519)
 
@@ -89,7 +89,7 @@ def test_what_may_be_chosen():
         made(GCM, SHA2_256, ke(X448)),
         made(ke(ECP_256), CBC, SHA2_256_128, SHA2_256, number=2),
     ]
-    assert all(is_offered(one, offered) for one in good)
+    assert all(is_offered(item, offered) for item in good)
     bad = [
         made(GCM, SHA2_256, ke(ECP_256)),
         made(GCM, ke(X448)),
@@ -99,5 +99,5 @@ def test_what_may_be_chosen():
         Proposal(1, 3, b"", good[0].transforms),
         made(Transform(1, 20, (TransformAttributeValue(14, 128),)), SHA2_256, ke(X448)),
     ]
-    assert not any(is_offered(one, offered) for one in bad)
+    assert not any(is_offered(item, offered) for item in bad)
     assert list_key_exchange_methods(offered) == [X25519, X448, ECP_256]

@@ -22,7 +22,7 @@ def recorded_shape():
 def test_ike_sa_init():
     shape = recorded_shape()
     recorded = ike_messages(NAME)[0]
-    theirs = [(one.type, len(one.body)) for one in parse_payloads(recorded).payloads]
+    theirs = [(payload.type, len(payload.body)) for payload in parse_payloads(recorded).payloads]
     made = build_init_payloads(
         shape.proposals,
         (20, bytes(96)),
@@ -42,9 +42,13 @@ def test_ike_auth(asked):
     """All that was recorded, but INITIAL_CONTACT, which would end other IKE SAs of the target."""
     shape = recorded_shape()
     (sa,) = taken_apart(NAME)[0]
-    first = next(one.content for one in sa.messages if one.content.exchange_type == 35 and not one.content.response)
-    theirs = [(one.type, len(one.body)) for one in first.payloads]
-    contact = next(one for one in first.payloads if one.type == 41 and one.body[2:4] == b"\x40\0")
+    first = next(
+        message.content
+        for message in sa.messages
+        if message.content.exchange_type == 35 and not message.content.response
+    )
+    theirs = [(payload.type, len(payload.body)) for payload in first.payloads]
+    contact = next(payload for payload in first.payloads if payload.type == 41 and payload.body[2:4] == b"\x40\0")
     theirs.remove((contact.type, len(contact.body)))
     credentials = Credentials(remote_identity=parse_identity("res") if asked else None)
     made = build_auth_payloads(shape, credentials, shape.identity_i, Authentication(2, bytes(48)), b"SPI!")

@@ -21,7 +21,7 @@ def recorded():
 
 def sa_keys():
     sa, logged = recorded()
-    first, *rest = [one.keys for one in sa.key_sets]
+    first, *rest = [key_set.keys for key_set in sa.key_sets]
     made = IkeSaKeys(
         get_prf(sa.chosen), get_suite(sa.chosen), first.derivation.secret, (sa.spi_i, sa.spi_r),
         (sa.nonce_i, sa.nonce_r), lambda size: b"\7" * size,
@@ -33,9 +33,11 @@ def test_the_epochs_are_those_of_the_log():
     sa, _, made, rest = sa_keys()
     for one in rest:
         made.add_key_exchange(one.derivation.secret)
-    assert [values(one) for one in made.key_sets] == [values(one.keys) for one in sa.key_sets]
-    assert [one.derivation.skeyseed for one in made.key_sets] == [one.keys.derivation.skeyseed for one in sa.key_sets]
-    assert {(one.spi_i, one.spi_r) for one in made.key_sets} == {(sa.spi_i, sa.spi_r)}
+    assert [values(key_set) for key_set in made.key_sets] == [values(key_set.keys) for key_set in sa.key_sets]
+    assert [key_set.derivation.skeyseed for key_set in made.key_sets] == [
+        key_set.keys.derivation.skeyseed for key_set in sa.key_sets
+    ]
+    assert {(key_set.spi_i, key_set.spi_r) for key_set in made.key_sets} == {(sa.spi_i, sa.spi_r)}
 
 
 def test_int_auth_is_that_of_the_log():
@@ -44,9 +46,9 @@ def test_int_auth_is_that_of_the_log():
     assert made.combined_int_auth(2) == b""
     request, response = (
         next(
-            (one.message, opened_of(one))
-            for one in sa.messages
-            if one.content.exchange_type == 43 and one.content.response == answer
+            (message.message, opened_of(message))
+            for message in sa.messages
+            if message.content.exchange_type == 43 and message.content.response == answer
         )
         for answer in (False, True)
     )
@@ -56,7 +58,7 @@ def test_int_auth_is_that_of_the_log():
     assert len(combined) == 2 * 48 + 4
     octets = [auth.octets for some in logged.auths.values() for auth in some]
     assert len(octets) >= 2
-    assert {one[-len(combined) :] for one in octets} == {combined}
+    assert {octet[-len(combined) :] for octet in octets} == {combined}
 
 
 def opened_of(sent):

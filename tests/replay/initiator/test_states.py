@@ -10,13 +10,13 @@ ENDS = {InitiatorState.CLOSED, InitiatorState.FAILED}
 
 
 def reachable(start: InitiatorState) -> set[InitiatorState]:
-    found, fresh = {start}, [start]
+    result, fresh = {start}, [start]
     while fresh:
         for following in TRANSITIONS[fresh.pop()].values():
-            if following not in found:
-                found.add(following)
+            if following not in result:
+                result.add(following)
                 fresh.append(following)
-    return found
+    return result
 
 
 def diagram() -> str:

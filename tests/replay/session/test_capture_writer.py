@@ -47,9 +47,9 @@ def test_tshark_reads_it(tmp_path):
 
 def test_we_read_it(tmp_path):
     written(tmp_path / "a.pcapng")
-    found = ikeanalyze.read(tmp_path / "a.pcapng")
-    assert found.exchanges["rtt_ns"].to_list() == [1]
-    assert found.frames["bytes"].to_list() == [28 + len(one.data) for one in hybrid().messages[:2]]
+    result = ikeanalyze.read(tmp_path / "a.pcapng")
+    assert result.exchanges["rtt_ns"].to_list() == [1]
+    assert result.frames["bytes"].to_list() == [28 + len(message.data) for message in hybrid().messages[:2]]
 
 
 def test_it_does_not_grow_without_end(monkeypatch):

@@ -69,7 +69,7 @@ def driven(script, behave=answering, *, rules=(), seed=1, seconds=5.0):
     with peer(behave) as one:
         transport = UdpTransport(one.target, lambda at, frame: frames.append((at, frame)))
         try:
-            faults = FaultInjector([parse_fault(FaultKind(what), text) for what, text in rules], seed)
+            faults = FaultInjector([parse_fault(FaultKind(value), text) for value, text in rules], seed)
             driver = Driver(transport, faults=faults)
             result = driver.run(script, script.begin, seconds)
         finally:

@@ -24,19 +24,19 @@ def read(path, ports=()):
 def test_sizes_and_order_are_those_of_the_log(name):
     path = CAPTURES / f"{name}.pcap"
     truth = json.loads((CAPTURES / f"{name}.truth.json").read_text())
-    logged = [(port, size) for what, _, port, _, _, size in (e for e in truth["ini"] if e[0] == "send")]
-    ours = [(one.source[1], len(one.data)) for handshake in read(path) for one in handshake.requests]
+    logged = [(port, size) for value, _, port, _, _, size in (e for e in truth["ini"] if e[0] == "send")]
+    ours = [(request.source[1], len(request.data)) for handshake in read(path) for request in handshake.requests]
     # the log has what followed the set-ups as well; what we have is in it, in this order
     rest = iter(logged)
-    assert all(one in rest for one in ours)
+    assert all(our in rest for our in ours)
     assert [size for port, size in ours if port == 500] == [size for port, size in logged if port == 500]
 
 
 def test_bytes_are_whole_messages():
     for handshake in read(CAPTURES / "pq-loss15.pcap"):
-        for one in handshake.messages:
-            assert int.from_bytes(one.data[24:28], "big") == len(one.data)
-            assert one.role == (500 if one.exchange_type == 34 else 4500)
+        for message in handshake.messages:
+            assert int.from_bytes(message.data[24:28], "big") == len(message.data)
+            assert message.role == (500 if message.exchange_type == 34 else 4500)
 
 
 def test_a_request_with_another_body_has_its_own_answer():
@@ -47,8 +47,8 @@ def test_a_request_with_another_body_has_its_own_answer():
 
 
 def test_ip_fragments_are_put_together_or_left_out():
-    found = read(CAPTURES / "ip-fragments-loss10.pcap")
-    messages = [message for one in found for message in one.messages]
+    result = read(CAPTURES / "ip-fragments-loss10.pcap")
+    messages = [message for item in result for message in item.messages]
     assert max(len(message.data) for message in messages) > 2000
     assert all(len(message.data) == int.from_bytes(message.data[24:28], "big") for message in messages)
 

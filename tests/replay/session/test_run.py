@@ -45,12 +45,12 @@ def first_alone():
 
 
 def test_each_run_has_spis_of_its_own():
-    found, heard, got = over(accepting, lambda runs: runs.run_verbatim(first_alone(), 5, speed=1, wait_s=1))
-    assert found == heard
-    assert [run.number for run in found] == [1, 2, 3, 4, 5]
-    assert len({run.spi_i for run in found}) == 5
-    assert [data[:8] for _, data, _ in got] == [run.spi_i for run in found]
-    for run in found:
+    result, heard, got = over(accepting, lambda runs: runs.run_verbatim(first_alone(), 5, speed=1, wait_s=1))
+    assert result == heard
+    assert [run.number for run in result] == [1, 2, 3, 4, 5]
+    assert len({run.spi_i for run in result}) == 5
+    assert [data[:8] for _, data, _ in got] == [run.spi_i for run in result]
+    for run in result:
         (sent,) = run.verbatim.sent
         assert sent.answers[0].answer.kind == "accepted"
         assert sent.answers[0].differs == ()
@@ -67,15 +67,15 @@ def test_what_comes_late_is_counted_where_it_belongs():
         answers.extend(accepting(data, role))
         return [*before, answers[-1]]
 
-    found, heard, got = over(behave, lambda runs: runs.run_verbatim(first_alone(), 3, speed=1, wait_s=1))
+    result, heard, got = over(behave, lambda runs: runs.run_verbatim(first_alone(), 3, speed=1, wait_s=1))
     request, answer = len(got[0][1]) + 28, len(answers[0]) + 28
-    assert [run.traffic.received for run in found] == [2, 2, 1]
-    assert [run.traffic.blowup for run in found] == [
+    assert [run.traffic.received for run in result] == [2, 2, 1]
+    assert [run.traffic.blowup for run in result] == [
         *[pytest.approx((request + 2 * answer) / (request + answer))] * 2,
         1,
     ]
     assert [run.traffic.received for run in heard] == [1, 1, 1]  # when each was over
-    assert [len(run.verbatim.sent[0].answers) for run in found] == [1, 1, 1]
+    assert [len(run.verbatim.sent[0].answers) for run in result] == [1, 1, 1]
 
 
 def test_not_faster_than_allowed():
@@ -135,12 +135,12 @@ def test_whoever_interrupts_gets_the_runs_that_were_begun(over_before, interrupt
     def do(runs):
         return runs.run_verbatim(first_alone(), 9, speed=1, wait_s=5), runs.interrupted
 
-    (found, interrupted), heard, _ = over(interrupting(over_before), do)
+    (result, interrupted), heard, _ = over(interrupting(over_before), do)
     assert interrupted
-    assert found == heard
-    assert [run.broken_off for run in found] == [None] * over_before + ["interrupted"]
-    assert len(found[-1].spi_i) == 8
-    assert found[-1].verbatim.sent[0].datagrams == 1
+    assert result == heard
+    assert [run.broken_off for run in result] == [None] * over_before + ["interrupted"]
+    assert len(result[-1].spi_i) == 8
+    assert result[-1].verbatim.sent[0].datagrams == 1
 
 
 def test_whoever_interrupts_mutated_messages_gets_what_was_answered(interruptible):
@@ -215,7 +215,7 @@ def live(*rules):
         def make():
             return driving.initiator(policy=RetransmissionPolicy("test", (0.5, 0.5)))
 
-        return runs.run_live(make, 1, faults=[parse_fault(FaultKind.DROP, one) for one in rules], seed=1)
+        return runs.run_live(make, 1, faults=[parse_fault(FaultKind.DROP, rule) for rule in rules], seed=1)
 
     (run,), _, _ = over(behave, do)
     return run, behave.one

@@ -32,16 +32,16 @@ def run(handshake, answers=(), *, speed=1.0, wait_ms=500):
 
 def test_the_recorded_gaps():
     out, finished = run(hybrid())
-    assert [(at, one.exchange_type, one.fragment, one.transmission, one.port) for at, one in out] == [
+    assert [(at, value.exchange_type, value.fragment, value.transmission, value.port) for at, value in out] == [
         (0, 34, None, 1, 500),
         *((10, 43, number, 1, 4500) for number in (1, 2)),
         *((1010, 43, number, 2, 4500) for number in (1, 2)),
         (1030, 35, None, 1, 4500),
     ]
-    assert [one.data for _, one in out] == [one.data for one in hybrid().requests]
-    assert [(one.transmissions, one.datagrams) for one in finished.sent] == [(1, 1), (2, 4), (1, 1)]
-    assert [one.changed for one in finished.sent] == [("SPIi",), (), ()]
-    assert [one.recorded.kind for one in finished.sent] == ["accepted", "encrypted", "encrypted"]
+    assert [value.data for _, value in out] == [request.data for request in hybrid().requests]
+    assert [(item.transmissions, item.datagrams) for item in finished.sent] == [(1, 1), (2, 4), (1, 1)]
+    assert [item.changed for item in finished.sent] == [("SPIi",), (), ()]
+    assert [item.recorded.kind for item in finished.sent] == ["accepted", "encrypted", "encrypted"]
     assert (finished.ended_ns - NOW) / MS == 1530
 
 
@@ -73,7 +73,7 @@ def test_what_answers_nothing():
     stranger = b"stranger" + init[8:]
     _, finished = run(recorded, [(1, b"garbage"), (2, stranger), (3, request), (4, init[:-1])])
     assert (finished.garbage, finished.unasked) == (2, 2)
-    assert not any(one.answers for one in finished.sent)
+    assert not any(item.answers for item in finished.sent)
 
 
 def test_a_flood_is_counted_and_not_kept():

@@ -22,11 +22,11 @@ def sifted(payload, *, address="192.0.2.2", port=500, role=500, target=TARGET):
 
 def test_messages():
     assert sifted(b"message") == (ReceivedDatagram(7, b"message", 500, 35), TransportCounts(received=1))
-    found, _ = sifted(NON_ESP_MARKER + b"message", port=4500, role=4500)
-    assert (found.data, found.role) == (b"message", 4500)
+    result, _ = sifted(NON_ESP_MARKER + b"message", port=4500, role=4500)
+    assert (result.data, result.role) == (b"message", 4500)
     # IPv6 may be written in many ways
-    found, _ = sifted(b"message", address="2001:db8:0:0::2", target=Target("2001:db8::2"))
-    assert found.data == b"message"
+    result, _ = sifted(b"message", address="2001:db8:0:0::2", target=Target("2001:db8::2"))
+    assert result.data == b"message"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_two_ports_of_the_address_that_leads_to_the_target():
         assert (local.address, local.packed) == ("127.0.0.1", bytes((127, 0, 0, 1)))
         assert local.port != local.nat_port
         assert [local.port_of(500), local.port_of(4500)] == [local.port, local.nat_port]
-        assert {one.getsockname()[1] for one in ports.sockets.values()} == {local.port, local.nat_port}
+        assert {item.getsockname()[1] for item in ports.sockets.values()} == {local.port, local.nat_port}
     finally:
         ports.close()
 

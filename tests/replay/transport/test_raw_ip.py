@@ -37,7 +37,7 @@ def small_network(lab):
 @pytest.mark.parametrize("size", [900, 5000])
 def test_as_udp_sockets_do(small_network, address, size):
     data = random.Random(size).randbytes(size)
-    found = {}
+    result = {}
     for kind in (RawIpTransport, UdpTransport):
         frames = []
         with peer(lambda got, _: [got[::-1], got[:30]], address) as one:
@@ -56,14 +56,14 @@ def test_as_udp_sockets_do(small_network, address, size):
         assert sum(sizes) == sum(len(frame) for _, frame in frames)
         times = [at for at, _ in frames]
         assert times == sorted(times)
-        found[transport.way] = [[(got.data, got.role) for got in some] for some in answers], frames
-    assert found["layer 3"][0] == found["UDP"][0]
-    packets = [frame for _, frame in found["layer 3"][1]]
+        result[transport.way] = [[(got.data, got.role) for got in some] for some in answers], frames
+    assert result["layer 3"][0] == result["UDP"][0]
+    packets = [frame for _, frame in result["layer 3"][1]]
     assert max(map(len, packets)) <= MTU
     assert len(packets) == (6 if size == 900 else 4 * 4 + 2)  # 5,008 bytes take four
     layer = IPv6 if ":" in address else IP
     whole = Reassembled()
-    carried = [one for one in (whole.add_fragment(layer(frame)) for frame in packets) if one is not None]
+    carried = [item for item in (whole.add_fragment(layer(frame)) for frame in packets) if item is not None]
     marker = bytes(4)
     assert carried == [
         data, data[::-1], data[:30], marker + data, marker + data[::-1], marker + data[:30]
@@ -108,9 +108,9 @@ def test_strangers_are_counted(small_network):
 def test_the_best_way_is_taken(small_network):
     target = Target("127.0.0.1", free_port())
     for sockets_only, way, why in ((False, "layer 3", None), (True, "UDP", "requested")):
-        transport, said = open_transport(target, lambda *_: None, sockets_only=sockets_only)
+        transport, reported = open_transport(target, lambda *_: None, sockets_only=sockets_only)
         transport.close()
-        assert (transport.way, said) == (way, why)
+        assert (transport.way, reported) == (way, why)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "2001:db8::1"])

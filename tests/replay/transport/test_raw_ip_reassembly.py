@@ -18,8 +18,8 @@ class Whole:
     reassembly: FragmentReassembler = field(default_factory=FragmentReassembler)
 
     def add_fragment(self, packet):
-        found = self.reassembly.add_fragment(packet, len(packet))
-        return None if found is None else found.data
+        result = self.reassembly.add_fragment(packet, len(packet))
+        return None if result is None else result.data
 
 
 def parts(version, number=7):
@@ -31,7 +31,7 @@ def parts(version, number=7):
         cut = fragment6(IPv6(src="fe80::1", dst="fe80::2") / udp, 1280)
         for one in cut:
             one.payload.id = number
-    return [type(one)(bytes(one)) for one in cut]
+    return [type(item)(bytes(item)) for item in cut]
 
 
 def whole(version):
@@ -43,14 +43,14 @@ def whole(version):
 def test_in_whatever_order(version):
     for order in permutations(parts(version)):
         reassembly = Whole()
-        assert [reassembly.add_fragment(one) for one in order] == [None, None, whole(version)]
+        assert [reassembly.add_fragment(item) for item in order] == [None, None, whole(version)]
 
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_two_at_once(version):
     reassembly = Whole()
-    mixed = [one for pair in zip(parts(version, 1), parts(version, 2), strict=True) for one in pair]
-    assert [bool(reassembly.add_fragment(one)) for one in mixed] == [False] * 4 + [True] * 2
+    mixed = [item for pair in zip(parts(version, 1), parts(version, 2), strict=True) for item in pair]
+    assert [bool(reassembly.add_fragment(item)) for item in mixed] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize("version", [4, 6])
@@ -82,7 +82,7 @@ def test_memory_is_bounded():
         one = tiny.copy()
         one.frag = at
         reassembly.add_fragment(IP(bytes(one / bytes(8))), 28)
-    assert all(len(one.parts) <= MAX_FRAGMENTS for one in reassembly._incomplete.values())
+    assert all(len(item.parts) <= MAX_FRAGMENTS for item in reassembly._incomplete.values())
 
 
 def test_beyond_the_end_of_a_datagram():
@@ -96,6 +96,6 @@ def test_beyond_the_end_of_a_datagram():
 def test_how_large_the_packets_were(version):
     """Fragments have headers of their own: that is what the datagram took on the wire."""
     reassembly, packets = FragmentReassembler(), parts(version)
-    found = [reassembly.add_fragment(one, len(bytes(one))) for one in packets][-1]
+    result = [reassembly.add_fragment(packet, len(bytes(packet))) for packet in packets][-1]
     head = 20 if version == 4 else 48
-    assert found.size == 3008 + len(packets) * head
+    assert result.size == 3008 + len(packets) * head

@@ -19,12 +19,12 @@ def exchange(transport, data, role, answers, seconds=3.0):
     """Send, and take so many answers: (datagrams, time of sending)."""
     packed, sent_ns = transport.prepare(data, role)
     transport.send(packed)
-    found = []
+    result = []
     end = time.monotonic() + seconds
-    while len(found) < answers and time.monotonic() < end:
+    while len(result) < answers and time.monotonic() < end:
         if one := transport.receive(0.1):
-            found.append(one)
-    return found, sent_ns
+            result.append(one)
+    return result, sent_ns
 
 
 def check_frames(frames, peer_, local, said):
@@ -53,18 +53,18 @@ def test_both_roles(address):
     with peer(lambda got, _: [got[::-1], got[:30]], address) as one:
         transport = UdpTransport(one.target, lambda at, frame: frames.append((at, frame)))
         try:
-            said = []
+            reported = []
             for role in (500, 4500):
-                found, sent_ns = exchange(transport, data, role, 2)
-                assert [(got.data, got.role) for got in found] == [(data[::-1], role), (data[:30], role)]
-                assert all(0 <= got.time_ns - sent_ns < 2e9 for got in found)
-                said += [(True, data, role), (False, data[::-1], role), (False, data[:30], role)]
+                result, sent_ns = exchange(transport, data, role, 2)
+                assert [(got.data, got.role) for got in result] == [(data[::-1], role), (data[:30], role)]
+                assert all(0 <= got.time_ns - sent_ns < 2e9 for got in result)
+                reported += [(True, data, role), (False, data[::-1], role), (False, data[:30], role)]
         finally:
             transport.close()
     assert [(role, got) for role, got, _ in one.got] == [(500, data), (4500, data)]
     local = transport.local
     assert local.packed == ip_address(address).packed
-    ports = check_frames(frames, one.target, local, said)
+    ports = check_frames(frames, one.target, local, reported)
     assert set(ports[0]) == {local.port, one.target.port}
     assert set(ports[3]) == {local.nat_port, one.target.nat_port}
     assert (transport.counts.sent, transport.counts.received) == (2, 4)
@@ -104,10 +104,10 @@ def test_what_is_not_ike_on_port_4500():
 def test_a_port_that_answers_with_an_error():
     transport = UdpTransport(Target("127.0.0.1", free_port()), lambda *_: None)
     try:
-        found, _ = exchange(transport, b"x" * 30, 500, 1, seconds=0.3)
+        result, _ = exchange(transport, b"x" * 30, 500, 1, seconds=0.3)
     finally:
         transport.close()
-    assert found == []
+    assert result == []
     assert (transport.counts.refused, transport.counts.refusal) == (1, "Connection refused")
 
 

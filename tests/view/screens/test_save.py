@@ -45,9 +45,9 @@ def test_a_handshake_is_saved_as_it_was(tshark, tmp_path, name, handshake):
         await save(driver, out)
 
     drive(browsed(name), script)
-    found = asked(tshark, out)
-    assert found == [line for line in every if line.split("\t")[6] == spis[handshake - 1]]
-    assert found
+    result = asked(tshark, out)
+    assert result == [line for line in every if line.split("\t")[6] == spis[handshake - 1]]
+    assert result
 
 
 def test_three_hosts_are_saved_with_their_links(tshark, tmp_path):
@@ -110,9 +110,9 @@ def test_another_format_than_the_name_says_is_told(tmp_path, name, told):
     async def script(driver):
         await driver.press("enter")
         await save(driver, tmp_path / name)
-        (said,) = driver.app._notifications
-        assert said.message.startswith(f"{tmp_path / name}: ")
-        assert said.message.endswith(f" packets{told}")
+        (_notification,) = driver.app._notifications
+        assert _notification.message.startswith(f"{tmp_path / name}: ")
+        assert _notification.message.endswith(f" packets{told}")
 
     drive(browsed("lab/loss20.pcapng"), script, (160, 30))
 

@@ -15,27 +15,27 @@ def test_of_a_hundred_thousand_what_is_seen_is_drawn(monkeypatch):
         pl.int_range(1, 100_001, dtype=pl.UInt32).alias("handshake")
     )
     object.__setattr__(analysis, "handshakes", many)
-    asked = 0
+    requested = 0
     row = HandshakeList.row
 
     def counted(self, entry):
-        nonlocal asked
-        asked += 1
+        nonlocal requested
+        requested += 1
         return row(self, entry)
 
     monkeypatch.setattr(HandshakeList, "row", counted)
 
     async def script(driver):
-        nonlocal asked
+        nonlocal requested
         assert "100,000 handshakes" in driver.screen()
-        asked = 0
+        requested = 0
         screen = await driver.press("G")
         assert "100,000 07:2" in screen
         assert "99,999 07:2" in screen
         await driver.press("ctrl+u", "greater_than_sign", "z", "slash")
         await driver.type("rtx=3")
         assert f"{several:,} of 100,000 handshakes" in driver.screen()
-        assert asked < 1000
+        assert requested < 1000
 
     drive(CaptureSession(path, analysis), script)
 

@@ -14,8 +14,14 @@ ENDS = {"v4": ("192.0.2.1", "192.0.2.2"), "v6": ("2001:db8::1", "2001:db8::2")}
 
 def whole(method, **options):
     """Every packet of an association."""
-    one = hip.Association(1, method, **options)
-    return one, [*one.setup(), *one.update(), *one.acknowledged(), one.notify(), *one.close()]
+    association = hip.Association(1, method, **options)
+    return association, [
+        *association.setup(),
+        *association.update(),
+        *association.acknowledged(),
+        association.notify(),
+        *association.close(),
+    ]
 
 
 def test_header_and_parameters_are_decoded():
@@ -32,7 +38,7 @@ def test_header_and_parameters_are_decoded():
         1,
     )
     assert (view.sender_hit, view.receiver_hit) == hits
-    assert [(one.type, one.bytes) for one in view.parameters] == [(257, 12), (513, 99), (64000, 0)]
+    assert [(parameter.type, parameter.bytes) for parameter in view.parameters] == [(257, 12), (513, 99), (64000, 0)]
     assert view.length == len(data)
     assert view.error is None
     assert view.has(1, 513)
@@ -45,7 +51,7 @@ def test_header_and_parameters_are_decoded():
 
 def test_each_packet_of_a_base_exchange_is_described():
     _, packets = whole("BEX")
-    words = [parse_hip(one.data).describe() for one in packets]
+    words = [parse_hip(packet.data).describe() for packet in packets]
     assert words[0] == ["DH_GROUP_LIST(ECP-256)"]
     assert words[1] == [
         "R1_COUNTER(7)", "PUZZLE(K 10)", "DIFFIE_HELLMAN(ECP-256)", "HIP_CIPHER(AES-CBC-128, NULL)",
@@ -91,8 +97,8 @@ def ours(view, kind, attribute):
     value = view.value(kind)
     if value is None:
         return []
-    found = getattr(value, attribute)
-    return list(found) if isinstance(found, tuple) else [found]
+    result = getattr(value, attribute)
+    return list(result) if isinstance(result, tuple) else [result]
 
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
@@ -101,18 +107,18 @@ def test_as_tshark_reads_them(tshark, method, family):
     initiator, responder = ENDS[family]
     association, packets = whole(method, initiator=initiator, responder=responder)
     trace = Trace()
-    for number, one in enumerate(packets):
-        trace.ip(number * 1_000_000, association.ip(one))
+    for number, packet in enumerate(packets):
+        trace.ip(number * 1_000_000, association.ip(packet))
     options = [part for name in FIELDS for part in ("-e", f"hip.{name}")]
     shape = ("-T", "fields", "-E", "separator=/t", "-E", "aggregator=|")
     done = tshark.run("-n", *shape, *options, capture=trace.pcap())
     assert done.status == 0, done.stderr
     assert len(done.lines) == len(packets)
-    for line, one in zip(done.lines, packets, strict=True):
+    for line, packet in zip(done.lines, packets, strict=True):
         texts = (value.split("|") if value else [] for value in line.split("\t"))
         row = dict(zip(FIELDS, texts, strict=True))
-        ends = (initiator, responder) if one.from_initiator else (responder, initiator)
-        data = hip.with_checksum(one.data, *ends)
+        ends = (initiator, responder) if packet.from_initiator else (responder, initiator)
+        data = hip.with_checksum(packet.data, *ends)
         view = parse_hip(data)
         assert view is not None
         assert view.error is None
@@ -138,7 +144,7 @@ def test_as_tshark_reads_them(tshark, method, family):
         assert row["checksum.status"] in (["1"], ["Good"])  # newer ones say it in words
         packed = [ip_address(end).packed for end in ends]
         assert is_checksum_valid(data, *packed)
-        assert not is_checksum_valid(one.data[:4] + b"\x12\x34" + one.data[6:], *packed)
+        assert not is_checksum_valid(packet.data[:4] + b"\x12\x34" + packet.data[6:], *packed)
 
 
 #: Parameters besides those of a base exchange (RFC 8002 to 8004, 8046, 5770).
@@ -162,10 +168,10 @@ COMPANIONS = [
 
 
 def test_companions_as_tshark_reads_them(tshark):
-    one = hip.packet(hip.NOTIFY, bytes(16), bytes(16), COMPANIONS)
+    packet = hip.packet(hip.NOTIFY, bytes(16), bytes(16), COMPANIONS)
     trace = Trace()
-    trace.send(0, bytes(4) + one, sport=10500, dport=10500)
-    view = parse_hip(one)
+    trace.send(0, bytes(4) + packet, sport=10500, dport=10500)
+    view = parse_hip(packet)
     by_type = {parameter.type: parameter.value for parameter in view.parameters}
     (locator,) = by_type[193].locators
     certificate = by_type[768]
@@ -194,33 +200,33 @@ def test_companions_as_tshark_reads_them(tshark):
     names = [*expected, *addresses]
     options = [part for name in names for part in ("-e", f"hip.{name}")]
     done = tshark.run("-n", "-T", "fields", "-E", "aggregator=|", *options, capture=trace.pcap())
-    said = dict(zip(names, (one.split("|") for one in done.lines[0].split("\t")), strict=True))
+    reported = dict(zip(names, (part.split("|") for part in done.lines[0].split("\t")), strict=True))
     for name, numbers in expected.items():
-        assert [int(value, 0) for value in said[name]] == list(numbers), name
+        assert [int(value, 0) for value in reported[name]] == list(numbers), name
     for name, texts in addresses.items():
-        assert [value.removeprefix("::ffff:") for value in said[name]] == list(texts), name
+        assert [value.removeprefix("::ffff:") for value in reported[name]] == list(texts), name
 
 
 def test_host_id_of_version_1_as_tshark_reads_it(tshark):
     # RFC 5201, section 5.2.8: a DNSKEY record; tshark knows no other
     key = struct.pack(">HBB", 0x0202, 0xFF, 5) + b"\x03\x01\x00\x01" + bytes(128)
     listed = [(hip.HOST_ID, struct.pack(">HH", len(key), 1 << 12 | 11) + key + b"gw.example\0")]
-    one = hip.packet(hip.NOTIFY, bytes(16), bytes(16), listed, version=1)
+    packet = hip.packet(hip.NOTIFY, bytes(16), bytes(16), listed, version=1)
     trace = Trace()
-    trace.send(0, bytes(4) + one, sport=10500, dport=10500)
+    trace.send(0, bytes(4) + packet, sport=10500, dport=10500)
     names = ("hip.tlv.host_id_length", "hip.tlv.host_id_header_algo", "hip.tlv.host_id_e")
     options = [part for name in names for part in ("-e", name)]
     (line,) = tshark.run("-n", "-T", "fields", *options, capture=trace.pcap()).lines
     size, algorithm, exponent = line.split("\t")
     assert (int(size), int(algorithm, 0), exponent.replace(":", "")) == (len(key), 5, "010001")
-    host = parse_hip(one).first(HostId)
+    host = parse_hip(packet).first(HostId)
     assert (host.algorithm, host.identity, host.domain) == (5, key[4:], "gw.example\\x00")
 
 
 @pytest.mark.parametrize("method", ["BEX", "DEX"])
 def test_crafted_base_exchanges_have_no_findings(method):
     _, packets = whole(method)
-    assert [check_hip_packet(parse_hip(one.data)) for one in packets] == [[]] * len(packets)
+    assert [check_hip_packet(parse_hip(packet.data)) for packet in packets] == [[]] * len(packets)
 
 
 @pytest.mark.parametrize(

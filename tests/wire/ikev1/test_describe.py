@@ -55,10 +55,10 @@ def test_recorded_main_mode():
 def test_described_payloads_are_those_of_tshark():
     messages = [*ikev1.main_mode(Random(1))[:4], *ikev1.aggressive_mode(Random(2))[:2]]
     rows = dissected(messages, "isakmp.typepayload")
-    told = [[NAMES[int(kind)] for kind in row["isakmp.typepayload"] if int(kind) in NAMES] for row in rows]
+    reported = [[NAMES[int(kind)] for kind in row["isakmp.typepayload"] if int(kind) in NAMES] for row in rows]
     described = [describe_ikev1_payloads(ours.parse_ikev1_payloads(message)) for message in messages]
     # tshark lists the proposal and the transform inside of the SA too, which have numbers of their own
-    assert [[text.partition("(")[0] for text in texts] for texts in described] == told
+    assert [[text.partition("(")[0] for text in texts] for texts in described] == reported
 
 
 def test_what_a_peer_chose_is_harmless_and_short():

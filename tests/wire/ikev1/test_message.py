@@ -19,7 +19,7 @@ def test_main_mode_messages_are_parsed():
     offer, answer, keys, _, sealed, _ = craft.main_mode(Random(1))
     for message in (offer, answer):
         view = parse_phase1_message(message)
-        assert [one.describe() for one in view.transforms] == ["AES-CBC-128/SHA2-256/MODP-2048/PSK"]
+        assert [transform.describe() for transform in view.transforms] == ["AES-CBC-128/SHA2-256/MODP-2048/PSK"]
         assert view.vendor_ids == (craft.FRAGMENTATION_VENDOR_ID,)
         assert (view.exchange_type, view.encrypted, view.error) == (2, False, None)
     view = parse_phase1_message(keys)

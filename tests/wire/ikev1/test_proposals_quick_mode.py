@@ -63,7 +63,7 @@ def test_proposals_are_decoded_as_by_tshark():
     (found,) = esp.transforms
     told = [esp.protocol, found.value(6), found.value(5), found.value(3)]
     assert row.pop("isakmp.spi") == [esp.spi.hex()]
-    assert list(row.values()) == [[str(value)] for value in told]
+    assert list(row.values()) == [[str(value)] for value in reported]
 
 
 def test_truncated_sa_payloads_have_an_error():

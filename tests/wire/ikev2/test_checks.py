@@ -24,10 +24,10 @@ def message(*payloads_):
 def test_daemons_give_no_finding(name):
     for data in ike_messages(name):
         assert check_payload_chain(parse_payloads(data), response=bool(data[19] & 0x20)).findings == ()
-    for found in opened(name):
-        chain = parse_decrypted_payloads(found.inside, found.first)
-        method = 36 if found.exchange_type == 43 else None
-        assert check_payload_chain(chain, response=found.response, method=method).findings == ()
+    for result in opened(name):
+        chain = parse_decrypted_payloads(result.inside, result.first)
+        method = 36 if result.exchange_type == 43 else None
+        assert check_payload_chain(chain, response=result.response, method=method).findings == ()
 
 
 SELECTOR = b"\x07\0\0\x10\0\0\xff\xff\x0a\0\0\0\x0a\0\0\xff"

@@ -42,9 +42,9 @@ def payload(kind, *entries):
 )
 def test_attributes_are_decoded(kind, data, name, value):
     read = parse_configuration(payload(2, entry(kind, data)))
-    (found,) = read.entries
-    assert (read.name, read.error, found.name, found.value) == ("REPLY", None, name, value)
-    assert found.fits == (value is not None or not data)
+    (result,) = read.entries
+    assert (read.name, read.error, result.name, result.value) == ("REPLY", None, name, value)
+    assert result.fits == (value is not None or not data)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(1, "REQUEST"), (2, "REPLY"), (3, "SET"), (4, "ACK"), (9, "9")])
@@ -58,7 +58,7 @@ def test_payloads_built_by_scapy_are_decoded():
         ConfigurationAttribute(type="INTERNAL_IP4_DNS", length=0),
     ]
     read = parse_configuration(bytes(IKEv2_CP(CFGType="CFG_REQUEST", attributes=attributes))[4:])
-    entries = [(found.name, found.value) for found in read.entries]
+    entries = [(item.name, item.value) for item in read.entries]
     assert (read.name, entries) == (
         "REQUEST",
         [("INTERNAL_IP4_ADDRESS", "192.0.2.7"), ("INTERNAL_IP4_DNS", None)],
@@ -76,7 +76,7 @@ def test_attributes_are_decoded_as_by_tshark():
     )
     names = ("internal_ip4_address", "internal_ip4_netmask", "internal_ip4_dns", "application_version")
     (row,) = dissected([clear([(ike.CONFIGURATION, body)])], *(f"isakmp.cfg.attr.{name}" for name in names))
-    assert [*row.values()] == [[found.value] for found in parse_configuration(body).entries]
+    assert [*row.values()] == [[item.value] for item in parse_configuration(body).entries]
 
 
 def test_truncated_payloads_have_an_error():
@@ -89,5 +89,5 @@ def test_truncated_payloads_have_an_error():
 
 @given(st.binary(max_size=80))
 def test_random_bytes_give_printable_values(data):
-    for found in parse_configuration(data).entries:
-        assert found.value is None or found.value.isprintable()
+    for result in parse_configuration(data).entries:
+        assert result.value is None or result.value.isprintable()

@@ -41,27 +41,27 @@ SHORT = {
 def in_charons_words(text):
     if text.startswith("EAP("):
         return text
-    name, _, said = text.partition("(")
+    name, _, reported = text.partition("(")
     # of notifies the type, of others the name alone
-    return f"N({said.rstrip(')').split(' ')[0]})" if name == "N" else name
+    return f"N({reported.rstrip(')').split(' ')[0]})" if name == "N" else name
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_against_the_daemons_list(name):
     log = logged(name)
-    asked = 0
+    requested = 0
     for message in ike_messages(name):
         described = describe_payloads(parse_payloads(message))
         if message[18] == 34 and "N(INVALID_KE_PAYLOAD ECP-384)" not in described:
             listed = log["IKE_SA_INIT", bool(message[19] & 0x20), 0]
             assert [in_charons_words(text) for text in described] == [SHORT.get(part, part) for part in listed]
-            asked += 1
+            requested += 1
     for message in opened(name):
         listed = log[EXCHANGES[message.exchange_type], message.response, message.message_id]
         described = describe_payloads(parse_decrypted_payloads(message.inside, message.first))
         assert [in_charons_words(text) for text in described] == [SHORT.get(part, part) for part in listed]
-        asked += 1
-    assert asked >= 4
+        requested += 1
+    assert requested >= 4
 
 
 def test_recorded_handshake():

@@ -73,7 +73,10 @@ def test_recorded_messages_are_written_bit_by_bit(name):
         header = parse_header(data)
         if header.exchange_type != ike.IKE_SA_INIT:
             continue
-        listed = [again(one.type, one.body) or (one.type, one.body) for one in parse_payloads(data).payloads]
+        listed = [
+            again(payload.type, payload.body) or (payload.type, payload.body)
+            for payload in parse_payloads(data).payloads
+        ]
         written = encode_message(
             header.spi_i, header.spi_r, header.exchange_type, header.message_id, listed,
             from_initiator=header.initiator, response=header.response,
@@ -85,7 +88,7 @@ def test_recorded_messages_are_written_bit_by_bit(name):
 
 def test_decrypted_payloads_are_written_bit_by_bit():
     kinds = set()
-    for message in (one for name in NAMES for one in opened(name)):
+    for message in (item for name in NAMES for item in opened(name)):
         for payload in parse_decrypted_payloads(message.inside, message.first).payloads:
             written = again(payload.type, payload.body)
             if written is not None:
@@ -98,7 +101,7 @@ def test_a_chain_and_nothing():
     listed = [ike.notify(1), ike.delete(), ike.nonce(b"n" * 16)]
     assert encode_chain(listed) == ike.chain(listed)
     assert encode_chain([]) == (0, b"")
-    assert [one.type for one in parse_decrypted_payloads(encode_chain(listed)[1], 41).payloads] == [41, 42, 40]
+    assert [payload.type for payload in parse_decrypted_payloads(encode_chain(listed)[1], 41).payloads] == [41, 42, 40]
 
 
 def test_eap_packets():
@@ -124,16 +127,16 @@ def test_tshark_decodes_encoded_payloads():
         "isakmp.notify.msgtype", "isakmp.spinum", "isakmp.flags", "isakmp.messageid",
         "isakmp.delete.spi", "_ws.malformed",
     )  # fmt: skip
-    (found,) = dissected([message], *fields)
-    assert found["isakmp.typepayload"] == ["35", "38", "39", "41", "42"]
-    assert found["isakmp.id.data.fqdn"] == ["initiator.lab"]
-    assert found["isakmp.auth.method"] == ["2"]
-    assert found["isakmp.notify.msgtype"] == ["16384"]
-    assert found["isakmp.spinum"] == ["2"]
-    assert found["isakmp.delete.spi"] == ["01020304", "05060708"]
-    assert found["isakmp.flags"] == ["0x20"]
-    assert found["isakmp.messageid"] == ["0x00000001"]
-    assert found["_ws.malformed"] == []
+    (result,) = dissected([message], *fields)
+    assert result["isakmp.typepayload"] == ["35", "38", "39", "41", "42"]
+    assert result["isakmp.id.data.fqdn"] == ["initiator.lab"]
+    assert result["isakmp.auth.method"] == ["2"]
+    assert result["isakmp.notify.msgtype"] == ["16384"]
+    assert result["isakmp.spinum"] == ["2"]
+    assert result["isakmp.delete.spi"] == ["01020304", "05060708"]
+    assert result["isakmp.flags"] == ["0x20"]
+    assert result["isakmp.messageid"] == ["0x00000001"]
+    assert result["_ws.malformed"] == []
 
 
 def test_scapy_decodes_encoded_payloads():

@@ -38,12 +38,12 @@ def test_encoding_inverts_parsing(listed):
 @pytest.mark.tshark
 def test_tshark_decodes_encoded_proposals():
     _, body = ike.sa([ike.CLASSIC, Proposal(ike.HYBRID.transforms, 3, b"1234")])
-    (found,) = dissected(
+    (result,) = dissected(
         [clear([encode_sa(parse_sa(body).proposals)])],
         "isakmp.prop.number", "isakmp.prop.transforms", "isakmp.spi", "isakmp.tf.id.encr", "_ws.malformed",
     )  # fmt: skip
-    assert found["isakmp.prop.number"] == ["1", "2"]
-    assert found["isakmp.prop.transforms"] == ["4", "4"]
-    assert found["isakmp.spi"] == [b"1234".hex()]
-    assert found["isakmp.tf.id.encr"] == ["12", "20"]
-    assert found["_ws.malformed"] == []
+    assert result["isakmp.prop.number"] == ["1", "2"]
+    assert result["isakmp.prop.transforms"] == ["4", "4"]
+    assert result["isakmp.spi"] == [b"1234".hex()]
+    assert result["isakmp.tf.id.encr"] == ["12", "20"]
+    assert result["_ws.malformed"] == []

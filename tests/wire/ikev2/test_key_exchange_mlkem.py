@@ -19,8 +19,8 @@ def packed(coefficients):
 
 
 def test_sizes_of_mlkem_data_identify_the_parameter_set():
-    found = {method: (p.encapsulation_key, p.ciphertext) for method, p in ML_KEM_PARAMETER_SETS.items()}
-    assert found == SIZES
+    result = {method: (p.encapsulation_key, p.ciphertext) for method, p in ML_KEM_PARAMETER_SETS.items()}
+    assert result == SIZES
     assert guess_mlkem_data(1184) == ("ML-KEM-768 encapsulation key",)
     assert guess_mlkem_data(768) == ("ML-KEM-512 ciphertext",)
     assert guess_mlkem_data(1568) == ("ML-KEM-1024 encapsulation key", "ML-KEM-1024 ciphertext")

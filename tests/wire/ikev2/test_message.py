@@ -10,9 +10,9 @@ SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
 
 
 def test_recorded_fragments():
-    found = [parse_fragment_header(message) for message in ike_messages("pq-mlkem768-psk")]
+    result = [parse_fragment_header(message) for message in ike_messages("pq-mlkem768-psk")]
     # the daemon's log: EF(1/2) and EF(2/2) of the initiator's IKE_INTERMEDIATE
-    assert [one for one in found if one is not None] == [(1, 2), (2, 2)]
+    assert [item for item in result if item is not None] == [(1, 2), (2, 2)]
 
 
 def test_a_fragment_behind_other_payloads():

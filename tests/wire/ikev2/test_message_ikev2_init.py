@@ -66,8 +66,8 @@ def test_notifies_are_those_of_the_daemons_log(name, side, response):
     texts = [entry[4] for entry in truth(name)[side] if entry[:2] == ["gen", "IKE_SA_INIT"]]
     expected = {tuple(CHARON[word[2:-1]] for word in text.split() if word.startswith("N(")) for text in texts}
     views = [parse_init(message) for message in inits(name, response)]
-    found = {tuple(get_name(NotifyType, kind) for kind, _ in view.notifies) for view in views}
-    assert found == expected
+    result = {tuple(get_name(NotifyType, kind) for kind, _ in view.notifies) for view in views}
+    assert result == expected
 
 
 def test_vendor_ids_and_certificate_requests():

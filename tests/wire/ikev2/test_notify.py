@@ -79,8 +79,8 @@ def test_recorded_hash_fits_the_destination():
     # that of the source does not: the recording daemons forced UDP encapsulation by a false hash
     message = ike_messages("psk-classic")[0]
     header = parse_header(message)
-    found = [parse_notify(payload.body) for payload in parse_payloads(message).payloads if payload.type == 41]
-    notifies = {notify.type: notify.data for notify in found}
+    result = [parse_notify(payload.body) for payload in parse_payloads(message).payloads if payload.type == 41]
+    notifies = {notify.type: notify.data for notify in result}
     hashed = compute_nat_detection_hash(header.spi_i, header.spi_r, bytes([192, 0, 2, 2]), 500)
     assert hashed == notifies[16389]
     assert hashed != notifies[16388]

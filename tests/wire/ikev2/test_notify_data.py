@@ -128,9 +128,9 @@ def test_notify_data_is_decoded_as_by_tshark():
     ]
     fields = list(dict.fromkeys(f"isakmp.notify.data.{name}" for _, _, name in notifies))
     rows = dissected([clear([ike.notify(kind, data)]) for kind, data, _ in notifies], *fields)
-    told = [row[f"isakmp.notify.data.{name}"] for row, (_, _, name) in zip(rows, notifies, strict=True)]
+    reported = [row[f"isakmp.notify.data.{name}"] for row, (_, _, name) in zip(rows, notifies, strict=True)]
     read = [decode_notify_data(kind, data) for kind, data, _ in notifies]
-    assert told == [
+    assert reported == [
         [str(read[0])], [str(read[1].cpi)], [str(read[2])], [read[3].gateway], [str(read[4].lifetime)],
         [str(read[5][0].value)], [f"0x{read[6].send:08x}"], [f"0x{read[7].receive:08x}"], [f"{read[8][0]:04x}"],
         [str(number) for number in read[9]],

@@ -29,6 +29,8 @@ def test_truncated_bodies_raise(parse, body, value, fixed):
 
 
 def test_recorded_public_value():
-    (body,) = [one.body for one in parse_payloads(ike_messages("psk-classic")[0]).payloads if one.type == 34]
-    found = ours.parse_key_exchange(body)
-    assert (found.method, len(found.data)) == (19, 64)
+    (body,) = [
+        payload.body for payload in parse_payloads(ike_messages("psk-classic")[0]).payloads if payload.type == 34
+    ]
+    key_exchange = ours.parse_key_exchange(body)
+    assert (key_exchange.method, len(key_exchange.data)) == (19, 64)

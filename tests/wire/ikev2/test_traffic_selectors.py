@@ -48,7 +48,7 @@ def payload(*selectors):
 def test_selectors_are_described(data, text):
     read = parse_traffic_selectors(payload(data))
     assert (read.error, read.announced) == (None, 1)
-    assert [found.describe() for found in read.selectors] == [text]
+    assert [item.describe() for item in read.selectors] == [text]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
@@ -73,7 +73,7 @@ def test_payloads_built_by_scapy_are_decoded():
     ]  # fmt: skip
     body = bytes(IKEv2_TSi(number_of_TSs=2, traffic_selector=selectors))[4:]
     read = parse_traffic_selectors(body)
-    texts = [found.describe() for found in read.selectors]
+    texts = [item.describe() for item in read.selectors]
     assert texts == ["192.0.2.0/25[tcp/1-9]", "2001:db8::1/128"]
 
 
@@ -96,15 +96,17 @@ def test_selectors_are_decoded_as_by_tshark():
         "end_fc",
     )
     (row,) = dissected([clear([(ike.TS_I, body)])], *(f"isakmp.ts.{name}" for name in names))
-    told = dict(zip(names, row.values(), strict=True))
+    reported = dict(zip(names, row.values(), strict=True))
     udp, other, fibre = parse_traffic_selectors(body).selectors
-    assert [str(found.type) for found in (udp, other, fibre)] == told["type"]
-    assert [str(udp.protocol), str(other.protocol)] == told["protoid"][:2]
-    assert list(zip(told["start_port"], told["end_port"], strict=True)) == [("500", "4500"), ("0", "65535")]
+    assert [str(item.type) for item in (udp, other, fibre)] == reported["type"]
+    assert [str(udp.protocol), str(other.protocol)] == reported["protoid"][:2]
+    assert list(zip(reported["start_port"], reported["end_port"], strict=True)) == [("500", "4500"), ("0", "65535")]
     assert (udp.ports, other.ports) == ((500, 4500), (0, 65535))
-    assert [*told["start_ipv4"], *told["end_ipv4"]] == [str(ip_address(end)) for end in (udp.start, udp.end)]
-    assert [*told["start_ipv6"], *told["end_ipv6"]] == [str(ip_address(end)) for end in (other.start, other.end)]
-    assert told["end_fc"] == [fibre.end.hex(":")] or told["end_fc"] == [str(int(fibre.end.hex(), 16))]
+    assert [*reported["start_ipv4"], *reported["end_ipv4"]] == [str(ip_address(end)) for end in (udp.start, udp.end)]
+    assert [*reported["start_ipv6"], *reported["end_ipv6"]] == [
+        str(ip_address(end)) for end in (other.start, other.end)
+    ]
+    assert reported["end_fc"] == [fibre.end.hex(":")] or reported["end_fc"] == [str(int(fibre.end.hex(), 16))]
 
 
 def test_truncated_payloads_keep_complete_selectors():
@@ -125,5 +127,5 @@ def test_a_length_that_cannot_be(length):
 
 @given(st.binary(max_size=80))
 def test_random_bytes_give_printable_text(data):
-    for found in parse_traffic_selectors(data).selectors:
-        assert found.describe().isprintable()
+    for result in parse_traffic_selectors(data).selectors:
+        assert result.describe().isprintable()

@@ -9,7 +9,7 @@ from tests.tsharks import HOST, Tshark
 @cache
 def values(tshark: Tshark = Tshark(HOST, Path("/"))) -> dict[str, dict[int, list[str]]]:  # noqa: B008 - frozen
     """By field: names of single numbers; a field of both IKE versions has two for some."""
-    found: dict[str, dict[int, list[str]]] = {}
+    result: dict[str, dict[int, list[str]]] = {}
     for line in tshark.run("-G", "values").lines:
         if not line[2:].startswith(("isakmp.", "radius.code", "eap.")):
             continue
@@ -18,8 +18,8 @@ def values(tshark: Tshark = Tshark(HOST, Path("/"))) -> dict[str, dict[int, list
         if kind not in ("V", "R") or len(rest) < 3 or not rest[1].isdigit() or (kind == "R" and rest[1] != rest[2]):
             continue
         field, low, name = rest[0], rest[1], rest[-1]
-        found.setdefault(field, {}).setdefault(int(low), []).append(name.strip())
-    return found
+        result.setdefault(field, {}).setdefault(int(low), []).append(name.strip())
+    return result
 
 
 def normal(name: str) -> str:

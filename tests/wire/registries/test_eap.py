@@ -27,7 +27,7 @@ def test_names_of_eap_types_are_those_of_tshark():
     # 26 and 29: Microsoft's MSCHAPv2 is 26, MS-EAP-Authentication at IANA
     skipped = {1, 2, 3, 26, 33, 254, 255}
     for kind in EapType:
-        found = re.search(r"\((.*)\)", known.get(kind, [""])[0])
-        if found and kind not in skipped:
-            ours, theirs = (normal(name).removeprefix("EAP") for name in (kind.label, found.group(1)))
+        result = re.search(r"\((.*)\)", known.get(kind, [""])[0])
+        if result and kind not in skipped:
+            ours, theirs = (normal(name).removeprefix("EAP") for name in (kind.label, result.group(1)))
             assert theirs.startswith(ours), kind

@@ -47,5 +47,5 @@ def test_values_have_names(registry, value, name):
 
 
 def test_groups_have_ikev2s_names():
-    ours = {one.label for one in DhGroup} - {"MODP-384", "SECP160R1"}
-    assert ours <= {one.label for one in KeyExchangeMethod}
+    ours = {item.label for item in DhGroup} - {"MODP-384", "SECP160R1"}
+    assert ours <= {item.label for item in KeyExchangeMethod}

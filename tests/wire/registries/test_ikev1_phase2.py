@@ -37,14 +37,14 @@ def test_attributes_of_a_transaction():
 )
 def test_names_are_those_of_tshark(registry, field):
     known = values()[field]
-    asked = 0
+    requested = 0
     for member in registry:
         names = {normal(name).removeprefix("ISAKMPCFG").removeprefix("CFG") for name in known[member]}
         # words that are spelt out there: ECN Tunnel, Extended (64-bit) Sequence Number
         label = normal(member.label).replace("SHA1", "SHA").replace("EXTENDEDSEQ", "EXTENDED64BITSEQ")
         assert any(label in name for name in names), (member, names)
-        asked += 1
-    assert asked >= 4
+        requested += 1
+    assert requested >= 4
 
 
 @pytest.mark.tshark

@@ -47,13 +47,13 @@ def test_notify_types_have_names(kind, name):
 @pytest.mark.tshark
 def test_names_against_tshark():
     known = values()["isakmp.notify.msgtype"]
-    asked = 0
+    requested = 0
     for kind in NotifyType:
         names = [name for name in known.get(kind, []) if not name.upper().startswith("RESERVED")]
         if names and kind not in NOT_ASKED and (kind < 16384 or kind <= 16431 or kind in known):
             assert normal(kind.label) in {normal(name) for name in names}, kind
-            asked += 1
-    assert asked > 60
+            requested += 1
+    assert requested > 60
 
 
 @pytest.mark.tshark

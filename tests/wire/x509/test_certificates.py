@@ -75,13 +75,13 @@ def test_ml_dsa(level):
 
 def test_recorded_certificates():
     # behind the generic header and the encoding; the daemon's log: CN=ini, ECDSA with P-384
-    found = set()
+    result = set()
     for message in opened("loss20-classic"):
         at = message.inside.find(b"\x30\x82")
         if message.exchange_type == 35 and at > 0:
             size = int.from_bytes(message.inside[at + 2 : at + 4], "big") + 4
-            found.add(decode_certificate(Certificate(4, message.inside[at : at + size])).name)
-    assert found == {"X.509 CN=ini, ECDSA P-384", "X.509 CN=res, ECDSA P-384"}
+            result.add(decode_certificate(Certificate(4, message.inside[at : at + size])).name)
+    assert result == {"X.509 CN=ini, ECDSA P-384", "X.509 CN=res, ECDSA P-384"}
 
 
 def test_raw_keys():

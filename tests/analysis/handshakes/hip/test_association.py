@@ -18,7 +18,7 @@ AROUND = 14 + 20
 
 def play(trace, association, packets, *, begin=0, step=10):
     """Packets `step` ms apart; gives what was added."""
-    return [trace.ip((begin + place * step) * MS, association.ip(one)) for place, one in enumerate(packets)]
+    return [trace.ip((begin + place * step) * MS, association.ip(packet)) for place, packet in enumerate(packets)]
 
 
 def recorded(association, packets, **options):
@@ -36,7 +36,7 @@ def test_base_exchange(method):
     association = Association(1, method)
     packets = association.setup()
     analysis = analyse(recorded(association, packets), vantage="initiator")
-    i1, r1, i2, r2 = (AROUND + len(one.data) for one in packets)
+    i1, r1, i2, r2 = (AROUND + len(packet.data) for packet in packets)
     assert rows(analysis.messages, *MESSAGES) == [
         ("I1", "initiator", "request", 1, True, i1),
         ("R1", "responder", "response", 1, True, r1),
@@ -55,7 +55,7 @@ def test_base_exchange(method):
     assert bytes.fromhex("".join(part.rjust(4, "0") for part in row["responder_hit"].split(":"))) == association.hit_r
     assert (row["initiator_messages"], row["initiator_bytes"]) == (2, i1 + i2)
     assert (row["responder_messages"], row["responder_bytes"]) == (2, r1 + r2)
-    assert [(one["type"], one["messages"], one["bytes"]) for one in row["phases"]] == [
+    assert [(phase["type"], phase["messages"], phase["bytes"]) for phase in row["phases"]] == [
         ("I1-R1", 2, i1 + r1),
         ("I2-R2", 2, i2 + r2),
     ]
@@ -226,10 +226,15 @@ def test_a_late_r1_of_another_association():
 
 def test_both_begin():
     """I1s that cross are two attempts (RFC 7401, section 6.7): here the second one is dropped."""
-    one = Association(15)
-    other = Association(16, hits=(one.hit_r, one.hit_i), initiator=one.responder, responder=one.initiator)
+    association = Association(15)
+    other = Association(
+        16,
+        hits=(association.hit_r, association.hit_i),
+        initiator=association.responder,
+        responder=association.initiator,
+    )
     trace = Trace()
-    play(trace, one, one.setup())
+    play(trace, association, association.setup())
     trace.ip(1 * MS, other.ip(other.i1()))
     analysis = analyse(trace)
     assert rows(analysis.handshakes, "initiator_address", "initiator_messages", "outcome") == [
@@ -270,7 +275,7 @@ def test_ip_fragments():
     trace = recorded(association, [i1, r1, i2, r2], mtu=576)
     analysis = analyse(trace)
     # 576 bytes leave room for 552 of the payload in each fragment
-    fragments = [-(-len(one.data) // 552) for one in (i1, r1, i2, r2)]
+    fragments = [-(-len(item.data) // 552) for item in (i1, r1, i2, r2)]
     assert fragments[1:3] == [2, 2]
     assert analysis.messages["frames"].to_list() == fragments
     row = only(analysis)

@@ -11,8 +11,8 @@ from tests.craft.hip import Association
 
 def handshake(association, packets):
     trace = Trace()
-    for place, one in enumerate(packets):
-        trace.ip(place * 10 * MS, association.ip(one))
+    for place, packet in enumerate(packets):
+        trace.ip(place * 10 * MS, association.ip(packet))
     return only(analyse(trace))
 
 

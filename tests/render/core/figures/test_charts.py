@@ -21,7 +21,7 @@ def ticks(svg: str, size: float) -> list[tuple[float, float]]:
         if (node.get("aria-label") or "").startswith("X-axis") and node.find(f".//{SVG}text") is not None
     )
     labels = next(node for node in axis.iter(f"{SVG}g") if "role-axis-label" in (node.get("class") or ""))
-    found = []
+    result = []
     for node in labels.iter(f"{SVG}text"):
         if node.get("opacity") == "0":
             continue
@@ -29,8 +29,8 @@ def ticks(svg: str, size: float) -> list[tuple[float, float]]:
         width = (len(node.text) - node.text.count(",") / 2) * DIGIT * size
         # the first and the last may stand inside of the ends of the axis
         begin = at - width * {"start": 0, "middle": 0.5, "end": 1}[node.get("text-anchor") or "start"]
-        found.append((begin, begin + width))
-    return found
+        result.append((begin, begin + width))
+    return result
 
 
 @pytest.mark.parametrize("style", [PAGE, SINGLE])
@@ -43,6 +43,6 @@ def test_numbers_of_an_axis_stand_apart(style, largest):
     svg = charts.draw_stacked_bars(
         rows, style, totals=dict.fromkeys(names, f"{largest:,}"), parts={"needed once": "initiator"}, x_title="bytes"
     )
-    found = ticks(svg, style.font)
-    assert len(found) > 1
-    assert all(begin - end > 0.5 * style.font for (_, end), (begin, _) in itertools.pairwise(found))
+    result = ticks(svg, style.font)
+    assert len(result) > 1
+    assert all(begin - end > 0.5 * style.font for (_, end), (begin, _) in itertools.pairwise(result))

@@ -39,8 +39,10 @@ def test_a_large_sample_keeps_its_ends():
 
 
 def names(values, **groups):
-    found = make_distribution_figures({"a": values, **groups}, name="x", quantity="time", unit="ms", population="runs")
-    return [figure.name for figure in found]
+    distribution_figures = make_distribution_figures(
+        {"a": values, **groups}, name="x", quantity="time", unit="ms", population="runs"
+    )
+    return [figure.name for figure in distribution_figures]
 
 
 def test_only_what_the_values_can_show():

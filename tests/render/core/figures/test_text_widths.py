@@ -41,14 +41,14 @@ def test_letters_that_xml_writes_otherwise():
 
 def test_letters_of_one_width():
     # 1233 of 2048 units in DejaVu Sans Mono
-    found = lengths(drawing(f'<text x="0" font-size="10" font-family="{MONO}">192.0.2.1</text>'))
-    assert found == [pytest.approx(9 * 10 * 1233 / 2048, abs=0.01)]
+    result = lengths(drawing(f'<text x="0" font-size="10" font-family="{MONO}">192.0.2.1</text>'))
+    assert result == [pytest.approx(9 * 10 * 1233 / 2048, abs=0.01)]
 
 
 def test_each_its_own_and_nothing_else_changes():
     svg = drawing('<text x="0">Ham</text>', "<g/>", '<text x="9" font-size="24">Ham</text>')
-    one, other = lengths(svg)
-    assert other == pytest.approx(2 * one, abs=0.02)
+    first, second = lengths(svg)
+    assert second == pytest.approx(2 * first, abs=0.02)
     assert re.sub(r' textLength="[\d.]+" lengthAdjust="spacingAndGlyphs"', "", add_text_lengths(svg)) == svg
 
 
