@@ -101,7 +101,7 @@ def test_imports_are_of_modules_that_exist():
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_import_circles():
+def test_there_are_no_import_circles():
     """Late imports and those for type checking count: modules in a circle can only be understood together."""
     try:
         TopologicalSorter({module: imported_modules(module) - {module} for module in SOURCES}).prepare()
@@ -146,7 +146,7 @@ def test_borrowers_import_what_they_borrow():
         assert library in {name.split(".")[0] for name in imports(f"ikeanalyze.{module}")}, module
 
 
-def test_no_class_name_twice():
+def test_class_names_are_unique():
     places = defaultdict(list)
     for module, path in SOURCES.items():
         for node in ast.walk(ast.parse(path.read_text())):

@@ -49,7 +49,7 @@ def test_more_than_are_made_at_once_and_the_same_again(tmp_path):
 
 
 @pytest.mark.tshark
-def test_side_by_side():
+def test_both_programs_read_all_captures():
     """The counts of our dataset are right, and a tshark for each capture reads all of it."""
     directory = many.captures(2)
     other = many.tshark_reader(["tshark"], "4", directory, 2)
@@ -66,7 +66,7 @@ def test_side_by_side():
     assert read.stdout.count(b"\n") == PACKETS
 
 
-def test_what_is_wrong_is_seen(tmp_path):
+def test_wrong_results_are_detected(tmp_path):
     directory = many.captures(3)
     out = tmp_path / "out"
     subprocess.run([*OURS, "batch", str(directory), "-o", str(out), "--quiet"], check=True)

@@ -78,7 +78,7 @@ LINKS = {
 
 @pytest.mark.parametrize("name", LINKS)
 @pytest.mark.parametrize("addresses", [{}, V6], ids=["ipv4", "ipv6"])
-def test_links(rows: Rows, name: str, addresses: dict[str, str]) -> None:
+def test_tshark_decodes_all_link_layers(rows: Rows, name: str, addresses: dict[str, str]) -> None:
     linktype, frame = LINKS[name]
     trace = Trace(frame=frame)
     trace.send(0, init_request(), **addresses)
@@ -86,7 +86,7 @@ def test_links(rows: Rows, name: str, addresses: dict[str, str]) -> None:
     assert read == [["34", "1", ""]]
 
 
-def test_ipv4_fields(rows: Rows) -> None:
+def test_tshark_decodes_ipv4_fields(rows: Rows) -> None:
     segment = udp(init_request(), 500, 4321)
     packet = ipv4(segment, ttl=3, ident=0xBEEF, options=b"\x94\x04\0\0", dont=True, tos=0xB8)
     trace = Trace()
@@ -106,7 +106,7 @@ def test_ipv6_extension_headers(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv4 options", "ipv6", "ipv6 extensions"])
-def test_ip_fragments(rows: Rows, family: str) -> None:
+def test_tshark_reassembles_ip_fragments(rows: Rows, family: str) -> None:
     sealed = Handshake(2, switch=False).setup(auth=(1, 1))[2]
     payload = Handshake(2, switch=False).sealed(ike.IKE_AUTH, 4000).datagrams[0]
     assert len(sealed.datagrams) == 1
@@ -134,7 +134,7 @@ def test_small_packets_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("addresses", [{}, V6], ids=["ipv4", "ipv6"])
-def test_tcp_and_icmp(rows: Rows, addresses: dict[str, str]) -> None:
+def test_tshark_decodes_tcp_and_icmp(rows: Rows, addresses: dict[str, str]) -> None:
     ends = addresses or {"source": "192.0.2.1", "destination": "192.0.2.2"}
     back = {"source": ends["destination"], "destination": ends["source"]}
     message = Handshake(3).init()[0].datagrams[0]
@@ -154,7 +154,7 @@ def test_tcp_and_icmp(rows: Rows, addresses: dict[str, str]) -> None:
     assert [row[0].split(",")[0] for row in rows(trace.pcap(), status)][3:] == ["1", "1"]
 
 
-def test_esp_and_ah(rows: Rows) -> None:
+def test_tshark_decodes_esp_and_ah(rows: Rows) -> None:
     trace = Trace()
     sealed = transport.esp(0xC0FFEE, 7, bytes(64))
     trace.send(0, sealed, sport=4500, dport=4500)
@@ -167,7 +167,7 @@ def test_esp_and_ah(rows: Rows) -> None:
     assert read[3][2] == "0x00000abc"
 
 
-def test_clear_payloads(rows: Rows) -> None:
+def test_tshark_decodes_clear_payloads(rows: Rows) -> None:
     kinds = [ike.Transform(kind, ike.ML_KEM_768) for kind in range(ike.ADDKE1, ike.ADDKE7 + 1)]
     several = ike.Proposal([*ike.CLASSIC.transforms, *kinds])
     shake = Handshake(4, proposals=[ike.HYBRID, several])
@@ -184,7 +184,7 @@ def test_clear_payloads(rows: Rows) -> None:
     assert all(row[6] == "" for row in read)
 
 
-def test_whole_handshakes(rows: Rows) -> None:
+def test_tshark_decodes_all_messages_of_a_handshake(rows: Rows) -> None:
     trace = Trace()
     shake = Handshake(5, nat=True, proposals=[ike.HYBRID])
     messages = shake.setup(intermediate=[(2, 1)], auth=(3, 2))
@@ -215,7 +215,7 @@ def test_whole_handshakes(rows: Rows) -> None:
     ]
 
 
-def test_eap_handshake() -> None:
+def test_tshark_decodes_an_eap_handshake() -> None:
     messages = Handshake(6).setup(eap=3)
     assert len(messages) == 2 + 2 * 5
     assert [m.message_id for m in messages] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
@@ -227,7 +227,7 @@ def test_same_seed_same_messages() -> None:
     assert Handshake(7).setup() != Handshake(8).setup()
 
 
-def test_ikev1(rows: Rows) -> None:
+def test_tshark_decodes_ikev1(rows: Rows) -> None:
     rng = Random(9)
     trace = Trace()
     phase1 = ikev1.main_mode(rng)
@@ -241,7 +241,7 @@ def test_ikev1(rows: Rows) -> None:
     assert len({row[2] for row in read[6:9]}) == 1
 
 
-def test_ikev1_fragments(rows: Rows) -> None:
+def test_tshark_reassembles_ikev1_fragments(rows: Rows) -> None:
     trace = Trace()
     message = ikev1.main_mode(Random(10))[2]
     for index, data in enumerate(ikev1.fragments(message, 150, ident=5)):
@@ -254,7 +254,7 @@ def test_ikev1_fragments(rows: Rows) -> None:
     assert read[-1][:3] == ["0x0005", str(count), "1"]
 
 
-def test_radius(rows: Rows) -> None:
+def test_tshark_decodes_radius(rows: Rows) -> None:
     rng = Random(11)
     trace = Trace(initiator="198.51.100.1", responder="198.51.100.2")
     first = radius.access_request(1, eap.eap(eap.RESPONSE, 0, eap.IDENTITY, b"user"), rng)
@@ -288,7 +288,7 @@ TIMES = ["1764000000.123456789", "1764000000.131456789", "1764000000.132456789"]
 
 @pytest.mark.parametrize("byteorder", ["<", ">"])
 @pytest.mark.parametrize("nanoseconds", [True, False])
-def test_pcap(rows: Rows, byteorder: link.ByteOrder, nanoseconds: bool) -> None:
+def test_tshark_reads_pcap(rows: Rows, byteorder: link.ByteOrder, nanoseconds: bool) -> None:
     data = three_packets().pcap(byteorder=byteorder, nanoseconds=nanoseconds, snaplen=96)
     read = rows(data, "frame.time_epoch", "frame.cap_len", "frame.len", "isakmp.exchangetype")
     assert [row[0] for row in read] == (TIMES if nanoseconds else [time[:-3] + "000" for time in TIMES])
@@ -300,7 +300,7 @@ def test_pcap(rows: Rows, byteorder: link.ByteOrder, nanoseconds: bool) -> None:
 @pytest.mark.parametrize("byteorder", ["<", ">"])
 @pytest.mark.parametrize("tsresol", [None, 6, 9, 0x80 | 20])
 @pytest.mark.parametrize("kind", ["EPB", "PB"])
-def test_pcapng(rows: Rows, byteorder: link.ByteOrder, tsresol: int | None, kind: str) -> None:
+def test_tshark_reads_pcapng(rows: Rows, byteorder: link.ByteOrder, tsresol: int | None, kind: str) -> None:
     interface = Interface(tsresol=tsresol, tsoffset=3600, name="eth7")
     data = three_packets().pcapng(
         byteorder=byteorder, interfaces=[interface], block=kind, comment="made", unknown=True, sections=2
@@ -313,7 +313,7 @@ def test_pcapng(rows: Rows, byteorder: link.ByteOrder, tsresol: int | None, kind
     assert [row[1:] for row in read] == [["eth7", "34"], ["eth7", "34"], ["eth7", "35"]]
 
 
-def test_pcapng_simple_packets(rows: Rows) -> None:
+def test_tshark_reads_simple_packet_blocks(rows: Rows) -> None:
     read = rows(three_packets().pcapng(block="SPB"), "isakmp.exchangetype", "frame.len")
     lengths = [str(len(packet.data)) for packet in three_packets().packets]
     assert read == [["34", lengths[0]], ["34", lengths[1]], ["35", lengths[2]]]

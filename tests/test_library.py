@@ -13,14 +13,14 @@ PSK, LOSSY = CAPTURES / "psk-classic.pcap", CAPTURES / "loss20-classic.pcap"
 
 
 @pytest.mark.parametrize("given", [PSK, str(PSK), [PSK], (str(PSK),), iter([PSK])])
-def test_captures_by_path(given):
+def test_captures_are_given_by_path(given):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ikeanalyze.read(given).captures[0].packets == 4
 
 
 @pytest.mark.parametrize("given", [CAPTURES / "psk-classic.keys.json", [str(CAPTURES / "psk-classic.keys.json")]])
-def test_keys_by_path(given):
+def test_keys_are_given_by_path(given):
     assert ikeanalyze.read(PSK, keys=given).handshakes["outcome"].to_list() == ["established"]
 
 
@@ -52,13 +52,13 @@ def test_what_cannot_be_read_is_a_warning(tmp_path):
         (PSK, {"keys": [b"x"]}, TypeError, "a file with keys is named by its path, and bytes is none"),
     ],
 )
-def test_what_cannot_be_meant(captures, options, error, what):
+def test_invalid_arguments_raise(captures, options, error, what):
     with pytest.raises(error, match=what):
         ikeanalyze.read(captures, **options)
 
 
 @pytest.mark.parametrize("port", [4000, np.uint16(4000)])
-def test_a_port_alone(port):
+def test_a_single_port_is_accepted(port):
     assert ikeanalyze.read(PSK, ports=port).handshakes.height == 1
 
 

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from ikeanalyze.io.toml import MAX_BYTES, TomlFileError, decode_toml, load_toml_text, parse_toml, read_toml
 
 
-def test_what_a_file_says(tmp_path):
+def test_values_of_a_file_are_read(tmp_path):
     path = tmp_path / "x.toml"
     path.write_bytes(b'a = 1\r\n[b]\nc = "\xc3\xa9"\n')
     assert read_toml(str(path)) == {"a": 1, "b": {"c": "é"}}
@@ -25,7 +25,7 @@ def test_what_a_file_says(tmp_path):
         (b"#" * (MAX_BYTES + 1), "larger than 1,048,576 bytes"),
     ],
 )
-def test_what_cannot_be_used(tmp_path, content, what):
+def test_unusable_files_are_one_line_errors(tmp_path, content, what):
     path = tmp_path / "x.toml"
     path.write_bytes(content)
     with pytest.raises(TomlFileError) as error:
@@ -39,7 +39,7 @@ def test_devices_without_end_are_read_to_a_limit():
         read_toml("/dev/zero")
 
 
-def test_no_file(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_toml(str(tmp_path / "x.toml"))
     with pytest.raises(IsADirectoryError):
@@ -96,7 +96,7 @@ class Setup(Struct, forbid_unknown_fields=True):
     link: Link
 
 
-def test_a_file_as_structs(tmp_path):
+def test_tables_become_structs(tmp_path):
     path = tmp_path / "x.toml"
     text = b'name = "a"\n[link]\nrtt_ms = 5\nmode = "aggressive"\nsteps = [[1, 2.5]]\n[link.delay]\nkind = "random"\nmean_ms = 3'
     path.write_bytes(text)

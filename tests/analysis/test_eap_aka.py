@@ -84,7 +84,7 @@ def method(row):
 
 
 @pytest.mark.parametrize(("kind", "name"), [(eap_.AKA, "EAP-AKA"), (eap_.AKA_PRIME, "EAP-AKA'")])
-def test_told_by_radius(kind, name):
+def test_radius_shows_eap_aka(kind, name):
     row = only(analyse(Attachment(kind).trace()))
     assert counts(row) == (11, 5)
     assert method(row) == ("eap", name, False)
@@ -93,7 +93,7 @@ def test_told_by_radius(kind, name):
     assert (row["aaa_ns"], row["retransmission_wait_ns"]) == (10 * MS, 5 * MS)
 
 
-def test_told_by_keys():
+def test_decrypted_messages_show_eap_aka():
     attachment = Attachment()
     without = only(analyse(attachment.trace(radius=False)))
     assert counts(without) == (11, 0)

@@ -19,7 +19,7 @@ large = st.lists(st.sampled_from((0, 1, 2**63, 2**64 - 1, 0x9E3779B97F4A7C15)), 
 
 
 @given(small | st.lists(st.integers(0, 2**62), max_size=20))
-def test_stable_order(keys):
+def test_sorting_is_stable(keys):
     key = np.array(keys, np.int64)
     assert argsort_stable(key).tolist() == np.argsort(key, kind="stable").tolist()
 
@@ -34,7 +34,7 @@ def same_together(values, order):
 
 
 @given(small | large)
-def test_bring_together(values):
+def test_equal_values_are_brought_together(values):
     values = np.array(values, np.uint64)
     same_together(values, group_order(values))
 
@@ -47,14 +47,14 @@ def test_values_that_look_alike():
 
 
 @given(small | large)
-def test_distinct(values):
+def test_distinct_values_are_numbered(values):
     values = np.array(values, np.uint64)
     different, place = find_distinct(values)
     assert len(set(different.tolist())) == len(different)
     assert different[place].tolist() == values.tolist()
 
 
-def test_run_starts():
+def test_starts_of_runs_are_found():
     one, two = np.array([1, 1, 2, 2, 2]), np.array([0, 0, 0, 0, 1])
     assert find_group_starts(one).tolist() == [True, False, True, False, False]
     assert find_group_starts(one, two).tolist() == [True, False, True, False, True]
@@ -62,7 +62,7 @@ def test_run_starts():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=30), st.booleans())
-def test_runs(rows, rising):
+def test_runs_are_numbered(rows, rising):
     new = np.array([first or row == 0 for row, (first, _) in enumerate(rows)], np.bool_)
     values = np.array([value for _, value in rows], np.int64)
     runs = RowGroups(new)
@@ -81,7 +81,7 @@ def test_totals_beyond_the_range_of_the_type():
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from((0, 5, 2**64 - 1)), st.integers(0, 2)), max_size=30))
-def test_within_captures(rows):
+def test_values_are_grouped_within_captures(rows):
     rows.sort(key=lambda row: row[0])
     values = np.array([value for _, value, _ in rows], np.uint64)
     codes = np.array([capture << CAPTURE_BIT | address for capture, _, address in rows], np.uint64)

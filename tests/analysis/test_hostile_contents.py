@@ -123,7 +123,7 @@ def payload(following, body, length=None):
         (ike.NOTIFY, b"", "payloads: "),
     ],
 )
-def test_hostile_plaintext(first, plaintext, said):
+def test_malformed_plaintext_keeps_the_sums_correct(first, plaintext, said):
     result = hostile(first, plaintext)
     assert result.analysis.messages["decrypted"].to_list() == [None, None, True, True]
     what = [value for frame, value in result.findings if frame == 3]

@@ -6,7 +6,7 @@ from tests.analysis.analyse_captures import analyse_files
 from tests.craft import SECOND, Handshake, Trace
 
 
-def test_no_captures():
+def test_no_captures_give_empty_tables():
     tables = join_tables([])
     assert [len(table) for table in (tables.frames, tables.messages, tables.exchanges, tables.handshakes)] == [0] * 4
 

@@ -131,7 +131,7 @@ def test_nothing_raises_on_garbage(sent):
     assert len(analysis.frames) == accounting["ike"]
 
 
-def test_a_capture_without_ike():
+def test_a_capture_without_ike_has_no_handshakes():
     trace = Trace()
     for time in range(5):
         trace.ip(time, udp_packet(b"question", 5353, 53))
@@ -140,7 +140,7 @@ def test_a_capture_without_ike():
     assert analysis.captures[0].accounting["other"] == 5
 
 
-def test_an_empty_capture():
+def test_an_empty_capture_has_empty_tables():
     analysis = analyse(pcap([]))
     (capture,) = analysis.captures
     assert (capture.packets, capture.first_ns, capture.last_ns) == (0, None, None)
@@ -211,7 +211,7 @@ def test_vlan_frames_have_their_own_length():
     assert only(analyse(trace))["initiator_bytes"] == expected
 
 
-def test_progress_is_told(tmp_path):
+def test_progress_is_reported(tmp_path):
     path = tmp_path / "one.pcap"
     trace = Trace()
     trace.play(Handshake(1).setup())

@@ -96,7 +96,7 @@ def recorded(tmp_path_factory):
     return paths, keys
 
 
-def test_recorded_captures(recorded):
+def test_recorded_captures_have_the_same_rows_together(recorded):
     paths, _ = recorded
     result = same_as_alone(paths)
     assert len(result.captures) == len(paths) - 3
@@ -196,7 +196,7 @@ def test_the_shortest_round_trip_is_that_of_its_own_capture(tmp_path):
     assert result.handshakes["path_rtt_ns"].to_list() == [21 * MS, 6 * MS]
 
 
-def test_addresses_of_ipv6(tmp_path):
+def test_ipv6_addresses_of_several_captures_do_not_collide(tmp_path):
     """Their codes are places in a book, and each capture has a book of its own."""
     captures = []
     for last in ("1", "2", "1"):

@@ -72,5 +72,5 @@ def complete(*words: str) -> list[str]:
     ],
     ids=" ".join,
 )
-def test_completion(words, completions):
+def test_shells_complete_commands_and_options(words, completions):
     assert complete(*words) == completions

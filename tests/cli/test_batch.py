@@ -36,7 +36,7 @@ def test_a_second_batch_reads_nothing_again(run):
     assert "3 unchanged" in done.stderr
 
 
-def test_one_of_each(run):
+def test_a_dataset_with_each_table_is_written(run):
     Path("one").mkdir()
     Path("one/a.pcap").write_bytes(capture(1))
     Path("one/a.keys").write_text("none")
@@ -47,7 +47,7 @@ def test_one_of_each(run):
     assert re.fullmatch(r"ikeanalyze: 1 capture read in \d+\.\d s\. out: 1 capture, 1 handshake", read)
 
 
-def test_quiet(run):
+def test_quiet_prints_nothing(run):
     done = run("batch", "runs", "-o", "out", "--quiet", "--workers", "1")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
 
@@ -82,7 +82,7 @@ def test_none_can_be_read(run):
     assert not Path("other").exists()
 
 
-def test_labels_and_keys(run):
+def test_labels_and_keys_are_used(run):
     Path("psk").mkdir()
     Path("psk/1.pcap").write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
     Path("keys").mkdir()
@@ -123,7 +123,7 @@ def test_no_key_in_the_output(run):
         (["runs", "-o", "out", "--vantage", "left"], "'left' is not one of 'initiator', 'responder'"),
     ],
 )
-def test_wrong_usage(run, arguments, why):
+def test_wrong_usage_exits_with_2(run, arguments, why):
     assert why in refused(run, *arguments)
 
 

@@ -36,7 +36,7 @@ def dataset(tmp_path_factory):
     return str(path)
 
 
-def test_terminal(run, dataset):
+def test_the_terminal_shows_the_comparison(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--metric", "retransmissions")
     assert done.exit_code == 0
     assert done.stderr == f"ikeanalyze: {dataset}: 1 capture could not be read and is in no group\n"
@@ -49,7 +49,7 @@ def test_terminal(run, dataset):
     ]
 
 
-def test_json(run, dataset, tmp_path):
+def test_the_json_document_is_printed(run, dataset, tmp_path):
     path = tmp_path / "x.json"
     done = run(
         "compare", dataset, "--by", "loss", "--baseline", "20", "--metric", "setup_ms", "--metric", "blowup",
@@ -63,12 +63,12 @@ def test_json(run, dataset, tmp_path):
     assert [metric["name"] for metric in document["metrics"]] == ["setup_ms", "blowup"]
 
 
-def test_the_same_again(run, dataset):
+def test_the_result_is_reproducible(run, dataset):
     arguments = ("compare", dataset, "--by", "loss", "--format", "csv", "--quiet")
     assert run(*arguments).stdout == run(*arguments).stdout
 
 
-def test_csv(run, dataset):
+def test_csv_has_a_row_per_value(run, dataset):
     done = run("compare", dataset, "--by", "capture", "--where", "loss=5", "--format", "csv", "--quiet")
     (setup, *_) = csv.DictReader(io.StringIO(done.stdout))
     assert setup["capture"].endswith("loss5.pcapng")
@@ -79,7 +79,7 @@ def test_csv(run, dataset):
     )
 
 
-def test_markdown(run, dataset):
+def test_markdown_has_the_tables(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--format", "markdown", "--quiet")
     assert "| loss | captures | handshakes | completed |" in done.stdout.splitlines()
 
@@ -123,14 +123,14 @@ def test_the_notebook_of_the_documentation(dataset, capsys):
         (["--by", "loss", "--resamples", "1"], "--resamples"),
     ],
 )
-def test_wrong_usage(run, dataset, wrong, what):
+def test_wrong_usage_exits_with_2(run, dataset, wrong, what):
     done = run("compare", dataset, *wrong)
     assert (done.exit_code, done.stdout) == (2, "")
     assert what in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_no_dataset(run, tmp_path):
+def test_a_missing_dataset_is_an_error(run, tmp_path):
     done = run("compare", str(tmp_path), "--by", "x")
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"{tmp_path}: not a dataset. `ikeanalyze batch" in done.stderr

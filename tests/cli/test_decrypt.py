@@ -117,7 +117,7 @@ def _outer(listed):
 
 
 @pytest.mark.tshark
-def test_capinfos_reads_it(decrypt):
+def test_capinfos_reads_the_output(decrypt):
     path = capture_of("pq-mlkem768-psk")
     _, out = decrypt(path, log_of("pq-mlkem768-psk"))
     done = subprocess.run(["capinfos", "-Mcu", str(out)], capture_output=True, text=True, check=True)
@@ -175,7 +175,7 @@ def test_a_decrypted_capture_agrees_whatever_is_lost(seed, lost):
 # ---- the command
 
 
-def test_the_keys_open_nothing(decrypt):
+def test_keys_that_do_not_fit_are_reported(decrypt):
     sa = Sa(1)
     done, out = decrypt(capture_of("psk-classic"), table(*sa.key_sets))
     assert done.exit_code == 1
@@ -190,7 +190,7 @@ def test_a_key_file_that_is_none(decrypt):
     assert out.exists()
 
 
-def test_no_such_capture(decrypt, tmp_path):
+def test_a_missing_capture_is_an_error(decrypt, tmp_path):
     done, out = decrypt(tmp_path / "none.pcap", log_of("psk-classic"))
     assert done.exit_code == 1
     assert "none.pcap" in done.stderr
@@ -213,17 +213,17 @@ def test_standard_input_is_read_once_only(run, tmp_path):
     assert "read twice" in done.stderr
 
 
-def test_keys_are_needed(run, tmp_path):
+def test_keys_are_required(run, tmp_path):
     assert run("decrypt", "x.pcap", "-o", str(tmp_path / "out")).exit_code == 2
 
 
-def test_no_folder_to_write_to(decrypt, tmp_path):
+def test_a_missing_output_folder_is_an_error(decrypt, tmp_path):
     done, _ = decrypt(capture_of("psk-classic"), log_of("psk-classic"), out=tmp_path / "none" / "out.pcapng")
     assert done.exit_code in (1, 2)
     assert "Traceback" not in done.stderr
 
 
-def test_quiet(decrypt):
+def test_quiet_prints_nothing(decrypt):
     done, _ = decrypt(capture_of("psk-classic"), log_of("psk-classic"), more=["--quiet"])
     assert (done.exit_code, done.stderr, done.stdout) == (0, "", "")
 

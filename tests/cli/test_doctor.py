@@ -8,7 +8,7 @@ import pytest
 from ikeanalyze.cli.commands import doctor
 
 
-def test_json(run):
+def test_the_json_document_is_printed(run):
     done = run("doctor", "--format", "json")
     assert done.exit_code == 0
     document = json.loads(done.stdout)
@@ -22,28 +22,28 @@ def test_json(run):
         assert (check["how_to_get"] is None) == (check["state"] == "ok")
 
 
-def test_table(run):
+def test_the_table_lists_all_programs(run):
     done = run("doctor")
     assert done.exit_code == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "report and ladder work here." in done.stdout
 
 
-def test_without_programs(run, monkeypatch):
+def test_missing_programs_are_reported(run, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     done = run("doctor")
     assert done.exit_code == 0
     assert "tshark, for looking into single packets: apt install tshark" in done.stdout
 
 
-def test_without_a_package(run, monkeypatch):
+def test_missing_packages_are_reported(run, monkeypatch):
     monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "something")
     done = run("doctor")
     assert done.exit_code == 1
     assert "report cannot work here." in done.stdout
 
 
-def test_without_an_extra(run, monkeypatch):
+def test_missing_extras_are_reported(run, monkeypatch):
     monkeypatch.setitem(doctor._OPTIONAL_PACKAGES, "no-such-package", ("x", "view", "pip install 'ikeanalyze[view]'"))
     done = run("doctor")
     assert done.exit_code == 0
@@ -82,12 +82,12 @@ def test_a_program_that_does_not_start(tmp_path, monkeypatch):
         ('polars>=9999; python_version > "3"', "broken"),
     ],
 )
-def test_required_versions(monkeypatch, requirement, state):
+def test_required_versions_are_checked(monkeypatch, requirement, state):
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: ["x>=1", requirement])
     assert doctor._check_package("polars", "x").state == state
 
 
-def test_wrong_format(run):
+def test_an_unknown_format_exits_with_2(run):
     done = run("doctor", "--format", "csv")
     assert done.exit_code == 2
     assert "'csv' is not one of 'terminal', 'json'" in done.stderr
@@ -103,7 +103,7 @@ def test_our_own_name_is_not_looked_for_in_an_index(run, monkeypatch):
     assert "--upgrade ikeanalyze" not in stdout
 
 
-def test_quiet_is_taken(run):
+def test_quiet_is_accepted(run):
     assert run("doctor", "--quiet").exit_code == 0
 
 

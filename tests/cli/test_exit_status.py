@@ -26,7 +26,7 @@ def test_what_becomes_of_an_error(capsys, error, status, line):
     assert len(err.splitlines()) == (1 if line else 0)
 
 
-def test_wrong_usage_passes(capsys):
+def test_usage_errors_keep_their_status(capsys):
     with pytest.raises(typer.BadParameter), handle_errors(verbose=False):
         raise typer.BadParameter("x")
 
@@ -50,6 +50,6 @@ def test_interrupted_and_internal_through_the_command(run, reader):
     assert "internal error: RuntimeError: oops" in done.stderr
 
 
-def test_a_message_is_one_line(capsys):
+def test_errors_are_one_line(capsys):
     log_stderr("a\nb\x1b[2J")
     assert capsys.readouterr().err == "ikeanalyze: a b\\x1b[2J\n"

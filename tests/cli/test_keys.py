@@ -13,19 +13,19 @@ SECRETS = [
 ]
 
 
-def test_list(run):
+def test_keys_are_listed(run):
     done = run("keys", PQ)
     assert (done.exit_code, done.stderr) == (0, "")
     assert "904a132d2b087803  f2748b73dae9f971      1" in done.stdout
     assert not any(secret in done.stdout for secret in SECRETS)
 
 
-def test_list_as_json(run):
+def test_keys_are_listed_as_json(run):
     document = json.loads(run("keys", PQ, "--format", "json").stdout)
     assert [keys["epoch"] for keys in document["files"][0]["key_sets"]] == [0, 1]
 
 
-def test_reveal(run):
+def test_show_secret_prints_the_keys(run):
     assert all(secret in run("keys", PQ, "--show-secrets").stdout for secret in SECRETS)
 
 
@@ -43,7 +43,7 @@ def test_none_can_be_read(run, tmp_path):
     assert "is a capture" in done.stderr
 
 
-def test_warnings(run, tmp_path):
+def test_warnings_of_key_files_are_printed(run, tmp_path):
     path = tmp_path / "table"
     row = f'904a132d2b087803,f2748b73dae9f971,{"00" * 16},{"00" * 16},"AES-CBC-128 [RFC3602]",,,"NONE [RFC4306]"\n'
     path.write_text(row + "rubbish\n" * 20)
@@ -68,7 +68,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_to_wireshark(run, tmp_path):
+def test_keys_are_converted_to_wireshark_tables(run, tmp_path):
     done = run("keys", PQ, "--to", "wireshark", "-o", str(tmp_path / "out"))
     assert (done.exit_code, done.stdout) == (0, "")
     tables = sorted(path for path in (tmp_path / "out").rglob("*") if path.is_file())
@@ -83,7 +83,7 @@ def test_to_wireshark(run, tmp_path):
     assert run("keys", PQ, "--to", "wireshark", "-o", str(tmp_path / "out"), "--quiet").stderr == ""
 
 
-def test_to_json_and_back(run, tmp_path):
+def test_json_keys_are_read_again(run, tmp_path):
     path = tmp_path / "keys.json"
     assert run("keys", PQ, "--to", "json", "-o", str(path)).exit_code == 0
     assert mode(path) == 0o600
@@ -114,7 +114,7 @@ def test_what_wireshark_has_no_room_for(run, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_the_list_to_a_file(run, tmp_path):
+def test_the_list_is_written_to_a_file(run, tmp_path):
     done = run("keys", PQ, "--show-secrets", "-o", str(tmp_path / "x"))
     assert done.stdout == ""
     assert SECRETS[0] in (tmp_path / "x").read_text()
@@ -153,7 +153,7 @@ def test_what_is_read_is_not_written_over(run, tmp_path):
         (("--no-such",), "No such option"),
     ],
 )
-def test_wrong_usage(run, arguments, why):
+def test_wrong_usage_exits_with_2(run, arguments, why):
     done = run("keys", PQ, *arguments)
     assert done.exit_code == 2
     assert why in done.stderr

@@ -81,7 +81,7 @@ def test_a_full_standard_output_is_one_line():
     )
 
 
-def test_wrong_usage(tmp_path):
+def test_wrong_usage_exits_with_2(tmp_path):
     for arguments in ([], ["x.toml"], ["x.toml", "-o", str(tmp_path), "-n", "0"]):
         done = run("run", *arguments)
         assert (done.returncode, done.stdout) == (2, "")

@@ -2,7 +2,7 @@ from ikeanalyze.analysis.result import SkippedFile
 from tests.render.analysis_examples import CAPTURE, analysis
 
 
-def test_the_first_handshake(run, reader):
+def test_the_first_handshake_is_shown_by_default(run, reader):
     done = run("ladder", CAPTURE)
     assert done.exit_code == 0
     assert done.stdout.startswith("Handshake 1: established in 12.750 ms\n")
@@ -31,25 +31,25 @@ def test_a_file_with_keys_is_skipped(run, reader):
     assert "IKE_SA_INIT 0 request" in done.stdout
 
 
-def test_to_a_file(run, reader, tmp_path):
+def test_the_ladder_is_written_to_a_file(run, reader, tmp_path):
     assert run("ladder", CAPTURE, "--quiet", "-o", str(tmp_path / "x")).stdout == ""
     assert "IKE_SA_INIT 0 request" in (tmp_path / "x").read_text()
 
 
-def test_no_such_handshake(run, reader):
+def test_an_unknown_handshake_is_an_error(run, reader):
     done = run("ladder", CAPTURE, "--handshake", "6")
     assert done.exit_code == 2
     assert "there is no handshake 6" in done.stderr
 
 
-def test_no_handshake_at_all(run, reader):
+def test_a_capture_without_handshakes_is_an_error(run, reader):
     reader.analysis = analysis([])
     done = run("ladder", CAPTURE)
     assert done.exit_code == 1
     assert done.stderr.startswith(f"ikeanalyze: {CAPTURE}: no handshake found.")
 
 
-def test_not_readable(run, reader):
+def test_an_unreadable_capture_is_an_error(run, reader):
     from dataclasses import replace
 
     reader.analysis = replace(analysis([], skipped=[SkippedFile("x", "no such file")]), captures=[])

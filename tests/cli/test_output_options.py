@@ -11,7 +11,7 @@ from tests.render.analysis_examples import CAPTURE
 
 @pytest.mark.parametrize("directory", ["", "-"])
 @pytest.mark.parametrize("command", [("report", CAPTURE), ("compare", "dataset", "--by", "capture")], ids=" ".join)
-def test_no_directory(run, reader, tmp_path, monkeypatch, command, directory):
+def test_figures_need_a_directory(run, reader, tmp_path, monkeypatch, command, directory):
     monkeypatch.chdir(tmp_path)
     done = run(*command, "--figures", directory)
     assert (done.exit_code, done.stdout) == (2, "")

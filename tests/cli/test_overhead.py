@@ -7,7 +7,7 @@ import pytest
 from tests.paths import CAPTURES
 
 
-def test_computed(run):
+def test_overheads_are_computed(run):
     done = run(
         "overhead", "compute", "--suite", "aes256gcm16", "--suite", "AES256GCM16", "--size", "64,128", "--format", "csv"
     )
@@ -19,7 +19,7 @@ def test_computed(run):
     ]
 
 
-def test_all_options(run, tmp_path):
+def test_all_options_are_used(run, tmp_path):
     path = tmp_path / "x.json"
     done = run(
         "overhead", "compute", "--suite", "aes128-sha256", "--mode", "transport", "--encapsulation", "tcp", "--outer-ip", "6",
@@ -40,7 +40,7 @@ def test_all_options(run, tmp_path):
     assert [delay["rate_bps"] for delay in peer["delays"]] == [1e5, 1e6]
 
 
-def test_the_paper(run):
+def test_the_paper_is_reproduced(run):
     done = run("overhead", "paper", "--mips", "100", "--rate", "700k")
     assert done.exit_code == 0
     assert ["3des-md5", "64", "96", "32", "0.250", "68,480", "684.8"] in [
@@ -48,7 +48,7 @@ def test_the_paper(run):
     ]
 
 
-def test_figures(run, tmp_path):
+def test_figures_are_written(run, tmp_path):
     done = run("overhead", "compute", "--suite", "des", "--size", "64,128", "--figures", str(tmp_path / "f"))
     assert (done.exit_code, done.stderr) == (0, f"ikeanalyze: {tmp_path / 'f'}: 4 files\n")
     assert sorted(path.name for path in (tmp_path / "f").iterdir()) == [
@@ -56,7 +56,7 @@ def test_figures(run, tmp_path):
     ]  # fmt: skip
 
 
-def test_measured(run):
+def test_overheads_are_measured(run):
     done = run("overhead", "measure", str(CAPTURES / "lab" / "nat.pcapng"), "--format", "json")
     assert (done.exit_code, done.stderr) == (0, "")
     document = json.loads(done.stdout)
@@ -64,7 +64,7 @@ def test_measured(run):
     assert [sa["packets"] for sa in document["measured"]["sas"]] == [1, 1]
 
 
-def test_no_esp(run):
+def test_a_capture_without_esp_is_reported(run):
     path = str(CAPTURES / "invalid-ke.pcap")
     done = run("overhead", "measure", path, "--format", "csv")
     assert (done.exit_code, done.stdout.strip()) == (0, "")
@@ -121,7 +121,7 @@ def test_no_esp_has_no_figures(run, tmp_path):
         (["--format", "x"], "'--format': 'x' is not one of 'terminal', 'json', 'csv', 'markdown'"),
     ],
 )
-def test_wrong_usage(run, wrong, what):
+def test_wrong_usage_exits_with_2(run, wrong, what):
     done = run("overhead", *([] if wrong[0] in ("paper", "measure") else ["compute"]), *wrong)
     assert (done.exit_code, done.stdout) == (2, "")
     assert what in done.stderr
@@ -150,7 +150,7 @@ def test_keys_that_are_of_no_use(run, tmp_path):
     assert capture in done.stdout
 
 
-def test_no_capture(run, tmp_path):
+def test_a_missing_capture_is_an_error(run, tmp_path):
     done = run("overhead", "measure", str(tmp_path / "x.pcap"))
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     (tmp_path / "x.pcap").write_text("nothing")

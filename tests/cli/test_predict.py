@@ -21,7 +21,7 @@ def predictions(run, *arguments):
     return json.loads(done.stdout)["predictions"]
 
 
-def test_terminal(run):
+def test_the_terminal_shows_the_predictions(run):
     done = run("predict", PQ, "--rtt", "600", "--loss", "0.2")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
@@ -42,7 +42,7 @@ def test_the_document_shows_what_it_does(run, monkeypatch):
     assert run(*shlex.split(example[0])).stdout == example[1]
 
 
-def test_no_link_no_prediction(run):
+def test_a_link_is_required(run):
     done = run("predict", PQ)
     assert done.exit_code == 2
     assert done.stderr.startswith("ikeanalyze: Invalid value for --rtt: needed without --link.")
@@ -60,7 +60,7 @@ def test_lists_are_combined(run):
     assert result[0]["setup_ms"]["mean"] == pytest.approx(2 * 10 + 4.282)
 
 
-def test_every_option(run, tmp_path):
+def test_all_options_are_used(run, tmp_path):
     policy = tmp_path / "mine.toml"
     policy.write_text('kind = "table"\nwaits = [1, 2]\n')
     (prediction,) = predictions(
@@ -83,7 +83,7 @@ def test_every_option(run, tmp_path):
     )
 
 
-def test_scenarios(run, tmp_path):
+def test_named_scenarios_are_predicted(run, tmp_path):
     mine = tmp_path / "ship.toml"
     mine.write_text("rtt_ms = 700\nloss = 0.02\n[burst]\nframes = 3\n")
     result = predictions(run, CLASSIC, "--link", "geostationary", "--link", str(mine), "--loss", "0.1", "--burst", "2")
@@ -111,7 +111,7 @@ def test_policies_of_one_kind_are_told_apart(run):
     assert [item["policy"]["name"] for item in result] == ["strongswan:tries=1", "strongswan:tries=2"]
 
 
-def test_csv_and_files(run, tmp_path):
+def test_output_is_written_to_files(run, tmp_path):
     path = tmp_path / "x.csv"
     done = run("predict", CLASSIC, "--rtt", "10,20", "--format", "csv", "-o", str(path), "--quiet", "--runs", "10")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -226,7 +226,7 @@ def test_what_computation_is_not_known(run):
         (["--rtt", "0:999:1", "--loss", "0:0.9:0.001"], "--rtt: these lists make 901,000 links; the limit is"),
     ],
 )
-def test_wrong_usage(run, arguments, what):
+def test_wrong_usage_exits_with_2(run, arguments, what):
     done = run("predict", CLASSIC, "--rtt", "10", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("ikeanalyze: ")
@@ -252,7 +252,7 @@ def test_a_message_that_does_not_go_through(run):
     assert "RFC 9329 puts IKEv2 into TCP, not IKEv1" in done.stderr
 
 
-def test_progress_is_counted(run, monkeypatch):
+def test_each_prediction_advances_the_progress(run, monkeypatch):
     """Each prediction moves the bar, which goes to whoever waits."""
     from contextlib import contextmanager
 

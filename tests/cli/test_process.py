@@ -47,34 +47,34 @@ def stand_in(*arguments: str, **options) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"], ["ladder", "-h"], ["doctor", "--help"]])
-def test_help(arguments):
+def test_help_is_printed(arguments):
     done = run(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: ikeanalyze")
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_version():
+def test_the_version_is_printed():
     done = run("--version")
     assert done.returncode == 0
     assert done.stdout.startswith("ikeanalyze ")
 
 
 @pytest.mark.parametrize("arguments", [["rep"], ["--nonsense"], ["report"], ["ladder", "a", "b"]])
-def test_wrong_usage(arguments):
+def test_wrong_usage_exits_with_2(arguments):
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("ikeanalyze: ")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_no_arguments_is_help():
+def test_without_arguments_help_is_printed():
     done = run()
     assert done.returncode == 2
     assert "Usage: ikeanalyze" in done.stdout + done.stderr
 
 
-def test_head_is_no_error():
+def test_a_closed_pipe_is_not_an_error():
     process = stand_in("report", "x", "--format", "jsonl", stdout=subprocess.PIPE)
     process.stdout.readline()
     process.stdout.close()
@@ -82,7 +82,7 @@ def test_head_is_no_error():
     assert process.wait(timeout=60) == 0
 
 
-def test_interrupt(interruptible):
+def test_an_interrupt_ends_without_traceback(interruptible):
     process = stand_in("report", "slow", stdout=subprocess.PIPE)
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
@@ -91,7 +91,7 @@ def test_interrupt(interruptible):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_full_disk():
+def test_a_full_disk_is_an_error():
     with open("/dev/full", "wb") as full:
         process = stand_in("report", "x", "--format", "json", stdout=full)
         reported = process.stderr.read()
@@ -164,7 +164,7 @@ def test_nobody_reads_the_output(arguments, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["report", "ladder"])
-def test_closed_standard_error(command):
+def test_a_closed_standard_error_changes_nothing(command):
     """Nobody can be told of anything, and the result is the same."""
     arguments = [sys.executable, "-m", "ikeanalyze", command, "captures/psk-classic.pcap"]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, cwd=ROOT, timeout=60, preexec_fn=lambda: os.close(2))

@@ -30,7 +30,7 @@ def test_none_where_nobody_sees_it(monkeypatch):
         assert report is None
 
 
-def test_none_if_quiet(terminal):
+def test_quiet_shows_no_progress(terminal):
     terminal()
     with progress.make_progress_bar(quiet=True) as report:
         assert report is None
@@ -44,7 +44,7 @@ def test_not_within_the_first_second(terminal):
 
 
 @pytest.mark.parametrize("total", [100, None])
-def test_later(terminal, monkeypatch, total):
+def test_progress_appears_after_a_delay(terminal, monkeypatch, total):
     stderr = terminal()
     monkeypatch.setattr(progress, "_DELAY", 0.0)
     with progress.make_progress_bar(quiet=False) as report:

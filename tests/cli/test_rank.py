@@ -29,7 +29,7 @@ def dataset(tmp_path_factory):
     return folder
 
 
-def test_an_example(run):
+def test_the_example_is_ranked(run):
     done = run("rank", "epc-authentication", "--format", "json")
     assert (done.exit_code, done.stderr) == (0, "")
     assert json.loads(done.stdout)["ranking"][0]["alternative"] == "EAP-AKA"
@@ -42,13 +42,13 @@ def test_show(run, tmp_path):
     assert mine.stdout == shipped.stdout != ""
 
 
-def test_figures(run, tmp_path):
+def test_figures_are_written(run, tmp_path):
     done = run("rank", "epc-aka", "--figures", str(tmp_path / "f"), "--quiet")
     assert (done.exit_code, done.stderr) == (0, "")
     assert len(list((tmp_path / "f").iterdir())) == 10
 
 
-def test_measured(run, dataset):
+def test_measured_criteria_are_ranked(run, dataset):
     (dataset / "c.toml").write_text(MEASURED.format(dataset="ds", metric="frames", group=20))
     done = run("rank", str(dataset / "c.toml"), "--format", "json")
     assert (done.exit_code, done.stderr) == (0, "")
@@ -67,7 +67,7 @@ def test_measured(run, dataset):
         ({"dataset": "none"}, "c.toml: criterion 'frames'.measured: {dataset}/none: no such folder"),
     ],
 )  # fmt: skip
-def test_what_a_dataset_lacks(run, dataset, change, what):
+def test_missing_metrics_of_a_dataset_are_errors(run, dataset, change, what):
     options = {"dataset": "ds", "metric": "frames", "group": 20, **change}
     (dataset / "c.toml").write_text(MEASURED.format(**options))
     done = run("rank", str(dataset / "c.toml"))
@@ -89,7 +89,7 @@ def test_the_example_of_the_documentation(run, dataset):
     assert security["grades"] == {"PSK": 1, "EAP-TLS": 2}
 
 
-def test_what_is_wrong(run, tmp_path):
+def test_wrong_usage_and_files_are_errors(run, tmp_path):
     (tmp_path / "c.toml").write_text('alternatives = ["a", "b"]\n[[criterion]]\nname = "x"\ngrades = { a = 1 }\n')
     done = run("rank", str(tmp_path / "c.toml"))
     assert (done.exit_code, done.stdout) == (1, "")

@@ -48,7 +48,7 @@ def credentials(tmp_path):
     return path
 
 
-def test_verbatim(run, tmp_path):
+def test_messages_are_replayed_verbatim(run, tmp_path):
     live = tmp_path / "live.pcapng"
     with peer(Standing()) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--compare-recorded", "-w", str(live))
@@ -64,7 +64,7 @@ def test_verbatim(run, tmp_path):
     assert not live.with_suffix(".keys.json").exists()
 
 
-def test_reenact_as_json(run, tmp_path, credentials):
+def test_a_reenacted_handshake_is_printed_as_json(run, tmp_path, credentials):
     live, behave = tmp_path / "live.pcapng", Standing()
     with peer(behave) as one:
         done = run(
@@ -105,7 +105,7 @@ def test_reenact_as_json(run, tmp_path, credentials):
     assert "swordfish" not in done.stdout + done.stderr
 
 
-def test_impair(run, credentials):
+def test_impairments_are_applied(run, credentials):
     with peer(Standing()) as one:
         done = run(
             "replay", str(PSK), *at(one.target), "--mode", "impair", "--credentials", str(credentials), "--udp-sockets",
@@ -161,7 +161,7 @@ def test_impair_without_any_ike_sa_is_a_failure(run, credentials):
     assert "no IKE SA was established: AUTHENTICATION_FAILED; the injected faults affected 1 datagram (" in done.stderr
 
 
-def test_mutated(run):
+def test_mutated_messages_are_sent(run):
     recorded = Standing()
 
     def sturdy(data, role):
@@ -181,13 +181,13 @@ def test_mutated(run):
     assert len(one.got) == 22
 
 
-def test_nobody_there(run):
+def test_an_unreachable_target_is_reported(run):
     done = run("replay", str(PSK), "--target", f"127.0.0.1:{free_port()}", *SILENT)
     assert done.exit_code == 1
     assert "does not answer; the network reports: Connection refused" in done.stderr
 
 
-def test_silence(run):
+def test_a_silent_target_is_reported(run):
     with peer(lambda *_: []) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
         mutated = run("replay", str(PSK), *at(one.target), "--udp-sockets", "--fuzz", "5")
@@ -196,7 +196,7 @@ def test_silence(run):
     assert "no mutated message was sent" in mutated.stderr
 
 
-def test_garbage(run):
+def test_garbage_responses_are_reported(run):
     with peer(lambda *_: [bytes(50)]) as one:
         done = run("replay", str(PSK), *at(one.target), *SILENT, "--quiet")
     assert done.exit_code == 1
@@ -257,7 +257,7 @@ def test_a_secret_that_is_wrong(run, credentials):
         ([], "--target"),
     ],
 )
-def test_wrong_usage(run, options, what, tmp_path, monkeypatch):
+def test_wrong_usage_exits_with_2(run, options, what, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run("replay", str(PSK), *options)
     assert done.exit_code == 2, done.stderr
@@ -297,7 +297,7 @@ def test_what_is_read_is_not_overwritten(run, tmp_path, written):
         ),
     ],
 )
-def test_what_cannot_be_done(run, credentials, capture, options, what):
+def test_impossible_replays_are_errors(run, credentials, capture, options, what):
     options = [str(credentials) if option == "KEYS" else option for option in options]
     done = run("replay", str(capture), "--target", f"127.0.0.1:{free_port()}", "--udp-sockets", *options)
     assert done.exit_code == 1, done.stdout
@@ -329,7 +329,7 @@ def test_where_our_capture_cannot_be_written(run, tmp_path, credentials, place, 
     assert one.got == []
 
 
-def test_a_full_disk(run, tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error(run, tmp_path, monkeypatch):
     """/dev/full behind the name of our capture: written to, and refused when it comes to the disk."""
 
     def opened(path, *arguments, original=open, **more):

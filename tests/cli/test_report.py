@@ -55,7 +55,7 @@ def test_vantage_and_rtt_are_used_in_the_breakdown(run):
     assert breakdown["initiator_ms"] == pytest.approx(unknown["breakdown"]["initiator_ms"] - 0.4)
 
 
-def test_keys_decrypt(run):
+def test_keys_decrypt_messages(run):
     keys = [str(path.with_name(f"{path.stem}.keys.json")) for path in (CLASSIC, PQ)]
     outcomes = [[handshake["outcome"] for handshake in report(run, str(CLASSIC), str(PQ), *more)["handshakes"]] for more in (
         [], ["--keys", keys[0]], ["--keys", keys[0], "--keys", keys[1]],
@@ -70,19 +70,19 @@ def test_formats_to_standard_output(run, reader, form):
     assert done.stdout
 
 
-def test_to_a_file(run, reader, tmp_path):
+def test_the_report_is_written_to_a_file(run, reader, tmp_path):
     path = tmp_path / "report.json"
     done = run("report", CAPTURE, "--format", "json", "-o", str(path))
     assert (done.exit_code, done.stdout) == (0, "")
     assert json.loads(path.read_text())["schema"] == "ikeanalyze.report/1"
 
 
-def test_parquet(run, reader, tmp_path):
+def test_parquet_files_are_written(run, reader, tmp_path):
     assert run("report", CAPTURE, "--format", "parquet", "-o", str(tmp_path / "d")).exit_code == 0
     assert len(list((tmp_path / "d").iterdir())) == 5
 
 
-def test_one_handshake(run, reader):
+def test_one_handshake_can_be_selected(run, reader):
     done = run("report", CAPTURE, "--handshake", "2", "--format", "json")
     document = json.loads(done.stdout)
     assert [h["id"] for h in document["handshakes"]] == [2]
@@ -107,7 +107,7 @@ def test_one_handshake(run, reader):
         (("-", "-"), "standard input can be read only once"),
     ],
 )
-def test_wrong_usage(run, reader, arguments, what):
+def test_wrong_usage_exits_with_2(run, reader, arguments, what):
     done = run("report", *arguments)
     assert done.exit_code == 2
     assert done.stdout == ""
@@ -137,7 +137,7 @@ def test_keys_are_not_overwritten(run, reader, tmp_path):
     assert keys.read_bytes() == b"precious"
 
 
-def test_nothing_could_be_read(run, reader, tmp_path):
+def test_unreadable_captures_are_an_error(run, reader, tmp_path):
     reader.analysis = replace(
         analysis([], skipped=[SkippedFile("bad.pcap", "no pcap or pcapng file. Name a capture")]), captures=[]
     )
@@ -148,7 +148,7 @@ def test_nothing_could_be_read(run, reader, tmp_path):
     assert not out.exists()
 
 
-def test_some_skipped(run, reader):
+def test_skipped_captures_are_reported(run, reader):
     reader.analysis = analysis(skipped=[SkippedFile("bad.pcap", "empty file"), SkippedFile("-", "empty file")])
     done = run("report", CAPTURE, "bad.pcap", "-", "--quiet")
     assert done.exit_code == 3
@@ -180,7 +180,7 @@ def test_ten_warnings_per_capture(run, reader):
     assert len(json.loads(run("report", CAPTURE, "--format", "json").stdout)["warnings"]) == 24
 
 
-def test_no_handshake(run, reader):
+def test_a_capture_without_handshakes_is_reported(run, reader):
     reader.analysis = analysis([])
     done = run("report", CAPTURE)
     assert done.exit_code == 0

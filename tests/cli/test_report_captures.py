@@ -26,7 +26,7 @@ def report(*arguments: str | Path) -> dict:
     return json.loads(done.stdout)
 
 
-def test_psk_classic():
+def test_the_psk_handshake_has_the_counts_of_the_log():
     document = report(CAPTURES / "psk-classic.pcap")
     (handshake,) = document["handshakes"]
     (link,) = handshake["links"]
@@ -37,7 +37,7 @@ def test_psk_classic():
     assert handshake["blowup"] == 1.0
 
 
-def test_pq():
+def test_the_post_quantum_handshake_has_the_counts_of_the_log():
     (handshake,) = report(CAPTURES / "pq-mlkem768-psk.pcap")["handshakes"]
     assert list(handshake["phases"]) == ["IKE_SA_INIT", "IKE_INTERMEDIATE", "IKE_AUTH"]
     assert handshake["phases"]["IKE_INTERMEDIATE"]["frames"] == 3
@@ -46,19 +46,19 @@ def test_pq():
     assert methods == [36]
 
 
-def test_invalid_ke():
+def test_the_invalid_ke_handshake_has_the_counts_of_the_log():
     (handshake,) = report(CAPTURES / "invalid-ke.pcap")["handshakes"]
     assert handshake["extra_round_trips"] == ["INVALID_KE_PAYLOAD"]
     assert handshake["phases"]["IKE_SA_INIT"]["messages"] == 4
 
 
-def test_radius():
+def test_the_eap_handshake_has_the_counts_of_the_log():
     (handshake,) = report(CAPTURES / "eap-md5-radius.pcapng")["handshakes"]
     assert [link["name"] for link in handshake["links"]] == ["initiator-responder", "responder-aaa"]
     assert sum(e["type"] == "IKE_AUTH" for e in handshake["exchanges"]) == 4
 
 
-def test_loss():
+def test_lossy_handshakes_have_the_counts_of_the_logs():
     document = report(CAPTURES / "loss20-classic.pcap")
     assert len(document["handshakes"]) == 25
     assert document["totals"]["retransmissions"]["messages"] > 0
@@ -66,7 +66,7 @@ def test_loss():
 
 
 @pytest.mark.parametrize("name", [*ONE_HANDSHAKE, "loss20-classic.pcap"])
-def test_sums(name):
+def test_sums_equal_the_bytes_of_the_frames(name):
     document = report(CAPTURES / name)
     for capture in document["captures"]:
         assert sum(capture["accounting"].values()) == capture["packets"]
@@ -110,7 +110,7 @@ def test_nothing_to_read(tmp_path):
         assert done.stderr.startswith(f"ikeanalyze: {path}: ")
 
 
-def test_cut_in_the_middle(tmp_path):
+def test_a_truncated_capture_is_reported(tmp_path):
     path = tmp_path / "cut.pcap"
     path.write_bytes((CAPTURES / "psk-classic.pcap").read_bytes()[:-20])
     done = run("report", path, "--format", "json")
@@ -131,7 +131,7 @@ def test_standard_input_and_gzip(tmp_path):
         assert document["totals"] == plain["totals"]
 
 
-def test_as_a_library():
+def test_the_library_returns_the_same_tables():
     code = (
         "import ikeanalyze; a = ikeanalyze.read('captures/psk-classic.pcap');"
         "print(a.handshakes.height, a.messages['bytes'].sum() >= 1224)"

@@ -56,7 +56,7 @@ def test_every_key_is_described(documents, name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_parts_add_up(documents, name):
+def test_parts_add_up_to_the_set_up_time(documents, name):
     result = documents[name]
     for capture in result["captures"]:
         assert sum(capture["accounting"].values()) == capture["packets"]

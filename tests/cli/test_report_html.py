@@ -10,7 +10,7 @@ from tests.paths import CAPTURES
 from tests.render.analysis_examples import CAPTURE, analysis
 
 
-def test_a_page(run, tmp_path):
+def test_a_page_is_written(run, tmp_path):
     out = tmp_path / "page.html"
     done = run("report", str(CAPTURES / "pq-mlkem768-psk.pcap"), "--format", "html", "-o", str(out))
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
@@ -82,7 +82,7 @@ def test_where_figures_cannot_be_written(run, reader, tmp_path):
     assert done.stderr == f"ikeanalyze: {tmp_path / 'file'}: {what}\n"
 
 
-def test_one_handshake(run, reader):
+def test_one_handshake_can_be_selected(run, reader):
     reader.analysis = analysis()
     text = run("report", CAPTURE, "--format", "html", "--handshake", "2").stdout
     assert 'id="handshake-2"' in text

@@ -55,7 +55,7 @@ def read(run, name: str) -> dict:
     return json.loads(done.stdout)
 
 
-def test_post_quantum(run):
+def test_the_post_quantum_handshake_is_decrypted(run):
     (handshake,) = read(run, "pq-mlkem768-psk")["handshakes"]
     assert handshake["outcome"] == "established"
     assert handshake["auth"] == {"initiator": "psk", "responder": "psk", "eap": None, "guessed": False}
@@ -129,7 +129,7 @@ def test_eap_is_matched_to_radius(run):
     assert "EAP(Response Identity carol)" in ladder
 
 
-def test_many_handshakes(run):
+def test_many_handshakes_are_decrypted(run):
     document = read(run, "loss20-classic")
     assert document["totals"]["outcomes"]["established"] == 25
     assert {handshake["auth"]["initiator"] for handshake in document["handshakes"]} == {"ecdsa-384"}
@@ -141,7 +141,7 @@ def test_many_handshakes(run):
 
 
 @pytest.mark.parametrize("name", [*LOGGED, "loss20-classic"])
-def test_no_secret_is_told(run, name, tmp_path):
+def test_no_secret_is_printed(run, name, tmp_path):
     reported = []
     for form in TEXTS:
         done = run("report", *given(name), "--format", form, "--no-limit", "--verbose")

@@ -12,20 +12,20 @@ def arguments(name=NAME, keys=None):
     return ["verify", str(capture_of(name)), "--keys", str(keys or log_of(name))]
 
 
-def test_all_passes(run):
+def test_recorded_captures_pass_all_checks(run):
     done = run(*arguments())
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1] == "  checks      24 passed"
 
 
-def test_something_fails(run, tmp_path):
+def test_a_failed_check_sets_the_exit_status(run, tmp_path):
     done = run(*arguments(keys=changed_log(NAME, tmp_path / "log", "key exchange secret")))
     assert done.exit_code == 1
     assert done.stderr == (f"ikeanalyze: {capture_of(NAME)}: 1 check failed: SKEYSEED of epoch 0 (handshake 1)\n")
     assert "23 passed, 1 failed" in done.stdout
 
 
-def test_a_wrong_psk(run, tmp_path):
+def test_a_wrong_psk_fails(run, tmp_path):
     psk = tmp_path / "psk"
     psk.write_text("swordfisi\n")
     done = run(*arguments(), "--psk", str(psk))
@@ -58,13 +58,13 @@ def test_a_key_file_that_is_skipped(run, tmp_path):
     assert "24 passed" in done.stdout
 
 
-def test_no_capture(run, tmp_path):
+def test_a_missing_capture_is_an_error(run, tmp_path):
     done = run("verify", str(tmp_path / "none.pcap"), "--keys", str(log_of(NAME)))
     assert (done.exit_code, done.stdout) == (1, "")
     assert "none.pcap" in done.stderr
 
 
-def test_one_handshake(run):
+def test_one_handshake_can_be_selected(run):
     done = run(*arguments("loss20-classic"), "--handshake", "7")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "  handshake   7" in done.stdout.splitlines()
@@ -73,7 +73,7 @@ def test_one_handshake(run):
     assert "no handshake 2: choose from 1 to 1" in done.stderr
 
 
-def test_json_to_a_file(run, tmp_path):
+def test_json_is_written_to_a_file(run, tmp_path):
     path = tmp_path / "x.json"
     done = run(*arguments("rekeys"), "--format", "json", "-o", str(path))
     assert (done.exit_code, done.stdout) == (0, "")
@@ -94,7 +94,7 @@ def test_json_to_a_file(run, tmp_path):
         (["verify", "-", "--keys", "-"], "standard input can be read only once"),
     ],
 )
-def test_wrong_usage(run, wrong, what):
+def test_wrong_usage_exits_with_2(run, wrong, what):
     done = run(*wrong)
     assert done.exit_code == 2
     assert what in done.stderr

@@ -59,7 +59,7 @@ class Terminal:
 
 
 @pytest.mark.parametrize("leave", [b"q", b"\x03"])
-def test_in_a_terminal(leave):
+def test_the_browser_runs_in_a_terminal(leave):
     capture = CAPTURES / "psk-classic.pcap"
     terminal = Terminal(str(capture), "--keys", str(CAPTURES / "psk-classic.keys.json"))
     assert terminal.until(b"established"), terminal.seen
@@ -112,7 +112,7 @@ def test_a_terminal_that_sends_no_utf8():
     assert b"Traceback" not in terminal.seen
 
 
-def test_not_a_terminal():
+def test_the_browser_needs_a_terminal():
     command = [sys.executable, "-m", "ikeanalyze", "view", str(CAPTURES / "psk-classic.pcap")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (2, "")
@@ -126,7 +126,7 @@ def test_a_terminal_that_cannot_move_its_cursor():
     assert b"Set TERM" in terminal.seen
 
 
-def test_without_the_extra(tmp_path):
+def test_a_missing_extra_is_an_error(tmp_path):
     # Python looks here first, and finds a package that says it is not there
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.util as u\nfind = u.find_spec\n"

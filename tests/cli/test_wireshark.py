@@ -83,7 +83,7 @@ def test_what_the_user_changed_stays(home, run):
 
 
 @pytest.mark.parametrize("tshark", ["host"], indirect=True)
-def test_by_force(home, run):
+def test_force_replaces_changed_files(home, run):
     mine = home.put("home/.local/lib/wireshark/plugins/ikex.lua", "-- mine")
     assert "is kept (--force replaces it)" in run("wireshark", "install").stderr
     assert mine.read_text() == "-- mine"
@@ -105,7 +105,7 @@ def test_a_plugin_that_does_not_load_is_told(home, run):
 
 
 @pytest.mark.parametrize("tshark", ["host"], indirect=True)
-def test_root_is_warned(home, run, monkeypatch):
+def test_root_gets_a_warning(home, run, monkeypatch):
     monkeypatch.setattr(plugin_tshark, "is_superuser", lambda: True)
     done = run("wireshark", "status")
     assert done.exit_code == 0
@@ -116,7 +116,7 @@ def test_root_is_warned(home, run, monkeypatch):
         assert (done.exit_code, done.stderr) == (0, "")
 
 
-def test_without_tshark(run, tmp_path, monkeypatch):
+def test_installing_works_without_tshark(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("WIRESHARK_CONFIG_DIR", raising=False)
@@ -134,7 +134,7 @@ def test_without_tshark(run, tmp_path, monkeypatch):
     assert run("wireshark", "uninstall").stdout.startswith("Nothing was installed in ~")
 
 
-def test_a_tshark_that_is_none(run):
+def test_another_program_is_not_tshark(run):
     done = run("wireshark", "install", "--tshark", "true")
     assert (done.exit_code, done.stderr) == (1, "ikeanalyze: true not found, or not a tshark\n")
 
@@ -149,7 +149,7 @@ def test_folders_that_cannot_be_written(run, tmp_path, monkeypatch):
     assert ".local" in done.stderr
 
 
-def test_help(run):
+def test_subcommands_have_help(run):
     assert run("wireshark").exit_code == 2
     done = run("wireshark", "--help")
     assert done.exit_code == 0

@@ -60,7 +60,7 @@ def test_a_dataset_without_captures(out):
     assert "config" in data.handshakes.collect_schema()
 
 
-def test_what_is_no_dataset(out):
+def test_another_folder_is_not_a_dataset(out):
     with pytest.raises(DatasetError, match="runs: not a dataset"):
         ikeanalyze.dataset.open("runs")
     (out / "manifest.json").write_text('{"schema": "ikeanalyze.dataset/7"}')
@@ -76,7 +76,7 @@ def test_a_shard_that_is_missing(out):
         ikeanalyze.dataset.open(out)
 
 
-def test_a_shard_that_was_cut(out):
+def test_a_truncated_shard_is_an_error(out):
     file = next((out / "messages").iterdir())
     size = file.stat().st_size
     os.truncate(file, size - 1)

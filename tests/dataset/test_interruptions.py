@@ -94,7 +94,7 @@ def out(tmp_path, monkeypatch):
 
 
 @STRIDES
-def test_killed_at_every_step(out, monkeypatch, stride):
+def test_a_batch_killed_at_any_step_can_be_resumed(out, monkeypatch, stride):
     runs(Path("runs"), 4)
     count = killed_everywhere(
         monkeypatch,
@@ -157,7 +157,7 @@ def command(out, *paths, workers=2):
     return [sys.executable, "-m", "ikeanalyze", "batch", *paths, "-o", str(out), "--workers", str(workers)]
 
 
-def test_a_full_disk(out):
+def test_a_full_disk_leaves_a_resumable_batch(out):
     """A limit on the size of files stands in for it: the system refuses to write, in the workers and in us."""
     runs(Path("runs"), 2)
 
@@ -207,7 +207,7 @@ def alive(marker):
     return result
 
 
-def test_ctrl_c(out, interruptible):
+def test_an_interrupt_leaves_a_resumable_batch(out, interruptible):
     runs(Path("runs"), 60)
     environment = {**os.environ, "BATCH_OF_A_TEST": str(out)}
     with subprocess.Popen(

@@ -168,7 +168,7 @@ def test_a_field_does_not_reach_over_folders():
         ("{}.pcap", "no label in it"),
     ],
 )
-def test_invalid_patterns(pattern, why):
+def test_invalid_patterns_are_rejected(pattern, why):
     with pytest.raises(PatternError) as raised:
         parse_pattern(pattern)
     assert str(raised.value).startswith(repr(pattern))

@@ -90,7 +90,7 @@ def test_a_journal_read_twice_changes_nothing(tmp_path):
     assert as_lists(load_manifest(tmp_path)) == wanted
 
 
-def test_torn_at_every_byte(tmp_path):
+def test_a_journal_truncated_at_any_byte_is_read(tmp_path):
     journalled(tmp_path)
     path = tmp_path / "journal.jsonl"
     whole = path.read_bytes()
@@ -152,7 +152,7 @@ def test_a_line_that_the_disk_has_no_room_for(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_what_is_no_dataset(tmp_path, text, why):
+def test_another_folder_is_not_a_dataset(tmp_path, text, why):
     if text is not None:
         (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(DatasetError) as raised:
@@ -199,12 +199,12 @@ def test_what_is_of_another_kind(tmp_path, path, kind):
         load_manifest(tmp_path)
 
 
-def test_no_folder(tmp_path):
+def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(DatasetError, match="no such folder"):
         load_manifest(tmp_path / "none")
 
 
-def test_one_at_a_time(tmp_path):
+def test_a_second_batch_in_the_same_folder_is_refused(tmp_path):
     other = (
         "import sys, time; from pathlib import Path; from ikeanalyze.dataset.manifest import lock_dataset\n"
         "with lock_dataset(Path(sys.argv[1])): print('mine', flush=True); time.sleep(60)"

@@ -34,7 +34,7 @@ def manifests():
     return [json.loads(path.read_text()) for path in sorted(LAB.glob("*.manifest.json"))]
 
 
-def test_polars_as_documented():
+def test_polars_reads_a_dataset_as_documented():
     names = {}
     exec(PYTHON[0], names)
     by_loss = {row["link_loss_percent"]: row for row in names["by_loss"].iter_rows(named=True)}
@@ -50,7 +50,7 @@ def test_polars_as_documented():
     assert by_loss[20.0]["setup_ms"] > by_loss[0.0]["setup_ms"]
 
 
-def test_duckdb_as_documented():
+def test_duckdb_reads_a_dataset_as_documented():
     assert len(SQL) == 1
     rows = duckdb.sql(SQL[0]).fetchall()
     repeated = {}
@@ -65,7 +65,7 @@ def test_duckdb_as_documented():
     assert repeated == logged
 
 
-def test_pandas_as_documented():
+def test_pandas_reads_a_dataset_as_documented():
     names = {}
     exec(PYTHON[1], names)
     failures = {(Path(row.capture).name, row.handshake): row.reason for row in names["failures"].itertuples()}
@@ -74,7 +74,7 @@ def test_pandas_as_documented():
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_all_read_the_same(table):
+def test_all_readers_return_the_same(table):
     mine = pl.read_parquet(f"lab-data/{table}").sort("capture", maintain_order=True)
     assert mine.height > 0
     other = duckdb.sql(f"SELECT * FROM 'lab-data/{table}/*.parquet'")

@@ -48,7 +48,7 @@ def test_permissions_stay_and_links_are_written_through(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_long_name(tmp_path: Path) -> None:
+def test_long_names_are_written(tmp_path: Path) -> None:
     path = tmp_path / ("ä" * 127)
     with open_output(str(path)) as stream:
         stream.write(b"x")
@@ -72,7 +72,7 @@ def test_a_stream_stays_open() -> None:
     assert target.getvalue() == b"x"
 
 
-def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_output_is_written(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     with open_output("-") as stream:
         stream.write(b"\xff")
     assert capfdbinary.readouterr().out == b"\xff"
@@ -96,7 +96,7 @@ def write(path, text, error=None):
 
 
 @pytest.mark.parametrize("error", [ValueError(), KeyboardInterrupt()])
-def test_whole_or_not_at_all(tmp_path, error):
+def test_a_failed_write_keeps_the_old_file(tmp_path, error):
     path = tmp_path / "out"
     with pytest.raises(type(error)):
         write(path, "first", error)
@@ -108,7 +108,7 @@ def test_whole_or_not_at_all(tmp_path, error):
 
 
 @pytest.mark.parametrize("letter", ["a", "\u00e4", "\u732b"])
-def test_the_longest_name(tmp_path, letter):
+def test_the_longest_name_is_written(tmp_path, letter):
     path = tmp_path / (letter * (255 // len(letter.encode())))
     write(path, "x")
     assert path.read_text() == "x"
@@ -131,7 +131,7 @@ def test_paths_that_cannot_be_replaced(tmp_path):
         write(tmp_path / "no" / "out", "x")
 
 
-def test_devices_and_pipes(tmp_path):
+def test_devices_and_pipes_are_written_directly(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert is_device_or_pipe("/dev/null")
     assert is_device_or_pipe(str(tmp_path / "pipe"))

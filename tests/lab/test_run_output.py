@@ -14,7 +14,7 @@ def test_a_folder_is_made_and_nothing_is_left_in_it(tmp_path):
     assert os.listdir(tmp_path / "a" / "b") == []
 
 
-def test_one_run_at_a_time(tmp_path):
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path):
     with exclusive_output_dir(tmp_path), pytest.raises(LabError, match="another run"), exclusive_output_dir(tmp_path):
         pass
     with exclusive_output_dir(tmp_path):  # free again

@@ -94,7 +94,7 @@ def test_what_is_wrong_is_said_with_file_key_and_what_is_allowed(data, said):
     assert all(part in str(error.value) for part in said), error.value
 
 
-def test_a_file_that_is_none(tmp_path):
+def test_malformed_scenario_files_are_rejected(tmp_path):
     with pytest.raises(LabScenarioError, match="No such file"):
         load_cases(tmp_path / "no.toml")
     (tmp_path / "bad.toml").write_text("[[[")

@@ -85,7 +85,7 @@ def test_a_file(tmp_path):
         ("strongswan:timeout=2, timeout=3", "timeout is given twice"),
     ],
 )
-def test_what_nobody_can_mean(text, what):
+def test_impossible_policies_are_rejected(text, what):
     with pytest.raises(PolicyError) as error:
         parse_policy(text)
     assert what in str(error.value)

@@ -42,7 +42,7 @@ def test_installed_and_gone_without_a_trace(tmp_path, folders):
     assert os.listdir(tmp_path) == []
 
 
-def test_what_was_there_stays(tmp_path, folders):
+def test_existing_files_are_kept(tmp_path, folders):
     folders.plugins.mkdir(parents=True)
     (folders.plugins / "other.lua").write_text("other")
     (folders.profiles / "IKE").mkdir(parents=True)
@@ -55,14 +55,14 @@ def test_what_was_there_stays(tmp_path, folders):
     assert sorted(os.listdir(folders.plugins)) == ["other.lua"]
 
 
-def test_again_changes_nothing(tmp_path, folders):
+def test_a_second_installation_changes_nothing(tmp_path, folders):
     install_files(FILES, folders, "1")
     before = tree(tmp_path)
     assert done(install_files(FILES, folders, "1")) == [FileStatus.SAME] * 3
     assert tree(tmp_path) == before
 
 
-def test_a_new_version(tmp_path, folders):
+def test_a_new_version_replaces_the_files(tmp_path, folders):
     install_files(FILES, folders, "1")
     newer = [PluginFile(InstallDir.PLUGINS, "ikex.lua", b"newer"), PREFERENCES]
     steps = install_files(newer, folders, "2")
@@ -113,7 +113,7 @@ def test_by_force_the_users_file_stays_beside(folders):
     assert (folders.plugins / "ikex.lua.orig2").read_text() == "mine again"
 
 
-def test_links_are_the_users(tmp_path, folders):
+def test_symbolic_links_are_kept(tmp_path, folders):
     elsewhere = tmp_path / "dotfiles"
     elsewhere.write_text("mine")
     folders.plugins.mkdir(parents=True)
@@ -122,7 +122,7 @@ def test_links_are_the_users(tmp_path, folders):
     assert elsewhere.read_text() == "mine"
 
 
-def test_a_folder_in_the_way(folders):
+def test_a_folder_in_place_of_a_file_is_kept(folders):
     (folders.plugins / "ikex.lua").mkdir(parents=True)
     assert done(install_files(FILES, folders, "1", force=True))[0] is FileStatus.KEPT
 
@@ -136,7 +136,7 @@ def test_a_file_in_the_way_of_a_folder(folders):
     assert [name for name in os.listdir(folders.plugins) if name.startswith(".ikeanalyze-")] == []
 
 
-def test_nothing_installed(folders):
+def test_uninstalling_nothing_removes_nothing(folders):
     assert uninstall_files(folders.plugins) is None
 
 
@@ -152,7 +152,7 @@ def test_files_that_are_gone_already(tmp_path, folders):
     assert tree(tmp_path) == {}
 
 
-def test_profiles_that_moved(tmp_path, folders):
+def test_profiles_in_another_folder_are_updated_there(tmp_path, folders):
     install_files(FILES, folders, "1")
     moved = WiresharkFolders(folders.plugins, tmp_path / "elsewhere", told=True)
     assert done(install_files(FILES, moved, "1")) == [

@@ -10,12 +10,12 @@ from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 FOLDERS = WiresharkFolders(Path("/p"), Path("/s/profiles"), told=False)
 
 
-def test_digest():
+def test_the_digest_is_sha256():
     # FIPS 180-2, B.1
     assert compute_digest(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
-def test_round_trip(tmp_path):
+def test_a_written_manifest_is_read_again(tmp_path):
     folders = WiresharkFolders(tmp_path, Path("/s/profiles"), told=False)
     whole = InstallManifest("1.2", folders, {"plugins/ikex.lua": "00", "profiles/IKE/x": "11"}, [Path("/s")])
     (tmp_path / NAME).write_bytes(encode_manifest(whole))
@@ -52,10 +52,10 @@ def test_a_manifest_that_leads_elsewhere_is_none(tmp_path, change):
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b"{", b"[" * 100_000])
-def test_damaged(tmp_path, content):
+def test_a_damaged_manifest_is_none(tmp_path, content):
     (tmp_path / NAME).write_bytes(content)
     assert manifest.read_manifest(tmp_path) is None
 
 
-def test_missing(tmp_path):
+def test_a_missing_manifest_is_none(tmp_path):
     assert manifest.read_manifest(tmp_path / "nowhere") is None

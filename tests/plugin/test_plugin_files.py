@@ -43,7 +43,7 @@ def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
     assert find_dissectors() == package / "_dissectors"
 
 
-def test_the_wheel_holds_them(tmp_path, monkeypatch):
+def test_the_wheel_contains_the_plugin(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     name = build_wheel(str(tmp_path))
     names = set(zipfile.ZipFile(tmp_path / name).namelist())

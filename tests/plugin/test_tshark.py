@@ -36,7 +36,7 @@ def test_a_plugin_that_is_broken(tshark, monkeypatch):
     assert "ikex.lua:1" in result.complaints[0]
 
 
-def test_what_is_no_tshark(tmp_path):
+def test_another_program_is_not_tshark(tmp_path):
     assert plugin_tshark.probe_tshark(str(tmp_path / "nowhere")) is None
     assert plugin_tshark.probe_tshark("true") is None
     program = tmp_path / "tshark"
@@ -45,7 +45,7 @@ def test_what_is_no_tshark(tmp_path):
     assert plugin_tshark.probe_tshark(str(program)) is None
 
 
-def test_without_lua(tmp_path):
+def test_a_tshark_without_lua_is_reported(tmp_path):
     program = tmp_path / "tshark"
     program.write_text('#!/bin/sh\n[ "$1" != --version ] || echo "TShark (Wireshark) 9.8.7 (Git v9.8.7)"\n')
     program.chmod(0o755)

@@ -48,7 +48,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_golden(name):
+def test_the_text_equals_the_golden_file(name):
     write, make = CASES[name]
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     write(make(), out, RenderOptions())

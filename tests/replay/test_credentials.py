@@ -65,7 +65,7 @@ password = "tuna"
 """
 
 
-def test_all_of_it(folder):
+def test_all_credentials_are_read(folder):
     loaded = load(folder, FULL)
     credentials = loaded.credentials
     assert loaded.warnings == ()
@@ -77,11 +77,11 @@ def test_all_of_it(folder):
     assert get_key_type(credentials.key) == "ecdsa"
 
 
-def test_nothing_of_it(folder):
+def test_an_empty_file_has_no_credentials(folder):
     assert load(folder, "").credentials == Credentials()
 
 
-def test_no_secret_is_shown(folder):
+def test_the_repr_has_no_secret(folder):
     text = repr(load(folder, FULL))
     assert "swordfish" not in text
     assert "tuna" not in text
@@ -146,7 +146,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong(folder, text):
+def test_malformed_credentials_are_one_line_errors(folder, text):
     with pytest.raises(CredentialsError) as caught:
         load(folder, text)
     reported = str(caught.value)

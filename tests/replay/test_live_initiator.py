@@ -243,7 +243,7 @@ def test_paths(lab, tmp_path, given):
         assert peer.handshake(recorded("psk")).established
 
 
-def test_a_lossy_path(lab, tmp_path):
+def test_all_handshakes_over_a_lossy_path_end(lab, tmp_path):
     """A fifth is lost each way: all end, whatever comes of them."""
     proposals = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768"
     with live(tmp_path, ike={"proposals": proposals}, link={"loss_percent": 20}) as peer:

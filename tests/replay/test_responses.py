@@ -44,7 +44,7 @@ def test_what_came_instead(payload, kind):
     assert summarise_response(response(payload)).kind == kind
 
 
-def test_encrypted_ones():
+def test_encrypted_responses_are_described():
     whole = ike.sealed(SPI_I, SPI_R, 35, ike.RESPONSE, 1, ike.NOTIFY, bytes(60))
     assert (summarise_response(whole).kind, summarise_response(whole).fragments) == ("encrypted", None)
     first, second = ike.skf(SPI_I, SPI_R, 43, ike.RESPONSE, 1, ike.KE, [bytes(60), bytes(20)])
@@ -52,7 +52,7 @@ def test_encrypted_ones():
     assert summarise_response(first).payloads == ("SKF(1/2)",)
 
 
-def test_what_is_no_message():
+def test_other_datagrams_are_not_responses():
     data = response(ike.notify(ike.COOKIE, b"12345678"))
     for cut in range(len(data)):
         assert summarise_response(data[:cut]) is None

@@ -59,7 +59,7 @@ def test_a_ladder_with_the_payloads_of_the_message_under_the_cursor():
     drive(browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.charon.log.gz"), script, (120, 50))
 
 
-def test_three_hosts():
+def test_ladders_with_three_hosts_are_shown():
     async def script(driver):
         screen = await driver.press("enter")
         assert "responder                 AAA" in screen

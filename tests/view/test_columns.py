@@ -43,7 +43,7 @@ def test_addresses_are_sorted_as_numbers_and_the_unknown_is_last():
     assert set(sort_rows(table, "initiator", falling=True).to_list()[-2:]) == {2, 7}
 
 
-def test_an_empty_table():
+def test_an_empty_table_has_its_columns():
     table = build_list_table(HANDSHAKES.clear())
     assert min(compute_widths(make_list_columns(table), table)) > 0
     assert sort_rows(table, "initiator", falling=False).to_list() == []

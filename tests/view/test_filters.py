@@ -18,7 +18,7 @@ def where(**wanted) -> list[int]:
     return [row["handshake"] for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
-def test_nothing_asked_is_all():
+def test_an_empty_filter_selects_all():
     assert ids("") == ids("  ") == list(range(1, 9))
 
 
@@ -29,7 +29,7 @@ def test_a_column(outcome):
     assert ids(f"!outcome:{outcome}") == rest
 
 
-def test_text_anywhere():
+def test_plain_text_matches_any_column():
     rows = analysis(range(1, 9)).handshakes.to_dicts()
     for row in rows:
         assert row["handshake"] in ids(row["spi_i"])
@@ -77,13 +77,13 @@ def test_a_time_is_found_as_it_is_shown():
     assert ids(f"bytes={sent}.4") == []  # bytes are shown as they are
 
 
-def test_twice_not_is_so():
+def test_double_negation_is_the_condition():
     assert ids("!!outcome:cut") == ids("outcome:cut") != ids("!!!outcome:cut") == ids("!outcome:cut")
     assert ids("!" * 5_000 + "outcome:cut") == ids("outcome:cut")
 
 
 @pytest.mark.parametrize("text", ["2001:db8::1", "[a-z", "a\\b", "%", '"', "outcome:(", "x" * 5000, "é:>"])
-def test_anything_can_be_typed(text):
+def test_any_text_is_a_filter_or_an_error(text):
     assert ids(text) == []
 
 

@@ -17,13 +17,13 @@ def test_rows():
 
 
 @pytest.mark.parametrize("width", [40, 72, 73, 200])
-def test_rows_fit(width):
+def test_rows_fit_the_width(width):
     assert get_row_bytes(width) == (16 if width >= 73 else 8)
     assert max(line.cell_len for line in format_hexdump(bytes(100), width)) <= width
 
 
 @pytest.mark.skipif(not shutil.which("od"), reason="asks od")
-def test_as_od_has_it():
+def test_bytes_are_shown_as_by_od():
     done = subprocess.run(["od", "-An", "-tx1", "-v"], input=DATA, stdout=subprocess.PIPE, check=True)
     digits = "".join(line.plain[6:].split("|")[0] for line in format_hexdump(DATA, 80))
     assert digits.split() == done.stdout.decode().split()

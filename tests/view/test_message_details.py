@@ -56,13 +56,13 @@ def test_without_keys_the_encrypted_payload_is_named():
     assert "decrypted" not in dict(list_message_facts(messages[4]))
 
 
-def test_keys_that_do_not_fit():
+def test_keys_that_do_not_fit_are_shown():
     messages = browsed("pq-mlkem768-psk.pcap", "psk-classic.keys.json").load_handshake(1).messages.values()
     assert {message.row["decrypted"] for message in messages} == {None, False}
     assert "no: no key decrypts it" in dict(list_message_facts(list(messages)[4]))["decrypted"]
 
 
-def test_what_is_wrong_is_said(tmp_path):
+def test_problems_are_shown(tmp_path):
     shake = Handshake(1)
     request, _ = shake.init()
     broken = bytearray(request.datagrams[0])

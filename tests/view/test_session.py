@@ -100,13 +100,13 @@ def test_a_rekeyed_ike_sa_is_opened_with_what_the_one_before_agreed_on(tmp_path)
         assert all(message.content is not None for message in sealed)
 
 
-def test_no_file_stays_behind(tmp_path, monkeypatch):
+def test_temporary_files_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     browsed("psk-classic.pcap").load_handshake(1)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_keys_are_in_no_repr():
+def test_the_repr_has_no_keys():
     what = browsed("pq-mlkem768-psk.pcap", "pq-mlkem768-psk.keys.json")
     secrets = [value for key_set in what._keys[0].key_sets for value in (key_set.sk_ei, key_set.sk_er) if value]
     shown = repr(what.load_handshake(1).messages)
@@ -116,7 +116,7 @@ def test_keys_are_in_no_repr():
         assert repr(secret)[2:-1] not in shown
 
 
-def test_no_such_handshake():
+def test_an_unknown_handshake_is_an_error():
     with pytest.raises(LookupError):
         browsed("psk-classic.pcap").load_handshake(9)
 

@@ -3,7 +3,7 @@ from rich.text import Text
 from ikeanalyze.view.text_lines import TextLine, make_fact_lines, make_line, wrap_lines
 
 
-def test_what_fits_stays():
+def test_texts_that_fit_are_unchanged():
     assert [row.plain for row in wrap_lines([make_line("abc"), make_line("")], 3)] == ["abc", ""]
 
 

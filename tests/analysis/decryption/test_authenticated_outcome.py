@@ -169,7 +169,7 @@ def test_the_recorded_handshakes():
 # ---- rules
 
 
-def test_nothing_to_read():
+def test_without_decrypted_messages_nothing_is_proven():
     assert outcome_from_payloads([]) == outcome_from_payloads(
         [content(ike.IKE_SA_INIT, [ike.nonce(bytes(32))], encrypted=False)]
     )
@@ -177,7 +177,7 @@ def test_nothing_to_read():
     assert outcome_from_payloads([]).auth is None
 
 
-def test_a_request_alone():
+def test_a_request_without_a_response_proves_nothing():
     proof = outcome_from_payloads(rounds(([ME, PSK, *CHILD], None)))
     assert ended(proof) == (None, None, False)
     assert (proof.auth.initiator, proof.auth.responder) == ("psk", None)
@@ -301,7 +301,7 @@ def test_broken_payloads_prove_nothing(body):
     assert not any(view.x509 or view.key for _, view in collect_certificates(rounds((broken, broken))))
 
 
-def test_no_secret_in_a_proof():
+def test_proofs_contain_no_secret():
     assert ESP[1].hex() not in repr(outcome_from_payloads(rounds(([ME, PSK, ESP], [YOU, PSK, ESP]))))
 
 

@@ -26,7 +26,7 @@ def test_by_handshake_in_order_of_the_exchanges_requests_first():
     assert DecodedMessages(np.zeros(0, np.int64), [], nobody, nobody, []).group_by_handshake() == {}
 
 
-def test_no_secret_is_shown():
+def test_the_repr_has_no_secret():
     sa = Sa()
     trace = Trace()
     trace.play(sa.whole())

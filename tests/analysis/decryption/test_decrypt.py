@@ -60,7 +60,7 @@ def test_25_handshakes_have_keys_of_their_own():
 
 
 @pytest.mark.parametrize("form", [table, nameless])
-def test_both_epochs(form):
+def test_messages_of_both_epochs_are_decrypted(form):
     sa = Sa(proposals=(TWICE,))
     result = look(played(*sa.whole()), form(*sa.key_sets))
     is_what_was_sealed(result, [sa])
@@ -274,7 +274,7 @@ def test_a_wrong_file_among_right_ones():
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_none_of_the_keys_fits(named):
+def test_wrong_keys_decrypt_nothing(named):
     sa, other = Sa(1), Sa(2)
     text = table(*other.key_sets) if named else nameless(*other.key_sets)
     result = look(played(*sa.whole()), text)

@@ -43,7 +43,7 @@ def test_the_recorded_handshake():
     assert messages["epoch"].null_count() == len(messages)
 
 
-def test_main_mode():
+def test_main_mode_is_decrypted():
     phase = Phase()
     result = look(phase.trace(), phase.table())
     assert types(result) == [(5, IDENTITY), (6, IDENTITY)]
@@ -103,7 +103,7 @@ INSIDE = [ikev1.ID, ikev1.CERT, ikev1.HASH]
 
 
 @pytest.mark.parametrize("seen", [(1, 2, 3, 4, 5), (5, 3, 1, 4, 2)])
-def test_fragments(seen):
+def test_fragmented_ikev1_messages_are_decrypted(seen):
     result, whole = fragmented(seen)
     assert types(result) == [(9, INSIDE), (10, IDENTITY)]
     content = result.contents.all[0]
@@ -148,7 +148,7 @@ def test_a_wrong_key_beside_the_right_one():
         assert not result.findings
 
 
-def test_a_wrong_key():
+def test_a_wrong_key_decrypts_nothing():
     phase = Phase()
     result = look(phase.trace(), phase.table(Random(1).randbytes(32)))
     assert types(result) == []

@@ -85,7 +85,7 @@ EXPECTED = [
 ]
 
 
-def test_the_recorded_one():
+def test_the_recorded_conversation_is_matched():
     result = look(CAPTURES / "eap-md5-radius.pcapng", log_of("eap-md5-radius"))
     assert pairs_of(result) == [(1, *item, 1) for item in EXPECTED]
     assert result.analysis.messages["matched_by"].drop_nulls().to_list() == ["EAP"] * 4

@@ -78,7 +78,7 @@ def test_an_empty_message():
     assert len(empty) == 28
 
 
-def test_ikev1():
+def test_ikev1_messages_are_exported_in_clear():
     phase = Phase()
     result = look(phase.trace(), phase.table(), cleartext=True)
     first, _ = result.analysis.cleartexts.values()

@@ -82,7 +82,7 @@ def test_where_no_transmission_is_whole():
     assert result.messages == 2
 
 
-def test_seen_in_two_places():
+def test_duplicates_are_replaced_by_the_same_message():
     """The same frames on two interfaces: each gets the message in clear, which is one message."""
     sa, messages = whole(auth=(2, 1))
     trace = Trace()
@@ -117,7 +117,7 @@ def test_in_tcp_the_segment_stays():
     assert {item.marker for edit in result.edits.values() for item in edit.clear} == {True}
 
 
-def test_ikev1_fragments():
+def test_ikev1_fragments_are_replaced_by_one_message():
     """They do not say how many there are: a transmission that lacks some stays as it is, if another is whole."""
     phase = Phase()
     trace = phase.trace()
@@ -148,7 +148,7 @@ def test_a_long_list_of_frames_is_cut_short():
 
 
 @pytest.mark.parametrize("texts", [{}, {99: Cleartext(b"", None, True)}])
-def test_nothing_to_do(texts):
+def test_clear_captures_have_no_edits(texts):
     sa, messages = whole()
     trace = Trace()
     trace.play(messages)

@@ -62,7 +62,7 @@ GOOD = encapsulation_key(RNG)
 CIPHERTEXT = RNG.randbytes(1088)
 
 
-def test_a_wrong_size():
+def test_a_wrong_size_is_a_finding():
     result = wrong(ike.ML_KEM_768, GOOD[:-1], CIPHERTEXT + b"x")
     request, response = findings(result)
     assert request == (3, "KE: ML-KEM-768 encapsulation key of 1183 bytes instead of 1184")
@@ -159,7 +159,7 @@ def test_an_intermediate_exchange_without_a_key_exchange():
     assert listed(result, "slot", "method", "findings") == [(0, "X25519", []), (1, "ML-KEM-768", [])]
 
 
-def test_refused_key_exchanges():
+def test_refused_key_exchanges_have_no_response():
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = [*sa.init(before="INVALID_KE_PAYLOAD"), *sa.authenticated()]
     result = look(played(*messages), table(*sa.key_sets))

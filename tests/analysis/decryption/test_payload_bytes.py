@@ -26,7 +26,7 @@ def parts(found):
     return {item["payload"]: item["bytes"] for item in row}
 
 
-def test_counted_by_hand():
+def test_bytes_of_payloads_agree_with_a_manual_count():
     """AES-128-CBC with HMAC-SHA2-256-128: IV of 16, blocks of 16, ICV of 16."""
     sa = Sa(proposals=(ike.CLASSIC,))
     init = [
@@ -82,7 +82,7 @@ def test_what_is_not_read():
     assert "IDi" not in parts(result)
 
 
-def test_ip_fragments():
+def test_headers_of_ip_fragments_are_overhead():
     """Their headers are what is around the message."""
     sa = Sa(proposals=(ike.CLASSIC,))
     long = ike.notify(40960, bytes(3000))
@@ -99,7 +99,7 @@ def test_ip_fragments():
     assert cut[NOT_READ] > 0
 
 
-def test_cut_anew():
+def test_first_copies_of_refragmented_messages_are_counted():
     """The first copies of fragments count, of whichever cut (see `retransmission`): they may lack payloads."""
     sa = Sa(proposals=(ike.CLASSIC,))
     inits = sa.init()
@@ -138,13 +138,13 @@ def test_unread_messages_have_frame_and_header_bytes_only():
     assert count_payload_bytes([MessageSize(None, 100, 58, 1)], 0) == {FRAMES: 42, NOT_READ: 30, IKE_HEADERS: 28}
 
 
-def test_names():
+def test_parts_have_names():
     assert get_payload_name(ike.ID_I, is_ikev1=False) == "IDi"
     assert get_payload_name(5, is_ikev1=True) == "ID"
     assert get_payload_name(200, is_ikev1=False) == "200"
 
 
-def test_other_links():
+def test_payload_bytes_do_not_depend_on_the_link_layer():
     """On another link the frames are of another size; the rest is the same."""
     sa = Sa(proposals=(ike.CLASSIC,))
     messages = sa.whole()

@@ -35,7 +35,7 @@ def key(encryption, secret, integrity="NULL", mac=b"", **more):
 
 
 @pytest.mark.parametrize("name", ["nat", "reauthenticate", "followup"])
-def test_pings_of_real_daemons(name):
+def test_recorded_pings_are_decrypted_to_their_size(name):
     """An ICMP echo of 20 + 8 + 16 bytes each way."""
     logged = logged_keys(name)
     if name == "followup":
@@ -102,7 +102,7 @@ def test_padding_that_hides_sizes(tmp_path):
         {"source": "2001:db8::/32", "destination": "2001:db*::2"},
     ],
 )
-def test_which_keys_fit(tmp_path, more):
+def test_keys_match_by_addresses_and_spi(tmp_path, more):
     (sa,) = read(tmp_path, protected([60]), [key(GCM, bytes(20), **more)]).sas
     assert sa.inside.opened == 1
 
@@ -117,7 +117,7 @@ def test_which_keys_fit(tmp_path, more):
         {"source": "2001:db8:*::2"},
     ],
 )
-def test_which_keys_do_not(tmp_path, more):
+def test_other_keys_do_not_match(tmp_path, more):
     (sa,) = read(tmp_path, protected([60]), [key(GCM, bytes(20), **more)]).sas
     assert sa.inside is None or (sa.inside.opened, sa.inside.closed) == (0, 1)
 
@@ -165,7 +165,7 @@ def test_extended_sequence_numbers_behind_2_to_the_32(tmp_path):
     assert sa.inside.closed == 1
 
 
-def test_cut_by_the_snaplen(tmp_path):
+def test_truncated_packets_are_not_decrypted(tmp_path):
     (sa,) = read(tmp_path, protected([60, 1000]), [key(GCM, bytes(20))], snaplen=300).sas
     assert (sa.inside.opened, sa.inside.closed) == (1, 1)
 
@@ -192,7 +192,7 @@ def in_ipv4(source, destination, spi):
     ("source", "opened"),
     [("10.0.0.*", 1), ("10.*", 1), ("10.*.0.1", 1), ("10.0.0.0/8", 1), ("10.1.*.*", 0), ("10.0.0.*0", None)],
 )
-def test_octets_as_wildcards(tmp_path, source, opened):
+def test_addresses_of_keys_may_have_wildcards(tmp_path, source, opened):
     traffic = read(tmp_path, [in_ipv4("10.0.0.1", "10.0.0.2", 7)], [key(GCM, bytes(20), source=source)])
     (sa,) = traffic.sas
     assert sa.inside.opened == (opened or 0)

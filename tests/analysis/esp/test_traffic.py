@@ -124,13 +124,13 @@ def test_no_more_sas_than_memory_has_room_for(tmp_path, monkeypatch, block):
     assert traffic.beyond == 3
 
 
-def test_sizes(tmp_path):
+def test_packet_sizes_are_summarised(tmp_path):
     sizes = (64, 65, 1536, 1537, 40)
     packets = [packet(1, n + 1, n, size) for n, size in enumerate(sizes)]
     assert read(tmp_path, packets).sas[0].histogram == ((64, 2), (128, 1), (1536, 1), (2048, 1))
 
 
-def test_rate(tmp_path):
+def test_the_rate_counts_packets_and_bytes_per_interval(tmp_path):
     packets = [packet(1, 1, 0), packet(1, 2, MS // 2), packet(1, 3, 5 * MS)]
     traffic = read(tmp_path, packets)
     size = len(packets[0].data)

@@ -64,7 +64,7 @@ HERE, THERE = ("192.0.2.1", 500), ("192.0.2.2", 500)
         (([OWN, ("10.0.0.2", 500)], THERE), (THERE, HERE), "initiator"),
     ],
 )
-def test_who_is_behind_a_nat(request_hashes, response_hashes, nat):
+def test_nat_detection_hashes_show_who_is_behind_a_nat(request_hashes, response_hashes, nat):
     assert init_with(request_hashes, response_hashes) == nat
 
 
@@ -72,7 +72,7 @@ def test_a_port_alone_may_have_been_changed():
     assert init_with((HERE, THERE), (THERE, ("192.0.2.1", 61000)), port=61000) == "initiator"
 
 
-def test_ipv6():
+def test_nat_detection_hashes_of_ipv6_are_compared():
     ends = ("2001:db8::1", 500), ("2001:db8::2", 500)
     addresses = ends[0][0], ends[1][0]
     assert init_with(ends, ends[::-1], addresses=addresses) == "none"
@@ -155,7 +155,7 @@ def test_ikev1_uses_the_hash_that_was_chosen():
     assert phase1_with((), ()) is None
 
 
-def test_ikev1_as_recorded():
+def test_recorded_ikev1_daemons_claim_a_nat():
     """The recorded daemons force UDP encapsulation by a false hash of their own endpoints: the lab has no NAT."""
     analysis = ikeanalyze.read(CAPTURES / "ikev1-xauth.pcap")
     assert analysis.handshakes["nat"].unique().to_list() == ["both"]

@@ -320,7 +320,7 @@ def test_the_state_leads_to_the_one_that_both_requests_fit():
     ]
 
 
-def test_radius_alone():
+def test_radius_without_ike_has_no_handshakes():
     login = Login()
     trace = Trace()
     for place, packet in enumerate(login.packets):

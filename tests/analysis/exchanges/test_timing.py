@@ -52,7 +52,7 @@ def test_the_vantage_is_told_by_the_ttl_in_one_direction(ttl, vantage):
     assert row["vantage"] == vantage
 
 
-def test_ipv6_has_a_hop_limit():
+def test_hop_limits_of_ipv6_show_the_capture_point():
     messages = Handshake(1, initiator="2001:db8::1", responder="2001:db8::2").setup()
     assert only(analyse(spaced(messages, (20, 3, 30), ttl=(64, 60))))["vantage"] == "initiator"
 

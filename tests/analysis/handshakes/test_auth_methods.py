@@ -81,7 +81,7 @@ def test_methods_guessed_from_rounds_and_sizes(rounds, asked, answered, expected
     assert guess_auth(rounds, asked, answered) == expected
 
 
-def test_guesses_say_so():
+def test_guessed_methods_are_marked():
     row = row_of(Handshake(1))
     assert (row["auth_initiator"], row["auth_responder"], row["auth_guessed"]) == ("psk", "psk", True)
     row = row_of(Handshake(1), eap=3)
@@ -91,7 +91,7 @@ def test_guesses_say_so():
     assert (row["auth_initiator"], row["auth_responder"], row["auth_guessed"]) == (None, None, False)
 
 
-def test_names():
+def test_authentication_methods_have_names():
     assert get_exchange_name(2, 34) == "IKE_SA_INIT"
     assert get_exchange_name(2, 43) == "IKE_INTERMEDIATE"
     assert "241" in get_exchange_name(2, 241)

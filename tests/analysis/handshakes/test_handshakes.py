@@ -58,7 +58,7 @@ def size(messages):
 EXCHANGE = ("type", "attempt", "initiated_by", "set_up", "request_messages", "response_messages")
 
 
-def test_main_and_quick_mode():
+def test_main_mode_and_the_first_quick_mode_are_the_set_up():
     old = Old()
     messages = old.phase1 + old.quick()
     analysis = analyse(played(messages))
@@ -128,7 +128,7 @@ def test_retransmissions_of_ikev1():
 
 
 @pytest.mark.parametrize("lost", [None, 1, 2, 3])
-def test_fragments_of_ikev1(lost):
+def test_ikev1_fragments_are_grouped_into_transmissions(lost):
     """Message 5 in three fragments, of which one may be lost; then all of them again."""
     old = Old()
     body = ikev1.encrypted(old.cookies[:8], old.cookies[8:], ikev1.MAIN_MODE, ikev1.ID, Random(1).randbytes(1200))
@@ -246,7 +246,7 @@ def test_main_mode_alone_is_completed():
 
 
 @pytest.mark.parametrize("kept", range(1, 6))
-def test_main_mode_that_is_cut(kept):
+def test_incomplete_main_mode_is_cut(kept):
     assert only(analyse(played(Old().phase1[:kept])))["outcome"] == "cut"
 
 

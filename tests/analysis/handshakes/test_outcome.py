@@ -41,7 +41,7 @@ def evidence(**given):
         ({"undone": True, "last_unanswered": True, "last_repeated": True}, Outcome.UNANSWERED),
     ],
 )
-def test_outcome_by_the_rules(given, outcome):
+def test_outcomes_follow_the_rules(given, outcome):
     assert decide_outcome(evidence(**given)).tolist() == [outcome]
 
 
@@ -54,7 +54,7 @@ def ended(trace):
     ("notify", "reason"),
     [(ike.NO_PROPOSAL_CHOSEN, "NO_PROPOSAL_CHOSEN"), (ike.INVALID_SYNTAX, "INVALID_SYNTAX")],
 )
-def test_an_error_in_the_clear(notify, reason):
+def test_a_clear_error_notify_fails_the_handshake(notify, reason):
     trace = Trace()
     trace.play(Handshake(1).refused(notify))
     assert ended(trace) == ("failed", reason)
@@ -151,7 +151,7 @@ def test_a_response_that_must_have_come():
     assert ended(trace) == ("cut", None)
 
 
-def test_no_ike_auth():
+def test_without_ike_auth_the_handshake_is_not_completed():
     trace = Trace()
     trace.play(Handshake(1).init())
     assert ended(trace) == ("cut", None)

@@ -28,7 +28,7 @@ def exchange(request, response, *, by_initiator=True, ident=5):
     ]
 
 
-def test_the_recorded_rekeying():
+def test_recorded_rekeyings_link_the_ike_sas():
     """The daemons' log: IKE_SA c[2] replaces c[1], rekeyed by the initiator, then c[3] replaces c[2]."""
     result = look(CAPTURES / "pq-followup-ke.pcap", followup_keys())
     handshakes = result.analysis.handshakes
@@ -87,7 +87,7 @@ def test_a_nonce_that_is_missing():
     assert rekeyed_sa.nonces is None
 
 
-def test_both_rekey_at_once():
+def test_simultaneous_rekeyings_replace_one_ike_sa_twice():
     """RFC 7296, section 2.25.1: two come of it, until one is deleted."""
     both = [
         *exchange(offer(SPI_I), offer(SPI_R), ident=5),

@@ -47,7 +47,7 @@ def test_datagrams_stand_in_order_of_their_first_frames(tmp_path):
     assert len(first.data) > len(second.data)
 
 
-def test_flags(tmp_path):
+def test_header_flags_are_columns(tmp_path):
     handshake = Handshake(1)
     trace = Trace()
     trace.play([*handshake.setup(), *handshake.informational(by_initiator=False)])

@@ -21,7 +21,7 @@ from tests.paths import CAPTURES, ROOT
 MADE = ROOT / "tests" / "wire" / "x509" / "certificates"
 
 
-def test_messages():
+def test_decoded_messages_are_columns_as_in_the_log():
     """charon's log of pq-mlkem768-psk, in the words of the table."""
     path = CAPTURES / "pq-mlkem768-psk.pcap"
     result = look(path, log_of("pq-mlkem768-psk"))
@@ -83,7 +83,7 @@ def test_a_replaced_ike_sa_is_named_by_its_id(tmp_path):
     assert analysis.handshakes["replaces"].to_list() == [None, None, 2, 3]
 
 
-def test_certificates():
+def test_certificate_sizes_add_up():
     """Sizes by hand: all of them add up to the certificate; FIPS 204, table 2."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gw.example")])

@@ -12,7 +12,7 @@ def test_ids_through_all_captures():
     assert RowNumbering(PATHS, FirstRowIds(7, 0, 0)).get_ids(CAPTURES, 7).tolist() == [7, 8, 9, 10, 11, 12]
 
 
-def test_ids_of_each_capture():
+def test_row_ids_count_within_each_capture():
     assert RowNumbering(PATHS, own=True).get_ids(CAPTURES, 1).tolist() == [1, 2, 1, 2, 3, 1]
     assert RowNumbering(PATHS, own=True).get_ids(CAPTURES[:0], 1).tolist() == []
 

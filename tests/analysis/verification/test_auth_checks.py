@@ -17,7 +17,7 @@ def hows(name):
     return [(check.side, check.outcome, check.how) for check in auths(recorded(name))]
 
 
-def test_the_psk_of_the_log():
+def test_the_logged_psk_verifies_auth():
     assert hows(NAME) == [
         ("initiator", "passed", "PSK of the log"),
         ("responder", "passed", "PSK of the log"),
@@ -25,14 +25,14 @@ def test_the_psk_of_the_log():
 
 
 @pytest.mark.parametrize("content", [PSK, f"{PSK}\n", f"0x{PSK.encode().hex()}", f'a : PSK "wrong"\nb : PSK "{PSK}"\n'])
-def test_a_psk_that_is_given(tmp_path, content):
+def test_a_given_psk_verifies_auth(tmp_path, content):
     psk = tmp_path / "psk"
     psk.write_text(content)
     result = recorded(NAME, psk=psk)
     assert [(check.outcome, check.how) for check in auths(result)] == [("passed", f"PSK of {psk}")] * 2
 
 
-def test_a_bit_of_the_psk(tmp_path):
+def test_a_changed_psk_fails_auth(tmp_path):
     psk = tmp_path / "psk"
     psk.write_bytes(bytes([PSK.encode()[0] ^ 1]) + PSK.encode()[1:])
     result = recorded(NAME, psk=psk)
@@ -42,7 +42,7 @@ def test_a_bit_of_the_psk(tmp_path):
         assert check.why == "the capture has another value than this secret makes"
 
 
-def test_none_of_several_psks(tmp_path):
+def test_several_wrong_psks_fail_auth(tmp_path):
     psk = tmp_path / "psk"
     psk.write_text('a : PSK "x"\nb : PSK "y"\n')
     checks = auths(recorded(NAME, psk=psk))
@@ -60,7 +60,7 @@ def test_a_bit_of_the_psk_in_the_log(tmp_path):
     ]
 
 
-def test_a_refused_psk():
+def test_a_refused_psk_fails_auth():
     """By the responder's log, the initiator has made AUTH with another secret."""
     first, second = auths(recorded("wrong-psk"))
     assert (first.side, first.outcome) == ("initiator", "failed")
@@ -79,7 +79,7 @@ def test_another_implementation():
     )
 
 
-def test_ecdsa_certificates():
+def test_auth_by_ecdsa_certificates_verifies():
     checks = auths(recorded("loss20-classic"))
     assert [check.outcome for check in checks] == ["passed"] * 50
     assert {check.how.split(",")[0] for check in checks} == {"ECDSA with SHA2-384"}  # the log: ECDSA-384
@@ -102,7 +102,7 @@ def test_a_bit_of_a_nonce_does_not_matter_to_a_signature_but_a_bit_of_sk_pr_does
     assert "not made with the certificate's key" in check.why
 
 
-def test_eap_with_its_msk():
+def test_auth_with_the_msk_of_eap_verifies():
     """The responder authenticates itself with a certificate first, then both with the key of EAP-MSCHAPv2."""
     (first, *both) = hows("eap")
     assert first[:2] == ("responder", "passed")
@@ -113,7 +113,7 @@ def test_eap_with_its_msk():
     ]
 
 
-def test_eap_without_a_key():
+def test_auth_of_eap_without_a_key_uses_sk_p():
     """EAP-MD5 makes none: SK_pi and SK_pr take its place (RFC 7296, section 2.16)."""
     result = hows("eap-md5-radius")
     assert [(side, outcome) for side, outcome, _ in result[-2:]] == [
@@ -135,7 +135,7 @@ def without(name, path, *texts):
     return path
 
 
-def test_a_log_without_secrets(tmp_path):
+def test_a_log_without_secrets_leaves_auth_unchecked(tmp_path):
     path = without("eap", tmp_path / "log", b"MSK =>", b" secret => 64 bytes")
     result = [(check.outcome, check.why) for check in auths(recorded("eap", path))]
     assert result[0] == ("passed", None)

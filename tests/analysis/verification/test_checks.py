@@ -1,7 +1,7 @@
 from ikeanalyze.analysis.verification.checks import compare_values, compute_digest, describe_message, name_sender
 
 
-def test_digests_are_short():
+def test_digests_are_shortened():
     # the first digits of SHA-256 of "abc" (FIPS 180-4, example)
     assert compute_digest(b"abc") == "ba7816bf"
 

@@ -27,12 +27,12 @@ def test_keys_made_with_a_ppk_go_first():
     assert result.find_sk_p(get_key_values(keys), keys.sk_pr, initiator=False) == [ppk.sk_pr, keys.sk_pr]
 
 
-def test_msks_are_told_once():
+def test_repeated_msks_are_kept_once():
     file = read_keys(str(log_of("eap")))
     assert len(index_daemon_logs([file, file]).msks) == len(set(file.log.msks))
 
 
-def test_no_secret_is_shown():
+def test_the_repr_has_no_secret():
     shown = repr(index_daemon_logs([read_keys(str(log_of("pq-mlkem768-psk")))]))
     assert "swordfish" not in shown
     assert len(shown) < 100

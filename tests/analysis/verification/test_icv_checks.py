@@ -50,7 +50,7 @@ def test_one_bit_of_a_message_changed(tmp_path):
     assert bad.why == "it fits with none of the keys of its IKE SA"
 
 
-def test_a_missing_fragment(tmp_path):
+def test_a_missing_fragment_leaves_the_icv_unchecked(tmp_path):
     """The IKE_INTERMEDIATE request has two, and the capture of it but the first."""
     total = json.loads((CAPTURES / "pq-mlkem768-psk.truth.json").read_text())["ini"]
     assert ["gen", "IKE_INTERMEDIATE", "request", 1, "EF(2/2)"] in total
@@ -124,7 +124,7 @@ def test_wrong_keys_that_name_the_ike_sa(tmp_path):
 
 
 @pytest.mark.parametrize("keys", [LOGS / "charon-5.9.8-rekeys.i.log.gz"])
-def test_ikev1(keys):
+def test_icvs_of_ikev1_are_not_checked(keys):
     result = verify_capture(CAPTURES / "ikev1-xauth.pcap", keys)
     assert outcomes(result.checks) == {"not made": {"ICV": 1}}
     assert "IKEv1" in result.checks[0].why

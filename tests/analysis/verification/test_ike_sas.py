@@ -30,7 +30,7 @@ def test_the_request_that_was_answered():
     assert (sa.request.message, sa.response.message) == messages[2:4]
 
 
-def test_key_sets_by_epoch():
+def test_key_sets_are_ordered_by_epoch():
     (sa,), _ = taken_apart("pq-mlkem768-psk")
     expected = json.loads((CAPTURES / "pq-mlkem768-psk.keys.json").read_text())
     assert [(key_set.epoch, key_set.keys.sk_d.hex()) for key_set in sa.key_sets] == [
@@ -39,12 +39,12 @@ def test_key_sets_by_epoch():
     assert sa.additional == 1
 
 
-def test_a_file_twice():
+def test_a_file_given_twice_is_used_once():
     (sa,), _ = taken_apart("pq-mlkem768-psk", log_of("pq-mlkem768-psk"), log_of("pq-mlkem768-psk"))
     assert [key_set.epoch for key_set in sa.key_sets] == [0, 1]
 
 
-def test_what_rekeying_made():
+def test_rekeyed_ike_sas_get_their_key_sets():
     sas, _ = taken_apart("followup")
     first, second, third = sas
     assert (first.parent, second.parent, third.parent) == (None, first, second)
@@ -55,7 +55,7 @@ def test_what_rekeying_made():
         assert {key_set.keys.derivation.nonces for key_set in sa.key_sets} == {sa.nonces}
 
 
-def test_keys_of_others():
+def test_keys_of_other_ike_sas_are_not_used():
     """None of them is given to an IKE SA that it is not of."""
     sas, _ = taken_apart("psk-classic", log_of("loss20-classic"))
     assert [sa.key_sets for sa in sas] == [[]]

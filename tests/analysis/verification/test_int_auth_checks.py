@@ -10,7 +10,7 @@ NAME = "pq-mlkem768-psk"
 
 
 @pytest.mark.parametrize(("name", "count"), [(NAME, 2), ("followup", 4), ("mgr", 2), ("psk-classic", 0)])
-def test_values_of_both_sides(name, count):
+def test_values_of_both_sides_pass(name, count):
     result = outcomes(recorded(name).checks)
     assert result["passed"].get("IntAuth", 0) == count
 
@@ -30,7 +30,7 @@ def test_without_intermediate_exchange_it_is_empty():
     assert check_int_auth(sa, logs)[1].octets == b""
 
 
-def test_a_bit_of_a_value(tmp_path):
+def test_a_changed_value_fails_the_check(tmp_path):
     changed = changed_log(NAME, tmp_path / "log", "IntAuth_N = prf(Sk_px, data)", 1)
     result = recorded(NAME, changed)
     assert failed(result) == [("IntAuth", 0)]
@@ -38,7 +38,7 @@ def test_a_bit_of_a_value(tmp_path):
     assert (check.side, check.exchange) == ("responder", "IKE_INTERMEDIATE 1 response")
 
 
-def test_a_bit_of_sk_pi(tmp_path):
+def test_a_changed_sk_pi_fails_the_values_made_with_it(tmp_path):
     """The value that follows is another one, so what is signed with it too; the log's is of another key."""
     result = recorded(NAME, changed_log(NAME, tmp_path / "log", "Sk_pi secret", 0))
     assert failed(result)[0] == ("SK_pi", 0)
@@ -47,7 +47,7 @@ def test_a_bit_of_sk_pi(tmp_path):
     assert whys == {"no key file has the value of a peer to compare it with"}
 
 
-def test_keys_alone(tmp_path):
+def test_key_tables_leave_int_auth_unchecked(tmp_path):
     """Wireshark's table has no SK_pi and SK_pr."""
     from ikeanalyze.keys.detect import read_keys
     from ikeanalyze.keys.export import build_wireshark_tables, write_tables

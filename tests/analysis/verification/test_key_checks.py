@@ -19,7 +19,7 @@ AEAD = ["SK_d", "SK_ei", "SK_er", "SK_pi", "SK_pr"]
 @pytest.mark.parametrize(
     ("name", "sets"), [(NAME, 2), ("followup", 5), ("rekeys", 3), ("mgr", 3), ("loss20-classic", 25)]
 )
-def test_every_key_set_follows(name, sets):
+def test_every_key_set_follows_from_its_secret(name, sets):
     result = outcomes(recorded(name).checks)
     assert result["passed"]["SKEYSEED"] == result["passed"]["SK_d"] == result["passed"]["SK_pr"] == sets
     assert set(result) == {"passed"}
@@ -40,26 +40,26 @@ def test_a_bit_of_the_key_exchange_secret(tmp_path):
     assert failed(changed(tmp_path, "key exchange secret", 1)) == [("SKEYSEED", 1)]
 
 
-def test_a_bit_of_skeyseed(tmp_path):
+def test_a_changed_skeyseed_fails_the_check(tmp_path):
     """It does not follow from the secret, and no key follows from it."""
     result = changed(tmp_path, "SKEYSEED", 1)
     assert failed(result) == [("SKEYSEED", 1), *((name, 1) for name in AEAD)]
     assert outcomes(result.checks)["passed"]["ICV"] == 4
 
 
-def test_a_bit_of_sk_d(tmp_path):
+def test_a_changed_sk_d_fails_the_next_epoch(tmp_path):
     """The next epoch is made of it too."""
     assert failed(changed(tmp_path, "Sk_d secret")) == [("SK_d", 0), ("SKEYSEED", 1)]
     assert failed(changed(tmp_path, "Sk_d secret", 1)) == [("SK_d", 1)]
 
 
-def test_a_bit_of_sk_ei(tmp_path):
+def test_a_changed_sk_ei_fails_the_check(tmp_path):
     """The initiator's messages of that epoch are not opened by it."""
     result = changed(tmp_path, "Sk_ei secret", 1)
     assert failed(result) == [("ICV", None), ("SK_ei", 1)]
 
 
-def test_a_bit_of_the_nonces(tmp_path):
+def test_changed_nonces_fail_the_check(tmp_path):
     assert failed(changed(tmp_path, "nonces", 1)) == [("nonces", 1)]
 
 

@@ -23,7 +23,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDED if name != "wrong-psk"])
-def test_all_of_it_passes(name):
+def test_recorded_captures_pass_all_checks(name):
     result = recorded(name)
     counted = outcomes(result.checks)
     assert set(counted) == {"passed"}
@@ -62,7 +62,7 @@ def test_several_key_files_of_which_one_is_none(tmp_path):
     assert not result.skipped[0].reason.startswith(str(bad))
 
 
-def test_no_capture(tmp_path):
+def test_unreadable_captures_are_skipped(tmp_path):
     result = verify_capture(tmp_path / "none", log_of("psk-classic"))
     assert (result.captures, result.checks, len(result.skipped)) == ([], [], 1)
 
@@ -91,7 +91,7 @@ def test_radius_responses_without_their_requests(tmp_path):
     assert set(outcomes(result.checks)) == {"passed"}
 
 
-def test_keys_of_others_only():
+def test_keys_of_other_ike_sas_leave_handshakes_unchecked():
     """Four handshakes, of which the log says nothing: one check each."""
     result = verify_capture(CAPTURES / "ip-fragments-loss10.pcap", LOGS / "charon-5.9.8-rekeys.i.log.gz")
     assert {check.outcome for check in result.checks} == {"not made"}
@@ -99,7 +99,7 @@ def test_keys_of_others_only():
 
 
 @pytest.mark.parametrize("name", ["pq-mlkem768-psk", "eap-md5-radius"])
-def test_no_secret_is_shown(name):
+def test_checks_contain_no_secret(name):
     shown = repr(recorded(name))
     secrets = [content for label, content in log(name) if "ecret" in label or label in ("SKEYSEED", "SK_p")]
     assert len(secrets) > 8

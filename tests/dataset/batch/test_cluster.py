@@ -57,7 +57,7 @@ def test_the_same_files_as_by_processes(cluster, captures):
     assert sum(shard["rows"]["messages"] for shard in manifest(captures / "by-cluster")["shards"]) == 24 * MESSAGES
 
 
-def test_both_workers_do_it(cluster, captures):
+def test_both_workers_run_tasks(cluster, captures):
     workers = DaskWorkers(cluster.scheduler_address)
     assert workers.width == 2
     seen = set()
@@ -74,7 +74,7 @@ def test_both_workers_do_it(cluster, captures):
     assert not any(f"process {os.getpid()}" in item for item in seen)
 
 
-def test_a_worker_is_lost(cluster, captures):
+def test_tasks_of_a_lost_worker_are_repeated(cluster, captures):
     for copy in range(2):
         shutil.copytree("runs", f"runs/copy{copy}")
     batch("whole", "runs", workers=LocalWorkers(2))
@@ -93,7 +93,7 @@ def test_a_worker_is_lost(cluster, captures):
     assert tables(captures / "out") == tables(captures / "whole")
 
 
-def test_no_scheduler(monkeypatch):
+def test_a_missing_scheduler_is_an_error(monkeypatch):
     from ikeanalyze.dataset.batch import cluster as module
 
     monkeypatch.setattr(module, "_PATIENCE", "0.5s")
@@ -139,7 +139,7 @@ def address_in(began, process):
         time.sleep(0.02)
 
 
-def test_a_scheduler_that_goes(captures):
+def test_a_scheduler_that_ends_is_an_error(captures):
     with scheduler(captures, os.environ) as (process, address):
         workers = DaskWorkers(address)
         assert workers.get_stall_reason() == f"the cluster {address} has no workers"
@@ -181,7 +181,7 @@ def test_a_scheduler_without_ikeanalyze(captures):
             batch("out", "runs", workers=workers)
 
 
-def test_without_dask(monkeypatch):
+def test_a_missing_dask_is_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(TaskError, match=r"pip install 'ikeanalyze\[cluster\]'"):
         DaskWorkers("tcp://127.0.0.1:9")

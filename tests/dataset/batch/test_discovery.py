@@ -52,7 +52,7 @@ def test_a_file_is_taken_whatever_its_name(here):
     assert names("other.bin", "runs/.y.pcap") == (["other.bin", "runs/.y.pcap"], [])
 
 
-def test_patterns(here):
+def test_patterns_are_expanded(here):
     assert names("runs/*.pcap") == (["runs/a.pcap"], [])
     assert names("runs/**/*.pcap*") == (["runs/a.pcap", *ALL[3:]], [])
     assert names("run?") == (ALL, [])
@@ -64,12 +64,12 @@ def test_a_name_that_looks_like_a_pattern(here):
     assert names("x[1].pcap") == (["x[1].pcap"], [])
 
 
-def test_each_capture_once(here):
+def test_each_capture_is_found_once(here):
     result, problems = names("runs", "runs/deep", str(here / "runs/a.pcap"), "runs/../runs/a.pcap")
     assert (result, problems) == (ALL, [])
 
 
-def test_what_leads_nowhere(here):
+def test_patterns_without_a_match_are_reported(here):
     (here / "empty").mkdir()
     result, problems = names("none.pcap", "empty", "runs/a.pcap")
     assert result == ["runs/a.pcap"]
@@ -79,7 +79,7 @@ def test_what_leads_nowhere(here):
     ]
 
 
-def test_a_pipe_is_no_capture(here):
+def test_pipes_are_skipped(here):
     os.mkfifo("pipe.pcap")
     assert names("pipe.pcap") == ([], ["pipe.pcap: not a regular file, but a batch may read captures more than once"])
 

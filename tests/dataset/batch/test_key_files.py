@@ -127,7 +127,7 @@ def test_state(made):
     assert get_file_state(str(path) + "x") is None
 
 
-def test_digest_of_all(made):
+def test_the_digest_covers_all_key_files(made):
     root = made("a", "b")
     a, b = get_file_state(str(root / "a")), get_file_state(str(root / "b"))
     each = sorted(hashlib.sha256(name).hexdigest() for name in (b"a", b"b"))

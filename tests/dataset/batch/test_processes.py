@@ -41,7 +41,7 @@ def children():
     return {int(pid) for pid in own if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
-def test_a_task_is_done(task, processes):
+def test_results_of_tasks_are_returned(task, processes):
     written = processes.submit(task).result(timeout=30)
     assert [entry.capture for entry in written.shard.captures] == ["a.pcap"]
     assert written.shard.rows["handshakes"] == 1
@@ -49,7 +49,7 @@ def test_a_task_is_done(task, processes):
     assert processes.get_stall_reason() is None
 
 
-def test_how_far_it_is(task, processes):
+def test_progress_of_tasks_is_shared(task, processes):
     """What stands there in the end is the size of the capture; it does not count, as the task is done."""
     size = os.stat(task.captures[0].path).st_size
     processes.submit(task).result(timeout=30)
@@ -60,7 +60,7 @@ def test_how_far_it_is(task, processes):
         processes.submit(task).result(timeout=30)
 
 
-def test_an_error_comes_back(task, processes):
+def test_errors_of_tasks_are_returned(task, processes):
     with pytest.raises(TaskError, match=r"has ikeanalyze .*, but this is 99"):
         processes.submit(replace(task, version="99")).result(timeout=30)
     with pytest.raises(TaskError, match="cannot access this folder"):

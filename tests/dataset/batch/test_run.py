@@ -55,7 +55,7 @@ def again(out, *paths, **options):
     return sorted(Path(item.path).name for task in here.tasks for item in task.captures)
 
 
-def test_counts_by_hand(out):
+def test_counts_agree_with_a_manual_count(out):
     runs(Path("runs"), 8)
     summary = batch(out, "runs")
     assert (summary.read, summary.unchanged, summary.captures, summary.handshakes) == (8, 0, 8, 8)
@@ -173,7 +173,7 @@ def test_of_the_same_size_the_time_tells_and_the_digest_decides(out):
     assert again(out, "runs") == ["0000.pcap"]
 
 
-def test_keys_beside_a_capture(out):
+def test_key_files_of_each_capture_are_used(out):
     for name in ("psk-classic.pcap", "pq-loss15.pcap"):
         shutil.copy(CAPTURES / name, name)
     batch(out, ".")
@@ -273,7 +273,7 @@ def test_another_version_tries_failures_again(out, monkeypatch):
     assert again(out, "runs") == ["empty.pcap"]
 
 
-def test_labels(out):
+def test_labels_are_columns(out):
     runs(Path("runs"), 6)
     reported = Told()
     batch(out, "runs", label=[PATTERN], say=reported)

@@ -166,7 +166,7 @@ def test_how_far_a_capture_is_that_is_read_alone(task):
     assert reported[-1] == (size, size)
 
 
-def test_another_version(task):
+def test_another_version_of_the_program_is_an_error(task):
     with pytest.raises(TaskError, match=r"has ikeanalyze .*, but this is 99\. Install the same version on all"):
         run_task(replace(task, version="99"))
 
@@ -176,7 +176,7 @@ def test_a_dataset_that_this_process_does_not_see(task):
         run_task(replace(task, dataset="/nowhere"))
 
 
-def test_failed(task):
+def test_failed_captures_are_recorded(task):
     written = make_failed_shard(task, "too much for it")
     result = hidden(task, written)
     assert result["captures"]["reason"].to_list() == ["too much for it"] * 3

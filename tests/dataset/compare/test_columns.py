@@ -17,7 +17,7 @@ def ordered(*values):
     return [key[0] for key in sort_groups({(value,): None for value in values})]
 
 
-def test_order():
+def test_groups_are_in_natural_order():
     assert ordered(20.0, 0.5, None, 5.0) == [0.5, 5.0, 20.0, None]
     assert ordered("mlkem1024", "mlkem768", "mlkem512") == ["mlkem512", "mlkem768", "mlkem1024"]
     assert ordered("0.25", "10", "0.5", "9") == ["0.25", "0.5", "9", "10"]

@@ -56,7 +56,7 @@ def test_recorded_at_two_rates_of_loss():
     assert again[1].against.ratio.value == pytest.approx(retransmissions(20) / retransmissions(5))
 
 
-def test_what_a_paper_found():
+def test_results_of_a_paper_are_reproduced():
     # De Zuane and El Mechri, listings 1 and 2: RSA 6 packets, 1365 + 4184 bytes, 83.9 ms; ECDSA 4, 1365 + 1772, 58.7 ms
     rows = [
         {"config": "rsa", "setup_ns": 83_900_000, "initiator_bytes": 1365, "responder_bytes": 4184},
@@ -116,7 +116,7 @@ def test_the_baseline_agrees_in_the_other_columns():
     assert ratios == [None, None, 3, 9, None]
 
 
-def test_who_is_counted():
+def test_only_successful_handshakes_are_measured():
     rows = [
         *times("a", 1, 3),
         *times("a", 8, outcome="established"),

@@ -36,7 +36,7 @@ def test_a_capture_is_no_dataset():
         open_tables(str(LAB / "psk.pcapng"))
 
 
-def test_a_damaged_file(report, tmp_path):
+def test_a_damaged_file_is_an_error(report, tmp_path):
     path = copied(report, tmp_path) / "handshakes.parquet"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(CompareError, match=r"handshakes\.parquet: cannot be read") as error:
@@ -75,14 +75,14 @@ def test_a_table_of_something_else(report, tmp_path):
         open_tables(str(tmp_path))
 
 
-def test_a_file_is_missing(report, tmp_path):
+def test_a_missing_file_is_an_error(report, tmp_path):
     (copied(report, tmp_path) / "exchanges.parquet").unlink()
     with pytest.raises(CompareError, match=r"exchanges\.parquet: cannot be read"):
         open_tables(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["", "none"])
-def test_no_dataset(tmp_path, name):
+def test_another_folder_is_not_a_dataset(tmp_path, name):
     with pytest.raises(CompareError, match=r"`ikeanalyze batch PATH\.\.\. -o DATASET` makes one"):
         open_tables(str(tmp_path / name))
 

@@ -42,7 +42,7 @@ def test_the_median_lies_between_the_ranks_of_the_table(n):
     assert result.method == "order statistics"
 
 
-def test_percentiles():
+def test_percentiles_are_interpolated():
     # 1 to 100: position 1 + 0.95 * 99 = 95.05, and 99.01
     assert estimate_quantile(np.arange(1.0, 101), 0.95, 0.95).value == pytest.approx(95.05)
     assert estimate_quantile(np.arange(1.0, 101), 0.99, 0.95).value == pytest.approx(99.01)
@@ -146,7 +146,7 @@ def test_no_ratio_to_nothing():
     assert estimate_ratio(sample(1, 2, 3), sample(0, 0, 1), 0.95).high is None
 
 
-def test_deviation():
+def test_the_deviation_is_that_of_the_standard_library():
     assert compute_standard_deviation(sample(2, 4, 4, 4, 5, 5, 7, 9)) == pytest.approx((32 / 7) ** 0.5)
     assert compute_standard_deviation(sample(2)) is None
 
@@ -208,7 +208,7 @@ def test_many_against_few_takes_no_time():
     )
 
 
-def test_corrected():
+def test_p_values_are_corrected_for_several_tests():
     # R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "BY")
     assert correct_p_values([0.01, 0.04, 0.03, 0.005]) == pytest.approx([1 / 24, 1 / 12, 1 / 12, 1 / 24])
     assert correct_p_values([0.6, 0.7]) == [1, 1]

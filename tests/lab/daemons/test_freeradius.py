@@ -36,7 +36,7 @@ def test_with_certificates(lab):
         assert daemon.alive
 
 
-def test_why_it_does_not_start(lab):
+def test_a_failed_start_has_a_reason(lab):
     with NetnsSandbox() as sandbox, pytest.raises(LabError, match=r"FreeRADIUS did not start: .*192\.0\.2\.77"):
         launch(sandbox, address="192.0.2.77")
 

@@ -15,7 +15,7 @@ def test_settings_in_the_form_of_strongswan_conf():
     assert format_settings(settings) == expected
 
 
-def test_no_secret_is_shown():
+def test_the_repr_has_no_secret():
     assert "hush" not in repr(StrongswanConfig("initiator", {}, (("load_shared", {"data": "hush"}),)))
 
 

@@ -38,7 +38,7 @@ IKEV1 = """\
 """
 
 
-def test_ikev1():
+def test_messages_of_ikev1_are_read():
     charon_log = parse_charon_log(IKEV1.splitlines())
     assert charon_log.messages == [*["ID_PROT request 0"] * 3, "INFORMATIONAL_V1 request 946438485"]
     assert [item.bytes for item in charon_log.sent] == [180, 180, 468, 100, 92]

@@ -77,7 +77,7 @@ def test_how_far_a_handshake_has_come():
     assert pluto.find_spis(said[:1]) == (None, None)
 
 
-def test_errors_that_were_got():
+def test_received_errors_are_read():
     reported = [
         '"lab" #1: IKE SA authentication request rejected by peer: AUTHENTICATION_FAILED',
         '"lab" #1: dropping unexpected IKE_SA_INIT message containing NO_PROPOSAL_CHOSEN notification; message payloads: N',
@@ -86,7 +86,7 @@ def test_errors_that_were_got():
     assert pluto.parse_pluto_log(reported).refused == {"AUTHENTICATION_FAILED": 1, "NO_PROPOSAL_CHOSEN": 1}
 
 
-def test_why_it_does_not_start():
+def test_a_failed_start_has_a_reason():
     reported = ["FATAL ERROR: NSS: initialization failed: bad database.", "more"]
     assert pluto.find_startup_error(reported) == reported[0]
     assert pluto.find_startup_error(['"lab": added IKEv2 connection']) is None

@@ -31,7 +31,7 @@ from ikeanalyze.model.esp.algorithms import CIPHERS, EspError, parse_suite
         ("3des-sha", 8, 8, 12),
     ],
 )
-def test_sizes(name, iv, alignment, icv):
+def test_algorithms_have_their_sizes(name, iv, alignment, icv):
     suite = parse_suite(name)
     assert (suite.name, suite.iv, suite.alignment, suite.icv) == (name.lower(), iv, alignment, icv)
 
@@ -52,7 +52,7 @@ def test_sizes(name, iv, alignment, icv):
         ("", "unknown cipher ''"),
     ],
 )
-def test_what_is_no_suite(name, what):
+def test_unknown_suites_are_rejected(name, what):
     with pytest.raises(EspError, match=what) as caught:
         parse_suite(name)
     assert caught.value.what == "suite"

@@ -14,14 +14,14 @@ from ikeanalyze.model.esp.operations import (
 )
 
 
-def test_formulas_1_and_2():
+def test_formulas_1_and_2_agree_with_the_paper():
     # 480 bytes are 60 blocks of 64 bits, 481 one more
     assert count_encryption_operations("des", 480) == 60 * 2697
     assert count_encryption_operations("3des", 480) == 60 * 8091
     assert count_encryption_operations("3des", 481) == 61 * 8091
 
 
-def test_formulas_3_and_4():
+def test_formulas_3_and_4_agree_with_the_paper():
     # 100 million operations a second are 100 in a microsecond
     assert count_encryption_operations("des", 480) / 100 == pytest.approx(1618.2)
     assert count_encryption_operations("3des", 480) / 100 == pytest.approx(4854.6)
@@ -35,12 +35,12 @@ def test_formula_7_follows_from_5_and_6():
     assert hashlib.md5().block_size * 8 == 512
 
 
-def test_formula_7_by_hand():
+def test_formula_7_agrees_with_a_manual_computation():
     assert count_hmac_md5_operations(480) == 2264 + 744 * 8  # 3904 bits are 7.6 blocks
     assert count_hmac_md5_operations(56) == 2264 + 744  # 512 bits exactly: the formula has no padding
 
 
-def test_formula_8():
+def test_formula_8_agrees_with_the_paper():
     # 480 bytes are 9 blocks
     assert count_hmac_md5_operations(480) / 100 == pytest.approx((32 + 11 * 744) / 100)
 

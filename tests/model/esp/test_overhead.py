@@ -10,7 +10,7 @@ def peers(found):
     return {(peer.suite, peer.mips): peer for peer in found.peers}
 
 
-def test_the_papers_packets():
+def test_overheads_agree_with_the_paper():
     overhead = compute_overhead(OverheadQuery(list_paper_configs(), [64, 480], paper=True, mips=[100]))
     row = next(packet for packet in overhead.packets if (packet.suite, packet.clear) == ("3des-md5", 480))
     assert (row.size, row.operations, row.parts) == (compute_paper_size("3des-md5", 480), 493676, None)
@@ -72,7 +72,7 @@ def test_operations_that_were_measured():
         compute_overhead(OverheadQuery(forms, [100], per_byte={"des": 5}))
 
 
-def test_mtu():
+def test_the_largest_payload_fits_the_mtu():
     """1500 bytes hold an outer header of 20, 8 + 8 + 16 of ESP and 1448 in words, two of them the trailer."""
     form = EspConfig(parse_suite("aes256gcm16"), EspMode.TUNNEL, EspEncapsulation.NONE)
     assert compute_overhead(OverheadQuery([form], [100], mtu=1500)).largest == {"aes256gcm16": 1446}

@@ -23,7 +23,7 @@ from tests.paths import LAB_CAPTURES
 LAB = LAB_CAPTURES
 
 
-def test_the_papers_figure_7():
+def test_sizes_agree_with_figure_7_of_the_paper():
     # a clear packet of 64 bytes "reaches 84 and 96 bytes, depending on the security scenario"
     sizes = {name: compute_paper_size(name, 64) for name in PAPER_SUITES}
     assert sizes == {"null-md5": 96, "des": 84, "3des": 84, "des-md5": 96, "3des-md5": 96}
@@ -41,7 +41,7 @@ def test_the_papers_formulas_in_their_short_form(clear):
     assert compute_paper_size("des-md5", clear) == compute_paper_size("3des-md5", clear) == up(clear - 18, 8) + 48
 
 
-def test_the_papers_ratio():
+def test_ratios_agree_with_the_paper():
     # formula 12, by hand: (480 - 20 - 20) / 480, / 500 and / 512
     assert compute_paper_ratio(None, 480) == pytest.approx(440 / 480)
     assert compute_paper_ratio("3des", 480) == pytest.approx(440 / 500)
@@ -78,7 +78,7 @@ SCAPY = {
     ("version", "carrier"), [(4, EspEncapsulation.NONE), (4, EspEncapsulation.UDP), (6, EspEncapsulation.NONE)]
 )
 @pytest.mark.parametrize("name", SCAPY)
-def test_against_scapy(name, carrier, version, mode):
+def test_sizes_agree_with_scapy(name, carrier, version, mode):
     logging.getLogger("scapy").setLevel(logging.ERROR)
     from scapy.layers.inet import IP, UDP
     from scapy.layers.inet6 import IPv6
@@ -117,7 +117,7 @@ def test_pings_between_real_daemons(tshark, capture, name):
     assert [int(line) for line in done.lines] == [compute_packet_size(form, 44).size] * 2
 
 
-def test_ipv6_in_ipv4_and_tcp():
+def test_sizes_of_nested_headers_agree_with_a_manual_count():
     """By hand: 20 + (20 + 2) + 8 + 8 + ceil((100 + 2) / 4) * 4 + 16."""
     form = EspConfig(parse_suite("aes128gcm16"), EspMode.TUNNEL, EspEncapsulation.TCP, inner=6)
     parts = compute_packet_size(form, 100)
@@ -128,7 +128,7 @@ def test_ipv6_in_ipv4_and_tcp():
 @pytest.mark.parametrize("name", ["aes256gcm16", "aes128-sha256", "3des-md5", "null-sha1"])
 @pytest.mark.parametrize("mode", EspMode)
 @pytest.mark.parametrize("version", [4, 6])
-def test_the_largest_that_fits(name, mode, version):
+def test_the_largest_payload_fits(name, mode, version):
     form = EspConfig(parse_suite(name), mode, EspEncapsulation.UDP, version, version)
     least = {4: 20, 6: 40}[version]
     for mtu in range(80, 200):
@@ -136,7 +136,7 @@ def test_the_largest_that_fits(name, mode, version):
         assert find_largest_payload(form, mtu) == (max(fitting) if fitting else None)
 
 
-def test_payload_bounds():
+def test_payload_sizes_have_bounds_by_the_padding():
     """88 bytes of a ping: 8 + 16 + 44 + 2 + 2 of padding + 16, and the least that has the same size."""
     least, most = compute_payload_bounds(parse_suite("aes256-sha256"), 1, 88)
     form = EspConfig(parse_suite("aes256-sha256"))
@@ -147,7 +147,7 @@ def test_payload_bounds():
 
 
 @pytest.mark.parametrize("clear", [-1, 0, 19, 65536])
-def test_impossible_sizes(clear):
+def test_impossible_sizes_are_rejected(clear):
     with pytest.raises(EspError, match="not the size of an IPv4 packet"):
         compute_packet_size(EspConfig(parse_suite("aes128gcm16")), clear)
 

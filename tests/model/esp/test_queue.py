@@ -28,7 +28,7 @@ def test_the_mean_size_is_the_papers():
 
 
 @pytest.mark.parametrize(("name", "kbps", "off"), [("3des", 768, 0.03), ("3des-md5", 716, 0.09)])
-def test_ceilings_at_100_mips(name, kbps, off):
+def test_ceilings_agree_with_the_paper(name, kbps, off):
     """The paper's ceilings, of a simulation with bursts and steps of the rate, are a few per cent below."""
     result = compute_capacity_bps(peer(name, 100), PARETO) / 1e3
     assert kbps <= result <= kbps * (1 + off)
@@ -51,7 +51,7 @@ def test_the_buffer_of_figure_13():
     assert compute_mean_delay(2e6, peer("3des-md5", 500), PARETO).load < 0.55
 
 
-def test_one_size_is_md1():
+def test_packets_of_one_size_wait_as_in_m_d_1():
     """M/D/1: the mean wait is load / (2 * (1 - load)) services."""
     sizes = make_fixed_sizes(480)
     server = peer("3des", 100, sizes)
@@ -63,7 +63,7 @@ def test_one_size_is_md1():
     assert compute_mean_delay(compute_capacity_bps(server, sizes), server, sizes) is None
 
 
-def test_against_a_simulation():
+def test_waiting_times_agree_with_a_simulation():
     """Lindley's recursion over a million packets; sizes with a short tail, so that the mean settles."""
     random = np.random.default_rng(3)
     sizes = make_pareto_sizes(shape=3.0, least=300, most=1500)
@@ -79,7 +79,7 @@ def test_against_a_simulation():
     assert compute_mean_delay(rate, server, sizes).wait_ms == pytest.approx(1e3 * wait.mean(), rel=0.03)
 
 
-def test_no_work():
+def test_without_load_there_is_no_wait():
     server = compute_service_time(np.zeros(1), make_fixed_sizes(64))
     assert compute_capacity_bps(server, make_fixed_sizes(64)) == float("inf")
     assert compute_mean_delay(1e9, server, make_fixed_sizes(64)).total_ms == 0

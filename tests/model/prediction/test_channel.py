@@ -48,7 +48,7 @@ def test_bursts_of_frames_are_as_long_as_asked():
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.05, 0.2, 5.0])
-def test_bursts_of_time_forget(gap):
+def test_bursts_over_time_depend_on_the_gap_only(gap):
     # two states in continuous time, the bad one of mean 0.1 s, a fifth of the time:
     # P(bad | bad, t later) = 0.2 + 0.8 exp(-t (1/0.1 + 1/0.4))
     result = lost(LinkModel(1, 0.2, burst=LossBurst(100, False)), 2, gap)

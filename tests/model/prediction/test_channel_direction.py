@@ -20,7 +20,7 @@ def test_propagation_and_counts():
     assert one.bytes.tolist() == [0, 420]
 
 
-def test_a_slow_line():
+def test_a_slow_link_queues_packets():
     # 8 kbit/s: 100 bytes take 0.1 s; what comes while it sends has to wait
     one = direction(LinkModel(0, rate_up=8000, rate_down=1e6), runs=1)
     rows, laid = np.array([0]), PacketizedMessage(((100,), (200, 100)))
@@ -39,7 +39,7 @@ def test_a_datagram_needs_all_its_frames():
     assert np.abs(arrived - [0.8, 0.512]).max() < 0.01
 
 
-def test_dropped_ip_fragments():
+def test_dropped_ip_fragments_lose_the_datagram():
     one = direction(LinkModel(0, drop_ip_fragments=True), 1)
     assert np.isfinite(one.send(np.array([0]), np.zeros(1), PacketizedMessage(((1,), (1, 1)))))[0].tolist() == [
         True,
@@ -47,7 +47,7 @@ def test_dropped_ip_fragments():
     ]
 
 
-def test_jitter():
+def test_jitter_changes_arrival_times():
     runs = 10_000
     result = direction(LinkModel(100, jitter_ms=20), runs).send(
         np.arange(runs), np.zeros(runs), PacketizedMessage(((1,), (1,)))

@@ -74,7 +74,7 @@ def enumerated(a, b, waits, repeats):
     ("a", "b"),
     [([0.8], [0.8]), ([0.8, 0.8], [0.7]), ([0.9, 0.6, 0.7], [0.8, 0.5]), ([0.3, 0.95], [0.2]), ([1.0], [1.0])],
 )  # fmt: skip
-def test_all_ways_it_can_go(a, b, repeats):
+def test_results_agree_with_an_enumeration_of_all_losses(a, b, repeats):
     exchange_expectation = compute_exchange_expectation(np.array(a), np.array(b), WAITS, repeats)
     values = (
         exchange_expectation.success, exchange_expectation.requests, exchange_expectation.responses,
@@ -101,7 +101,7 @@ def steps(request, response, **times):
 
 
 @pytest.mark.parametrize("repeats", list(ResponseTrigger))
-def test_the_simulation_agrees(repeats):
+def test_results_agree_with_the_simulation(repeats):
     one = steps(((600,), (600,), (100,)), ((500, 500), (80,)), answer_ms=300)
     two = steps(((300,),), ((700,), (700,)), before_ms=10)
     what, link, policy = (
@@ -160,7 +160,7 @@ def test_on_a_slow_line_without_loss():
     )
 
 
-def test_what_nothing_answers():
+def test_requests_without_responses_need_no_round_trip():
     exact = compute_expectation(
         steps(((600,),), None, before_ms=3), LinkModel(50, 0.5), StrongswanTimers().make_policy(), ResponseTrigger.FIRST
     )
@@ -182,7 +182,7 @@ def test_what_nothing_answers():
         (LinkModel(1, drop_ip_fragments=True), StrongswanTimers().make_policy(), "no handshake succeeds"),
     ],
 )
-def test_where_there_is_none(link, policy, why):
+def test_some_predictions_have_no_closed_form(link, policy, why):
     with pytest.raises(NoClosedFormError, match=why):
         compute_expectation(steps(((600, 600),), ((500,),)), link, policy, ResponseTrigger.FIRST)
     # bursts without loss are none

@@ -37,14 +37,14 @@ def test_times_add_up_to_the_set_up():
         assert parts == result.setup_ns, name
 
 
-def test_the_aaa_server():
+def test_messages_to_the_aaa_server_are_extracted():
     result = flow("eap-md5-radius.pcapng")
     # counted in tshark: two Access-Requests, each answered, in the third and fourth exchange
     assert [exchange.aaa_round_trips for exchange in result.exchanges] == [0, 0, 1, 1, 0]
     assert all((exchange.aaa_ns > 0) == (exchange.aaa_round_trips > 0) for exchange in result.exchanges)
 
 
-def test_fragments():
+def test_fragments_are_extracted_as_one_message():
     result = flow("pq-mlkem768-psk.pcap")
     # frames 3 and 4: 1294 and 112 bytes (tshark)
     assert [part.frames for part in result.exchanges[1].request.parts] == [(1294,), (112,)]
@@ -93,12 +93,12 @@ def test_ikev1_has_messages_that_nothing_answers():
     assert "responder" in [exchange.asker for exchange in flow("ikev1-xauth.pcap").exchanges]
 
 
-def test_ipv6():
+def test_ipv6_handshakes_are_extracted():
     message = flow("lab/ipv6.pcapng").exchanges[0].request
     assert (message.link, message.ip, message.transport, message.marker) == (14, 40, 8, 0)
 
 
-def test_a_handshake_in_tcp(tmp_path):
+def test_handshakes_in_tcp_are_extracted(tmp_path):
     path = str(tmp_path / "tcp.pcapng")
     trace = Trace()
     sequence = [1, 1]
@@ -123,7 +123,7 @@ def test_a_handshake_in_tcp(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["BEX", "DEX"])
-def test_hip(tmp_path, method):
+def test_hip_handshakes_are_extracted(tmp_path, method):
     association, trace = Association(1, method), Trace()
     packets = association.setup()
     for place, packet in enumerate(packets):
@@ -148,7 +148,7 @@ def test_hip(tmp_path, method):
     # refused with NO_PROPOSAL_CHOSEN; IP fragments that never arrived
     [("no-proposal", "failed"), ("fragments-dropped_fragment-size-0", "unanswered")],
 )
-def test_no_whole_handshake(name, outcome):
+def test_incomplete_handshakes_are_rejected(name, outcome):
     name = f"lab/{name}.pcapng"
     with pytest.raises(FlowError, match=f"no complete and successful handshake among 1: 1 {outcome}$"):
         flow(name)
@@ -156,7 +156,7 @@ def test_no_whole_handshake(name, outcome):
         flow(name, 1)
 
 
-def test_not_that_handshake():
+def test_unknown_handshakes_are_rejected():
     with pytest.raises(FlowError, match=r"handshake 99 is not in the capture; complete handshakes: 1, 2, .*\.\.\."):
         flow("loss20-classic.pcap", 99)
     with pytest.raises(FlowError, match=": the capture has none"):

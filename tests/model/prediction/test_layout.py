@@ -44,7 +44,7 @@ def test_cut_as_strongswan_cuts(name):
     assert [packetize_over_udp(item, result, link, 1280).parts for item in messages(result)] == as_recorded(result)
 
 
-def test_cut_again_and_back():
+def test_refragmentation_keeps_the_message():
     # the same messages at another fragment size, and then at the one that was recorded
     result = flow("lab/rsa-chain3.pcapng")
     small = []
@@ -80,7 +80,7 @@ def test_ip_fragments_as_the_kernel_makes_them(name, mtu):
     assert as_recorded(result)[2][0][1:]
 
 
-def test_ip_fragments_of_ipv6():
+def test_ipv6_fragments_have_the_recorded_sizes():
     one = message(2000)
     one = replace(one, ip=40)
     # payload of 2012 bytes: 1232 fit into 1280 with the two headers, then 780
@@ -90,7 +90,7 @@ def test_ip_fragments_of_ipv6():
     assert packetize_over_udp(message(1473 - 4), made(), LinkModel(1, mtu=1500), 0).parts == ((1514, 14 + 20 + 1),)
 
 
-def test_no_ike_fragmentation():
+def test_without_ike_fragmentation_ip_fragments_are_used():
     result = flow("lab/loss_loss-percent-20.pcapng")
     request = result.exchanges[1].request
     # the log: "reassembled fragmented IKE message (1440 bytes)"; how much of the last fragment is padding is not seen
@@ -108,7 +108,7 @@ def test_no_ike_fragmentation():
         assert len(clear.parts[0]) == 2
 
 
-def test_no_room():
+def test_a_too_small_mtu_is_rejected():
     result = flow("pq-mlkem768-psk.pcap")
     with pytest.raises(LayoutError, match="no room for IKE fragments of a message of 1,249 bytes"):
         packetize_over_udp(result.exchanges[1].request, result, LinkModel(1), 92)
@@ -117,7 +117,7 @@ def test_no_room():
         packetize_over_udp(message(60000), made(), LinkModel(1), 100)
 
 
-def test_segments_of_tcp():
+def test_tcp_segments_have_the_recorded_sizes():
     # by hand: prefix 6, length 2, marker 4, 312 bytes; 14 + 20 + 32 bytes of headers
     result = flow("pq-mlkem768-psk.pcap")
     assert packetize_over_tcp(result.exchanges[0].request, result, LinkModel(1), first=True).parts == ((66 + 324,),)

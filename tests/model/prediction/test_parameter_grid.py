@@ -15,7 +15,7 @@ from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, expan
         ("0,0.1:0.3:0.1,0.2", (0, 0.1, 0.2, 0.3)),
     ],
 )
-def test_numbers(text, values):
+def test_ranges_and_lists_of_numbers_are_parsed(text, values):
     assert parse_value_list(text) == values
 
 
@@ -40,7 +40,7 @@ def test_many_values():
         ("0:999:1,1000", "more than 1,000 values"),
     ],
 )
-def test_no_numbers(text, what):
+def test_malformed_numbers_are_rejected(text, what):
     with pytest.raises(ParameterGridError) as error:
         parse_value_list(text)
     assert what in str(error.value)

@@ -85,7 +85,7 @@ def test_over_tcp():
         )
 
 
-def test_ikev1_too():
+def test_predictions_of_ikev1_are_made():
     recorded = flow("lab/ikev1_mode-main.pcapng")
     found = predict_handshake(recorded, LinkModel(100), RunConfig(StrongswanTimers().make_policy()), runs=10)
     # three exchanges of main mode, and quick mode, whose third message nothing waits for

@@ -77,7 +77,7 @@ def test_files_that_cannot_be_used(tmp_path, content, what):
 
 
 @pytest.mark.parametrize("name", ["mars", "", "../links/umts", "a\0b"])
-def test_no_such_scenario(name):
+def test_unknown_scenarios_are_rejected(name):
     with pytest.raises(LinkScenarioError, match=r"neither epc-.*, umts nor a readable file"):
         load_scenario(name)
 

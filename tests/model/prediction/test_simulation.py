@@ -31,7 +31,7 @@ def run(what, link, policy=None, repeats=ResponseTrigger.FIRST, runs=10, seed=1)
     )
 
 
-def test_without_loss_by_hand():
+def test_times_without_loss_agree_with_a_manual_computation():
     first = exchange(message(100), message(200, 50), answer_ms=3)
     second = exchange(message(300), message(400), before_ms=5, answer_ms=7, aaa_ms=4, trips=2)
     result = run(steps(first, second), LinkModel(100, aaa_rtt_ms=10))
@@ -43,7 +43,7 @@ def test_without_loss_by_hand():
     assert (result.failed_in == SUCCEEDED).all()
 
 
-def test_a_slow_line_by_hand():
+def test_times_on_a_slow_link_agree_with_a_manual_computation():
     # 8 kbit/s: 146 and 246 bytes take 0.146 and 0.246 s; each way 50 ms
     result = run(steps(exchange(message(100), message(200))), LinkModel(100, rate_up=8000, rate_down=8000))
     assert result.setup_s == pytest.approx(0.146 + 0.246 + 0.1)
@@ -69,7 +69,7 @@ def test_a_responder_that_computes_does_not_answer():
     assert result.setup_s == pytest.approx(0.33)
 
 
-def test_giving_up():
+def test_a_handshake_fails_after_the_last_timer():
     # nothing gets through: six transmissions, and the second exchange does not begin
     what = steps(exchange(message(100), message(200)), exchange(message(100), message(200)))
     result = run(
@@ -85,7 +85,7 @@ def test_giving_up():
     assert (result.messages == 2 + 2).all()
 
 
-def test_what_nothing_answers():
+def test_requests_without_responses_are_sent_once():
     last = exchange(message(100), None, before_ms=1)
     result = run(steps(exchange(message(100), message(200)), last), LinkModel(100))
     assert result.setup_s == pytest.approx(0.101)

@@ -24,7 +24,7 @@ def run(steps, link, policy=None, runs=10):
     return simulate_tcp(steps, link, policy or StrongswanTimers().make_policy(), runs, np.random.default_rng(3))
 
 
-def test_without_loss():
+def test_times_without_loss_agree_with_a_manual_computation():
     result = run([step(answer_ms=2), step(before_ms=3, answer_ms=5)], LinkModel(100))
     # SYN and two round trips
     assert result.setup_s == pytest.approx(0.3 + 0.002 + 0.003 + 0.005)
@@ -34,7 +34,7 @@ def test_without_loss():
     assert (result.messages == 4).all()
 
 
-def test_more_than_a_window():
+def test_messages_larger_than_the_window_need_round_trips():
     # ten segments, and ten a round trip later; 35 acknowledgements for 20 segments and one: 10 + 1
     result = run([step(request=20)], LinkModel(100))
     assert result.setup_s == pytest.approx(0.1 + 0.1 + 0.1)
@@ -66,7 +66,7 @@ def test_a_long_path_has_a_long_timer():
     assert sorted(set(late.tolist()))[:3] == [0.0, 1.0, 1.8]
 
 
-def test_ike_gives_up():
+def test_ike_gives_up_over_tcp():
     result = run([step(), step()], LinkModel(100, 0.6), RetransmissionPolicy("x", (2.0,)), runs=5000)
     assert 0.5 < (result.failed_in >= 0).mean() < 1
     assert np.nanmax(result.setup_s) < 127 + 2 * 2
@@ -74,6 +74,6 @@ def test_ike_gives_up():
     assert (run([step()], LinkModel(300_000)).failed_in == 0).all()
 
 
-def test_what_nothing_answers():
+def test_requests_without_responses_are_sent_once():
     result = run([step(response=0), step(before_ms=1)], LinkModel(100))
     assert result.setup_s == pytest.approx(0.1 + 0.05 + 0.001 + 0.1)

@@ -65,7 +65,7 @@ def test_scores_are_products_of_powers():
     assert scores == pytest.approx(np.array(products) / sum(products))
 
 
-def test_ranks():
+def test_ranks_agree_with_the_paper():
     assert compute_ranks(np.array([0.2, 0.5, 0.3])) == [3, 1, 2]
     assert compute_ranks(np.array([0.25, 0.5, 0.25])) == [2, 1, 2]
 

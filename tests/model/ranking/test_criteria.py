@@ -118,7 +118,7 @@ def test_what_is_wrong_is_named(tmp_path, old, new, what):
         ),
     ],
 )
-def test_more_that_is_wrong(tmp_path, more, what):
+def test_malformed_files_are_rejected(tmp_path, more, what):
     with pytest.raises(CriteriaError, match=what):
         read(tmp_path, f"{GOOD}\n{more}\n")
 
@@ -137,7 +137,7 @@ def test_more_that_is_wrong(tmp_path, more, what):
         ('to = "two"\nsteps = [1]', r"difference\[0\].of is missing"),
     ],
 )
-def test_wrong_differences(tmp_path, difference, what):
+def test_invalid_differences_are_rejected(tmp_path, difference, what):
     text = GOOD.replace("weight = 0.25\n", "").replace("weight = 0.75\n", "")
     with pytest.raises(CriteriaError, match=what):
         read(tmp_path, f"{text}\n[[difference]]\n{difference}\n")
@@ -166,7 +166,7 @@ def test_measured(tmp_path):
             read(tmp_path, text.replace(old, new))
 
 
-def test_no_file(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(CriteriaError, match="no such file; the examples are epc-aka, epc-auth"):
         load_criteria(str(tmp_path / "none.toml"))
     with pytest.raises(CriteriaError, match="cannot be read: Is a directory"):
@@ -176,7 +176,7 @@ def test_no_file(tmp_path):
         load_criteria_text(str(tmp_path / "x"))
 
 
-def test_examples_can_be_read():
+def test_example_files_are_read():
     assert list_examples() == ["epc-aka", "epc-authentication"]
     for name in list_examples():
         assert load_criteria(name).source.startswith("Faigl")

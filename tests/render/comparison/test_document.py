@@ -8,7 +8,7 @@ from tests.render.comparison_examples import comparison
 from tests.render.render_text import written
 
 
-def test_json():
+def test_the_json_document_has_all_values():
     document = json.loads(written(FORMATS, comparison(), Format.JSON))
     metrics, groups = document.pop("metrics"), document.pop("groups")
     assert document == {
@@ -59,7 +59,7 @@ def test_json():
     assert "sample" not in group
 
 
-def test_csv():
+def test_csv_has_a_row_per_value():
     rows = list(csv.DictReader(io.StringIO(written(FORMATS, comparison(), Format.CSV))))
     assert len(rows) == 10
     assert [row["metric"] for row in rows] == ["setup_ms"] * 5 + ["bytes"] * 5

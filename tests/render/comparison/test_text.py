@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
         ("comparison-markdown", Format.MARKDOWN, None),
     ],
 )
-def test_golden(name, form, width, tmp_path):
+def test_the_text_equals_the_golden_file(name, form, width, tmp_path):
     path = tmp_path / "out"
     FORMATS.write(comparison(), form, str(path), RenderOptions(width=width))
     text = path.read_text()

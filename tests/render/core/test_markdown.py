@@ -7,7 +7,7 @@ from ikeanalyze.render import Format
 from tests.render.analysis_examples import analysis
 
 
-def test_tables_are_whole(rendered):
+def test_tables_are_not_shortened(rendered):
     bars = None
     for line in rendered(analysis(), Format.MARKDOWN).splitlines():
         if line.startswith("|"):

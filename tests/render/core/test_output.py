@@ -19,7 +19,7 @@ def test_the_file_appears_when_it_is_complete(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_long_name(tmp_path):
+def test_long_names_are_written(tmp_path):
     path = tmp_path / ("\u00e4" * 127)
     with open_output(str(path)) as out:
         out.write("x")
@@ -35,7 +35,7 @@ def test_an_error_leaves_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_permissions(tmp_path):
+def test_permissions_of_a_file_are_kept(tmp_path):
     path = tmp_path / "out"
     before = os.umask(0o027)
     try:
@@ -59,14 +59,14 @@ def test_a_link_is_written_through(tmp_path):
     assert (tmp_path / "real").read_text() == "new"
 
 
-def test_a_device_stays_one():
+def test_devices_are_written_directly():
     with open_output("/dev/null") as out:
         out.write("x")
     assert Path("/dev/null").is_char_device()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_device():
+def test_a_full_device_is_an_error():
     with (
         pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"),
         open_output("/dev/full") as out,
@@ -74,7 +74,7 @@ def test_a_full_device():
         out.write("x")
 
 
-def test_standard_output(capsys):
+def test_standard_output_is_written(capsys):
     with open_output("-") as out:
         assert out is sys.stdout
         out.write("x")
@@ -95,7 +95,7 @@ def test_what_cannot_be_written(tmp_path):
     check_output(str(tmp_path / "new" / "deep"), directory=True)
 
 
-def test_no_permission():
+def test_a_missing_permission_is_an_error():
     # root may write anywhere, so root becomes somebody else for a moment
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o555)

@@ -31,7 +31,7 @@ def test_the_optional_goes_first_then_the_widest_is_cut():
 
 
 @given(st.lists(st.tuples(*[st.text(max_size=40)] * 4), max_size=5), st.integers(20, 100))
-def test_lines_fit(rows, width):
+def test_lines_fit_the_width(rows, width):
     rows = [tuple("".join(c for c in cell if c.isprintable()) for cell in (row[0][:3], *row[1:])) for row in rows]
     fitted = fit_columns(COLUMNS, rows, width)
     assert all(cell_len(line) <= width for line in format_lines(COLUMNS, rows, fitted))
@@ -43,7 +43,7 @@ def test_pad_is_exact(text, width, middle):
     assert cell_len(clip_text(text, width, middle=middle)) <= width
 
 
-def test_cut_in_the_middle():
+def test_long_texts_are_shortened_in_the_middle():
     assert clip_text("abcdefgh", 8, middle=True) == "abcdefgh"
     assert clip_text("abcdefgh", 6, middle=True) == "abc…gh"
     assert [clip_text("abcdefgh", width, middle=True) for width in (3, 2, 1, 0)] == ["a…h", "a…", "…", ""]

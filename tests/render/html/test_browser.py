@@ -121,7 +121,7 @@ def test_the_switch_to_true_time(opened):
     assert script(driver, middles) == before
 
 
-def test_sorting(opened):
+def test_tables_can_be_sorted(opened):
     driver = opened("lossy")
     times = read_captures(CAPTURES / "loss20-classic.pcap").handshakes["setup_ns"]
     shown = [f"{ns / 1e6:,.3f}" for ns in times.sort().to_list()]
@@ -146,7 +146,7 @@ def test_what_is_not_known_is_last(opened):
     assert column(driver, place + 1)[-1] == "-"
 
 
-def test_pages_and_search(opened):
+def test_tables_have_pages_and_a_search(opened):
     driver = opened("many")
     where = "document.querySelector('#handshake-table-bar .where').textContent"
     assert script(driver, where) == "1 to 50 of 125"
@@ -241,7 +241,7 @@ def test_dark_as_the_system_is_and_as_chosen(opened):
     script(driver, "localStorage.clear()")
 
 
-def test_on_paper(opened):
+def test_all_rows_are_printed(opened):
     driver = opened("post-quantum", scheme="dark")
     media(driver, scheme="dark", kind="print")
     assert luminance(driver, "svg.ladder .rung text", "fill") < 20
@@ -304,13 +304,13 @@ def test_on_a_phone_no_host_is_cut(opened, name):
 
 @pytest.mark.parametrize("name", ["post-quantum", "eap", "lossy", "many"])
 @pytest.mark.parametrize("width", [360, 800])
-def test_nothing_sticks_out(opened, name, width):
+def test_wide_content_scrolls_in_its_own_box(opened, name, width):
     """What is wider than the window scrolls in its own box."""
     driver = opened(name, width=width)
     assert script(driver, "document.documentElement.scrollWidth") <= width
 
 
-def test_by_keyboard(opened):
+def test_the_page_can_be_used_by_keyboard(opened):
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 

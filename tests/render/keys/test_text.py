@@ -31,7 +31,7 @@ def listed(*paths: str, reveal: bool = False) -> dict:
     return json.loads(written(FORMATS, listing, Format.JSON))
 
 
-def test_a_file_with_one_suite():
+def test_one_suite_is_shown_once():
     assert shown(PQ).split("\n", 1)[1] == (
         "  format      charon log\n"
         "  IKEv2       2 key sets\n"

@@ -40,7 +40,7 @@ def test_an_arrow_per_message(number, layout):
     assert len(rungs(drawn(number, layout))) == messages.height
 
 
-def test_the_axis_is_true():
+def test_arrows_are_at_their_times():
     """Arrows of the set-up stand where their time is: 0, 2.345678, 5, 7.5, 9.25 and 12.75 ms."""
     places = [arrow_at(rung) for rung in rungs(drawn(1, LadderLayout.TRUE))][:6]
     scale = (places[5] - places[0]) / 12.75
@@ -61,7 +61,7 @@ def test_both_layouts_are_those_of_their_own():
         assert moved is None or moved.split("|") == list(forms)
 
 
-def test_what_stands_beside():
+def test_labels_are_next_to_the_arrows():
     reported = " ".join(texts(drawn(1, LadderLayout.EVEN)))
     assert "1,406 bytes in 2 frames, 2/2 fragments seen" in reported
     assert "after the set-up" in reported
@@ -70,7 +70,7 @@ def test_what_stands_beside():
     assert "AAA server" in texts(drawn(2, LadderLayout.EVEN))
 
 
-def test_payloads_are_in_it():
+def test_payloads_are_labels():
     assert any("KE(ML-KEM-768" in text for text in texts(drawn(6, LadderLayout.EVEN)))
 
 
@@ -129,7 +129,7 @@ def test_short_addresses_stay_in_a_line():
     )
 
 
-def test_hostile_text_is_text():
+def test_peer_text_is_escaped():
     bad = "</text><script>alert(1)</script>&<![CDATA["
     a = selection.select_handshake(analysis(), 1)
     a = replace(
@@ -144,7 +144,7 @@ def test_hostile_text_is_text():
     assert not [name for node in root.iter() for name in node.attrib if name.lower().startswith("on")]
 
 
-def test_no_message_at_all():
+def test_a_handshake_without_messages_has_a_diagram():
     a = selection.select_handshake(analysis(), 1)
     root = ET.fromstring(draw_ladder(build_ladder(replace(a, messages=a.messages.head(0))), LadderLayout.BOTH))
     assert rungs(root) == []

@@ -54,7 +54,7 @@ def test_turns_of_the_aaa_server():
     assert [(turn.first, turn.last) for turn in ladder.turns if turn.host == 2] == [(5, 6), (9, 10)]
 
 
-def test_a_lossy_handshake():
+def test_retransmissions_of_a_lossy_handshake_are_shown():
     """charon sent its first request five times, and answered three of them."""
     ladder = build_ladder(selection.select_handshake(read_captures(CAPTURES / "loss20-classic.pcap"), 2))
     set_up = [rung for rung in ladder.rungs if rung.set_up]

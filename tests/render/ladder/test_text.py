@@ -23,7 +23,7 @@ def test_a_line_per_message():
     assert sum("▶" in line or "◀" in line for line in draw(2)) == 14
 
 
-def test_what_is_special():
+def test_special_messages_are_marked():
     text = "\n".join(draw(3))
     assert "retransmission 2, 1/2 fragments seen" in text
     assert text.count("extra round trip: INVALID_KE_PAYLOAD") == 1

@@ -26,7 +26,7 @@ def test_sections(ping):
     assert sizes.rows == [("to 128", "2", "100.0 %")]
 
 
-def test_the_same_spi_twice(tmp_path):
+def test_equal_spis_of_two_receivers_are_two_sas(tmp_path):
     """RFC 4303, section 2.1: an SPI is the receiver's, so two receivers may choose the same."""
     path = tmp_path / "x.pcap"
     ends = [(7, "192.0.2.2"), (7, "192.0.2.9"), (8, "192.0.2.2")]

@@ -77,7 +77,7 @@ def test_csv_and_markdown(computed, tmp_path):
     assert "| des | 64 | 84 | 20 | 0.286 |" in written(computed, Format.MARKDOWN, tmp_path)
 
 
-def test_few_rows_unless_all(tmp_path):
+def test_rows_are_limited_unless_all_are_requested(tmp_path):
     overhead = compute_overhead(OverheadQuery([EspConfig(parse_suite("aes128gcm16"))], range(40, 140)))
     (_, table) = render_sections(OverheadReport(computed=overhead), every=False)
     assert (len(table.rows), table.more) == (30, 70)

@@ -36,7 +36,7 @@ def test_json():
     assert second["policy"]["jitter"] == 0.1
 
 
-def test_what_never_succeeds():
+def test_predictions_that_never_succeed_have_no_times():
     result = build_document([failed()])["predictions"][0]
     assert result["setup_ms"] is result["bytes"] is result["closed_form"] is None
     assert result["all_bytes_mean"] == 5802.2

@@ -24,7 +24,7 @@ def test_a_sweep():
     assert len(reported) == 6
 
 
-def test_no_failures_no_figure():
+def test_without_failures_there_is_no_failure_figure():
     fine = [prediction(link={"rtt_ms": rtt}, failures=0, failure=(0.0, 0.0, 0.0004)) for rtt in (10, 600)]
     assert [name for name in figures(fine) if "against" in name] == ["setup_ms-against-rtt_ms", "bytes-against-rtt_ms"]
 
@@ -35,7 +35,7 @@ def test_distributions_of_a_few():
     assert figures(without) == {}
 
 
-def test_what_cannot_be_drawn():
+def test_unsuitable_predictions_have_no_figure():
     assert figures([failed()]) == {}
     # an MTU that is not known has no place on an axis; eight lines have no colours
     assert not any("mtu" in name for name in figures([prediction(link={"mtu": mtu}) for mtu in (None, 1280)]))

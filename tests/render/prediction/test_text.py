@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
         ("prediction-markdown", lambda: [prediction(), *sweep()], Format.MARKDOWN, None),
     ],
 )
-def test_golden(name, made, form, width, tmp_path):
+def test_the_text_equals_the_golden_file(name, made, form, width, tmp_path):
     path = tmp_path / "out"
     FORMATS.write(made(), form, str(path), RenderOptions(width=width))
     text = path.read_text()

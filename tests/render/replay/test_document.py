@@ -92,7 +92,7 @@ def test_mutated():
     assert (mutated["before"]["attempts"], mutated["after"]["seconds"]) == (1, 4.0)
 
 
-def test_no_keys_in_it():
+def test_the_document_contains_no_keys():
     from dataclasses import replace
 
     from ikeanalyze.keys.key_set import KeySet, Origin

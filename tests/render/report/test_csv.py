@@ -55,12 +55,12 @@ def test_columns_of_before_come_first(rendered):
     assert heading.index("phase_IKE_AUTH_bytes") < heading.index("key_exchange_bytes")
 
 
-def test_in_slices(rendered, monkeypatch):
+def test_rows_are_written_in_slices(rendered, monkeypatch):
     whole = rendered(analysis(), Format.CSV)
     monkeypatch.setattr(ours, "_ROWS_AT_ONCE", 2)
     assert rendered(analysis(), Format.CSV) == whole
 
 
-def test_no_handshake(rendered):
+def test_without_handshakes_there_is_only_the_header(rendered):
     (heading,) = rendered(analysis([]), Format.CSV).splitlines()
     assert heading.startswith("capture,handshake,protocol,")

@@ -270,7 +270,7 @@ def test_phases_are_an_object_whose_names_are_escaped():
     assert handshake["phases"] == {'a "b"': {"messages": 1, "frames": 2, "bytes": 2**40}, "c": unknown}
 
 
-def test_numbers_of_all_sizes():
+def test_large_numbers_are_exact():
     a = analysis([1])
     values = {"blowup": float("nan"), "initiator_bytes": 2**64 - 1, "network_ns": 1, "aaa_ns": 100_000}
     columns = [pl.lit(value, schema.HANDSHAKES[name]).alias(name) for name, value in values.items()]
@@ -292,7 +292,7 @@ def test_more_handshakes_than_are_held_at_once(monkeypatch):
     assert exchanges == [*read, "IKE_SA_INIT", *read]
 
 
-def test_totals(report):
+def test_totals_are_sums_of_the_handshakes(report):
     totals = report["totals"]
     for what in COUNTS:
         links = [link for h in report["handshakes"] for link in h["links"]]

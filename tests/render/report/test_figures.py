@@ -41,7 +41,7 @@ def test_many_have(eap):
     }
 
 
-def test_nothing_to_show():
+def test_without_handshakes_there_are_no_figures():
     assert figures(analysis([])) == {}
     assert set(figures(analysis([4]))) == {"link-bytes"}  # never answered
 
@@ -116,7 +116,7 @@ def places(node: ET.Element, x: float = 0) -> Iterator[tuple[ET.Element, float]]
 
 
 @pytest.mark.parametrize("style", [PAGE, SINGLE], ids=["page", "single"])
-def test_no_name_is_cut(style):
+def test_labels_are_complete(style):
     """Of many handshakes, with all parts that there are: labels are whole, and the legend is inside of the drawing."""
     a = analysis([1] * 40 + [2, 3])
     a = replace(

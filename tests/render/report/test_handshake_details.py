@@ -11,13 +11,13 @@ def test_links():
     assert len(titled(analysis([2]), "Links").rows) == 4
 
 
-def test_a_guess_says_so():
+def test_guesses_are_marked():
     assert ("authentication", "initiator eap, EAP-MD5 (a guess: not decrypted)") in titled(
         analysis([2]), "Handshake"
     ).rows
 
 
-def test_what_was_read_says_so():
+def test_decrypted_values_are_marked():
     facts = dict(titled(analysis([6]), "Handshake").rows)
     assert facts["authentication"] == "initiator ecdsa-384, responder psk (read: decrypted)"
     assert facts["decrypted"] == "5 of 6 encrypted messages, epochs 0 to 1"
@@ -31,7 +31,7 @@ def test_without_keys_nothing_is_said_of_them():
     assert not {"decrypted", "CHILD_SA", "replaces"} & set(facts)
 
 
-def test_a_successor():
+def test_the_replacing_ike_sa_is_named():
     facts = dict(titled(analysis([8]), "Handshake").rows)
     assert facts["replaces"] == "the IKE SA of handshake 1"
     assert facts["authentication"] == "not known"

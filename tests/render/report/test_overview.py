@@ -22,7 +22,7 @@ def test_authentication_that_was_read_is_no_guess():
     assert [row[place] for row in table.rows] == ["EAP-MD5/? (guess)", "EAP-MD5/psk"]
 
 
-def test_what_replaces_what():
+def test_rekeyed_ike_sas_are_linked():
     table = titled(analysis([6, 8]), "Handshakes")
     place = [column.name for column in table.columns].index("replaces")
     assert [row[place] for row in table.rows] == ["", "1"]

@@ -189,7 +189,7 @@ def test_the_same_input_makes_the_same_page():
     assert page_of(analysis()).text == page_of(analysis()).text
 
 
-def test_no_secret_is_on_it(tmp_path):
+def test_the_page_contains_no_secret(tmp_path):
     """Of the keys that decrypted it, not one is in the page."""
     keys = CAPTURES / "pq-mlkem768-psk.keys.json"
     out = tmp_path / "page.html"

@@ -78,7 +78,7 @@ def test_again_into_the_same_directory(tmp_path):
     assert len(list(tmp_path.iterdir())) == 5
 
 
-def test_a_file_is_in_the_way(tmp_path):
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "x").write_text("precious")
     with pytest.raises(OutputError, match="is a file"):
         FORMATS.write(analysis(), Format.PARQUET, str(tmp_path / "x"))

@@ -4,7 +4,7 @@ from ikeanalyze.render.report import selection
 from tests.render.analysis_examples import analysis
 
 
-def test_only_the_one():
+def test_one_handshake_is_selected():
     a = analysis()
     handshake = selection.select_handshake(a, 3)
     assert handshake.handshakes["handshake"].to_list() == [3]
@@ -18,7 +18,7 @@ def test_ids():
     assert selection.get_id_range(analysis([])) is None
 
 
-def test_no_such_handshake():
+def test_an_unknown_handshake_is_an_error():
     with pytest.raises(LookupError, match="there is no handshake 6: they are numbered 1 to 5"):
         selection.select_handshake(analysis(), 6)
     with pytest.raises(LookupError, match="no handshake in what was read"):

@@ -61,7 +61,7 @@ def test_a_server_that_does_not_know_the_password():
 
 
 @pytest.mark.parametrize("before", [[], [CHALLENGING], [eap.eap(eap.REQUEST, 1, eap.IDENTITY)]])
-def test_success_too_early(before):
+def test_an_early_success_is_rejected(before):
     one = peer()
     for packet in before:
         one.respond(packet)
@@ -69,7 +69,7 @@ def test_success_too_early(before):
         one.respond(SUCCESS)
 
 
-def test_failure():
+def test_eap_failure_ends_the_conversation():
     one = peer()
     one.respond(CHALLENGING)
     assert one.respond(mschapv2(4, b"E=691 R=0 C=00 V=3 M=no")) == eap.eap(eap.RESPONSE, 7, eap.MSCHAPV2, b"\4")

@@ -61,7 +61,7 @@ def test_eap_alone_needs_a_method_that_makes_a_key():
         ([[(ike.ID_R, b"\2\0\0")]], "4 bytes are needed, 3 are left (at byte 0)"),
     ],
 )
-def test_eap_that_ends_early(rounds, said):
+def test_eap_success_without_a_method_fails(rounds, said):
     responder = Eap(*rounds)
     assert reason(responder) == said
     assert responder.refused == ([ike.AUTHENTICATION_FAILED] if "verify" in said else [])

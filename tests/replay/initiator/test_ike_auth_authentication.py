@@ -107,12 +107,12 @@ def test_a_guess_gives_way_to_the_credentials():
         (None, None, Credentials(), r"neither local.psk, local.key nor \[eap\]"),
     ],
 )
-def test_what_is_lacking(word, eap, credentials, said):
+def test_missing_credentials_are_errors(word, eap, credentials, said):
     with pytest.raises(CannotReplayError, match=said):
         choose_auth(shape(auth_initiator=word, eap=eap), credentials)
 
 
-def test_who_we_are():
+def test_the_identity_is_that_of_the_credentials():
     recorded = parse_identity("recorded.lab")
     ours = parse_identity("ours.lab")
     address = parse_identity("192.0.2.1")
@@ -125,7 +125,7 @@ def test_who_we_are():
     assert (name.type, name.data) == (9, loaded(CHAIN.end).subject.public_bytes())
 
 
-def test_a_shared_secret():
+def test_a_shared_secret_authenticates_both_sides():
     made = make_auth_payload(InitiatorAuth.PSK, PSK, SHA2_256, OCTETS, None)
     assert made == make_shared_key_auth(SHA2_256, b"swordfish", OCTETS)
     assert (made.method, made.data) == (2, prf(prf(b"swordfish", KEY_PAD), OCTETS))
@@ -140,7 +140,7 @@ def test_a_shared_secret():
         checked(made, [])
 
 
-def test_a_signature():
+def test_a_signature_authenticates_the_initiator():
     assert checked() == "ECDSA with SHA2-256"
     made = make_auth_payload(InitiatorAuth.SIGNATURE, SIGNING, SHA2_256, OCTETS, [2])
     assert checked(made) == "ECDSA with SHA2-256"
@@ -201,7 +201,7 @@ def test_a_guess_decides_between_credentials_that_can_do_either(word, kind):
     assert choose_auth(shape(auth_initiator=word, guessed=("auth_initiator",)), both) is kind
 
 
-def test_no_key_to_sign_with():
+def test_a_missing_private_key_is_an_error():
     with pytest.raises(RefusedError, match="no key to sign with"):
         make_auth_payload(InitiatorAuth.SIGNATURE, PSK, SHA2_256, OCTETS, [2])
     with pytest.raises(RefusedError, match="the peer accepts signatures with"):

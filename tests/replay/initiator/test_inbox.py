@@ -38,7 +38,7 @@ def inbox():
         (answer(exchange=35), "unexpected"),
     ],
 )
-def test_what_does_nothing(data, reason):
+def test_other_datagrams_are_ignored(data, reason):
     box, exchanges = inbox()
     assert box.add_datagram(data, 500, awaiting_response=True) is None
     assert box.ignored == IgnoredDatagrams(**{reason: 1})

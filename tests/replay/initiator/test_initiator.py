@@ -116,7 +116,7 @@ def test_a_responder_that_says_the_same_for_ever(payload, said):
 
 
 @pytest.mark.parametrize("kind", [ike.NO_PROPOSAL_CHOSEN, ike.INVALID_SYNTAX, 65000])
-def test_an_error_ends_it(kind):
+def test_an_error_notify_ends_the_handshake(kind):
     wire = Wire(initiator(), lambda data: [ike.message(data[:8], bytes(8), 34, 0x20, 0, [ike.notify(kind & 0x3FFF)])])
     result = wire.begin()
     names = {14: "NO_PROPOSAL_CHOSEN", 7: "INVALID_SYNTAX", 65000: "error notify 15848"}
@@ -125,7 +125,7 @@ def test_an_error_ends_it(kind):
     assert wire.close() == result
 
 
-def test_another_secret():
+def test_another_secret_fails_the_handshake():
     responder = Responder(psk=b"other")
     result = Wire(initiator(), responder.answer).begin()
     assert (result.established, result.reason) == (False, "AUTHENTICATION_FAILED")
@@ -174,7 +174,7 @@ def test_additional_key_exchanges_without_the_exchange_for_them():
     assert "does not support IKE_INTERMEDIATE" in result.reason
 
 
-def test_eap_md5():
+def test_eap_md5_authenticates():
     responder = Responder(md5_password=b"tuna")
     with_eap = credentials(eap_identity="carol", eap_password="tuna")
     wire = established(shape(auth_initiator="eap", eap="EAP-MD5"), responder, with_eap)
@@ -190,7 +190,7 @@ def test_eap_md5_with_another_password():
     assert result.reason == "EAP failure"
 
 
-def test_eap_without_end():
+def test_endless_eap_is_ended():
     """The server asks who it is for ever."""
     responder = Responder(md5_password=b"tuna")
     responder._eap = lambda packet: b"\1\1\0\5\1"
@@ -201,7 +201,7 @@ def test_eap_without_end():
 
 @pytest.mark.parametrize("floats", [False, True])
 @pytest.mark.parametrize("seen_as", ["192.0.2.1", "203.0.113.9"])
-def test_ports(seen_as, floats):
+def test_port_4500_is_used_as_recorded(seen_as, floats):
     """Port 4500 where there is a NAT, or where the recorded initiator went there without."""
     responder = Responder(addresses=(seen_as, REMOTE[0]))
     wire = established(shape(floats=floats), responder)
@@ -209,7 +209,7 @@ def test_ports(seen_as, floats):
     assert {item.port for item in wire.sent[1:]} == {4500 if floats or seen_as != "192.0.2.1" else 500}
 
 
-def test_silence():
+def test_a_silent_responder_ends_the_handshake():
     wire = Wire(initiator(), lambda data: [])
     began = wire.now
     result = wire.begin()
@@ -293,7 +293,7 @@ def test_a_refusal_in_clear_is_a_hint_and_no_reason():
     assert result.exchanges[-1].transmissions == 3
 
 
-def test_a_flood_ends():
+def test_a_flood_of_datagrams_is_bounded():
     wire = Wire(initiator(), lambda data: [b"\0" * 100] * 10_000)
     result = wire.begin()
     assert result.reason == f"the target sends more than {MAX_DATAGRAMS:,} datagrams or 4 MiB"
@@ -357,7 +357,7 @@ def test_requests_of_the_responder():
     assert (result.ignored.repeated, result.ignored.unexpected) == (1, 1)
 
 
-def test_closed_too_early():
+def test_an_early_close_is_reported():
     one = initiator()
     one.begin(0)
     result = one.close(MS).finished

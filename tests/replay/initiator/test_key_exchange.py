@@ -38,7 +38,7 @@ def own_of_openssl(folder) -> bytes:
 
 
 @pytest.mark.parametrize("method", ELLIPTIC)
-def test_ecp(tmp_path, method):
+def test_ecp_secrets_agree_with_the_peer(tmp_path, method):
     size, kind, group, curve = ELLIPTIC[method]
     openssl("genpkey", "-algorithm", kind, "-pkeyopt", group, "-out", "key.pem", folder=tmp_path)
     ours = start_key_exchange(method)
@@ -50,7 +50,7 @@ def test_ecp(tmp_path, method):
 
 
 @pytest.mark.parametrize("method", EDWARDS)
-def test_x25519_and_x448(tmp_path, method):
+def test_x25519_and_x448_secrets_agree_with_the_peer(tmp_path, method):
     size, kind, public = EDWARDS[method]
     openssl("genpkey", "-algorithm", kind, "-out", "key.pem", folder=tmp_path)
     ours = start_key_exchange(method)
@@ -61,7 +61,7 @@ def test_x25519_and_x448(tmp_path, method):
 
 @pytest.mark.parametrize(("method", "size"), [(14, 256), (15, 384), (16, 512)])
 @pytest.mark.filterwarnings("error")
-def test_modp(method, size):
+def test_modp_secrets_agree_with_the_definition(method, size):
     """By the definition; with a secret that begins with a zero byte, which has to stay (RFC 7296, section 2.14)."""
     ours, prime = start_key_exchange(method), PRIMES[method]
     assert len(ours.data) == size
@@ -76,7 +76,7 @@ def test_modp(method, size):
     ("method", "kind", "size"),
     [(36, mlkem.MLKEM768PublicKey, 1184), (37, mlkem.MLKEM1024PublicKey, 1568)],
 )
-def test_ml_kem(method, kind, size):
+def test_ml_kem_secrets_agree_with_the_peer(method, kind, size):
     ours = start_key_exchange(method)
     assert len(ours.data) == size
     secret, ciphertext = kind.from_public_bytes(ours.data).encapsulate()
@@ -107,7 +107,7 @@ def test_each_has_a_key_of_its_own():
         (36, b""),
     ],
 )
-def test_data_that_are_no_good(method, data):
+def test_invalid_peer_data_is_rejected(method, data):
     with pytest.raises(RefusedError) as caught:
         start_key_exchange(method).compute_secret(KeyExchange(method, data))
     assert "\n" not in str(caught.value)
@@ -119,7 +119,7 @@ def test_another_method_than_the_one_begun():
 
 
 @pytest.mark.parametrize("method", [0, 1, 5, 22, 33, 35, 999])
-def test_what_is_not_supported(method):
+def test_unsupported_methods_are_rejected(method):
     assert explain_unsupported(method)
     with pytest.raises(RefusedError, match=r"."):
         start_key_exchange(method)
@@ -146,6 +146,6 @@ def test_a_library_without_it_is_known_before_anything_is_offered(monkeypatch):
         explain_unsupported.cache_clear()
 
 
-def test_no_secret_is_shown():
+def test_the_repr_has_no_secret():
     ours = start_key_exchange(31)
     assert "derive" not in repr(ours)

@@ -29,12 +29,12 @@ def pi(digits: int) -> Decimal:
 
 
 @pytest.mark.parametrize(("method", "bits", "addend"), [(14, 2048, 124476), (15, 3072, 1690314), (16, 4096, 240904)])
-def test_the_formula(method, bits, addend):
+def test_the_primes_follow_from_the_formulas(method, bits, addend):
     digits = int(pi(1300) * 2 ** (bits - 130))
     assert PRIMES[method] == 2**bits - 2 ** (bits - 64) - 1 + 2**64 * (digits + addend)
 
 
-def test_the_same_as_scapys():
+def test_the_primes_are_those_of_scapy():
     from scapy.layers.tls.crypto import groups
 
     for method, group in ((14, groups.modp2048), (15, groups.modp3072), (16, groups.modp4096)):

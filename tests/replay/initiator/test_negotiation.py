@@ -54,7 +54,7 @@ def test_accepted():
     assert answer.hash_algorithms == (2, 4)
 
 
-def test_a_recorded_answer():
+def test_a_recorded_response_is_accepted():
     """pq-mlkem768-psk, which the responder's log says was accepted."""
     request, response = ike_messages("pq-mlkem768-psk")[:2]
     here, there = ("192.0.2.1", 500), ("192.0.2.2", 500)
@@ -64,7 +64,7 @@ def test_a_recorded_answer():
     assert answer.nat is True  # kernel-libipsec wants UDP encapsulation, and so pretends
 
 
-def test_another_round():
+def test_a_cookie_or_another_group_needs_another_request():
     assert refusal(ike.notify(ike.COOKIE, b"abc")) == CookieRequest(b"abc")
     assert refusal(ike.notify(ike.INVALID_KE_PAYLOAD, b"\0\x13")) == KeyExchangeMethodRequest(19)
     assert refusal(ike.notify(ike.INVALID_KE_PAYLOAD, b"\x13")) == InitRefusal("INVALID_KE_PAYLOAD")
@@ -115,7 +115,7 @@ def test_refused(data, said):
         ([], [], None),
     ],
 )
-def test_nat(source, destination, nat):
+def test_nat_is_detected_from_the_response(source, destination, nat):
     notifies = [
         *(ike.notify(16388, ike.nat_hash(SPI_I, SPI_R, *item)) for item in source),
         *(ike.notify(16389, ike.nat_hash(SPI_I, SPI_R, *item)) for item in destination),

@@ -66,7 +66,7 @@ def test_more_transforms_than_can_be_counted():
         Transform(99, 1, ()),
     ],
 )
-def test_nothing_left(transform):
+def test_a_proposal_without_supported_algorithms_is_rejected(transform):
     others = [item for item in (GCM, SHA2_256, ke(X25519)) if item.type != transform.type]
     with pytest.raises(CannotReplayError, match="none of the recorded proposals can be offered: "):
         select_proposals([made(*others, transform)], X25519)
@@ -77,7 +77,7 @@ def test_no_proposals():
         select_proposals([], X25519)
 
 
-def test_what_may_be_chosen():
+def test_only_offered_proposals_may_be_chosen():
     optional = Transform(6, 0, ())
     offered = [
         made(GCM, SHA2_256, ke(X25519), ke(X448), Transform(6, ML_KEM_768, ()), optional),

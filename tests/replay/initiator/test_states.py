@@ -58,7 +58,7 @@ def test_a_request_under_way_can_be_refused_unanswered_or_given_up():
     ]
 
 
-def test_what_cannot_be():
+def test_impossible_transitions_raise():
     assert next_state(InitiatorState.INIT, InitiatorEvent.COOKIE) is InitiatorState.INIT
     with pytest.raises(ValueError, match="COOKIE cannot happen in AUTH"):
         next_state(InitiatorState.AUTH, InitiatorEvent.COOKIE)

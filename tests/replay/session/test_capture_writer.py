@@ -25,7 +25,7 @@ def written(path):
 
 
 @pytest.mark.tshark
-def test_tshark_reads_it(tmp_path):
+def test_tshark_reads_the_capture(tmp_path):
     written(tmp_path / "a.pcapng")
     command = ["tshark", "-n", "-r", str(tmp_path / "a.pcapng"), "-Tfields", "-e", "frame.time_epoch"]
     more = [
@@ -45,7 +45,7 @@ def test_tshark_reads_it(tmp_path):
     ]
 
 
-def test_we_read_it(tmp_path):
+def test_the_capture_can_be_analysed(tmp_path):
     written(tmp_path / "a.pcapng")
     result = ikeanalyze.read(tmp_path / "a.pcapng")
     assert result.exchanges["rtt_ns"].to_list() == [1]

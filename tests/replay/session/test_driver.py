@@ -77,7 +77,7 @@ def driven(script, behave=answering, *, rules=(), seed=1, seconds=5.0):
     return result, driver.counter, frames, one
 
 
-def test_to_the_end():
+def test_a_conversation_runs_to_its_end():
     script = Script(3)
     result, counter, frames, one = driven(script)
     assert (result.finished, result.why, result.sent, result.received) == ("done", None, 3, 3)
@@ -90,7 +90,7 @@ def test_to_the_end():
     assert sum(len(frame) for _, frame in frames) == counter.total.total()
 
 
-def test_silence():
+def test_a_silent_target_ends_the_conversation():
     script = Script(1, wait_ms=20)
     result, counter, _, _ = driven(script, lambda *_: [])
     assert (result.finished, result.sent) == ("silence", 3)
@@ -145,7 +145,7 @@ def over_target(target, *, ignore_refusals=False):
         transport.close()
 
 
-def test_nobody_there():
+def test_an_unreachable_target_ends_the_conversation():
     target = Target("127.0.0.1", free_port(), free_port())
     result = over_target(target)
     assert (result.finished, result.why, result.sent) == (None, "network error: Connection refused", 1)
@@ -172,6 +172,6 @@ def test_an_error_from_the_other_port_is_none_of_this_conversation():
     assert result.finished == "silence"
 
 
-def test_no_end():
+def test_endless_conversations_are_ended():
     result, _, _, _ = driven(Script(1, wait_ms=10_000), lambda *_: [], seconds=0.2)
     assert (result.finished, result.why) == (None, "timed out after 0.2 s")

@@ -71,7 +71,7 @@ def test_a_delay_has_a_time():
         ("drop", "IKE_AUTH:IKE_AUTH", "is not allowed"),
     ],
 )
-def test_what_is_no_rule(kind, text, said):
+def test_malformed_rules_are_rejected(kind, text, said):
     with pytest.raises(FaultError, match=said):
         parse_fault(FaultKind(kind), text)
 
@@ -92,7 +92,7 @@ def test_a_named_one_is_dropped_once():
     assert faults.match_counts == {"drop IKE_INTERMEDIATE:2/3": 3}
 
 
-def test_as_often_as_it_says():
+def test_a_rule_applies_the_given_number_of_times():
     faults = FaultInjector([parse_fault(FaultKind.DROP, "IKE_SA_INIT:x2")])
     assert through(faults, [(number, INIT, number) for number in range(4)]) == [2, 3]
     always = FaultInjector([parse_fault(FaultKind.DROP, "any:response:x*")])
@@ -112,7 +112,7 @@ def test_twice_and_late():
     assert faults.next_ns is None
 
 
-def test_the_next_one_passes():
+def test_the_next_datagram_is_unchanged():
     faults = FaultInjector([parse_fault(FaultKind.REORDER, "IKE_SA_INIT")])
     assert through(faults, [("a", INIT, 0), ("b", INIT, 1), ("c", INIT, 2)]) == ["b", "a", "c"]
     faults = FaultInjector([parse_fault(FaultKind.REORDER, "any:x*")])
@@ -125,7 +125,7 @@ def test_the_next_one_passes():
     assert faults.pop_due(ours=True, now_ns=100 * MS) == ["a"]
 
 
-def test_directions_are_apart():
+def test_rules_apply_to_their_direction():
     faults = FaultInjector([parse_fault(FaultKind.DELAY, "any:5ms")])
     faults.add_datagram("ours", INIT, 0)
     faults.add_datagram("theirs", replace(INIT, ours=False, response=True), 0)

@@ -62,11 +62,11 @@ def test_what_a_snaplen_cuts_is_left_out(tmp_path):
     assert (one.messages, one.partial, one.first) == ((), 2, None)
 
 
-def test_ikev1_has_none():
+def test_ikev1_handshakes_are_rejected():
     assert read(CAPTURES / "ikev1-xauth.pcap") == []
 
 
-def test_a_file_that_changes(tmp_path):
+def test_a_capture_that_changes_is_an_error(tmp_path):
     path = tmp_path / "a.pcap"
     path.write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
     analysis = ikeanalyze.read(path)

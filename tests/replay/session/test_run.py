@@ -99,7 +99,7 @@ def test_a_target_that_is_not_up_gets_no_mutated_messages():
     assert len(got) == 1
 
 
-def test_a_target_that_dies(monkeypatch):
+def test_a_target_that_ends_is_reported(monkeypatch):
     monkeypatch.setattr(module, "RECOVERY_S", 0.5)
     monkeypatch.setattr(module, "_CHECK_WAIT_S", 0.2)
     monkeypatch.setattr(module, "_CHECK_GAP_S", 0.1)

@@ -30,7 +30,7 @@ def run(handshake, answers=(), *, speed=1.0, wait_ms=500):
             step = core.tick(now)
 
 
-def test_the_recorded_gaps():
+def test_messages_are_sent_at_the_recorded_times():
     out, finished = run(hybrid())
     assert [(at, value.exchange_type, value.fragment, value.transmission, value.port) for at, value in out] == [
         (0, 34, None, 1, 500),
@@ -45,7 +45,7 @@ def test_the_recorded_gaps():
     assert (finished.ended_ns - NOW) / MS == 1530
 
 
-def test_ten_times_as_fast():
+def test_the_speed_divides_the_recorded_times():
     out, _ = run(hybrid(), speed=10)
     assert [at for at, _ in out] == [0, 1, 1, 101, 101, 103]
 

@@ -66,5 +66,5 @@ def test_the_longest_message():
         build_udp_payload(bytes(MAX_MESSAGE_BYTES + 1), TARGET, 500)
 
 
-def test_no_bytes_in_a_repr():
+def test_the_repr_has_no_message_bytes():
     assert "message" not in repr(sifted(b"message")[0])

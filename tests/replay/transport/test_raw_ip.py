@@ -35,7 +35,7 @@ def small_network(lab):
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("size", [900, 5000])
-def test_as_udp_sockets_do(small_network, address, size):
+def test_raw_packets_equal_those_of_udp_sockets(small_network, address, size):
     data = random.Random(size).randbytes(size)
     result = {}
     for kind in (RawIpTransport, UdpTransport):
@@ -105,7 +105,7 @@ def test_strangers_are_counted(small_network):
     assert (transport.counts.received, transport.counts.stray) == (0, 2)
 
 
-def test_the_best_way_is_taken(small_network):
+def test_raw_packets_are_used_if_possible(small_network):
     target = Target("127.0.0.1", free_port())
     for sockets_only, way, why in ((False, "layer 3", None), (True, "UDP", "requested")):
         transport, reported = open_transport(target, lambda *_: None, sockets_only=sockets_only)

@@ -40,21 +40,21 @@ def whole(version):
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_in_whatever_order(version):
+def test_fragments_are_reassembled_in_any_order(version):
     for order in permutations(parts(version)):
         reassembly = Whole()
         assert [reassembly.add_fragment(item) for item in order] == [None, None, whole(version)]
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_two_at_once(version):
+def test_interleaved_datagrams_are_reassembled(version):
     reassembly = Whole()
     mixed = [item for pair in zip(parts(version, 1), parts(version, 2), strict=True) for item in pair]
     assert [bool(reassembly.add_fragment(item)) for item in mixed] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_a_gap_stays_open(version):
+def test_a_missing_fragment_leaves_the_datagram_incomplete(version):
     first, _, last = parts(version)
     reassembly = Whole()
     assert (reassembly.add_fragment(first), reassembly.add_fragment(last)) == (None, None)

@@ -37,7 +37,7 @@ def test_targets(text, address, port):
         ("::1", "::2"),
     ],
 )
-def test_only_near_ones(inside, outside):
+def test_only_private_addresses_are_allowed(inside, outside):
     parse_target(inside)
     with pytest.raises(TargetError, match="--allow-public-target"):
         parse_target(outside)
@@ -68,7 +68,7 @@ def test_only_near_ones(inside, outside):
         ("[2001:db8::1%lo]:500", "only a link-local address has an interface"),
     ],
 )
-def test_what_cannot_be_meant(text, what):
+def test_malformed_targets_are_rejected(text, what):
     with pytest.raises(TargetError, match=what.replace("[", r"\[")):
         parse_target(text, any_target=True)
 

@@ -32,7 +32,7 @@ EXCHANGES = ("type", "initiated_by", "set_up", "request_messages", "response_mes
 
 
 @pytest.mark.parametrize("method", ["BEX", "DEX"])
-def test_base_exchange(method):
+def test_a_base_exchange_is_one_handshake(method):
     association = Association(1, method)
     packets = association.setup()
     analysis = analyse(recorded(association, packets), vantage="initiator")
@@ -65,14 +65,14 @@ def test_base_exchange(method):
     assert (row["retransmitted_messages"], row["blowup"], row["one_sided"]) == (0, 1.0, None)
 
 
-def test_in_udp_and_over_ipv6():
+def test_base_exchanges_in_udp_and_over_ipv6_are_handshakes():
     association = Association(2, "DEX", initiator="2001:db8::1", responder="2001:db8::2", udp=True)
     row = only(analyse(recorded(association, association.setup())))
     assert (row["initiator_port"], row["responder_port"]) == (10500, 10500)
     assert (row["initiator_address"], row["outcome"]) == ("2001:db8::1", "completed")
 
 
-def test_retransmissions():
+def test_repeated_packets_are_retransmissions():
     association = Association(3)
     i1, r1, i2, r2 = association.setup()
     trace = Trace()
@@ -195,7 +195,7 @@ def test_packet_types_without_a_rule():
     ],
     ids=["closed", "I2 without answer", "silence"],
 )
-def test_the_same_hosts_again(before, pause, outcome):
+def test_the_same_hosts_can_set_up_another_association(before, pause, outcome):
     first = Association(10)
     second = Association(11, hits=(first.hit_i, first.hit_r))
     trace = Trace()
@@ -224,7 +224,7 @@ def test_a_late_r1_of_another_association():
     assert analyse(trace).handshakes["outcome"].to_list() == ["completed", "cut"]
 
 
-def test_both_begin():
+def test_crossing_i1_packets_are_two_attempts():
     """I1s that cross are two attempts (RFC 7401, section 6.7): here the second one is dropped."""
     association = Association(15)
     other = Association(
@@ -243,7 +243,7 @@ def test_both_begin():
     ]
 
 
-def test_opportunistic_mode():
+def test_an_opportunistic_base_exchange_is_one_handshake():
     association = Association(17, opportunistic=True)
     trace = Trace()
     trace.ip(0, association.ip(association.i1()))
@@ -269,7 +269,7 @@ def test_only_what_follows_is_in_the_capture():
     assert (row["initiator_address"], row["outcome"], row["setup_ns"]) == ("192.0.2.2", "cut", None)
 
 
-def test_ip_fragments():
+def test_ip_fragments_of_hip_are_one_datagram():
     association = Association(20)
     i1, r1, i2, r2 = association.setup()
     trace = recorded(association, [i1, r1, i2, r2], mtu=576)

@@ -20,7 +20,7 @@ def test_no_exchange_of_ike_has_such_a_number():
         (16, False, 16), (NOTIFY, False, 17), (CLOSE, False, 18), (CLOSE, True, 19), (128 + 9, False, 9),
     ],
 )  # fmt: skip
-def test_packet_types(exchange, response, packet):
+def test_packet_types_are_exchange_types(exchange, response, packet):
     messages = SimpleNamespace(
         protocol=np.array([3, 0], np.uint8),
         exchange_type=np.array([exchange, 34], np.uint8),

@@ -24,7 +24,7 @@ def suite(row):
     return row["encryption"], row["prf"], row["integrity"], row["key_exchange"]
 
 
-def test_bex():
+def test_facts_of_a_base_exchange_are_collected():
     association = Association(1)
     row = handshake(association, association.setup())
     # the HITs are of suite 1: RSA, DSA/SHA-256
@@ -42,7 +42,7 @@ def test_bex():
     ]
 
 
-def test_dex():
+def test_facts_of_a_diet_exchange_are_collected():
     association = Association(2, "DEX")
     row = handshake(association, association.setup())
     assert suite(row) == ("AES-CTR-128", "AES-CMAC", "AES-CMAC", "X25519")

@@ -20,7 +20,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("colours", [COLOURS, DARK], ids=["light", "dark"])
-def test_contrast(colours):
+def test_colours_have_enough_contrast(colours):
     ground = colours["ground"]
     for text in ("ink", "muted", "lost"):
         assert contrast(colours[text], ground) >= 4.5, text
