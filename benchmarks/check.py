@@ -1,4 +1,4 @@
-"""Compare a report's tables with what is in a generated capture: python -m benchmarks.check CAPTURE DIRECTORY
+"""Compare a report's tables with the contents of a generated capture: python -m benchmarks.check CAPTURE DIRECTORY
 
 DIRECTORY: what `ikeanalyze report CAPTURE --format parquet -o DIRECTORY` wrote. Prints differences as JSON.
 """

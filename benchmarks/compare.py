@@ -1,10 +1,10 @@
 """Time ikeanalyze against tshark on large captures: python -m benchmarks.compare
 
-The captures are generated into benchmarks/data/ where they are missing. ikeanalyze and the others take
-turns, so that whatever else the machine does hits them alike; medians are shown. Files are in the page cache;
-output goes to /dev/null, that of ikeanalyze to Parquet files. Each tshark and tcpdump gets the capture on
-standard input: a tshark in another root directory ('chroot DIR tshark') needs no copy of it then. Peak memory
-is resident memory as wait4 tells it, and never less than the 20 MB of the process that measures.
+The captures are generated into benchmarks/data/ if they are missing. ikeanalyze and the other programs alternate, so
+that other load on the machine affects them equally; medians are shown. Files are in the page cache; output goes to
+/dev/null, that of ikeanalyze to Parquet files. tshark and tcpdump read the capture from standard input, so that a tshark
+in another root directory ('chroot DIR tshark') needs no copy of it. Peak memory is the resident memory that wait4
+reports, and at least the 20 MB of the measuring process.
 """
 
 import argparse
@@ -109,8 +109,8 @@ class Reader:
             if not failed:
                 return Run(seconds, peak)
             errors.seek(0)
-            said = errors.read().decode(errors="replace").strip().splitlines()
-            return Run(seconds, peak, said[-1] if said else "failed")
+            messages = errors.read().decode(errors="replace").strip().splitlines()
+            return Run(seconds, peak, messages[-1] if messages else "failed")
 
     @property
     def error(self) -> str | None:
@@ -126,7 +126,7 @@ class Reader:
 
 
 def our_command() -> list[str]:
-    """The console script beside this Python, or the package run by it."""
+    """The console script of this Python's environment, or the package run by this Python."""
     script = Path(sys.executable).with_name("ikeanalyze")
     return [str(script)] if script.exists() else [sys.executable, "-m", "ikeanalyze"]
 

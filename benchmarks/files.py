@@ -9,7 +9,7 @@ def parse_size(text: str) -> int:
     """Bytes, of 1GiB, 128MiB, 64KiB."""
     match = re.fullmatch(r"(\d+)([KMG])iB", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 128MiB or 1GiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 128MiB or 1GiB")
     return int(match[1]) << 10 * (1 + "KMG".index(match[2]))
 
 
@@ -22,5 +22,5 @@ def size_name(size: int) -> str:
 
 
 def truth_path(capture: Path) -> Path:
-    """Where it stands what is in a capture."""
+    """The file that describes the contents of a capture."""
     return capture.with_name(capture.name + ".truth.json")

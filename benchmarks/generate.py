@@ -2,7 +2,7 @@
 
 ike-heavy: IKEv2 handshakes with ML-KEM-768, a thousand a second, 2 % of their messages retransmitted.
 esp-heavy: ESP in UDP, and one packet in a thousand of IKE or NAT keepalives.
-What is in the capture stands in FILE.truth.json beside it, counted from the plan that the file is made by.
+The contents of the capture are described in FILE.truth.json, counted from the plan of the file.
 
 UDP checksums are 0 on IPv4 (none, RFC 768) and right on IPv6. Kind, size and seed determine the file.
 """
@@ -73,7 +73,7 @@ def _chunks(ends: Ints) -> Iterator[tuple[int, int]]:
 
 
 def _fill(chunk: Bytes, offsets: Ints, template: Template, plan: Plan, rows: Ints, rng: np.random.Generator) -> None:
-    """Write what is not random of these frames, which are all of one template."""
+    """Write the bytes of these frames that are not random; all frames have the same template."""
     values = np.tile(template.data[template.fixed], (len(rows), 1))
 
     def put(at: int, column: npt.NDArray[Any], form: str) -> None:

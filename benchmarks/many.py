@@ -1,8 +1,8 @@
 """Time ikeanalyze against tshark on many small captures: python -m benchmarks.many
 
-The captures (see benchmarks.small) are generated into benchmarks/data/ where they are missing, and are in the page cache.
-'ikeanalyze batch' makes a dataset of them with as many workers as xargs runs tsharks side by side, each of which prints the
-fields of one capture to /dev/null. The two take turns; medians are shown. Peak memory is that of the largest process.
+The captures (see benchmarks.small) are generated into benchmarks/data/ if they are missing, and are in the page cache.
+'ikeanalyze batch' makes a dataset of them with as many workers as xargs runs tshark processes, each of which prints the
+fields of one capture to /dev/null. The two alternate; medians are shown. Peak memory is that of the largest process.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def check(dataset: Path, directory: Path) -> dict[str, Any]:
 
 
 def compare(directory: Path, ours: list[str], others: list[Reader], workers: int, runs: int) -> tuple[list[Row], Any]:
-    """Rows of all readers, and what is wrong in our dataset."""
+    """Numbers of rows from all readers, and errors in our dataset."""
     with tempfile.TemporaryDirectory(dir=DATA) as temporary:
         dataset = Path(temporary) / "dataset"
         command = [*ours, "batch", str(directory), "-o", str(dataset), "--workers", str(workers), "--quiet"]

@@ -1,7 +1,7 @@
 """Generate many small captures: python -m benchmarks.small COUNT -o DIRECTORY
 
-Each has one handshake of those that 'python -m benchmarks.generate ike-heavy' makes, without retransmissions: 12 packets,
-with SPIs, addresses and contents of its own. They are DIRECTORY/00000.pcap and so on; count and seed determine them.
+Each has one handshake as in 'python -m benchmarks.generate ike-heavy', without retransmissions: 12 packets with their
+own SPIs, addresses and contents. The files are DIRECTORY/00000.pcap and so on; count and seed determine them.
 """
 
 import argparse

@@ -33,7 +33,7 @@ class Picture:
 
 
 def report(capture: str) -> tuple[str, ...]:
-    """The command for a capture of captures/; its keys lie beside it."""
+    """The command for a capture of captures/, with its keys."""
     path = f"captures/{capture}"
     return "report", path, "--keys", f"{path.split('.')[0]}.keys.json"
 

@@ -19,7 +19,7 @@ inside=${room#"$tree"}
 mkdir -p "$room/home" "$room/run"
 cp captures/pq-mlkem768-psk.pcap captures/loss20-classic.pcap "$room/"
 ikeanalyze keys captures/pq-mlkem768-psk.charon.log.gz --to json -o "$room/keys.json" # the keys of both epochs
-# No tshark is asked: the host's may be of another version, and the usual folders are right in an empty home.
+# tshark is not used: the host's version may differ, and the usual folders are correct in an empty home.
 env -u XDG_CONFIG_HOME -u WIRESHARK_CONFIG_DIR HOME="$room/home" PATH="$(dirname "$(command -v ikeanalyze)")" ikeanalyze wireshark install
 settings=$room/home/.config/wireshark
 

@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """SIGINT interrupts this process and those that it starts, also in a background job of a shell, which ignores it."""
+    """Let SIGINT interrupt this process and its children, also in a background job of a shell, which ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,7 +1,7 @@
 """The console blocks of README and docs: `python -m tests.readme` runs their commands and updates the printed output.
 
-A block shows the whole output of a command, or an excerpt: a paragraph `...` stands for one or more paragraphs that are left
-out. The first line of each other paragraph selects it.
+A block shows the complete output of a command, or an excerpt: a paragraph `...` replaces one or more paragraphs. The
+first line of each other paragraph selects it.
 """
 
 import os

@@ -38,7 +38,7 @@ ALLOWED = {
     "plugin": {"io", "plugin"},
     "cli": {*RENDER, "view", "replay", "lab", "plugin", "cli"},
 }
-#: Each library, and the package that imports it. msgspec is not one of them: Structs stand where their document is read.
+#: Each library, and the package that imports it. msgspec is not listed: Structs are defined next to their parsers.
 OWNERS = {
     "Crypto": "crypto",
     "altair": "render",

@@ -62,7 +62,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A folder that has the same name for the test and for tshark; tshark runs in it. Its `home` and `config` are empty at first."""
+    """A folder with the same name for the test and for tshark, which runs in it; `home` and `config` start empty."""
 
     #: Whose folder it is.
     tshark: "Tshark"
@@ -90,7 +90,7 @@ class Room:
                     os.chown(path, ORDINARY, ORDINARY, follow_symlinks=False)
 
     def environment(self, *, own_config: bool = True) -> dict[str, str]:
-        """All that tshark gets to know of the caller's environment: nothing. `own_config`: its settings are in `config`."""
+        """The environment of tshark, without the caller's. `own_config`: the settings are in `config`."""
         known = {
             "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
             "LC_ALL": "C.UTF-8",
@@ -134,7 +134,7 @@ class Room:
         own_config: bool = True,
         seconds: float = SECONDS,
     ) -> Done:
-        """Run tshark: `capture` is what it reads (-r), `lua` scripts that it loads (-X), in this order, before `arguments`."""
+        """Run tshark: `capture` is read (-r), `lua` scripts are loaded (-X) in this order, before `arguments`."""
         words: list[str] = []
         for number, script in enumerate(lua):
             words += ["-X", f"lua_script:{self.put(f'script{number}.lua', script)}"]
@@ -195,8 +195,8 @@ class Tshark:
         """Run tshark once, in a room of its own.
 
         `capture`: what it reads. `lua`: scripts that it loads. `plugins`: a folder that is its personal plugin folder.
-        `config`: files of its configuration folder, by name (preferences, ikev2_decryption_table, profiles/...). `files`: other
-        files, which `arguments` name as they are named here.
+        `config`: files of its configuration folder, by name (preferences, ikev2_decryption_table, profiles/...). `files`:
+        other files by name, to which `arguments` refer.
         """
         with self.room() as room:
             if plugins is not None:

@@ -1,6 +1,6 @@
-"""What charon's log says of the messages that it made, in the words of our tables.
+"""Payloads of the messages in charon's log, in the notation of our tables.
 
-A line is `generating IKE_AUTH request 1 [ IDi CERT N(INIT_CONTACT) ... ]`, once for each message however often it is sent.
+A line is `generating IKE_AUTH request 1 [ IDi CERT N(INIT_CONTACT) ... ]`, once per message, also if it is retransmitted.
 """
 
 import re

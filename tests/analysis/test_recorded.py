@@ -80,7 +80,7 @@ def test_retransmissions_of_requests_are_those_of_the_log(recorded):
     assert Counter(again["message_id"].to_list()) == logged
 
 
-#: Counted by hand in tshark's list of the first 13 handshakes of loss20-classic: retransmissions, of requests and responses.
+#: Counted by hand in tshark's list, first 13 handshakes of loss20-classic: retransmitted requests and responses.
 BY_HAND = [0, 6, 3, 0, 4, 0, 1, 2, 4, 1, 0, 3, 1]
 
 

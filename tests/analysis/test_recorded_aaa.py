@@ -16,7 +16,7 @@ SENT = re.compile(
 
 
 def logged() -> dict[int, tuple[float, float, int]]:
-    """Of each handshake by charon's number: ms that answers took, ms that were waited to send again, how often it was."""
+    """By charon's handshake number: response times in ms, waits before repetitions in ms, number of repetitions."""
     began: dict[int, float] = {}
     latest: dict[int, float] = {}
     sums: dict[int, list[float]] = defaultdict(lambda: [0, 0, 0])

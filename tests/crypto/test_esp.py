@@ -48,7 +48,7 @@ CLEAR = bytes(range(22))
 
 
 def sender(names):
-    """Who opens packets with such a key, and who seals CLEAR with an upper half: pyca/cryptography and hmac, as in RFC 4303."""
+    """An EspDecryptor and a function that encrypts CLEAR with an ESN, by pyca/cryptography and hmac, as in RFC 4303."""
     from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305

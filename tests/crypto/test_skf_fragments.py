@@ -54,7 +54,7 @@ def test_too_small_a_size_raises(largest):
 
 
 def test_the_fragments_of_strongswan_have_the_same_size():
-    """pq-mlkem768-psk: an IKE_INTERMEDIATE request of ML-KEM-768, AES-GCM-16-256, cut at 1,248 bytes (charon: fragment_size 1280)."""
+    """pq-mlkem768-psk: an IKE_INTERMEDIATE request with ML-KEM-768 in fragments (charon: fragment_size 1280)."""
     from tests.wire.recorded import ike_messages
 
     recorded = [ike_message for ike_message in ike_messages("pq-mlkem768-psk") if parse_fragment_header(ike_message)]

@@ -52,7 +52,7 @@ def test_all_messages_of_a_handshake_with_two_epochs_are_decrypted(tshark):
 
 @WITH_CIPHERS
 def test_rows_of_wiresharks_table_are_key_sets(tshark):
-    """As the save-keys plugin of strongSwan writes them, one row per epoch: from a file, and from Wireshark's own table."""
+    """As written by strongSwan's save-keys plugin, one row per epoch: from a file, and from Wireshark's own table."""
     rows = []
     for keys in json.loads(keys_of("pq-mlkem768-psk"))["key_sets"]:
         name = '"AES-GCM-256 with 16 octet ICV [RFC5282]"'
@@ -173,7 +173,7 @@ def test_keys_of_the_last_epoch_alone_decrypt_its_messages(tshark):
 
 @WITH_CIPHERS
 def test_followup_key_exchanges_are_linked_and_checked(tshark):
-    """N(ADDITIONAL_KEY_EXCHANGE) links IKE_FOLLOWUP_KE to CREATE_CHILD_SA; the new IKE SA links to the one it replaces."""
+    """N(ADDITIONAL_KEY_EXCHANGE) links IKE_FOLLOWUP_KE to CREATE_CHILD_SA; the new IKE SA links to the replaced one."""
     rng = Random(9)
     sa = EncryptedSa(rng)
     opening = init(sa)

@@ -1,4 +1,4 @@
-"""A recorded capture against its manifest: every message and datagram that the daemons' logs say was sent is in it, and no other."""
+"""A recorded capture against its manifest: it contains exactly the messages that the daemons logged as sent."""
 
 import json
 from collections import Counter
@@ -60,7 +60,7 @@ def in_our_words(message: str) -> str:
 
 
 def agree_on_outcomes(manifest: dict, found) -> None:
-    """IKE SAs are established where the responder's daemon says so, those begun here among them; errors are those that were got."""
+    """IKE SAs are established if the responder's daemon logs it; errors are those that the daemons received."""
     expected = manifest["expected"]
     handshakes = [
         row for row in found.handshakes.iter_rows(named=True) if row["outcome"] in ESTABLISHED.get(row["protocol"], ())
@@ -81,8 +81,9 @@ def agree_on_outcomes(manifest: dict, found) -> None:
 
 
 def agree_on_radius(manifest: dict, found) -> None:
-    """Each RADIUS packet that FreeRADIUS got and sent, in its order, with code, identifier, ports and length; of a lossy link each
-    that it sent, and no more of the others than there were.
+    """RADIUS packets equal those that FreeRADIUS received and sent: order, code, identifier, ports and length.
+
+    On a lossy link, this holds for the packets that it sent; of the others, the capture has at least the logged ones.
     """
     radius = found.messages.filter(pl.col("protocol") == "RADIUS").sort("first_ns", "message")
     frames = found.frames.join(radius.select("message"), on="message", how="semi").sort("number")

@@ -1,4 +1,4 @@
-"""What is needed to run daemons: skipped with a reason where it is missing, failed where LAB_REQUIRED is set (`.ci/run`)."""
+"""Requirements of the daemons: skip with a reason if one is missing, or fail if LAB_REQUIRED is set (`.ci/run`)."""
 
 import os
 import tempfile

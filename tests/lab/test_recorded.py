@@ -1,4 +1,4 @@
-"""Every capture in captures/ against its entry in the manifest; those of the lab message by message against both daemons' logs."""
+"""Every capture in captures/ against its entry in the manifest; lab captures also against both daemons' logs."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""Scenarios end to end: what we read in the capture agrees with the daemons' logs, message by message, and nothing stays behind."""
+"""Scenarios end to end: the analysis agrees with the daemons' logs, message by message, and nothing is left behind."""
 
 import json
 import os

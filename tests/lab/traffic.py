@@ -56,9 +56,9 @@ def send(
     quiet: float = 2,
     patience: float = 10,
 ) -> list[Arrival]:
-    """Send `count` datagrams of `size` bytes; those that arrive, in their order.
+    """Send `count` datagrams of `size` bytes; returns those that arrive, in order.
 
-    `quiet`: seconds without one after which no more are waited for, where not all arrive; `patience`: seconds for the first.
+    `quiet`: timeout in s after the latest datagram, if not all arrive; `patience`: timeout in s for the first.
     """
     receive = [sys.executable, "-c", _RECEIVE, address, str(PORT), str(quiet), str(patience), str(count)]
     receiver = subprocess.Popen(target.command(*receive), stdout=subprocess.PIPE, text=True)

@@ -1,10 +1,10 @@
-"""Predictions beside what real daemons sent over a lossy link. The table is in docs/predict.md; UPDATE_GOLDEN=1 writes it.
+"""Predictions against real daemons on a lossy link. The table is in docs/predict.md; UPDATE_GOLDEN=1 writes it.
 
-A capture has several handshakes on a link that loses frames behind it, so that every transmission is in it. The handshake
-with the fewest retransmissions is predicted for that loss, and the mean of the prediction compared with the mean of all.
-Where a capture is small, its own interval says little: of ten handshakes at 5 % one frame of 62 was lost, where three
-were to be expected. So the other way round too: the mean of so many simulated handshakes lies in an interval, and the measured mean
-must lie in it.
+A capture has several handshakes. The link loses frames after the capture point, so the capture contains every
+transmission. The handshake with the fewest retransmissions is predicted for that loss, and the mean of the prediction
+is compared with the mean of all handshakes. The interval of a small capture is wide: of ten handshakes at 5 %, one frame
+of 62 was lost, where three were expected. So the measured mean must also be in the interval of the mean of as many
+simulated handshakes.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The text formats of a report and the ladder, compared with files, at 80 columns. UPDATE_GOLDEN=1 rewrites the files."""
+"""Text formats of a report and the ladder against golden files, at 80 columns; UPDATE_GOLDEN=1 rewrites them."""
 
 import io
 import os

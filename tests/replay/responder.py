@@ -1,7 +1,7 @@
-"""A responder of IKEv2 for tests, written from the RFCs with craft and the primitives of the standard library and cryptography.
+"""An IKEv2 responder for tests, written from the RFCs with craft, the standard library and cryptography.
 
-It shares no line with the product: keys, IntAuth and AUTH are computed here once more. It does no I/O either: `answer`
-takes a datagram and gives those that it sends back. What it must do otherwise than a good responder is set by attributes.
+It shares no code with the product: keys, IntAuth and AUTH are computed independently. It does no I/O: `answer` takes a
+datagram and returns those that it sends back. Attributes set how it deviates from a correct responder.
 """
 
 import hashlib
@@ -253,8 +253,9 @@ class Responder:
 
     @staticmethod
     def _choose(body: bytes, group: int) -> tuple[bytes, bool, list[int]]:
-        """Of the first proposal the first transform of each type, and the method of the KE payload; whether it is AES-GCM; the
-        additional methods.
+        """Choose the first transform of each type of the first proposal, and the method of the KE payload.
+
+        Returns the proposal, whether it has AES-GCM, and the additional methods.
         """
         number, protocol = body[4], body[5]
         end, at = struct.unpack_from(">H", body, 2)[0], 8

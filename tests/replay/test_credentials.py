@@ -1,4 +1,4 @@
-"""Credentials files: what is read, and that everything wrong is said in one line, with file and key, without a secret."""
+"""Credentials files: which values are read, and that each error is one line with file and key, without a secret."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What is taken of recorded handshakes; expected values from the scenarios, from tshark and from charon's logs beside the captures."""
+"""The shape of recorded handshakes; expected values from the scenarios, from tshark and from charon's logs."""
 
 import datetime as dt
 from dataclasses import replace
@@ -18,8 +18,8 @@ from tests.craft import MS, Handshake, Packet, Trace, ike, link, pcap, udp_packe
 from tests.paths import CAPTURES
 from tests.replay.driving import initiator
 
-#: A handshake with everything: charon's log has "generating IKE_AUTH request 2 [ IDi N(INIT_CONTACT) IDr AUTH SA TSi TSr
-#: N(MOBIKE_SUP) N(NO_ADD_ADDR) N(MULT_AUTH) N(EAP_ONLY) N(MSG_ID_SYN_SUP) ]".
+#: A handshake with all payloads. charon's log: "generating IKE_AUTH request 2 [ IDi N(INIT_CONTACT) IDr AUTH SA TSi
+#: TSr N(MOBIKE_SUP) N(NO_ADD_ADDR) N(MULT_AUTH) N(EAP_ONLY) N(MSG_ID_SYN_SUP) ]".
 NAME = "pq-mlkem768-psk"
 
 
@@ -123,7 +123,7 @@ def test_eap():
 
 
 def test_the_first_request_counts():
-    """invalid-ke: the initiator began with another method than it ended with; the cookie of another is not said again."""
+    """invalid-ke: the initiator began with another method than it ended with; the recorded cookie is not used again."""
     result = shape("invalid-ke")
     assert result.key_exchange != 20
     assert result.key_exchange in [transform.id for transform in result.proposals[0].transforms if transform.type == 4]

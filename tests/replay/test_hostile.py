@@ -56,7 +56,7 @@ def test_whatever_it_says_there_is_an_end(method):
             result = wire.begin()
             wire.close()
         except Exception as problem:
-            # the test's responder reads what follows from its own lies, and may be confused by it; the initiator may not
+            # the test's responder may be confused by the results of its malformed messages; the initiator may not
             frames, trace = [], problem.__traceback__
             while trace:
                 frames.append(trace.tb_frame.f_code.co_filename)

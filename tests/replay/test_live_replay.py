@@ -177,7 +177,7 @@ def test_a_target_that_is_port_4500(ml_kem):
 
 
 def test_the_responder_keeps_no_ike_sa(ml_kem):
-    """Its answer to IKE_AUTH never comes, so it stands for the responder alone; then our own delete is met by faults."""
+    """The response to IKE_AUTH is dropped, so only the responder has an IKE SA; then the faults apply to our delete."""
     policy = ("--retransmission-policy", "exponential:timeout=0.5,tries=1")
     result, reported = ml_kem("--mode", "impair", "--drop", "IKE_AUTH:response:x*", *policy, status=1)
     assert result["runs"][0]["handshake"]["deleted"] is True

@@ -27,7 +27,7 @@ from tests.wire.recorded import NAMES, ike_messages
 from tests.wire.x509.test_certificates import MADE
 
 CASES = 10_000
-#: Milliseconds of the processor that a message of 64 KiB may take on a slow machine, ten times what it takes on a usual one.
+#: Processor time in ms for a message of 64 KiB: ten times that of a usual machine.
 MOST_MS = 2000
 
 

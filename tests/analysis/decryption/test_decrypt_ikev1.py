@@ -81,7 +81,7 @@ def test_aggressive_mode_and_what_follows():
 
 
 def fragmented(seen, *, again=(), size=400):
-    """Main mode whose fifth message comes in fragments; `seen`: those that the capture has, `again` of a second transmission."""
+    """Main mode with a fragmented fifth message; `seen`: captured fragments, `again`: of a second transmission."""
     phase = Phase()
     trace = Trace()
     for number, message in enumerate(phase.clear):
@@ -162,7 +162,7 @@ def test_a_key_of_another_length():
 
 
 def test_peers_with_different_keys():
-    """With a wrong pre-shared key, each side has keys of its own: the initiator's messages have one, the answer the other."""
+    """With a wrong pre-shared key, the sides derive different keys, and each message needs those of its sender."""
 
     phase = Phase()
     trace = Trace()

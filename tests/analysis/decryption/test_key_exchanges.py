@@ -134,7 +134,7 @@ def test_two_payloads_where_one_is_allowed():
 
 
 def test_a_key_exchange_that_is_not_readable_takes_its_slot():
-    """With the keys of later epochs alone, the first IKE_INTERMEDIATE stays closed: the second is slot 2 all the same."""
+    """With keys of later epochs only, the first IKE_INTERMEDIATE is not decrypted; the second is still slot 2."""
     sa = Sa(proposals=(TWICE,))
     messages = sa.whole()
     for trace, keys in (

@@ -132,7 +132,7 @@ def test_wrong_and_several_keys(tmp_path):
 
 
 def test_extended_sequence_numbers_behind_2_to_the_32(tmp_path):
-    """Packets by pyca/cryptography; two SAs with one key and upper halves of their own, and one overtaken at the end of a cycle."""
+    """Packets by pyca/cryptography: two SAs with one key, and a packet out of order at the end of an ESN cycle."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     def frame(spi, number):

@@ -117,7 +117,7 @@ def test_a_server_that_never_answers():
 
 @pytest.mark.parametrize(("asked", "messages"), [((63,), 6), ((63, 65), 10), ((63, 65), 5)])
 def test_a_server_whose_answers_are_not_in_the_capture(asked, messages):
-    """Asked once, or the set-up went on, or the responder has not answered: none of it says that the server was silent."""
+    """One request, a continued set-up or a missing response do not show that the server was silent."""
     login = Login()
     trace = Trace()
     for place, message in enumerate(login.messages[:messages]):

@@ -152,15 +152,15 @@ def test_the_last_fragment_of_a_response_ends_a_turn():
     assert parts(row) == [60, 2, 14, None, 0]
 
 
-#: On the responder's machine, 400 ms away from an initiator that repeats after 300 and 420 ms: times, in ms, of request and
-#: response of an exchange and of the next request. That is sent when the response is there, a round trip after it left.
+#: Captured at the responder, 400 ms away from an initiator that repeats after 300 and 420 ms: times in ms of the request
+#: and response of an exchange and of the next request, which arrives a round trip after the response was sent.
 BOTH_ARRIVE = ((0, "request"), (1, "response"), (300, "request"), (301, "response"), (401, "next"))
 FIRST_RESPONSE_LOST = ((0, "request"), (1, "response"), (300, "request"), (301, "response"), (701, "next"))
 SECOND_REQUEST_LOST = ((0, "request"), (1, "response"), (300, "request"), (401, "next"))
 
 
 def far_away(*handshakes):
-    """Handshakes of IKE_SA_INIT and IKE_AUTH, both exchanges timed like the ones above; the last has no next request."""
+    """Handshakes of IKE_SA_INIT and IKE_AUTH with both exchanges timed as above; the last has no next request."""
     trace = Trace()
     for number, exchanges in enumerate(handshakes):
         messages, time = Handshake(number + 1).setup(), number * 10_000
@@ -210,7 +210,7 @@ def test_without_that_the_order_of_things_decides(number):
 
 
 def test_what_was_under_way_when_the_responder_asks_next():
-    """Main mode with XAuth, 400 ms away: the third request and its response come twice, the transaction begins between."""
+    """Main mode with XAuth, 400 ms away: the third exchange is repeated while the transaction begins."""
     one = ikev1.main_mode(rng := Random(1))
     cookies = one[1][:8], one[1][8:16]
     requested = [ikev1.encrypted(*cookies, TRANSACTION, ikev1.HASH, rng.randbytes(80), 7) for _ in range(2)]
@@ -240,7 +240,7 @@ def test_on_the_initiators_side_a_response_cannot_be_quicker_than_the_path():
 
 
 def test_what_is_lost_on_a_quick_path_is_not_under_way():
-    """Next requests whose first transmission was lost before the capture, 520 ms behind lone responses, make no path."""
+    """Requests whose first transmission was lost, 520 ms after single responses, do not show the round trip."""
     lost_before = ((0, "request"), (1, "response"), (521, "next"))
     lost_behind = ((0, "request"), (1, "response"), (500, "request"), (501, "response"), (521, "next"))
     once = ((0, "request"), (1, "response"))

@@ -108,7 +108,7 @@ def test_of_one_side_alone_nothing_can_be_said():
 
 
 def test_what_an_aaa_server_was_asked_for_has_arrived():
-    """The first of three transmissions may be lost; the second led to the RADIUS request, the third found it waiting."""
+    """The first of three transmissions may be lost; the second caused the RADIUS request, the third came later."""
     ike = sent((0, "request"), (300, "request"), (700, "request"), (900, "response"))
     radius = sent((302, "request"), (890, "response"), protocol="RADIUS")
     together = ike + [item | {"message": item["message"] + 10, "sender": "responder"} for item in radius]

@@ -1,4 +1,4 @@
-"""What is expected is the file that tests/craft makes of the same packets with others in place of some, byte for byte."""
+"""Expected are the files that tests/craft makes of the same packets with some of them replaced, byte for byte."""
 
 import gzip
 import io

@@ -13,7 +13,7 @@ ETHERNET_TO_UDP, MARKER = 42, 4
 
 
 def bytes_of_log(name, others):
-    """Bytes on the wire, per handshake, of all IKE messages that the daemons' logs say were sent, but for those of size `others`."""
+    """Bytes on the wire per handshake of all IKE messages sent by the daemons' logs, except those of size `others`."""
     truth = json.loads((LAB.parent / f"{name}.truth.json").read_text())
     sent = [event for event in truth["ini"] + truth["res"] if event[0] == "send" and event[5] not in others]
     # over port 4500 goes a marker

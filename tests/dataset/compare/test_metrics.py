@@ -62,7 +62,7 @@ def test_durations_are_in_milliseconds():
 def test_bytes_by_payload():
     captures = ("pq-mlkem768-psk.pcap", "psk-classic.pcap")
     keys = ("pq-mlkem768-psk.charon.log.gz", "psk-classic.charon.log.gz")
-    # generic header, method, reserved, and data: ECP-384 96 bytes each way, ML-KEM-768 1184 and 1088; ECP-256 64 each way
+    # generic header, method, reserved, data: ECP-384 96 bytes each way, ML-KEM-768 1184 and 1088, ECP-256 64 each way
     assert measured("payload_KE_bytes", *captures, keys=keys) == [
         4 * 8 + 2 * 96 + 1184 + 1088,
         2 * 8 + 2 * 64,

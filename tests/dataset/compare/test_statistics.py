@@ -19,7 +19,7 @@ from ikeanalyze.dataset.compare.statistics import (
 
 #: Lower rank of the 95 % interval of a median by the size of the sample; the upper one mirrors it (Nair 1940).
 NAIR = {6: 1, 8: 1, 9: 2, 10: 2, 12: 3, 15: 4, 20: 6, 25: 8, 30: 10, 40: 14, 50: 18, 65: 25}
-#: Permeability constants of the human chorioamnion (Hollander & Wolfe 1973, p. 69), as in R's documentation of wilcox.test.
+#: Permeability of the human chorioamnion (Hollander & Wolfe 1973, p. 69), as in the documentation of R's wilcox.test.
 AT_TERM = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46]
 EARLIER = [1.15, 0.88, 0.90, 0.74, 1.21]
 

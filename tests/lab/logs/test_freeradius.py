@@ -26,7 +26,7 @@ def test_each_packet_in_its_order():
     )
 
 
-#: A request that the responder sent twice: the capture beside this log has two of 154 bytes with Id 39, and two answers.
+#: A request that was sent twice: the capture of this log has two of 154 bytes with Id 39, and two responses.
 AGAIN = """\
 (4) Sent Access-Challenge Id 38 from 203.0.113.2:1812 to 203.0.113.1:45213 length 1086
 (5) Received Access-Request Id 39 from 203.0.113.1:45213 to 203.0.113.2:1812 length 154

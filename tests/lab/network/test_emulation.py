@@ -1,4 +1,4 @@
-"""What a link is asked for and what two hosts see of it: the errors of the relay, and of what happens behind the capture."""
+"""Parameters of an emulated link, its effect between two hosts, and losses after the capture point."""
 
 import signal
 import sys
@@ -32,8 +32,9 @@ def median(arrivals) -> float:
 
 
 def measured(measure, right, times: int = 6) -> bool:
-    """Whether one of several measurements is right: a machine that is busy adds to what a link takes, now and then, and never takes
-    anything away; what the link itself does wrong is in all of them.
+    """Whether one of several measurements is right.
+
+    A busy machine sometimes adds to the delay of a link and never reduces it; an error of the link is in all of them.
     """
     return any(right(measure()) for _ in range(times))
 

@@ -49,7 +49,7 @@ def test_turns_of_a_plain_handshake():
 
 
 def test_turns_of_the_aaa_server():
-    """Two RADIUS requests and their responses, as in the frames that tshark lists, the 6th and 7th, the 10th and 11th."""
+    """Two RADIUS requests and their responses, as tshark lists them in frames 6, 7, 10 and 11."""
     ladder = build_ladder(selection.select_handshake(read_captures(CAPTURES / "eap-md5-radius.pcapng"), 1))
     assert [(turn.first, turn.last) for turn in ladder.turns if turn.host == 2] == [(5, 6), (9, 10)]
 
@@ -116,7 +116,7 @@ def test_a_never_ending_handshake_is_cut():
 
 
 def test_radius_requests_that_were_sent_again():
-    """As in the frames that tshark lists: Access-Request 190 three times, 191 twice, answered 11 ms behind the last one."""
+    """As tshark lists them: Access-Request 190 three times, 191 twice, answered 11 ms after the last one."""
     ladder = build_ladder(selection.select_handshake(read_captures(CAPTURES / "lab" / "eap-aaa-loss.pcapng"), 1))
     at = {rung.frame: index for index, rung in enumerate(ladder.rungs)}
     turns = [(turn.host, turn.waiting, turn.first, turn.last) for turn in ladder.turns]

@@ -68,7 +68,7 @@ def test_measured():
     assert "to 128" in figures[0].draw(SINGLE)
     svg = figures[1].draw(SINGLE)
     assert "839f52f1" in svg
-    # a packet each way, within one interval: two lines that are longer than nothing, and no time before the first packet
+    # a packet each way within one interval: two lines with a length, and no time before the first packet
     lines = re.findall(r'<path aria-label="[^"]*"[^>]* d="M([^"A-Z]+)L([^"A-Z]+)[^"]*"', svg)
     assert len([1 for first, second in lines if first != second]) >= 2
     assert "\N{MINUS SIGN}" not in svg

@@ -12,7 +12,7 @@ def test_a_few_are_all_shown():
 
 
 def test_of_many_those_that_tell_something():
-    """Handshake 40 is EAP (13 ms), 41 lost a response (967 ms), 42 was never answered, 43 failed; the others are alike."""
+    """Handshake 40: EAP (13 ms), 41: a lost response (967 ms), 42: unanswered, 43: failed; the others are alike."""
     chosen = select_noteworthy(analysis([1] * (ALL + 9) + [2, 3, 4, 5]).handshakes)
     why = {item.handshake: item.why for item in chosen}
     assert {1, 41, 42, 43} <= set(why)

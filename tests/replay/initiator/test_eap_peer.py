@@ -6,7 +6,7 @@ from ikeanalyze.replay.initiator.eap_peer import EapPeer
 from ikeanalyze.replay.initiator.interface import RefusedError
 from tests.craft import eap
 
-#: eap-md5-radius: what strongSwan answered as carol, whose password was tuna; without the SHA-1 of anything, it is bit by bit.
+#: eap-md5-radius: responses of strongSwan as carol with the password tuna; they are deterministic.
 MD5 = [
     ("0100000501", "0200000a016361726f6c"),
     ("01010016041058fabfbb66ab2bf81a7849101cdb051d", "020100160410b4e179c0d58789543a870f3d4746ba1c"),

@@ -87,8 +87,9 @@ def test_more_than_one_authentication():
 
 @pytest.mark.parametrize("kind", [1, 7, 24])
 def test_an_error_that_ends_the_ike_sa_beside_a_good_auth(kind):
-    """RFC 7296, section 2.21.2: UNSUPPORTED_CRITICAL_PAYLOAD, INVALID_SYNTAX, AUTHENTICATION_FAILED. charon with childless =
-    force answers so: its log says "peer did not initiate a childless IKE_SA", and there is no IKE SA any more.
+    """RFC 7296, section 2.21.2: UNSUPPORTED_CRITICAL_PAYLOAD, INVALID_SYNTAX, AUTHENTICATION_FAILED.
+
+    charon with childless = force does this: it logs "peer did not initiate a childless IKE_SA" and deletes the IKE SA.
     """
     responder = Responder(auth_notifies=[ike.notify(38), ike.notify(kind)])
     wire = Wire(initiator(), responder.answer)

@@ -1,4 +1,4 @@
-"""Who authenticates how, and which proofs of a responder are accepted; signatures are made with the library's own keys here."""
+"""Authentication methods of the initiator, and which proofs of a responder it accepts; keys are made here."""
 
 import datetime as dt
 from dataclasses import replace

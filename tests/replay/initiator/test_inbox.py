@@ -84,7 +84,7 @@ def test_fragments_that_cannot_be_are_garbage(number, total):
 
 
 def test_later_fragments_of_another_size_are_left_out_once_they_are_there():
-    """A fragment twice counts once; one with the same number and another total begins anew (RFC 7383, section 2.6.1)."""
+    """A repeated fragment counts once; one with another total restarts the reassembly (RFC 7383, section 2.6.1)."""
     one, responder = initiator(), Responder(fragment_size=60)
     (init,) = responder.answer(one.begin(0).send[0].data)
     request = one.receive(init, MS, 500).send[0]

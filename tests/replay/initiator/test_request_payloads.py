@@ -1,4 +1,4 @@
-"""Requests beside those of strongSwan that were recorded with the same shape: the same payloads in the same order, of the same sizes."""
+"""Requests against strongSwan's recorded requests of the same shape: the same payloads, in order, of equal sizes."""
 
 import pytest
 

@@ -26,7 +26,7 @@ def outgoing(number, transmission=1, port=500):
 
 @dataclass
 class Script:
-    """Sends messages 0 to `count` - 1 one after another, each when the one before was answered or after `wait_ms`, twice."""
+    """Send messages 0 to `count` - 1, each after the response to the one before or after `wait_ms`, twice."""
 
     count: int
     wait_ms: int = 3000  # longer than any answer takes on a busy machine
