@@ -2,7 +2,7 @@
 
 The captures are generated into benchmarks/data/ if they are missing. ikeanalyze and the other programs alternate, so
 that other load on the machine affects them equally; medians are shown. Files are in the page cache; output goes to
-/dev/null, that of ikeanalyze to Parquet files. tshark and tcpdump read the capture from standard input, so that a tshark
+/dev/null, that of ikeanalyze to Parquet files. tshark and tcpdump read the capture from standard input, so a tshark
 in another root directory ('chroot DIR tshark') needs no copy of it. Peak memory is the resident memory that wait4
 reports, and at least the 20 MB of the measuring process.
 """

@@ -195,8 +195,8 @@ class Tshark:
         """Run tshark once, in a room of its own.
 
         `capture`: what it reads. `lua`: scripts that it loads. `plugins`: a folder that is its personal plugin folder.
-        `config`: files of its configuration folder, by name (preferences, ikev2_decryption_table, profiles/...). `files`:
-        other files by name, to which `arguments` refer.
+        `config`: files of its configuration folder, by name (preferences, ikev2_decryption_table, profiles/...).
+        `files`: other files by name, to which `arguments` refer.
         """
         with self.room() as room:
             if plugins is not None:

@@ -1,6 +1,6 @@
 """Payloads of the messages in charon's log, in the notation of our tables.
 
-A line is `generating IKE_AUTH request 1 [ IDi CERT N(INIT_CONTACT) ... ]`, once per message, also if it is retransmitted.
+A line is `generating IKE_AUTH request 1 [ IDi CERT N(INIT_CONTACT) ... ]`, once per message, not per transmission.
 """
 
 import re

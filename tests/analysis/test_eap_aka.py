@@ -1,7 +1,7 @@
 """EAP-AKA as paper 001 counts it: 11 packets between user equipment and gateway, 5 between gateway and core.
 
 The paper has the two numbers and no list of messages. Here the gateway's certificate splits its first IKE_AUTH response
-into two IP fragments, and its first Access-Request is sent twice, because the server waits for the HSS. This is the flow
+into two IP fragments, and its first Access-Request is sent twice, as the server waits for the HSS. This is the flow
 of IKEv2 with EAP-AKA (RFC 4187, section 3; RFC 7296, section 2.16) with one packet more on each side than necessary.
 """
 

@@ -2,9 +2,9 @@
 
 A capture has several handshakes. The link loses frames after the capture point, so the capture contains every
 transmission. The handshake with the fewest retransmissions is predicted for that loss, and the mean of the prediction
-is compared with the mean of all handshakes. The interval of a small capture is wide: of ten handshakes at 5 %, one frame
-of 62 was lost, where three were expected. So the measured mean must also be in the interval of the mean of as many
-simulated handshakes.
+is compared with the mean of all handshakes. The interval of a small capture is wide: of ten handshakes at 5 %, one
+frame of 62 was lost, where three were expected. So the measured mean must also be in the interval of the mean of as
+many simulated handshakes.
 """
 
 import os

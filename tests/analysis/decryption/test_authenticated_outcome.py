@@ -23,7 +23,7 @@ ME, YOU = IDENTITIES[True], IDENTITIES[False]
 FAILED = ike.notify(ike.AUTHENTICATION_FAILED)
 TS_UNACCEPTABLE = ike.notify(38)
 MADE = ROOT / "tests" / "wire" / "x509" / "certificates"
-#: DER of AlgorithmIdentifiers: RFC 5758, section 3.2 (twice); RFC 8410, section 3; RFC 9881, section 2; RFC 8017, A.2.4.
+#: DER of AlgorithmIdentifiers: RFC 5758, section 3.2 (two); RFC 8410, section 3; RFC 9881, section 2; RFC 8017, A.2.4.
 ECDSA_SHA384 = bytes.fromhex("300a06082a8648ce3d040303")
 RSA_SHA256 = bytes.fromhex("300d06092a864886f70d01010b0500")
 ED25519 = bytes.fromhex("300506032b6570")

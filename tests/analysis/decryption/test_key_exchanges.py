@@ -211,8 +211,9 @@ def test_followup_key_exchanges_belong_to_what_their_link_names(links):
     assert first == second == ("not known", None, None)
 
 
-#: The daemons' lines "selected proposal: IKE:.../ECP_384/KE1_ML_KEM_1024/KE2_ML_KEM_768" and "ESP:.../ECP_256/.../KE1_ML_KEM_768",
-#: and the message IDs of their CREATE_CHILD_SA requests (data/pq-followup-ke.generated.txt).
+#: The daemons' lines "selected proposal: IKE:.../ECP_384/KE1_ML_KEM_1024/KE2_ML_KEM_768" and
+#: "ESP:.../ECP_256/.../KE1_ML_KEM_768", and the message IDs of their CREATE_CHILD_SA requests
+#: (data/pq-followup-ke.generated.txt).
 IKE = [(0, "ECP-384"), (1, "ML-KEM-1024"), (2, "ML-KEM-768")]
 ESP = [(0, "ECP-256"), (1, "ML-KEM-768")]
 RECORDED = [

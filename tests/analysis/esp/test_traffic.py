@@ -69,8 +69,8 @@ def test_sequence_numbers(tmp_path, monkeypatch, seed, block):
 
 @pytest.mark.parametrize("block", [1, 3, 1 << 18])
 def test_extended_sequence_numbers_count_on(tmp_path, monkeypatch, block):
-    # the sender's sequence numbers, of which the packets carry the lower half; in addition an SA that does not reach the
-    # end of the cycle, and one that restarted far from the end, whose packets a receiver would drop
+    # sequence numbers of the sender, of which packets carry the lower half; also an SA that does not reach the end
+    # of the cycle, and one that restarted far from the end, whose packets a receiver would drop
     monkeypatch.setattr(capture, "_BLOCK_PACKETS", block)
     end = 1 << 32
     sent = [end - 3, end - 2, end + 1, end - 1, end, end + 1, end + 4, end - 2000, end + 5]

@@ -152,7 +152,7 @@ def test_the_last_fragment_of_a_response_ends_a_turn():
     assert parts(row) == [60, 2, 14, None, 0]
 
 
-#: Captured at the responder, 400 ms away from an initiator that repeats after 300 and 420 ms: times in ms of the request
+#: Captured at the responder, 400 ms from an initiator that repeats after 300 and 420 ms: times in ms of the request
 #: and response of an exchange and of the next request, which arrives a round trip after the response was sent.
 BOTH_ARRIVE = ((0, "request"), (1, "response"), (300, "request"), (301, "response"), (401, "next"))
 FIRST_RESPONSE_LOST = ((0, "request"), (1, "response"), (300, "request"), (301, "response"), (701, "next"))

@@ -28,7 +28,7 @@ def subsets(chances):
 
 def enumerated(a, b, waits, repeats):
     """success, requests, responses, requests_if_done, responses_if_done, wait."""
-    # state: parts of the request that arrived, parts of repeats since the last response, parts of the response, responses
+    # state: arrived parts of the request, parts of repeats since the last response, parts of the response, responses
     states = {(frozenset(), frozenset(), frozenset(), 0): 1.0}
     everything, whole = frozenset(range(len(a))), frozenset(range(len(b)))
     done = defaultdict(float)
@@ -125,7 +125,7 @@ def test_results_agree_with_the_simulation(repeats):
 
 def test_only_the_first_response_is_computed():
     # half of the frames are lost; two transmissions, 10 s apart; a path of 1 s and 3 s of work. By hand:
-    # both arrive (1/4), the request is lost once (1/2 * 1/4), the response is lost once and repeated at once (1/4 * 1/4)
+    # both arrive (1/4); the request is lost once (1/2 * 1/4); the response is lost once, repeated at once (1/4 * 1/4)
     answered = ((1 / 4, 4), (1 / 8, 10 + 4), (1 / 16, 10 + 1))
     share = sum(chance for chance, _ in answered)
     what = steps(((100,),), ((100,),), answer_ms=2000, aaa_ms=400, trips=2)

@@ -102,8 +102,8 @@ def test_the_responder_may_ask():
 
 @pytest.mark.parametrize("repeats", list(ResponseTrigger))
 def test_fragments_are_kept(repeats):
-    # probability that all of ten fragments have arrived after k transmissions at 20 % loss: (1 - 0.2^k)^10 if the receiver
-    # keeps fragments of earlier transmissions, otherwise 1 - (1 - 0.8^10)^k
+    # probability that all of ten fragments have arrived after k transmissions at 20 % loss: (1 - 0.2^k)^10 if the
+    # receiver keeps fragments of earlier transmissions, otherwise 1 - (1 - 0.8^10)^k
     what = [SimulatedExchange(exchange(message(100), message(100)), PacketizedMessage(((1,),) * 10), SMALL)]
     result = run(what, LinkModel(0, 0.2, rate_down=None), RetransmissionPolicy("x", (1.0,) * 3), repeats, runs=20_000)
     tries = 3
@@ -124,9 +124,9 @@ class Scripted:
 
 
 def test_fragments_behind_a_response_are_of_the_next_one():
-    # a frame takes 1 s, a request 3 s, every 10 s. Fragment 3 is kept from the first transmission, so the request is complete
-    # at 12 s. The fragment at 13 s belongs to a repeated request, complete at 22 s, and that at 23 s to the next one,
-    # complete at 32 s. Two responses are lost
+    # a frame takes 1 s, a request 3 s, every 10 s. Fragment 3 is kept from the first transmission, so the request is
+    # complete at 12 s. The fragment at 13 s belongs to a repeated request, complete at 22 s, and that at 23 s to the
+    # next one, complete at 32 s. Two responses are lost
     def side(losses, rate):
         arrays = (np.zeros(1) for _ in range(5))
         return LinkDirection(LinkModel(0), rate, np.random.default_rng(1), losses, *arrays)
