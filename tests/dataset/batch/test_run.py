@@ -52,10 +52,10 @@ def again(out, *paths, **options):
     """A second batch: the names of the captures that it read."""
     here = Here()
     batch(out, *paths, workers=here, **options)
-    return sorted(Path(item.path).name for task in here.tasks for item in task.captures)
+    return sorted(Path(one.path).name for task in here.tasks for one in task.captures)
 
 
-def test_counts_agree_with_a_manual_count(out):
+def test_counts_by_hand(out):
     runs(Path("runs"), 8)
     summary = batch(out, "runs")
     assert (summary.read, summary.unchanged, summary.captures, summary.handshakes) == (8, 0, 8, 8)
@@ -78,18 +78,18 @@ def test_the_tables_are_those_of_reading_each_alone(out):
         mine = frame(out, table).with_row_index().sort("capture", "index", maintain_order=True).drop("index")
         for name in names:
             alone = getattr(ikeanalyze.read(name, keys=keys_of(name)), table)
-            result = mine.filter(pl.col("capture") == name)
-            assert result.height == alone.height
+            found = mine.filter(pl.col("capture") == name)
+            assert found.height == alone.height
             for one in set(alone.columns) - {"digest", "capture"}:
-                assert result[one].to_list() == alone[one].to_list(), (name, table, one)
+                assert found[one].to_list() == alone[one].to_list(), (name, table, one)
 
 
 def keys_of(name):
     stem = name.rpartition(".")[0]
-    result = sorted(str(path) for path in Path(name).parent.glob(f"{Path(stem).name}.*"))
-    keys = [path for path in result if ".keys" in path]
-    logs = [path for path in result if ".charon.log" in path]
-    return keys + logs or [path for path in result if ".initiator.log" in path]
+    found = sorted(str(path) for path in Path(name).parent.glob(f"{Path(stem).name}.*"))
+    keys = [path for path in found if ".keys" in path]
+    logs = [path for path in found if ".charon.log" in path]
+    return keys + logs or [path for path in found if ".initiator.log" in path]
 
 
 def test_a_capture_is_known_by_its_path(out):
@@ -173,7 +173,7 @@ def test_of_the_same_size_the_time_tells_and_the_digest_decides(out):
     assert again(out, "runs") == ["0000.pcap"]
 
 
-def test_key_files_of_each_capture_are_used(out):
+def test_keys_beside_a_capture(out):
     for name in ("psk-classic.pcap", "pq-loss15.pcap"):
         shutil.copy(CAPTURES / name, name)
     batch(out, ".")
@@ -182,8 +182,8 @@ def test_key_files_of_each_capture_are_used(out):
     assert guessed["psk-classic.pcap"] == "completed"
     shutil.copy(CAPTURES / "psk-classic.keys.json", ".")
     assert again(out, ".") == ["psk-classic.pcap"]
-    result = dict(frame(out, "handshakes").select("capture", "outcome").iter_rows())
-    assert result == {**guessed, "psk-classic.pcap": "established"}
+    found = dict(frame(out, "handshakes").select("capture", "outcome").iter_rows())
+    assert found == {**guessed, "psk-classic.pcap": "established"}
     assert column(out, "captures", "keys") == [[], ["psk-classic.keys.json"]]
     os.utime("psk-classic.keys.json", ns=(1, 1))  # as it was
     assert again(out, ".") == []
@@ -208,8 +208,8 @@ def test_keys_that_cannot_be_read(out):
     shutil.copy(CAPTURES / "psk-classic.pcap", ".")
     Path("psk-classic.keys.json").write_text("no keys")
     Path("bad").write_text("no keys either")
-    reported = Told()
-    summary = batch(out, ".", keys=["bad", "none"], say=reported)
+    said = Told()
+    summary = batch(out, ".", keys=["bad", "none"], say=said)
     assert summary.problems == 2
     assert said[0].startswith("bad: contains no key")
     assert said[1] == "none: no such file"
@@ -273,11 +273,11 @@ def test_another_version_tries_failures_again(out, monkeypatch):
     assert again(out, "runs") == ["empty.pcap"]
 
 
-def test_labels_are_columns(out):
+def test_labels(out):
     runs(Path("runs"), 6)
-    reported = Told()
-    batch(out, "runs", label=[PATTERN], say=reported)
-    assert reported == []
+    said = Told()
+    batch(out, "runs", label=[PATTERN], say=said)
+    assert said == []
     rows = frame(out, "handshakes").select("config", "loss", "run").rows()
     assert sorted(rows, key=lambda row: row[2]) == [
         ("psk", 0.0, 0),
@@ -337,9 +337,9 @@ def test_labels_in_another_order(out, tmp_path):
 def test_captures_that_no_label_fits(out):
     runs(Path("runs"), 2)
     Path("runs/other.pcap").write_bytes(capture(8))
-    reported = Told()
-    batch(out, "runs", label=[PATTERN], say=reported)
-    assert reported == ["1 capture matches no --label and has no labels: runs/other.pcap"]
+    said = Told()
+    batch(out, "runs", label=[PATTERN], say=said)
+    assert said == ["1 capture matches no --label and has no labels: runs/other.pcap"]
     assert column(out, "captures", "run") == [1, None, 0]
 
 
@@ -405,7 +405,7 @@ def test_a_capture_that_changes_while_it_is_read(out, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(task, "read_captures", slow)
         summary = batch(out, "runs")
-    assert [(item.capture, item.sha256) for item in summary.failed] == [(str(path), None)]
+    assert [(one.capture, one.sha256) for one in summary.failed] == [(str(path), None)]
     assert summary.failed[0].reason.startswith("it changed while it was read")
     assert str(path) not in column(out, "handshakes", "capture")
     assert frame(out, "handshakes").height == 2

@@ -28,7 +28,7 @@ def lines(*parts):
 
 def test_a_message_counts_once_for_all_its_fragments_and_again_when_it_is_sent_again():
     fragment = emit("IKE_AUTH", 1, "Encrypted Fragment")
-    pluto_log = pluto.parse_pluto_log(
+    found = pluto.parse_pluto_log(
         lines(
             emit("IKE_AUTH", 1),
             *(fragment, fragment),
@@ -37,13 +37,13 @@ def test_a_message_counts_once_for_all_its_fragments_and_again_when_it_is_sent_a
             'Nov 21 10:00:01.000000: "lab" #1: initiator established IKE SA; authenticated peer\n',
         )
     )
-    assert pluto_log.messages == ["IKE_AUTH request 1"] * 2
-    assert [item.bytes for item in pluto_log.sent] == [540, 200, 540, 200]
-    assert (pluto_log.requests_retransmitted, pluto_log.responses_retransmitted, pluto_log.established) == (1, 0, 1)
+    assert found.messages == ["IKE_AUTH request 1"] * 2
+    assert [one.bytes for one in found.sent] == [540, 200, 540, 200]
+    assert (found.requests_retransmitted, found.responses_retransmitted, found.established) == (1, 0, 1)
 
 
 def test_a_response_that_is_sent_again_is_no_request():
-    pluto_log = pluto.parse_pluto_log(
+    found = pluto.parse_pluto_log(
         lines(
             emit("IKE_SA_INIT", 0, "Security Association Payload", "ISAKMP_FLAG_v2_MSG_RESPONSE"),
             sent(240, "Respond to IKE_SA_INIT"),
@@ -52,17 +52,17 @@ def test_a_response_that_is_sent_again_is_no_request():
             sent(240, "IKE_SA_INIT responder retransmit"),
         )
     )
-    assert pluto_log.messages == ["IKE_SA_INIT response 0", "INFORMATIONAL request 0", "IKE_SA_INIT response 0"]
-    assert (pluto_log.requests_retransmitted, pluto_log.responses_retransmitted) == (0, 1)
+    assert found.messages == ["IKE_SA_INIT response 0", "INFORMATIONAL request 0", "IKE_SA_INIT response 0"]
+    assert (found.requests_retransmitted, found.responses_retransmitted) == (0, 1)
 
 
 def test_the_marker_of_port_4500_is_no_byte_of_the_message():
-    pluto_log = pluto.parse_pluto_log(lines(emit("IKE_AUTH", 1), sent(256, "initiating IKE_AUTH", 4500)))
-    assert pluto_log.sent[0].bytes == 252
+    found = pluto.parse_pluto_log(lines(emit("IKE_AUTH", 1), sent(256, "initiating IKE_AUTH", 4500)))
+    assert found.sent[0].bytes == 252
 
 
 def test_how_far_a_handshake_has_come():
-    reported = [
+    said = [
         'Nov 21 23:59:59.990000: "lab" #1: initiating IKEv2 connection to 192.0.2.2 using UDP\n',
         "Nov 22 00:00:00.000001: | ikev2 I 0x00000000000000ab 0x00000000000000cd sha256:0x aes256:0x\n",
         'Nov 22 00:00:00.010000: "lab" #1: initiator established IKE SA; authenticated peer\n',
@@ -77,16 +77,16 @@ def test_how_far_a_handshake_has_come():
     assert pluto.find_spis(said[:1]) == (None, None)
 
 
-def test_received_errors_are_read():
-    reported = [
+def test_errors_that_were_got():
+    said = [
         '"lab" #1: IKE SA authentication request rejected by peer: AUTHENTICATION_FAILED',
         '"lab" #1: dropping unexpected IKE_SA_INIT message containing NO_PROPOSAL_CHOSEN notification; message payloads: N',
         '"lab" #1: processing decrypted IKE_AUTH request from 192.0.2.1:500 containing SK{IDi,AUTH}',
     ]
-    assert pluto.parse_pluto_log(reported).refused == {"AUTHENTICATION_FAILED": 1, "NO_PROPOSAL_CHOSEN": 1}
+    assert pluto.parse_pluto_log(said).refused == {"AUTHENTICATION_FAILED": 1, "NO_PROPOSAL_CHOSEN": 1}
 
 
-def test_a_failed_start_has_a_reason():
-    reported = ["FATAL ERROR: NSS: initialization failed: bad database.", "more"]
-    assert pluto.find_startup_error(reported) == reported[0]
+def test_why_it_does_not_start():
+    said = ["FATAL ERROR: NSS: initialization failed: bad database.", "more"]
+    assert pluto.find_startup_error(said) == said[0]
     assert pluto.find_startup_error(['"lab": added IKEv2 connection']) is None
