@@ -10,18 +10,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.export import Cleartext
 
 #: Every packet of a capture is counted under exactly one of these.
-ACCOUNTING = (
-    "ike",
-    "esp",
-    "ah",
-    "nat_keepalive",
-    "radius",
-    "hip",
-    "tcp_encapsulation",
-    "icmp",
-    "other",
-    "malformed",
-)
+ACCOUNTING = ("ike", "esp", "ah", "nat_keepalive", "radius", "hip", "tcp_encapsulation", "icmp", "other", "malformed")
 
 
 @dataclass(frozen=True, slots=True)

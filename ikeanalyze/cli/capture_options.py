@@ -35,12 +35,10 @@ PortOption = Annotated[
     ),
 ]
 HandshakeOption = Annotated[
-    int | None,
-    typer.Option("--handshake", metavar="N", min=1, help="Number of the handshake, as in the report."),
+    int | None, typer.Option("--handshake", metavar="N", min=1, help="Number of the handshake, as in the report.")
 ]
 VantageOption = Annotated[
-    Vantage | None,
-    typer.Option("--vantage", help="Side on which the captures were taken (default: inferred)."),
+    Vantage | None, typer.Option("--vantage", help="Side on which the captures were taken (default: inferred).")
 ]
 
 
@@ -112,6 +110,16 @@ def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str
     except (KeyFileError, OSError):
         return ""
     return ". It has keys: name it with --keys"
+
+
+def select_handshake(analysis: "Analysis", number: int) -> "Analysis":
+    """Return an analysis with one handshake only; `typer.BadParameter` if there is no handshake with this number."""
+    from ikeanalyze.render.report import selection  # loads polars, after which the capture reader cannot fork
+
+    try:
+        return selection.select_handshake(analysis, number)
+    except LookupError as error:
+        raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
 
 
 def display_path(path: str) -> str:

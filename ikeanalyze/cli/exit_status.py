@@ -38,19 +38,38 @@ def print_result(line: str) -> None:
         OutputError: standard output is closed or cannot be written.
     """
     check_output("-")
-    with _standard_output_errors():
+    with convert_output_errors("-"):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
 
 @contextmanager
-def _standard_output_errors() -> Iterator[None]:
+def convert_output_errors(path: str) -> Iterator[None]:
+    """Turn errors of the operating system, other than a closed pipe, into `OutputError`."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise make_output_error("standard output", error) from None
+        raise make_output_error("standard output" if path == "-" else path, error) from None
+
+
+@contextmanager
+def fail_command(*errors: type[Exception]) -> Iterator[None]:
+    """Turn these errors into the failure of the command."""
+    try:
+        yield
+    except errors as error:
+        raise CommandError(str(error)) from None
+
+
+@contextmanager
+def refuse_option(option: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn these errors into wrong usage of an option."""
+    try:
+        yield
+    except errors as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 @contextmanager
@@ -59,7 +78,7 @@ def handle_errors(*, verbose: bool) -> Iterator[None]:
     try:
         yield
         if sys.stdout is not None:
-            with _standard_output_errors():  # short output stays in the buffer until here
+            with convert_output_errors("-"):  # short output stays in the buffer until here
                 sys.stdout.flush()
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise

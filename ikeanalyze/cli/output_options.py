@@ -36,8 +36,7 @@ class ResultOptions(OutputOptions):
 
     output_format: Annotated[str, FORMAT_OPTION] = "terminal"
     no_limit: Annotated[
-        bool,
-        typer.Option("--no-limit", help="Show all rows in the formats for people, not only the first ones."),
+        bool, typer.Option("--no-limit", help="Show all rows in the formats for people, not only the first ones.")
     ] = False
 
     def check(self) -> None:

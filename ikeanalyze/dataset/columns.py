@@ -37,12 +37,7 @@ _CAPTURES: Final[schema.Schema] = {
     "handshakes": pl.Int64,  # number of rows in the handshakes table
     "warnings": pl.List(pl.String),  # warnings about the capture and its key files
 }
-_LABEL_TYPES: Final[Mapping[str, Any]] = {
-    "int": pl.Int64,
-    "float": pl.Float64,
-    "str": pl.String,
-    "bool": pl.Boolean,
-}
+_LABEL_TYPES: Final[Mapping[str, Any]] = {"int": pl.Int64, "float": pl.Float64, "str": pl.String, "bool": pl.Boolean}
 _LABELLED_TABLES: Final = ("captures", "handshakes")
 
 

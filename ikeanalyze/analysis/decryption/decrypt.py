@@ -269,12 +269,7 @@ class _Decryption:
             self.findings.extend((int(datagrams.number[rows[0]]), text) for text in chain.unusable)
 
     def _add_decrypted(
-        self,
-        row: int,
-        task: _DecryptionTask,
-        opened: DecryptedMessage,
-        negotiated: _NegotiatedKeys,
-        chain: SaKeyChain,
+        self, row: int, task: _DecryptionTask, opened: DecryptedMessage, negotiated: _NegotiatedKeys, chain: SaKeyChain
     ) -> None:
         """Add a decrypted message; `row` is that of the last datagram that was used."""
         state = self._state

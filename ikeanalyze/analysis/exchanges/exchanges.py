@@ -130,9 +130,7 @@ def _number_attempts(messages: MessageColumns) -> Int64Array:
     pair = messages.slot >> 1
     several = np.unique(pair[(messages.body > 0) & ~old])
     for low, high in zip(
-        np.searchsorted(pair, several).tolist(),
-        np.searchsorted(pair, several, side="right").tolist(),
-        strict=True,
+        np.searchsorted(pair, several).tolist(), np.searchsorted(pair, several, side="right").tolist(), strict=True
     ):
         asked: list[int] = []
         answered: dict[int, int] = {}

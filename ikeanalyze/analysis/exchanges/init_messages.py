@@ -61,10 +61,7 @@ def parse_init_messages(
             reader.read(rows, int(size[rows[0]]))
     spis = read_struct_array(messages.heap, begin, np.dtype([("spis", "u1", _SPIS)]))["spis"]
     return InitMessageForms(
-        reader.form,
-        reader.views,
-        reader.sent.compare(spis, sources),
-        reader.received.compare(spis, destinations),
+        reader.form, reader.views, reader.sent.compare(spis, sources), reader.received.compare(spis, destinations)
     )
 
 

@@ -96,11 +96,7 @@ def build_type_names() -> tuple[str, ...]:
     names = [get_exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
     names += [get_name(RadiusCode, code) for code in range(256)]
     packets = [get_name(HipPacketType, kind) for kind in range(EXCHANGE)]
-    return (
-        *names,
-        *packets,
-        *(_HIP_EXCHANGES.get(EXCHANGE + kind, name) for kind, name in enumerate(packets)),
-    )
+    return (*names, *packets, *(_HIP_EXCHANGES.get(EXCHANGE + kind, name) for kind, name in enumerate(packets)))
 
 
 def extract_init_facts(view: InitMessage) -> InitFacts:
@@ -218,9 +214,7 @@ def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> Auth
 
 
 def guess_auths(
-    rounds: Int64Array,
-    request_bytes: Float64Array,
-    response_bytes: Float64Array,
+    rounds: Int64Array, request_bytes: Float64Array, response_bytes: Float64Array
 ) -> tuple[list[AuthMethods], Int64Array]:
     """`guess_auth` for many handshakes: the distinct guesses, and for each an index into them, -1: none. (n,)"""
     small = [(size >= _SMALLEST_AUTH) & (size <= _LARGEST_PSK) for size in (request_bytes, response_bytes)]

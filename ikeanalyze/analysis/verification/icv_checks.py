@@ -2,12 +2,7 @@
 
 from collections.abc import Iterator
 
-from ikeanalyze.analysis.verification.checks import (
-    VerificationCheck,
-    describe_message,
-    make_message_check,
-    name_sender,
-)
+from ikeanalyze.analysis.verification.checks import VerificationCheck, describe_message, make_message_check, name_sender
 from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, UndecryptedMessage
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import get_suite

@@ -1,6 +1,6 @@
 """`ikeanalyze batch`: convert captures to a dataset."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,14 +10,14 @@ from typing import Annotated, Final
 import typer
 
 from ikeanalyze.cli.capture_options import PortOption, VantageOption
-from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, CommandError, log_stderr
+from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.progress import is_progress_visible
 from ikeanalyze.dataset.batch.dispatch import Workers
 from ikeanalyze.dataset.batch.processes import LocalWorkers, count_processors
 from ikeanalyze.dataset.batch.run import BatchOptions, BatchStatus, BatchSummary, run_batch
 from ikeanalyze.dataset.batch.task import BatchReadOptions, TaskError
-from ikeanalyze.dataset.labels import LabelError, LabelPattern, PatternError, parse_pattern
+from ikeanalyze.dataset.labels import LabelError, PatternError, parse_pattern
 from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.render.core.values import format_count
 
@@ -31,8 +31,7 @@ class DatasetOptions:
     """The inputs and the location of a dataset, and how its captures are read."""
 
     output: Annotated[
-        str,
-        typer.Option("-o", "--output", metavar="DATASET", help="Directory of the dataset, new or to be continued."),
+        str, typer.Option("-o", "--output", metavar="DATASET", help="Directory of the dataset, new or to be continued.")
     ]
     keys: Annotated[
         list[str],
@@ -90,12 +89,14 @@ def batch(
         raise typer.BadParameter("a batch reads files, not standard input", param_hint="PATH")
     if options.output == "-":
         raise typer.BadParameter("a dataset is a directory: name it", param_hint="-o")
+    with refuse_option("--label", PatternError):
+        patterns = [parse_pattern(text) for text in options.label] or None
     summary = _run(
         BatchOptions(
             paths=paths,
             dataset=Path(options.output),
             keys=options.keys,
-            patterns=_parse_patterns(options.label),
+            patterns=patterns,
             reading=BatchReadOptions(tuple(sorted(set(options.port))), options.vantage),
         ),
         partial(_make_workers, options.workers, options.cluster),
@@ -104,13 +105,6 @@ def batch(
     _report(summary, options.output, messages)
     if summary.failed or summary.problems:
         raise typer.Exit(SOME_SKIPPED if summary.read + summary.unchanged > len(summary.failed) else FAILED)
-
-
-def _parse_patterns(texts: Sequence[str]) -> list[LabelPattern] | None:
-    try:
-        return [parse_pattern(text) for text in texts] or None
-    except PatternError as error:
-        raise typer.BadParameter(str(error), param_hint="--label") from None
 
 
 def _make_workers(workers: int | None, cluster: str | None, tasks: int) -> Workers:
@@ -123,12 +117,12 @@ def _make_workers(workers: int | None, cluster: str | None, tasks: int) -> Worke
 
 def _run(options: BatchOptions, workers: Callable[[int], Workers], messages: MessageOptions) -> BatchSummary:
     try:
-        with _show_progress(quiet=messages.quiet) as progress:
+        with (
+            fail_command(DatasetError, TaskError),
+            refuse_option("--label", LabelError, PatternError),
+            _show_progress(quiet=messages.quiet) as progress,
+        ):
             return run_batch(options, workers, progress, log_stderr)
-    except (DatasetError, TaskError) as error:
-        raise CommandError(str(error)) from None
-    except (LabelError, PatternError) as error:
-        raise typer.BadParameter(str(error), param_hint="--label") from None
     except KeyboardInterrupt:
         messages.remark(f"finished captures are in {options.dataset}. Run the same command again to resume")
         raise typer.Exit(INTERRUPTED) from None
@@ -142,14 +136,7 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[BatchStatus], object] |
         return
     # imported here because scripts, which show no progress, start many batches
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     with Progress(
         TextColumn("{task.fields[captures]}"),

@@ -71,8 +71,7 @@ class ComparisonOptions:
         ),
     ] = 95
     resamples: Annotated[
-        int,
-        typer.Option("--resamples", metavar="N", min=100, max=1_000_000, help="Number of bootstrap resamples."),
+        int, typer.Option("--resamples", metavar="N", min=100, max=1_000_000, help="Number of bootstrap resamples.")
     ] = 2_000
 
 

@@ -9,11 +9,11 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.write.rewrite import rewrite_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
-from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
-from ikeanalyze.render.core.output import check_output, make_output_error
+from ikeanalyze.render.core.output import check_output
 
 app = make_app()
 
@@ -60,15 +60,9 @@ def decrypt(
     from ikeanalyze.analysis.decryption.export import plan_decryption_edits
 
     decrypted = plan_decryption_edits(analysis.frames, analysis.cleartexts)
-    try:
-        with make_progress_bar(quiet=messages.quiet) as progress:
-            result = rewrite_capture(capture, output, decrypted.edits, progress=progress)
-    except CaptureError as error:
-        raise CommandError(str(error)) from None
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise make_output_error("standard output" if output == "-" else output, error) from None
+    progress_bar = make_progress_bar(quiet=messages.quiet)
+    with fail_command(CaptureError), convert_output_errors(output), progress_bar as progress:
+        result = rewrite_capture(capture, output, decrypted.edits, progress=progress)
     for packet, warning in result.warnings:
         messages.remark(f"{capture}: {'' if packet is None else f'packet {packet}: '}{warning}")
     encrypted = int(analysis.messages["decrypted"].is_not_null().sum())

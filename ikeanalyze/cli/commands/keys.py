@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_stderr
+from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, convert_output_errors, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, OutputOptions, check_inputs
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
 from ikeanalyze.render import Format, RenderOptions
-from ikeanalyze.render.core.output import make_output_error, open_output
+from ikeanalyze.render.core.output import open_output
 from ikeanalyze.render.keys.formats import FORMATS
 from ikeanalyze.render.keys.text import KeyList
 
@@ -104,7 +104,8 @@ def _list(listing: KeyList, output_format: Format, output: str) -> None:
     else:
         text = StringIO()
         FORMATS.texts[output_format](listing, text, RenderOptions())
-        _write_private(output, text.getvalue())
+        with convert_output_errors(output):
+            write_private(output, text.getvalue())
 
 
 def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: MessageOptions) -> None:
@@ -114,7 +115,8 @@ def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: Mes
     if to is KeyFormat.JSON:
         content = build_key_json(key_sets, phase1, esp)
         if output != "-":
-            _write_private(output, content)
+            with convert_output_errors(output):
+                write_private(output, content)
             return
     else:
         converted = build_wireshark_tables(key_sets, phase1, esp)
@@ -127,20 +129,11 @@ def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: Mes
             paths = [os.path.join(output, name) for name in converted.files]
             for path in paths:
                 check_inputs({"FILE": [file.path for file in files]}, path)
-            try:
+            with convert_output_errors(output):
                 write_tables(output, converted)
-            except OSError as error:
-                raise make_output_error(output, error) from None
             for path in paths:
                 messages.remark(f"wrote {path}")
             return
         content = "".join(f"# {name}\n{rows}" for name, rows in converted.files.items())
     with open_output(output) as stream:
         stream.write(content)
-
-
-def _write_private(output: str, content: str) -> None:
-    try:
-        write_private(output, content)
-    except OSError as error:
-        raise make_output_error(output, error) from None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ikeanalyze.cli.exit_status import FAILED, CommandError, print_result
+from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.machine import RequirementFinding, check_requirements, list_missing_trees
@@ -94,11 +94,9 @@ def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands ha
     is configured for; half a minute and 200 to 400 MB for each chroot, in ~/.cache/ikeanalyze or IKEANALYZE_TREES.
     Existing chroots are kept. The paths go to standard output.
     """
-    try:
+    with fail_command(LabError):
         for spec in list_missing_trees():
             print_result(str(debian_tree.make_tree(spec)))
-    except LabError as error:
-        raise CommandError(str(error)) from None
 
 
 def _mark(row: RequirementFinding) -> str:

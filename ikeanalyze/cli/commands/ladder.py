@@ -3,7 +3,13 @@
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
+from ikeanalyze.cli.capture_options import (
+    CaptureArgument,
+    CaptureOptions,
+    HandshakeOption,
+    read_captures,
+    select_handshake,
+)
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import OutputOptions, check_inputs
@@ -34,18 +40,15 @@ def ladder(
     analysis = read_captures([capture], inputs, messages, ReadOptions(payloads=True))
     # imported here because they load polars, after which the capture reader cannot fork
     from ikeanalyze.render.ladder.text import write_ladder
-    from ikeanalyze.render.report import selection
+    from ikeanalyze.render.report.selection import get_id_range
 
-    ids = selection.get_id_range(analysis)
+    ids = get_id_range(analysis)
     if ids is None:
         raise CommandError(f"{capture}: no handshake found. If IKE uses another UDP port, name it with --port")
     first, last = ids
     if handshake is None and first < last:
         messages.remark(f"{capture}: the first of {last - first + 1} handshakes. --handshake selects another one")
-    try:
-        selected = selection.select_handshake(analysis, first if handshake is None else handshake)
-    except LookupError as error:
-        raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
+    selected = select_handshake(analysis, first if handshake is None else handshake)
     with open_output(output.output) as out:
         write_ladder(selected, out, RenderOptions())
     if analysis.skipped:

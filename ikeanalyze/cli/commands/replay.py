@@ -11,7 +11,7 @@ import typer
 
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
-from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, log_stderr
+from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, CommandError, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TextOptions, check_inputs, is_same_file
 from ikeanalyze.model.retransmission_policy import PolicyError, RetransmissionPolicy, parse_policy
@@ -26,7 +26,7 @@ from ikeanalyze.replay.session.faults import Fault, FaultError, FaultKind, parse
 from ikeanalyze.replay.session.result import Mode, ReplayReport, ReplayRun
 from ikeanalyze.replay.session.session import ProgressListener, ReplayConfig, run_replay, sidecar_keys_path
 from ikeanalyze.replay.transport.interface import TransportError
-from ikeanalyze.replay.transport.target import Target, TargetError, parse_target
+from ikeanalyze.replay.transport.target import TargetError, parse_target
 
 _DATAGRAMS: Final = "DATAGRAMS: a probability (0.2), IKE_AUTH, IKE_INTERMEDIATE:2/3... Repeatable."
 
@@ -38,8 +38,7 @@ class TargetOptions:
     """The target, and how datagrams are sent to it."""
 
     target: Annotated[
-        str,
-        typer.Option("--target", metavar="ADDRESS[:PORT]", help="The responder; IPv6 with a port: [ADDRESS]:PORT."),
+        str, typer.Option("--target", metavar="ADDRESS[:PORT]", help="The responder; IPv6 with a port: [ADDRESS]:PORT.")
     ]
     nat_port: Annotated[
         int,
@@ -91,8 +90,7 @@ class LiveOptions:
     """Parameters of a live handshake, and the faults of its datagrams."""
 
     credentials: Annotated[
-        str | None,
-        typer.Option("--credentials", metavar="FILE", help="TOML: secrets, keys, certificates, identities."),
+        str | None, typer.Option("--credentials", metavar="FILE", help="TOML: secrets, keys, certificates, identities.")
     ] = None
     retransmission_policy: Annotated[
         str,
@@ -109,8 +107,7 @@ class LiveOptions:
         list[str], typer.Option("--duplicate", metavar="DATAGRAMS", help="Impair: deliver them twice.")
     ] = field(default_factory=list)
     reorder: Annotated[
-        list[str],
-        typer.Option("--reorder", metavar="DATAGRAMS", help="Impair: deliver them after the next datagram."),
+        list[str], typer.Option("--reorder", metavar="DATAGRAMS", help="Impair: deliver them after the next datagram.")
     ] = field(default_factory=list)
     delay: Annotated[
         list[str], typer.Option("--delay", metavar="DATAGRAMS", help="Impair: delay them, as in IKE_AUTH:250ms.")
@@ -118,20 +115,15 @@ class LiveOptions:
 
     def parse_policy(self) -> RetransmissionPolicy:
         """Parse the retransmission policy; its name includes its parameters, so that the result shows them."""
-        try:
+        with refuse_option("--retransmission-policy", PolicyError):
             return replace(parse_policy(self.retransmission_policy), name=self.retransmission_policy)
-        except PolicyError as error:
-            raise typer.BadParameter(str(error), param_hint="--retransmission-policy") from None
 
     def parse_faults(self) -> tuple[Fault, ...]:
         """Parse the faults."""
-        faults = []
+        faults: list[Fault] = []
         for kind in FaultKind:
-            for text in getattr(self, kind):
-                try:
-                    faults.append(parse_fault(kind, text))
-                except FaultError as error:
-                    raise typer.BadParameter(str(error), param_hint=f"--{kind}") from None
+            with refuse_option(f"--{kind}", FaultError):
+                faults += [parse_fault(kind, text) for text in getattr(self, kind)]
         return tuple(faults)
 
 
@@ -226,10 +218,12 @@ def _make_config(
     inputs: ReplayInputOptions,
     output: ReplayOutputOptions,
 ) -> ReplayConfig:
+    with refuse_option("--target", TargetError):
+        address = parse_target(target.target, any_target=target.allow_public_target, nat_port=target.nat_port)
     return ReplayConfig(
         capture,
         run.mode,
-        _parse_target(target),
+        address,
         live.parse_policy(),
         handshake=inputs.handshake,
         keys=tuple(inputs.keys),
@@ -247,13 +241,6 @@ def _make_config(
         compare=output.compare_recorded,
         write=output.write_capture,
     )
-
-
-def _parse_target(options: TargetOptions) -> Target:
-    try:
-        return parse_target(options.target, any_target=options.allow_public_target, nat_port=options.nat_port)
-    except TargetError as error:
-        raise typer.BadParameter(str(error), param_hint="--target") from None
 
 
 def _check_config(config: ReplayConfig) -> None:
@@ -290,9 +277,8 @@ def _run(config: ReplayConfig, inputs: CaptureOptions, messages: MessageOptions)
 
     analysis = read_captures([config.capture], inputs, messages)
     try:
-        return run_replay(config, analysis, ProgressListener(messages.remark, report_run))
-    except (CaptureError, CannotReplayError, CredentialsError, TransportError) as error:
-        raise CommandError(str(error)) from None
+        with fail_command(CaptureError, CannotReplayError, CredentialsError, TransportError):
+            return run_replay(config, analysis, ProgressListener(messages.remark, report_run))
     except RecordingError as error:
         raise make_output_error(error.path, error.error, "-w") from None
 

@@ -7,7 +7,7 @@ import typer
 
 from ikeanalyze.analysis.verification.verify import Verification, verify_capture
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, report_problems
-from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TextOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
@@ -63,20 +63,13 @@ def verify(
     key_files = {"--keys": inputs.keys, "--psk": [inputs.psk] if inputs.psk is not None else []}
     check_inputs({"CAPTURE": [capture], **key_files}, output.output)
     output.check()
-    verification = _verify(capture, inputs, messages)
+    with fail_command(PskError), make_progress_bar(quiet=messages.quiet) as progress:
+        verification = verify_capture(capture, inputs.keys, psk=inputs.psk, ports=tuple(inputs.port), progress=progress)
     report_problems(verification, [capture], inputs.keys, messages)
     if inputs.handshake is not None:
         verification = _select(verification, inputs.handshake)
     output.write(FORMATS, verification)
     _raise_failures(verification, capture)
-
-
-def _verify(capture: str, inputs: VerificationOptions, messages: MessageOptions) -> Verification:
-    try:
-        with make_progress_bar(quiet=messages.quiet) as progress:
-            return verify_capture(capture, inputs.keys, psk=inputs.psk, ports=tuple(inputs.port), progress=progress)
-    except PskError as error:
-        raise CommandError(str(error)) from None
 
 
 def _select(verification: Verification, number: int) -> Verification:

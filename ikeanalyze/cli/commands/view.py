@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import typer
 
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
-from ikeanalyze.cli.exit_status import CommandError, log_stderr
+from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import check_inputs
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
@@ -45,10 +45,8 @@ def view(capture: CaptureArgument, inputs: CaptureOptions, messages: MessageOpti
             key_files.append(read_keys(path))
         except KeyFileError:
             continue  # already reported as skipped
-    try:
+    with fail_command(TerminalError):
         run_browser(CaptureSession(capture, analysis, key_files, inputs.port))
-    except TerminalError as error:
-        raise CommandError(str(error)) from None
 
 
 def _check_terminal() -> None:

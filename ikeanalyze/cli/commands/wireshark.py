@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from ikeanalyze._version import installed_version
-from ikeanalyze.cli.exit_status import FAILED, CommandError, log_stderr, print_result
+from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, log_stderr, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.plugin import PluginError, installer, manifest, plugin_files
 from ikeanalyze.plugin import tshark as plugin_tshark
@@ -48,12 +48,9 @@ def install(
     """
     program = plugin_tshark.probe_tshark(tshark)
     folders = _find_folders(tshark, program)
-    try:
-        steps = installer.install_files(
-            plugin_files.list_plugin_files(plugin_files.find_dissectors()), folders, installed_version(), force=force
-        )
-    except PluginError as error:
-        raise CommandError(str(error)) from None
+    with fail_command(PluginError):
+        files = plugin_files.list_plugin_files(plugin_files.find_dissectors())
+        steps = installer.install_files(files, folders, installed_version(), force=force)
     _print_steps(steps, verbose=messages.verbose)
     for step in steps:
         if step.done is FileStatus.KEPT:
@@ -71,10 +68,8 @@ def install(
 def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     """Remove what was installed, except for files that were changed since."""
     folders = _find_folders(tshark, plugin_tshark.probe_tshark(tshark))
-    try:
+    with fail_command(PluginError):
         steps = installer.uninstall_files(folders.plugins)
-    except PluginError as error:
-        raise CommandError(str(error)) from None
     if steps is None:
         print_result(f"Nothing was installed in {_display(folders.plugins)}.")
         return
@@ -100,12 +95,9 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     if installed is None:
         rows.append(("installed", "no: ikeanalyze wireshark install"))
     else:
-        try:
-            steps = installer.compare_installation(
-                plugin_files.list_plugin_files(plugin_files.find_dissectors()), installed
-            )
-        except PluginError as error:
-            raise CommandError(str(error)) from None
+        with fail_command(PluginError):
+            files = plugin_files.list_plugin_files(plugin_files.find_dissectors())
+            steps = installer.compare_installation(files, installed)
         rows.append(("installed", _describe_installation(installed, steps)))
     rows += _describe_loaded(program, installed)
     width = max(len(name) for name, _ in rows)

@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from ikeanalyze.analysis.esp.traffic import EspTraffic, read_esp_traffic
+from ikeanalyze.analysis.esp.traffic import read_esp_traffic
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, PortOption
-from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, log_stderr
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TableOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
@@ -150,9 +151,7 @@ class EspCaptureOptions:
     suite: Annotated[
         str | None,
         typer.Option(
-            "--suite",
-            metavar="NAME",
-            help="Cipher suite of the ESP SAs, to compute the largest possible payload.",
+            "--suite", metavar="NAME", help="Cipher suite of the ESP SAs, to compute the largest possible payload."
         ),
     ] = None
     keys: Annotated[
@@ -196,7 +195,7 @@ def paper(traffic: TrafficOptions, output: TableOptions, messages: MessageOption
         report = OverheadReport(computed=compute_overhead(query))
     output.write(FORMATS, report)
     is_default = traffic.size is None and traffic.mips is None
-    output.write_figures(_write_paper_figures if is_default else _write_figures, report, messages)
+    output.write_figures(partial(_write_figures, paper=is_default), report, messages)
 
 
 @command(app, "CAPTURE [OPTIONS]", "Measure the ESP traffic of a capture.")
@@ -216,7 +215,8 @@ def measure(
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
     start = time.perf_counter()
     keys, skipped = _read_keys(inputs.keys, messages)
-    traffic = _read_traffic(capture, inputs.port, keys, messages)
+    with fail_command(CaptureError), make_progress_bar(quiet=messages.quiet) as progress:
+        traffic = read_esp_traffic(capture, tuple(inputs.port), progress, keys)
     if messages.verbose:
         log_stderr(f"{traffic.capture.packets:,} packets read in {time.perf_counter() - start:.2f} s")
     for warning in traffic.capture.warnings:
@@ -251,17 +251,13 @@ def _parse_sizes(text: str | None, default: str | Sequence[int]) -> list[int]:
 
 
 def _parse_numbers(text: str, option: str) -> tuple[float, ...]:
-    try:
+    with refuse_option(option, ParameterGridError):
         return parse_value_list(text)
-    except ParameterGridError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def _parse_rate(text: str, option: str) -> float:
-    try:
+    with refuse_option(option, LinkScenarioError):
         rate = parse_rate(text)
-    except LinkScenarioError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
     if rate <= 0:
         raise typer.BadParameter("a rate is more than 0 bit/s", param_hint=option)
     return rate
@@ -306,10 +302,8 @@ def _parse_packet_sizes(text: str, version: int) -> PacketSizes:
         return make_pareto_sizes()
     if not text.isdecimal() or len(text) > _SIZE_DIGITS:
         raise typer.BadParameter(f"{text!r} is neither a size nor pareto", param_hint="--packet-sizes")
-    try:
+    with refuse_option("--packet-sizes", EspError):
         check_size(int(text), version)
-    except EspError as error:
-        raise typer.BadParameter(str(error), param_hint="--packet-sizes") from None
     return make_fixed_sizes(int(text))
 
 
@@ -346,28 +340,14 @@ def _read_keys(paths: Sequence[str], messages: MessageOptions) -> tuple[list[Esp
     return keys, skipped
 
 
-def _read_traffic(capture: str, ports: Sequence[int], keys: Sequence[EspKey], messages: MessageOptions) -> EspTraffic:
-    try:
-        with make_progress_bar(quiet=messages.quiet) as progress:
-            return read_esp_traffic(capture, tuple(ports), progress, keys)
-    except CaptureError as error:
-        raise CommandError(str(error)) from None
-
-
-def _write_figures(report: OverheadReport, directory: str) -> Sequence[Path]:
+def _write_figures(report: OverheadReport, directory: str, *, paper: bool = False) -> Sequence[Path]:
     # imported here because they load altair, which takes a quarter of a second
     from ikeanalyze.render.core.figures.files import write_figures
-    from ikeanalyze.render.overhead.figures import make_computed_figures, make_measured_figures
+    from ikeanalyze.render.overhead import figures
 
+    if paper:
+        return write_figures(directory, figures.make_paper_figures())
     if report.computed is not None:
-        return write_figures(directory, make_computed_figures(report.computed))
+        return write_figures(directory, figures.make_computed_figures(report.computed))
     assert report.measured is not None
-    return write_figures(directory, make_measured_figures(report.measured))
-
-
-def _write_paper_figures(_report: OverheadReport, directory: str) -> Sequence[Path]:
-    # imported here as in _write_figures
-    from ikeanalyze.render.core.figures.files import write_figures
-    from ikeanalyze.render.overhead.figures import make_paper_figures
-
-    return write_figures(directory, make_paper_figures())
+    return write_figures(directory, figures.make_measured_figures(report.measured))

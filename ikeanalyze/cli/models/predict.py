@@ -11,7 +11,7 @@ import typer
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt, display_path, read_captures
-from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_stderr
+from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
@@ -56,8 +56,7 @@ class LinkOptions:
         typer.Option("--rtt", metavar="MS", help="Round-trip time in milliseconds, or a list: 10,50,600 or 0:600:50."),
     ] = None
     loss: Annotated[
-        str | None,
-        typer.Option("--loss", metavar="P", help="Share of lost frames in each direction: 0.2, or a list."),
+        str | None, typer.Option("--loss", metavar="P", help="Share of lost frames in each direction: 0.2, or a list.")
     ] = None
     rate: Annotated[
         str | None,
@@ -112,10 +111,8 @@ class LinkOptions:
         for scenario, rates in product([_read_scenario(name) for name in self.link] or [{}], _parse_rates(self.rate)):
             if "rtt_ms" not in scenario and "rtt_ms" not in sweep:
                 _refuse("--rtt", f"{scenario['name']} has no round-trip time" if scenario else "needed without --link")
-            try:
+            with refuse_option("--rtt", ParameterGridError):
                 links += expand_links(LinkModel(**{"rtt_ms": 0.0, **scenario, **options, **rates}), sweep)
-            except ParameterGridError as error:
-                _refuse("--rtt", str(error))
         for link in links:
             try:
                 validate_link(link)
@@ -165,10 +162,8 @@ class TransmissionOptions:
         """Return all combinations of policies and transports."""
         uses = []
         for text in dict.fromkeys(self.retransmission_policy):
-            try:
+            with refuse_option("--retransmission-policy", PolicyError):
                 policy = parse_policy(text)
-            except PolicyError as error:
-                _refuse("--retransmission-policy", str(error))
             # policies of one kind are distinguished by their parameters
             if len(self.retransmission_policy) > 1 and ":" in text:
                 policy = replace(policy, name=text)
@@ -350,17 +345,13 @@ def _warn(flow: HandshakeFlow, messages: MessageOptions) -> None:
 
 
 def _read_scenario(name: str) -> dict[str, Any]:
-    try:
+    with refuse_option("--link", LinkScenarioError):
         return dict(load_scenario(name).fields)
-    except LinkScenarioError as error:
-        _refuse("--link", str(error))
 
 
 def _parse_numbers(text: str | None, option: str) -> tuple[float, ...]:
-    try:
+    with refuse_option(option, ParameterGridError):
         return () if text is None else parse_value_list(text)
-    except ParameterGridError as error:
-        _refuse(option, str(error))
 
 
 def _to_integers(values: tuple[float, ...], option: str) -> tuple[int, ...]:
@@ -376,10 +367,8 @@ def _parse_rates(text: str | None) -> list[dict[str, float]]:
     rates = []
     for part in text.split(","):
         up, slash, down = part.partition("/")
-        try:
+        with refuse_option("--rate", LinkScenarioError):
             rates.append({"rate_up": parse_rate(up), "rate_down": parse_rate(down if slash else up)})
-        except LinkScenarioError as error:
-            _refuse("--rate", str(error))
     return rates
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ikeanalyze.cli.exit_status import CommandError
+from ikeanalyze.cli.exit_status import fail_command
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import TableOptions
 from ikeanalyze.model.ranking.criteria import CriteriaError, DatasetValues, load_criteria, load_criteria_text
@@ -37,15 +37,13 @@ def rank(
     CRITERIA.toml is a file, or the name of an example: epc-authentication, epc-aka.
     """
     output.check()
-    try:
+    with fail_command(CriteriaError):
         if print_example:
             text = load_criteria_text(criteria)
             with open_output(output.output) as out:
                 out.write(text)
             return
         ranking = rank_alternatives(load_criteria(criteria), _look_up)
-    except CriteriaError as error:
-        raise CommandError(str(error)) from None
     output.write(FORMATS, ranking)
     output.write_figures(_write_figures, ranking, messages)
 

@@ -30,13 +30,7 @@ _OFFERS: Final = (
     _P.HIP_TRANSFORM,
     _P.ESP_TRANSFORM,
 )
-_ABILITIES: Final = (
-    _P.NAT_TRAVERSAL_MODE,
-    _P.HIT_SUITE_LIST,
-    _P.REG_INFO,
-    _P.REG_REQUEST,
-    _P.TRANSPORT_FORMAT_LIST,
-)
+_ABILITIES: Final = (_P.NAT_TRAVERSAL_MODE, _P.HIT_SUITE_LIST, _P.REG_INFO, _P.REG_REQUEST, _P.TRANSPORT_FORMAT_LIST)
 _SIGNATURES: Final = (_P.HIP_SIGNATURE, _P.HIP_SIGNATURE_2)
 _FIRST_STATUS: Final = 16384  # of the notify message types (RFC 7401, section 5.2.19)
 #: As IKE's methods are called; the others by their names.
