@@ -1,10 +1,10 @@
-"""Rows in order of a key, fast.
+"""Sort and group rows by a key, fast.
 
 numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of them. So a key and the number of its row
-are put into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since no two are equal.
+are packed into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since all differ.
 """
 
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -80,13 +80,26 @@ def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint
 
 
 def number_within_captures(values: UInt64Array, codes: UInt64Array) -> UInt64Array:
-    """Int64Array that are equal where the values are equal and of one capture.
+    """Numbers that are equal where the values are equal and of one capture. (n,)
 
-    `codes` are addresses of the rows, and say which capture each is of; captures rise. (n,) both
+    `codes` are addresses of the rows, which contain the number of the capture, in ascending order. (n,)
     """
     if not len(codes) or not get_capture_numbers(codes[-1:])[0]:
         return values
     return find_distinct(values)[1] | get_capture_numbers(codes).astype(np.uint64) << np.uint64(32)
+
+
+class RowColumns:
+    """Base of the dataclasses with slots whose fields are columns of one length."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.__slots__[0]))
+
+    def select(self, chosen: npt.NDArray[np.generic]) -> Self:
+        """Select rows by mask or row numbers, in that order."""
+        return type(self)(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
 class RowGroups:

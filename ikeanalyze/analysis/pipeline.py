@@ -12,7 +12,7 @@ import polars as pl
 from ikeanalyze.analysis.exchanges.answers import ExchangeEndings, find_exchange_endings, match_responses
 from ikeanalyze.analysis.exchanges.capture_point import UNKNOWN_VANTAGE, NetworkPath, infer_capture_sides
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, pair_exchanges
-from ikeanalyze.analysis.exchanges.init_messages import parse_capture_init_messages
+from ikeanalyze.analysis.exchanges.init_messages import parse_init_messages
 from ikeanalyze.analysis.exchanges.radius import (
     PeerAddresses,
     RadiusExchange,
@@ -217,10 +217,10 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     hits: Mapping[int, tuple[bytes, bytes]] = {}
     if (datagrams.protocol == Protocol.HIP).any():
         datagrams, association, hits = _associate_hip(datagrams, clear, grouped.translated)
-        inits = run.pool.submit(parse_capture_init_messages, datagrams, clear, traffic.addresses)
+        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
     else:
         # in parallel: this step does not depend on the association
-        inits = run.pool.submit(parse_capture_init_messages, datagrams, clear, traffic.addresses)
+        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:

@@ -97,27 +97,20 @@ def outcome_from_payloads(contents: Sequence[DecodedMessage]) -> DecryptedOutcom
 
 def collect_certificates(contents: Sequence[DecodedMessage]) -> list[tuple[bool, ParsedCertificate]]:
     """The certificates of the set-up, in order, each with whether the initiator sent it."""
-    certificates = []
-    for content in contents:
-        if content.set_up and content.protocol == Protocol.IKEV2:
-            for body in content.get_bodies(PayloadType.CERT):
-                try:
-                    certificates.append((content.from_initiator, decode_certificate(parse_certificate(body))))
-                except WireError:
-                    continue
-    return certificates
+    return [
+        (content.from_initiator, certificate)
+        for content in contents
+        if content.set_up and content.protocol == Protocol.IKEV2
+        for certificate in content.parse_bodies(
+            PayloadType.CERT, lambda body: decode_certificate(parse_certificate(body))
+        )
+    ]
 
 
 def _find_error_notify(content: DecodedMessage) -> str | None:
     """The name of the first error notify."""
-    for body in content.get_bodies(PayloadType.NOTIFY):
-        try:
-            notify_type = parse_notify(body).type
-        except WireError:
-            continue
-        if notify_type < FIRST_STATUS:
-            return get_name(NotifyType, notify_type)
-    return None
+    types = (notify.type for notify in content.parse_bodies(PayloadType.NOTIFY, parse_notify))
+    return next((get_name(NotifyType, notify_type) for notify_type in types if notify_type < FIRST_STATUS), None)
 
 
 def _is_eap_failure(eap: bytes) -> bool:
@@ -147,11 +140,7 @@ def _get_auth_methods(auths: Sequence[DecodedMessage]) -> AuthMethods | None:
     methods: dict[bool, str] = {}
     certificates = {side: parsed for side, parsed in reversed(collect_certificates(auths)) if parsed.key is not None}
     for content in auths:
-        for body in content.get_bodies(PayloadType.AUTH):
-            try:
-                authentication = parse_authentication(body)
-            except WireError:
-                continue
+        for authentication in content.parse_bodies(PayloadType.AUTH, parse_authentication):
             side = content.from_initiator
             methods.setdefault(side, _get_method_name(authentication, certificates.get(side)))
     initiator, responder = methods.get(True), methods.get(False)

@@ -3,13 +3,17 @@
 Retransmissions share the object of the first transmission; they have the same slot and body in `Messages`.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.keys.key_set import KeySet
+from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.payload_chain import Payload
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +32,27 @@ class DecodedMessage:
     header: bytes  # of the IKE message or its first fragment, 28 bytes
     payloads: tuple[Payload, ...]  # the clear ones, then the decrypted ones; without SK or SKF
     error: str | None  # why the payloads could not be parsed to the end
-    encrypted: bool
-    epoch: int | None  # of the keys; None: clear message or IKEv1
-    verified: bool | None  # the ICV is correct; False: the keys cannot check it; None: clear message
-    clear: int  # number of clear payloads before the encrypted ones
-    first: int  # type of the first decrypted payload
-    plaintext: bytes = field(repr=False)  # the decrypted payload chain; empty in a clear message
+    encrypted: bool = False
+    epoch: int | None = None  # of the keys; None: clear message or IKEv1
+    verified: bool | None = None  # the ICV is correct; False: the keys cannot check it; None: clear message
+    clear: int = 0  # number of clear payloads before the encrypted ones
+    first: int = 0  # type of the first decrypted payload
+    plaintext: bytes = field(default=b"", repr=False)  # the decrypted payload chain; empty in a clear message
     datagrams: tuple[int, ...] = ()  # rows of the datagrams that were used, each fragment once, by fragment number
     keys: KeySet | None = field(default=None, repr=False)  # that decrypted it; None: clear message or IKEv1
 
     def get_bodies(self, payload_type: int) -> list[bytes]:
         """Bodies of the payloads of one type, in order."""
         return [payload.body for payload in self.payloads if payload.type == payload_type]
+
+    def parse_bodies(self, payload_type: int, parse: Callable[[bytes], T]) -> Iterator[T]:
+        """The payloads of one type as `parse` returns them, in order, without those that it cannot parse."""
+        for body in self.get_bodies(payload_type):
+            try:
+                parsed = parse(body)
+            except WireError:
+                continue
+            yield parsed
 
 
 def make_decoded_message(state: AnalysisState, message: int, row: int, **contents: Any) -> DecodedMessage:

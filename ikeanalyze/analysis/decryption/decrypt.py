@@ -40,11 +40,9 @@ from ikeanalyze.keys.key_set import KeySet, Phase1Key
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
-from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
 _ENCRYPTED_PAYLOADS = frozenset({PayloadType.SK, PayloadType.SKF})
 _INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
-_ADDKES = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
 
@@ -169,9 +167,8 @@ class _NegotiatedKeysLookup:
         nonces = None
         if request and request.nonce and response.nonce:
             nonces = request.nonce + response.nonce
-        transforms = () if response.chosen is None else response.chosen.transforms
-        additional = len({transform.type for transform in transforms if transform.type in _ADDKES and transform.id})
-        return _NegotiatedKeys(get_suite(response.chosen), nonces, additional)
+        additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
+        return _NegotiatedKeys(get_suite(response.chosen), nonces, len({slot for slot, _ in additional}))
 
 
 class _Decryption:
@@ -329,12 +326,7 @@ class _Decryption:
                 header=data[: HEADER.size],
                 payloads=chain.payloads,
                 error=error,
-                encrypted=False,
-                epoch=None,
-                verified=None,
                 clear=len(chain.payloads),
-                first=0,
-                plaintext=b"",
                 datagrams=(row,),
             )
             self._add(message, content)

@@ -161,12 +161,7 @@ def _get_additional(proposal: Proposal | None) -> list[tuple[int, int]]:
     """Slots and methods of the negotiated additional key exchanges, in order."""
     if proposal is None:
         return []
-    methods = {
-        transform.type - TransformType.ADDKE1 + 1: transform.id
-        for transform in proposal.transforms
-        if TransformType.ADDKE1 <= transform.type <= TransformType.ADDKE7 and transform.id
-    }
-    return sorted(methods.items())
+    return sorted({slot: transform.id for slot, transform in proposal.list_additional_key_exchanges()}.items())
 
 
 def _get_method(proposal: Proposal | None) -> int | None:
@@ -179,14 +174,10 @@ def _get_method(proposal: Proposal | None) -> int | None:
 
 def _get_links(content: DecodedMessage | None) -> list[tuple[bool, bytes]]:
     """Data of N(ADDITIONAL_KEY_EXCHANGE), each with whether the IKE SA's initiator sent the request."""
-    links: list[tuple[bool, bytes]] = []
     if content is None:
-        return links
-    for body in content.get_bodies(PayloadType.NOTIFY):
-        try:
-            notify = parse_notify(body)
-        except WireError:
-            continue
-        if notify.type == NotifyType.ADDITIONAL_KEY_EXCHANGE:
-            links.append((content.from_initiator != content.response, notify.data))
-    return links
+        return []
+    return [
+        (content.from_initiator != content.response, notify.data)
+        for notify in content.parse_bodies(PayloadType.NOTIFY, parse_notify)
+        if notify.type == NotifyType.ADDITIONAL_KEY_EXCHANGE
+    ]

@@ -65,9 +65,7 @@ class ExchangeEndings:
     end_ns: Int64Array  # its last frame
     answered_ns: Int64Array  # first frame of the transmission of the request that it answers
     last_request_ns: Int64Array  # last transmission of the request before the next exchange
-    repeated_ns: (
-        Int64Array  # from the last response to the last transmission of the request; 0: no transmission after it
-    )
+    repeated_ns: Int64Array  # from the last response to the last transmission of the request; 0: none after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +76,7 @@ class AnsweredTransmissions:
     end_ns: Int64Array  # last frame of the response that ended the exchange
     rtt_ns: Int64Array  # from the transmission that was answered to the first frame of that response
     wait_ns: Int64Array  # from the first transmission to that one; without a response, to the last one
-    repeated_ns: (
-        Int64Array  # from the last response to the last transmission of the request; 0: no transmission after it
-    )
+    repeated_ns: Int64Array  # from the last response to the last transmission of the request; 0: none after it
 
 
 def find_exchange_endings(state: AnalysisState, path: NetworkPath) -> ExchangeEndings:
@@ -127,10 +123,9 @@ def match_responses(
 
 
 def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissions, last: BoolArray) -> BoolArray:
-    """Which of the exchanges `last` have no response that the initiator can have received (`outcome`, rule 3).
-    (exchanges,)
+    """Which exchanges have no response that the initiator can have received (`outcome`, rule 3). (exchanges,)
 
-    Each of them is the last exchange of its initiator.
+    `last` are the exchanges to check, each the last one of its initiator.
     """
     exchanges, messages = state.exchanges, state.messages
     repeated = last & ((answers.repeated_ns > 0) | (exchanges.response_messages > 1))

@@ -6,12 +6,12 @@ exchange and the transmission of the request that it answers.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import find_group_starts
+from ikeanalyze.analysis.grouping import RowColumns, find_group_starts
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
@@ -49,7 +49,7 @@ _IKEV1_SET_UP: Final = np.array(
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeColumns:
+class ExchangeColumns(RowColumns):
     """Columns of one length, ordered by handshake and time."""
 
     handshake: Int64Array
@@ -68,16 +68,6 @@ class ExchangeColumns:
     response_frames: Int64Array
     response_bytes: Int64Array
     response_ns: Int64Array  # UNKNOWN: none
-
-    def __len__(self) -> int:
-        return len(self.handshake)
-
-    def select(self, chosen: npt.NDArray[np.generic]) -> "ExchangeColumns":
-        """Select exchanges by mask or row numbers, in that order."""
-        return ExchangeColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
-
-
-_COLUMNS: Final = tuple(ExchangeColumns.__dataclass_fields__)
 
 
 def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Array]:
@@ -187,25 +177,19 @@ def _sum_messages(messages: MessageColumns, attempt: Int64Array, start: Int64Arr
         when = np.minimum.reduceat(np.where(where, messages.first_ns, NEVER), start)
         return np.where(when == NEVER, UNKNOWN, when)
 
-    request_ns, response_ns = first(~response), first(response)
-    ones = np.ones(len(messages), np.int64)
+    columns: dict[str, Any] = {}
+    for role, where in (("request", ~response), ("response", response)):
+        columns[f"{role}_messages"] = total(np.ones(len(messages), np.int64), where)
+        columns[f"{role}_frames"] = total(messages.frames, where)
+        columns[f"{role}_bytes"] = total(messages.bytes, where)
+        columns[f"{role}_ns"] = first(where)
+    for name in ("handshake", "protocol", "exchange_type", "message_id", "initiator_asked"):
+        columns[name] = getattr(messages, name)[start]
     return ExchangeColumns(
-        handshake=messages.handshake[start],
-        protocol=messages.protocol[start],
-        exchange_type=messages.exchange_type[start],
-        message_id=messages.message_id[start],
         attempt=attempt[start],
-        initiator_asked=messages.initiator_asked[start],
         set_up=np.zeros(count, np.bool_),
-        start_ns=np.where(request_ns == UNKNOWN, response_ns, request_ns),
-        request_messages=total(ones, ~response),
-        request_frames=total(messages.frames, ~response),
-        request_bytes=total(messages.bytes, ~response),
-        request_ns=request_ns,
-        response_messages=total(ones, response),
-        response_frames=total(messages.frames, response),
-        response_bytes=total(messages.bytes, response),
-        response_ns=response_ns,
+        start_ns=np.where(columns["request_ns"] == UNKNOWN, columns["response_ns"], columns["request_ns"]),
+        **columns,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.exchanges.nat import EndpointArray, NatClaims, encode_endpoints, locate_nat_hashes
+from ikeanalyze.analysis.exchanges.nat import NatClaims, encode_endpoints, locate_nat_hashes
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.association import is_init
 from ikeanalyze.analysis.messages.datagrams import Datagrams
@@ -35,75 +35,46 @@ _BATCH: Final = 2048
 
 
 @dataclass(slots=True)
-class InitMessageForms:
-    """Messages grouped by form."""
+class InitMessages:
+    """The IKE_SA_INIT messages of captures, grouped by form. (messages,) each"""
 
-    form: Int64Array  # of each message: index into views
-    views: list[InitMessage]  # of one message of each form: its nonce and hashes are that message's own
+    rows: Int64Array  # of the datagrams, ascending
+    form: Int64Array  # index into `views`
+    views: list[InitMessage]  # one message of each form, with its own nonce and hashes
     #: Whether the address of the sender, and of the receiver, differs from the NAT detection hash (see `nat`):
     #: 1 or 0; -1: the message has no hash.
     sender_differs: npt.NDArray[np.int8]
     receiver_differs: npt.NDArray[np.int8]
 
-
-def parse_init_messages(
-    messages: MessageBytes, datagrams: npt.NDArray[np.integer], sources: EndpointArray, destinations: EndpointArray
-) -> InitMessageForms:
-    """Group the IKE_SA_INIT messages of datagrams by form and parse one of each.
-
-    `sources` and `destinations` are the endpoints that each message was seen with.
-    """
-    begin, size = messages.places(datagrams)
-    reader = _FormReader(messages.heap, begin, len(datagrams))
-    order = argsort_stable(size)
-    for rows in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
-        if len(rows):
-            reader.read(rows, int(size[rows[0]]))
-    spis = read_struct_array(messages.heap, begin, np.dtype([("spis", "u1", _SPIS)]))["spis"]
-    return InitMessageForms(
-        reader.form, reader.views, reader.sent.compare(spis, sources), reader.received.compare(spis, destinations)
-    )
-
-
-@dataclass(slots=True)
-class InitMessages:
-    """The IKE_SA_INIT messages of a capture."""
-
-    rows: Int64Array  # of the datagrams that they are, rising
-    inits: InitMessageForms
-
-    def forms(self, rows: Int64Array) -> Int64Array:
-        """The form of datagrams' messages, -1 for a row of -1: index into the views."""
-        return np.where(rows < 0, -1, self._pick(self.inits.form, rows))
-
-    def sender_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
-        """`InitMessageForms.sender_differs` of datagrams' messages, -1 for a row of -1."""
-        return np.where(rows < 0, np.int8(-1), self._pick(self.inits.sender_differs, rows))
-
-    def receiver_differs(self, rows: Int64Array) -> npt.NDArray[np.int8]:
-        """`InitMessageForms.receiver_differs` of datagrams' messages, -1 for a row of -1."""
-        return np.where(rows < 0, np.int8(-1), self._pick(self.inits.receiver_differs, rows))
-
-    def _pick(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
+    def look_up(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
+        """The values (one of the columns) of the messages with these rows of datagrams; -1 for row -1."""
         if not len(values):
             return np.full(len(rows), -1, values.dtype)
-        return values[np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)]
+        places = np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)
+        return np.where(rows < 0, values.dtype.type(-1), values[places])
 
 
-def parse_capture_init_messages(datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes]) -> InitMessages:
-    """Read all IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among a capture's datagrams."""
+def parse_init_messages(datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes]) -> InitMessages:
+    """Parse one message of each form of the IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among the datagrams.
+
+    `clear` has their bytes; `ipv6` are the addresses that the address codes stand for.
+    """
     rows = np.flatnonzero(is_init(datagrams) & ~datagrams.is_ikev1)
-    inits = parse_init_messages(
-        clear,
-        datagrams.datagram[rows],
-        encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6),
-        encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6),
-    )
-    return InitMessages(rows, inits)
+    begin, size = clear.places(datagrams.datagram[rows])
+    reader = _FormReader(clear.heap, begin, len(rows))
+    order = argsort_stable(size)
+    for same_size in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
+        if len(same_size):
+            reader.read(same_size, int(size[same_size[0]]))
+    spis = read_struct_array(clear.heap, begin, np.dtype([("spis", "u1", _SPIS)]))["spis"]
+    sources = encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6)
+    destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
+    sender_differs = reader.sent.compare(spis, sources)
+    return InitMessages(rows, reader.form, reader.views, sender_differs, reader.received.compare(spis, destinations))
 
 
 class _Form:
-    """One form of a message: what makes another message be of it, and where its hashes stand."""
+    """One form of messages: the bytes that all of them share, and the offsets of their hashes."""
 
     def __init__(self, index: int, sample: bytes, view: InitMessage) -> None:
         self.index = index

@@ -91,7 +91,7 @@ def get_exchange_name(version: int, kind: int) -> str:
 @cache
 def build_type_names() -> tuple[str, ...]:
     """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet
-    types, followed by the HIP exchanges (see `hip_types`).
+    types, followed by the HIP exchanges (see `exchange_types`).
     """
     names = [get_exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
     names += [get_name(RadiusCode, code) for code in range(256)]
@@ -136,13 +136,9 @@ def _vendors(vendor_ids: Sequence[bytes]) -> list[str]:
 
 def _chosen(proposal: Proposal) -> ChosenProposal:
     names: dict[int, str] = {}
-    additional: list[tuple[int, str, int]] = []
     for transform in proposal.transforms:
-        if TransformType.ADDKE1 <= transform.type <= TransformType.ADDKE7:
-            if transform.id:
-                additional.append((transform.type - TransformType.ADDKE1 + 1, transform.name, transform.id))
-        else:
-            names.setdefault(transform.type, transform.name)
+        names.setdefault(transform.type, transform.name)
+    additional = ((slot, method.name, method.id) for slot, method in proposal.list_additional_key_exchanges())
     return ChosenProposal(
         encryption=names.get(TransformType.ENCR),
         prf=names.get(TransformType.PRF),
@@ -207,6 +203,8 @@ def guess_auth(rounds: int, request_bytes: float, response_bytes: float) -> Auth
     """
     if rounds > 1:
         return AuthMethods("eap", None, None, guessed=True)
+    if not rounds:
+        return None
     psk = [_SMALLEST_AUTH <= size <= _LARGEST_PSK for size in (request_bytes, response_bytes)]
     if not any(psk):
         return None
@@ -217,19 +215,15 @@ def guess_auths(
     rounds: Int64Array, request_bytes: Float64Array, response_bytes: Float64Array
 ) -> tuple[list[AuthMethods], Int64Array]:
     """`guess_auth` for many handshakes: the distinct guesses, and for each an index into them, -1: none. (n,)"""
-    small = [(size >= _SMALLEST_AUTH) & (size <= _LARGEST_PSK) for size in (request_bytes, response_bytes)]
-    kind = np.minimum(rounds, 2)
-    for fact in small:
-        kind = kind * 2 + fact
+    case = np.minimum(rounds, 2)
+    for size in (request_bytes, response_bytes):
+        case = case * 2 + ((size >= _SMALLEST_AUTH) & (size <= _LARGEST_PSK))
     guesses: list[AuthMethods] = []
     result = np.full(len(rounds), -1, np.int64)
-    for value in np.unique(kind).tolist():
-        rows = np.flatnonzero(kind == value)
-        first = rows[0]
-        guess = None
-        if rounds[first]:
-            guess = guess_auth(int(rounds[first]), float(request_bytes[first]), float(response_bytes[first]))
+    _, firsts, inverse = np.unique(case, return_index=True, return_inverse=True)
+    for number, first in enumerate(firsts.tolist()):
+        guess = guess_auth(int(rounds[first]), float(request_bytes[first]), float(response_bytes[first]))
         if guess is not None:
-            result[rows] = len(guesses)
+            result[inverse == number] = len(guesses)
             guesses.append(guess)
     return guesses, result

@@ -13,15 +13,8 @@ from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
 from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
-from ikeanalyze.analysis.handshakes.auth_methods import (
-    AuthMethods,
-    InitFacts,
-    Phase1Facts,
-    extract_init_facts,
-    extract_phase1_facts,
-    extract_proposal_facts,
-    guess_auths,
-)
+from ikeanalyze.analysis.handshakes import auth_methods
+from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, InitFacts, Phase1Facts
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
 from ikeanalyze.analysis.messages.association import ASKS_AGAIN, SaAssociation, is_ikev2_init
@@ -122,8 +115,8 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     endpoints = _get_endpoints(state, head, request)
     phase1 = _collect_phase1_facts(state, datagrams.protocol[head])
     hip = _collect_hip_facts(state)
-    facts = [extract_init_facts(view) for view in state.inits.inits.views]
-    request_form, response_form = state.inits.forms(request), state.inits.forms(response)
+    facts = [auth_methods.extract_init_facts(view) for view in state.inits.views]
+    request_form, response_form = (state.inits.look_up(state.inits.form, rows) for rows in (request, response))
     # an error before a further request did not end the handshake; nor did one after an answered quick mode of IKEv1
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
     reason = _find_errors(facts, final_form, _drop_completed_phase1(phase1, exchanges), sources.pairs)
@@ -142,7 +135,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         # the messages of its predecessor set it up and prove that it was established
         outcome[row] = Outcome.ESTABLISHED
         request_form[row] = response_form[row] = len(facts)
-        facts.append(extract_proposal_facts(rekeyed.offered, rekeyed.chosen))
+        facts.append(auth_methods.extract_proposal_facts(rekeyed.offered, rekeyed.chosen))
     for row, fact in hip.items():
         request_form[row], response_form[row] = len(facts), len(facts) + 1
         facts += [fact.request, fact.response]
@@ -280,7 +273,7 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
         if data is not None:
             handshake = int(state.association.handshake[row])
             messages[handshake].append((bool(state.association.from_initiator[row]), data))
-    return {handshake: extract_phase1_facts(sent) for handshake, sent in messages.items()}
+    return {handshake: auth_methods.extract_phase1_facts(sent) for handshake, sent in messages.items()}
 
 
 def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
@@ -295,8 +288,8 @@ def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[
     rows = np.flatnonzero(np.isin(of_datagram, followed) & state.datagrams.is_response)
     inits = state.inits
     by_exchange: dict[int, str] = {}
-    for row, form in zip(rows.tolist(), inits.forms(rows).tolist(), strict=True):
-        for kind, _ in inits.inits.views[form].notifies:
+    for row, form in zip(rows.tolist(), inits.look_up(inits.form, rows).tolist(), strict=True):
+        for kind, _ in inits.views[form].notifies:
             if kind in ASKS_AGAIN:
                 by_exchange.setdefault(int(of_datagram[row]), ASKS_AGAIN[kind])
     by_handshake: dict[int, list[str]] = {}
@@ -421,9 +414,10 @@ def _classify_nat(
     known = {*state.translated, *state.translated.values()}
     end = endpoints.initiator << np.uint64(16) | endpoints.initiator_port
     translated = np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
-    initiator = np.maximum(inits.sender_differs(request), inits.receiver_differs(response))
+    sender, receiver = inits.sender_differs, inits.receiver_differs
+    initiator = np.maximum(inits.look_up(sender, request), inits.look_up(receiver, response))
     initiator = np.maximum(initiator, translated)
-    responder = np.maximum(inits.receiver_differs(request), inits.sender_differs(response))
+    responder = np.maximum(inits.look_up(receiver, request), inits.look_up(sender, response))
     old = read_phase1_nat(state.datagrams, association, state.clear, state.addresses)
     return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
@@ -446,7 +440,7 @@ def _find_auth_methods(
 
     asked = per_message(exchanges.request_bytes, exchanges.request_messages)
     answered = per_message(exchanges.response_bytes, exchanges.response_messages)
-    methods, auth = guess_auths(rounds, asked, answered)
+    methods, auth = auth_methods.guess_auths(rounds, asked, answered)
 
     known = {row: fact.auth for row, fact in phase1.items() if fact.auth is not None}
     known |= {row: fact.auth for row, fact in hip.items() if fact.auth is not None}

@@ -187,9 +187,8 @@ class SpiDisambiguator:
         self._by_endpoint: dict[Endpoint, _IkeSaCandidate] = {}
         self._by_spi: dict[tuple[int, int], _IkeSaCandidate] = {}
         self._by_address: dict[int, _IkeSaCandidate] = {}
-        self._waiting: dict[
-            int, deque[_IkeSaCandidate]
-        ] = {}  # by address: without a responder SPI so far, in order of time
+        #: By address: those without a responder SPI so far, in order of time.
+        self._waiting: dict[int, deque[_IkeSaCandidate]] = {}
         self._by_nonce: dict[bytes, _IkeSaCandidate] = {}
 
     def assign(self, rows: Int64Array) -> Int64Array:

@@ -1,7 +1,7 @@
 """Group frames into datagrams: one row per transmission of an IKE, RADIUS or HIP message, or of one of its fragments.
 
-A datagram is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. Frames are what
-was captured, datagrams are what the rules of retransmission speak of; almost always the two are one to one.
+A datagram is one UDP datagram, whether IP fragmented it or not, or one message in a TCP stream. The rules of
+retransmission are defined on datagrams; almost every datagram is one frame.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.grouping import RowColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
@@ -21,7 +22,7 @@ IKEV1_ENCRYPTED: Final = 0x01  # RFC 2408, 3.1
 
 
 @dataclass(frozen=True, slots=True)
-class Datagrams:
+class Datagrams(RowColumns):
     """Columns with one row per datagram, in order of capture and time."""
 
     datagram: npt.NDArray[np.uint32]  # as in the frames
@@ -48,13 +49,6 @@ class Datagrams:
     fragments: npt.NDArray[np.uint16]
     digest: UInt64Array
 
-    def __len__(self) -> int:
-        return len(self.datagram)
-
-    def select(self, chosen: npt.NDArray[np.generic]) -> "Datagrams":
-        """Select datagrams by mask or row numbers."""
-        return Datagrams(*(getattr(self, name)[chosen] for name in _COLUMNS))
-
     @property
     def is_response(self) -> BoolArray:
         """IKEv2's response flag (RFC 7296, 3.1)."""
@@ -71,7 +65,6 @@ class Datagrams:
         return np.equal(self.protocol, Protocol.IKEV1)
 
 
-_COLUMNS: Final = tuple(Datagrams.__dataclass_fields__)
 _LONG_AGO: Final = np.iinfo(np.int64).min
 
 
@@ -113,7 +106,7 @@ def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
         resent_bytes=resent,
         ip_fragments=fragments,
         datagram=columns["unit"],
-        **{name: columns[name] for name in _COLUMNS if name in columns and name != "bytes"},
+        **{name: columns[name] for name in Datagrams.__slots__ if name in columns and name != "bytes"},
     )
     late = datagrams.first_ns[1:] < datagrams.first_ns[:-1]
     if late.any():

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import RowGroups, argsort_stable, find_group_starts
+from ikeanalyze.analysis.grouping import RowColumns, RowGroups, argsort_stable, find_group_starts
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.retransmission import classify_transmissions
@@ -15,7 +15,7 @@ from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 
 
 @dataclass(slots=True)
-class MessageColumns:
+class MessageColumns(RowColumns):
     """Columns of one length, ordered by slot, body and transmission (see `retransmission`), so by handshake first."""
 
     slot: Int64Array  # slots that differ in their last bit alone are the request and the response of one exchange
@@ -41,15 +41,8 @@ class MessageColumns:
     ip_fragments: Int64Array
     digest: UInt64Array
 
-    def __len__(self) -> int:
-        return len(self.slot)
 
-    def select(self, chosen: npt.NDArray[np.generic]) -> "MessageColumns":
-        """Select messages by mask or row numbers, in that order."""
-        return MessageColumns(*(getattr(self, name)[chosen] for name in _COLUMNS))
-
-
-_COLUMNS: Final = tuple(MessageColumns.__dataclass_fields__)
+_HEADER_FIELDS: Final = ("protocol", "exchange_type", "next_payload", "message_id")
 
 
 def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int64Array]:
@@ -84,10 +77,7 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
         from_initiator=association.from_initiator[head],
         initiator_asked=asked[head],
         response=response[head],
-        protocol=datagrams.protocol[head],
-        exchange_type=datagrams.exchange_type[head],
-        next_payload=datagrams.next_payload[head],
-        message_id=datagrams.message_id[head],
+        **{name: getattr(datagrams, name)[head] for name in _HEADER_FIELDS},
         body=turn[start] >> 20,
         transmission=turn[start] & 0xFFFFF,
         first_ns=datagrams.first_ns[head],  # datagrams are in order of time

@@ -30,6 +30,7 @@ from ikeanalyze.wire.text import format_address
 
 #: Parts of the set-up time, and the time itself.
 _TIMES: Final = ("setup", "network", "initiator", "responder")
+_ALGORITHMS: Final = ("encryption", "prf", "integrity", "key_exchange")
 
 
 def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
@@ -152,10 +153,10 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
         for suite in chosen
     ]
     columns: dict[str, Any] = {
-        "encryption": texts([suite.encryption if suite else None for suite in chosen], response),
-        "prf": texts([suite.prf if suite else None for suite in chosen], response),
-        "integrity": texts([suite.integrity if suite else None for suite in chosen], response),
-        "key_exchange": texts([suite.key_exchange if suite else None for suite in chosen], response),
+        **{
+            name: texts([None if suite is None else getattr(suite, name) for suite in chosen], response)
+            for name in _ALGORITHMS
+        },
         "additional_key_exchanges": pl.Series([*slots, []], dtype=additional).gather(
             np.where(response < 0, len(slots), response)
         ),
@@ -166,9 +167,8 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     if handshakes.phase1:
         _add_phase1(columns, handshakes)
     auths, auth = handshakes.auths, handshakes.auth
-    columns["auth_initiator"] = texts([methods.initiator for methods in auths], auth)
-    columns["auth_responder"] = texts([methods.responder for methods in auths], auth)
-    columns["auth_eap"] = texts([methods.eap for methods in auths], auth)
+    for name in ("initiator", "responder", "eap"):
+        columns[f"auth_{name}"] = texts([getattr(methods, name) for methods in auths], auth)
     columns["auth_guessed"] = np.array([methods.guessed for methods in auths] + [False])[auth]
     return columns
 
@@ -178,11 +178,10 @@ def _add_phase1(methods: dict[str, Any], handshakes: HandshakeColumns) -> None:
     columns = {name: series.to_list() for name, series in methods.items()}
     for row, fact in handshakes.phase1.items():
         if fact.chosen is not None:
-            columns["encryption"][row], columns["prf"][row] = fact.chosen.encryption, fact.chosen.prf
-            columns["integrity"][row], columns["key_exchange"][row] = fact.chosen.integrity, fact.chosen.key_exchange
-        columns["offered"][row] = fact.offered
-        columns["initiator_supports"][row] = fact.initiator_supports
-        columns["responder_supports"][row] = fact.responder_supports
+            for name in _ALGORITHMS:
+                columns[name][row] = getattr(fact.chosen, name)
+        for name in ("offered", "initiator_supports", "responder_supports"):
+            columns[name][row] = getattr(fact, name)
     for name, values in columns.items():
         methods[name] = pl.Series(values, dtype=methods[name].dtype)
 
@@ -205,9 +204,8 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     np.minimum.at(begin, cell, messages.first_ns[rows])
     used = np.flatnonzero(sent)
     owner = used // max(width, 1)
-    if (
-        (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
-    ).any():  # rarely: mostly the order of types is the order of time
+    late = (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
+    if late.any():  # rarely: mostly the order of types is the order of time
         used = used[np.lexsort((begin[used], owner))]
     kinds = pl.Series([names[number] for number in present.tolist()], dtype=pl.String)
     # the lists of one length are cut out of all phases together

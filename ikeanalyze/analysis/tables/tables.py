@@ -25,6 +25,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
     narrow_integers,
     null_unknown,
     null_zero,
+    scatter_texts,
 )
 from ikeanalyze.analysis.tables.row_ids import FirstRowIds, MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _INITIATOR, _RESPONDER, _AAA = 0, 1, 2
 _ENDS: Final = ("source", "destination")
+#: Columns of the messages table that messages of IKE and datagrams of RADIUS have.
+_COMMON_COLUMNS: Final = ("message_id", "first_ns", "last_ns", "frames", "bytes", "ip_fragments", "digest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,21 +142,15 @@ def build_messages_table(sources: TableSources) -> pl.DataFrame:
         "exchange": (_get_ids(ids.exchange, exchanges), exchanges >= 0),
         "protocol": protocol,
         "type": _get_type_names(protocol, join(get_exchange_types(ike), datagrams.exchange_type)),
-        "message_id": join(ike.message_id, datagrams.message_id),
         "sender": join(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), by_client).astype(np.uint8),
         "kind": join(ike.response, radius.response).astype(np.uint8),
         "set_up": join(sources.exchanges.set_up[exchange], radius.handshake >= 0),
         "transmission": join(ike.transmission, radius.transmission),
         "first_frame": join(ike.first_frame, datagrams.number.astype(np.int64)),
-        "first_ns": join(ike.first_ns, datagrams.first_ns),
-        "last_ns": join(ike.last_ns, datagrams.last_ns),
-        "frames": join(ike.frames, datagrams.frames),
-        "bytes": join(ike.bytes, datagrams.bytes),
         "needed_bytes": join(ike.needed_bytes, np.where(radius.transmission == 1, datagrams.bytes, 0)),
         "fragments": null_zero(join(ike.fragments, not_fragmented)),
         "fragments_seen": null_zero(join(ike.fragments_seen, not_fragmented)),
-        "ip_fragments": join(ike.ip_fragments, datagrams.ip_fragments),
-        "digest": join(ike.digest, datagrams.digest),
+        **{name: join(getattr(ike, name), getattr(datagrams, name)) for name in _COMMON_COLUMNS},
     }
     if sources.radius.pairs:
         columns["matched_by"] = _build_match_column(len(ike), extra, sources.radius)
@@ -234,39 +231,25 @@ def build_frames_table(
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
     handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
-    is_ike = columns["protocol"] <= Protocol.IKEV1
-    fragmented = columns["fragment"] > 0
     source, destination = (format_addresses(columns[name], addresses, pl.Categorical) for name in _ENDS)
-    has_ports = columns["encapsulation"] != int(Encapsulation.IP)
     several = len(numbering.paths) > 1
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
+    known = {
+        **dict.fromkeys(("spi_i", "spi_r", "next_payload", "flags"), columns["protocol"] <= Protocol.IKEV1),
+        **dict.fromkeys(("source_port", "destination_port"), columns["encapsulation"] != int(Encapsulation.IP)),
+        "ip_id": columns["ip_id"] != NO_IDENT,
+        "message_id": columns["protocol"] != Protocol.HIP,
+        "fragment": columns["fragment"] > 0,
+        "fragments": columns["fragments"] > 0,
+    }
+    unchanged = {name: columns[name] for name in schema.FRAMES if name in columns and name not in known}
     return make_table(
         {
-            "number": columns["number"],
-            "time_ns": columns["time_ns"],
-            "interface": columns["interface"],
-            "bytes": columns["bytes"],
-            "captured": columns["captured"],
-            "protocol": columns["protocol"],
-            "encapsulation": columns["encapsulation"],
+            **unchanged,
+            **{name: (columns[name], mask) for name, mask in known.items()},
             "source": source,
-            "source_port": (columns["source_port"], has_ports),
             "destination": destination,
-            "destination_port": (columns["destination_port"], has_ports),
-            "ttl": columns["ttl"],
-            "ip_id": (columns["ip_id"], columns["ip_id"] != NO_IDENT),
-            "ip_fragment": columns["ip_fragment"],
             "capture_duplicate": duplicate,
-            "spi_i": (columns["spi_i"], is_ike),
-            "spi_r": (columns["spi_r"], is_ike),
-            "next_payload": (columns["next_payload"], is_ike),
-            "exchange_type": columns["exchange_type"],
-            "flags": (columns["flags"], is_ike),
-            "message_id": (columns["message_id"], columns["protocol"] != Protocol.HIP),
-            "ike_bytes": columns["ike_bytes"],
-            "fragment": (columns["fragment"], fragmented),
-            "fragments": (columns["fragments"], columns["fragments"] > 0),
-            "digest": columns["digest"],
             "message": (message, message >= 0),
             "handshake": (handshake, known_handshake),
         },
@@ -279,10 +262,11 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
     """The exchanges; those of a handshake are contiguous."""
     ids, exchanges, answers = sources.ids, sources.exchanges, sources.answers
     count = len(exchanges)
-    has_request, has_response = exchanges.request_messages > 0, exchanges.response_messages > 0
-    extra = np.full(count, None, object)
-    for row, reason in sources.handshakes.extra_round_trip_of_exchange.items():
-        extra[row] = reason
+    volumes = [
+        (f"{role}_{unit}", f"{role}_messages")
+        for role in ("request", "response")
+        for unit in ("messages", "frames", "bytes")
+    ]
     contents: dict[str, Any] = {}
     if sources.insides is not None:
         # here, because the modules that describe payloads are loaded only with keys
@@ -298,18 +282,10 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
             "attempt": exchanges.attempt + 1,
             "initiated_by": np.where(exchanges.initiator_asked, _INITIATOR, _RESPONDER).astype(np.uint8),
             "set_up": exchanges.set_up,
-            "extra_round_trip": pl.Series(extra.tolist(), dtype=pl.String),
-            "request_messages": (exchanges.request_messages, has_request),
-            "request_frames": (exchanges.request_frames, has_request),
-            "request_bytes": (exchanges.request_bytes, has_request),
-            "request_ns": null_unknown(exchanges.request_ns),
-            "response_messages": (exchanges.response_messages, has_response),
-            "response_frames": (exchanges.response_frames, has_response),
-            "response_bytes": (exchanges.response_bytes, has_response),
-            "response_ns": null_unknown(exchanges.response_ns),
-            "rtt_ns": null_unknown(answers.rtt_ns),
-            "wait_ns": null_unknown(answers.wait_ns),
-            "end_ns": null_unknown(answers.end_ns),
+            "extra_round_trip": scatter_texts(sources.handshakes.extra_round_trip_of_exchange, count),
+            **{name: (getattr(exchanges, name), getattr(exchanges, counted) > 0) for name, counted in volumes},
+            **{name: null_unknown(getattr(exchanges, name)) for name in ("request_ns", "response_ns")},
+            **{name: null_unknown(getattr(answers, name)) for name in ("rtt_ns", "wait_ns", "end_ns")},
             **contents,
         },
         schema.EXCHANGES,

@@ -4,13 +4,12 @@ A shared key AUTH payload is computed with the PSK or, after EAP, with the MSK o
 method makes no key. A signature is verified with the key of the side's CERT payload; its certificate chain is not verified.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ikeanalyze.analysis.verification.checks import (
     MissingValueError,
-    Outcome,
     VerificationCheck,
     compare_values,
     compute_digest,
@@ -76,7 +75,7 @@ def check_auth_payloads(
             if side.identity is not None and content.from_initiator:
                 eap.clear()  # another authentication begins (RFC 4739)
             side.identity = identities[0]
-        side.certificates = list(_parse_certificates(content.get_bodies(PayloadType.CERT))) or side.certificates
+        side.certificates = list(content.parse_bodies(PayloadType.CERT, parse_certificate)) or side.certificates
         for body in content.get_bodies(PayloadType.AUTH):
             side.authenticated = True
             yield from _AuthPayloadChecker(sa, logs, intermediate, psk, sent, side, list(eap)).check(body)
@@ -88,18 +87,9 @@ def check_auth_payloads(
                 yield VerificationCheck(sa.handshake, "AUTH", "not made", why=why, side=name_sender(initiator))
 
 
-def _parse_certificates(bodies: Sequence[bytes]) -> Iterator[Certificate]:
-    for body in bodies:
-        try:
-            yield parse_certificate(body)
-        except WireError:
-            continue
-
-
 def _explain_missing_auth(sa: IkeSaRecord, initiator: bool) -> str:
-    if any(
-        message.exchange_type in _AUTH_EXCHANGES and message.from_initiator == initiator for message in sa.undecrypted
-    ):
+    undecrypted = (message for message in sa.undecrypted if message.from_initiator == initiator)
+    if any(message.exchange_type in _AUTH_EXCHANGES for message in undecrypted):
         return "not all of its IKE_AUTH messages could be decrypted"
     return "the decrypted messages have no AUTH payload of this side"
 
@@ -174,15 +164,9 @@ class _AuthPayloadChecker:
     def _check_signed_octets(self, octets: _SignedOctets) -> Iterator[VerificationCheck]:
         entries = [logged for logged in self._get_logged(octets) if logged.identity in (self.side.identity, b"")]
         for logged in {entry.octets: entry for entry in reversed(entries)}.values():
-            outcome = compare_values(octets.value, logged.octets)
-            yield self._make_check(
-                "signed octets",
-                outcome,
-                why=None if outcome == "passed" else "the log has other octets than what follows from the capture",
-                expected=compute_digest(octets.value),
-                found=compute_digest(logged.octets),
-                origin=logged.origin,
-            )
+            why = "the log has other octets than what follows from the capture"
+            comparison = compare_values(octets.value, logged.octets, why)
+            yield self._make_check("signed octets", origin=logged.origin, **comparison)
 
     def _check_shared_key(self, authentication: Authentication, octets: _SignedOctets) -> VerificationCheck:
         try:
@@ -190,14 +174,12 @@ class _AuthPayloadChecker:
         except MissingValueError as error:
             return self._make_check("AUTH", "not made", why=str(error))
         values = [shared_key_auth(octets.algorithm, secret, octets.value) for secret in secrets]
-        found = compute_digest(authentication.data)
-        if authentication.data in values:
-            return self._make_check("AUTH", "passed", how=how, expected=found, found=found)
-        if len(values) > 1:
+        if len(values) > 1 and authentication.data not in values:
             why = f"none of {len(values)} secrets makes this value"
-            return self._make_check("AUTH", "failed", how=how, why=why, found=found)
+            return self._make_check("AUTH", "failed", how=how, why=why, found=compute_digest(authentication.data))
+        expected = authentication.data if authentication.data in values else values[0]
         why = "the capture has another value than this secret makes"
-        return self._make_check("AUTH", "failed", how=how, why=why, expected=compute_digest(values[0]), found=found)
+        return self._make_check("AUTH", how=how, **compare_values(expected, authentication.data, why))
 
     def _get_secrets(self, authentication: Authentication, octets: _SignedOctets) -> tuple[list[bytes], str]:
         """The candidate secrets, and their description."""
@@ -240,8 +222,8 @@ class _AuthPayloadChecker:
             return self._make_check("AUTH", "not made", how=how, why=str(error), found=found)
         return self._make_check("AUTH", "passed" if problem is None else "failed", how=how, why=problem, found=found)
 
-    def _make_check(self, what: str, outcome: Outcome, **details: Any) -> VerificationCheck:
-        return make_message_check(self.sent.content, what, outcome, **details)
+    def _make_check(self, *args: Any, **details: Any) -> VerificationCheck:
+        return make_message_check(self.sent.content, *args, **details)
 
 
 def _get_logged_secrets(entries: Iterable[LoggedAuth], *, other_than: str) -> list[bytes]:

@@ -47,9 +47,15 @@ def compute_digest(value: bytes) -> str:
     return sha256(value).hexdigest()[:_DIGEST_LENGTH]
 
 
-def compare_values(expected: bytes, found: bytes) -> Outcome:
-    """The outcome of a comparison."""
-    return "passed" if expected == found else "failed"
+def compare_values(expected: bytes, found: bytes, difference: str) -> dict[str, Any]:
+    """The fields of `VerificationCheck` for a comparison; `difference` is the reason if it fails."""
+    passed = expected == found
+    return {
+        "outcome": "passed" if passed else "failed",
+        "why": None if passed else difference,
+        "expected": compute_digest(expected),
+        "found": compute_digest(found),
+    }
 
 
 def name_sender(from_initiator: bool) -> Side:

@@ -16,7 +16,6 @@ from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 
 _MAX_FRAGMENTS: Final = 5  # numbers of missing fragments in a text
 
@@ -76,8 +75,7 @@ class IkeSaRecord:
         """Number of additional key exchanges in IKE_INTERMEDIATE; each starts a new epoch."""
         if self.parent is not None or self.chosen is None:
             return 0
-        types = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
-        return len({transform.type for transform in self.chosen.transforms if transform.type in types and transform.id})
+        return len({slot for slot, _ in self.chosen.list_additional_key_exchanges()})
 
 
 def get_key_values(keys: KeySet) -> Values:
@@ -120,9 +118,8 @@ class _MessageLookup:
         self._encrypted = encrypted
         self._contents = contents
         datagrams, association = state.datagrams, state.association
-        self._last = np.full(
-            association.count, -1
-        )  # row of the last datagram with both SPIs, or else of the last datagram
+        # row of the last datagram with both SPIs, or else of the last datagram
+        self._last = np.full(association.count, -1)
         self._last[association.handshake] = np.arange(len(datagrams))
         both = np.flatnonzero(datagrams.spi_r != 0)
         self._last[association.handshake[both]] = both

@@ -9,7 +9,6 @@ from ikeanalyze.analysis.verification.checks import (
     MissingValueError,
     VerificationCheck,
     compare_values,
-    compute_digest,
     make_message_check,
     name_sender,
 )
@@ -97,16 +96,8 @@ def _compare(content: DecodedMessage, value: bytes, logs: DaemonLogIndex, sk_p: 
         why = "no key file has the value of a peer to compare it with"
         yield make_message_check(content, "IntAuth", "not made", why=why)
     for record in reversed(records.values()):
-        outcome = compare_values(value, record.value)
-        yield make_message_check(
-            content,
-            "IntAuth",
-            outcome,
-            why=None if outcome == "passed" else "the log has another value than what follows",
-            expected=compute_digest(value),
-            found=compute_digest(record.value),
-            origin=record.origin,
-        )
+        comparison = compare_values(value, record.value, "the log has another value than what follows")
+        yield make_message_check(content, "IntAuth", origin=record.origin, **comparison)
 
 
 def _find_first_auth(sa: IkeSaRecord) -> int | None:

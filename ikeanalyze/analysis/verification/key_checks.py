@@ -7,14 +7,13 @@ the log and the nonces and SPIs of the capture.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ikeanalyze.analysis.verification.checks import (
     UNKNOWN_PRF,
     MissingValueError,
     VerificationCheck,
     compare_values,
-    compute_digest,
 )
 from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, Values, get_key_values
 from ikeanalyze.crypto.algorithms import ENCRYPTION, IkeSuite, PrfAlgorithm, find_prf, get_prf, get_suite
@@ -84,8 +83,6 @@ class _EpochChecker:
         logged = None if inputs is None else inputs.skeyseed
         if logged is not None and computed is not None:
             yield self._compare("SKEYSEED", computed, logged)
-        elif logged is not None:
-            yield self._not_made("SKEYSEED", why)
         else:
             yield self._not_made("SKEYSEED", why or "it is not in the key file")
         seed = computed if logged is None else logged
@@ -180,23 +177,14 @@ class _EpochChecker:
             yield self._compare(f"{_format_key_name(name)} with PPK", getattr(expected, name), getattr(mixed, name))
 
     def _compare(self, what: str, expected: bytes, found: bytes, how: str | None = None) -> VerificationCheck:
-        outcome = compare_values(expected, found)
-        return VerificationCheck(
-            self.sa.handshake,
-            what,
-            outcome,
-            why=None if outcome == "passed" else "the key file has the key file's value differs from the computed one",
-            how=how,
-            expected=compute_digest(expected),
-            found=compute_digest(found),
-            epoch=self.epoch,
-            origin=self.keys.origin,
-        )
+        comparison = compare_values(expected, found, "the value in the key file differs from the computed one")
+        return self._make_check(what, how=how, **comparison)
 
     def _not_made(self, what: str, why: str | None) -> VerificationCheck:
-        return VerificationCheck(
-            self.sa.handshake, what, "not made", why=why, epoch=self.epoch, origin=self.keys.origin
-        )
+        return self._make_check(what, outcome="not made", why=why)
+
+    def _make_check(self, what: str, **details: Any) -> VerificationCheck:
+        return VerificationCheck(self.sa.handshake, what, epoch=self.epoch, origin=self.keys.origin, **details)
 
 
 def _get_suite_of_keys(keys: KeySet) -> IkeSuite | None:

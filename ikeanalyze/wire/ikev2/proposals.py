@@ -79,6 +79,11 @@ class Proposal:
     spi: bytes  # empty in IKE_SA_INIT
     transforms: tuple[Transform, ...]  # in the sender's order
 
+    def list_additional_key_exchanges(self) -> list[tuple[int, Transform]]:
+        """The transforms of additional key exchanges other than NONE (RFC 9370), each with its slot, 1 to 7."""
+        slots = ((transform.type - TransformType.ADDKE1 + 1, transform) for transform in self.transforms)
+        return [(slot, transform) for slot, transform in slots if 1 <= slot <= 7 and transform.id]
+
     def describe(self) -> str:
         """The proposal in one line: AES-GCM-16-256/HMAC-SHA2-384/ECP-384/ADDKE1:ML-KEM-768.
 

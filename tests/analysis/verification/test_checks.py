@@ -6,9 +6,16 @@ def test_digests_are_shortened():
     assert compute_digest(b"abc") == "ba7816bf"
 
 
-def test_results_sides_and_messages_have_names():
-    assert compare_values(b"x", b"x") == "passed"
-    assert compare_values(b"x", b"y") == "failed"
+def test_only_a_difference_has_a_reason():
+    # the first digits of `printf x | sha256sum`, and of y
+    x, y = "2d711642", "a1fce436"
+    passed = {"outcome": "passed", "why": None, "expected": x, "found": x}
+    assert compare_values(b"x", b"x", "they differ") == passed
+    failed = {"outcome": "failed", "why": "they differ", "expected": x, "found": y}
+    assert compare_values(b"x", b"y", "they differ") == failed
+
+
+def test_sides_and_messages_have_names():
     assert name_sender(True) == "initiator"
     assert name_sender(False) == "responder"
     assert describe_message(35, 2, True) == "IKE_AUTH 2 response"

@@ -1,7 +1,7 @@
-"""HIP among the datagrams: which host association a packet belongs to, who sent it, and its place in an exchange.
+"""Associate HIP packets with host associations, and find their senders and their places in exchanges.
 
-HIP has neither message IDs nor flags. What a packet is follows from its type, its HITs and, in an UPDATE, from SEQ and
-ACK; so it is given the places that IKE messages have, and all later steps treat both alike:
+HIP has neither message IDs nor flags. The type of a packet, its HITs and, in an UPDATE, SEQ and ACK determine its role.
+It gets an exchange type, flags and a message ID like an IKE message, so that later steps treat both alike:
 
 - I1 and R1 are one exchange of the initiator, I2 and R2 another; together they set the association up (RFC 7401, 4.1).
 - An UPDATE with SEQ asks, one with ACK answers the other side's UPDATE of that number (RFC 7401, 5.3.5). In a change
@@ -9,15 +9,15 @@ ACK; so it is given the places that IKE messages have, and all later steps treat
   request without response, like that of IKEv1's aggressive mode.
 - CLOSE asks, CLOSE_ACK answers. NOTIFY, and types without a rule here, are never answered.
 
-An association belongs to two HITs; I1 to R2 say who is the initiator, and where none of them is in the capture it is
-who speaks first. An I1 in opportunistic mode has no receiver's HIT: the R1 from the address that it went to has it.
-Between the same hosts another association begins
+An association belongs to two HITs. I1 to R2 tell who is the initiator; without them, it is the sender of the first
+packet. An I1 in opportunistic mode has no receiver's HIT: the R1 from the address that it went to has it. Another
+association between the same hosts begins
 
 - with an I1 when anything after R1 has been seen, or when neither host has spoken for two minutes (TCP's maximum segment
   lifetime, RFC 9293): an I1 never differs from the one before;
 - with an R1 or I2 with new contents when R2 or CLOSE_ACK has been seen: their beginning is not in the capture.
 
-How exchanges are numbered: `hip_types`.
+`exchange_types` has the numbers of the exchanges.
 """
 
 from collections.abc import Iterator, Mapping
@@ -90,7 +90,7 @@ class _Packet:
     """The values that identify the association of a packet."""
 
     capture: int
-    kind: int
+    type: int
     sender: bytes
     receiver: bytes
     digest: int
@@ -112,9 +112,8 @@ def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams,
     for row, packet in enumerate(_packets(datagrams, clear)):
         candidate = hosts.assign(packet)
         own = _sent_by_initiator(packet, candidate)
-        kind, asks, number = _role(packet, candidate, own, clear, int(datagrams.datagram[row]))
+        exchange_type[row], asks, message_id[row] = _role(packet, candidate, own, clear, int(datagrams.datagram[row]))
         handshake[row], from_initiator[row] = candidate.index, own
-        exchange_type[row], message_id[row] = kind, number
         flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
     # numpy removes zeros at the end of a text
     hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
@@ -145,12 +144,8 @@ def _packets(datagrams: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
     begin, size = clear.places(datagrams.datagram)
     header = read_struct_array(clear.heap, begin, _HEADER)
     header[size < _HEADER.itemsize] = np.zeros(1, _HEADER)  # was not kept
-    columns: list[npt.NDArray[Any]] = [
-        get_capture_numbers(datagrams.source),
-        datagrams.exchange_type,
-        header["sender"],
-        header["receiver"],
-    ]
+    columns: list[npt.NDArray[Any]] = [get_capture_numbers(datagrams.source), datagrams.exchange_type]
+    columns += [header["sender"], header["receiver"]]
     columns += [datagrams.digest, datagrams.first_ns, datagrams.source, datagrams.destination]
     for values in zip(*(column.tolist() for column in columns), strict=True):
         yield _Packet(*values)
@@ -161,30 +156,26 @@ class _HostAssociator:
 
     def __init__(self) -> None:
         self.all: list[_HostAssociationCandidate] = []
-        self._of: dict[
-            tuple[int, bytes, bytes], _HostAssociationCandidate
-        ] = {}  # by capture, initiator's and responder's HIT
-        self._opportunistic: dict[
-            tuple[int, bytes, int], _HostAssociationCandidate
-        ] = {}  # by the address that I1 went to
+        #: By capture, initiator's and responder's HIT.
+        self._by_hits: dict[tuple[int, bytes, bytes], _HostAssociationCandidate] = {}
+        #: By capture, initiator's HIT and the address that I1 went to.
+        self._opportunistic: dict[tuple[int, bytes, int], _HostAssociationCandidate] = {}
 
     def assign(self, packet: _Packet) -> _HostAssociationCandidate:
         """The association of a packet."""
-        found = self._find(packet)
-        if found is None:
-            found = self._new(packet)
-        found.last_ns = packet.time_ns
-        found.beyond |= packet.kind not in _OPENING
-        found.established |= packet.kind == HipPacketType.R2
-        found.closed |= packet.kind == HipPacketType.CLOSE_ACK
-        if packet.kind in (HipPacketType.R1, HipPacketType.I2):
-            found.contents.add(packet.digest)
-        return found
+        candidate = self._find(packet) or self._add(packet)
+        candidate.last_ns = packet.time_ns
+        candidate.beyond |= packet.type not in _OPENING
+        candidate.established |= packet.type == HipPacketType.R2
+        candidate.closed |= packet.type == HipPacketType.CLOSE_ACK
+        if packet.type in (HipPacketType.R1, HipPacketType.I2):
+            candidate.contents.add(packet.digest)
+        return candidate
 
     def _find(self, packet: _Packet) -> _HostAssociationCandidate | None:
-        forth = self._of.get((packet.capture, packet.sender, packet.receiver))
-        back = self._of.get((packet.capture, packet.receiver, packet.sender))
-        match packet.kind:
+        forth = self._by_hits.get((packet.capture, packet.sender, packet.receiver))
+        back = self._by_hits.get((packet.capture, packet.receiver, packet.sender))
+        match packet.type:
             case HipPacketType.I1:
                 if not packet.receiver:
                     forth = self._opportunistic.get((packet.capture, packet.sender, packet.destination))
@@ -197,28 +188,28 @@ class _HostAssociator:
                 return None if _over(back, packet.digest) else back
             case HipPacketType.R2:
                 return back
-        known = [one for one in (forth, back) if one is not None]
-        return max(known, key=lambda one: one.last_ns, default=None)
+        known = [candidate for candidate in (forth, back) if candidate is not None]
+        return max(known, key=lambda candidate: candidate.last_ns, default=None)
 
     def _answered(self, packet: _Packet) -> _HostAssociationCandidate | None:
         """The opportunistic attempt that an R1 answers."""
-        found = self._opportunistic.get((packet.capture, packet.receiver, packet.source))
-        if found is None or found.responder:
+        candidate = self._opportunistic.get((packet.capture, packet.receiver, packet.source))
+        if candidate is None or candidate.responder:
             return None
-        found.responder = packet.sender
-        self._of[packet.capture, found.initiator, found.responder] = found
-        return found
+        candidate.responder = packet.sender
+        self._by_hits[packet.capture, candidate.initiator, candidate.responder] = candidate
+        return candidate
 
-    def _new(self, packet: _Packet) -> _HostAssociationCandidate:
+    def _add(self, packet: _Packet) -> _HostAssociationCandidate:
         ends = (packet.sender, packet.receiver)
-        initiator, responder = ends[::-1] if packet.kind in _FROM_RESPONDER else ends
-        made = _HostAssociationCandidate(len(self.all), initiator, responder, packet.time_ns)
-        self.all.append(made)
-        if packet.kind == HipPacketType.I1 and not responder:
-            self._opportunistic[packet.capture, initiator, packet.destination] = made
+        initiator, responder = ends[::-1] if packet.type in _FROM_RESPONDER else ends
+        candidate = _HostAssociationCandidate(len(self.all), initiator, responder, packet.time_ns)
+        self.all.append(candidate)
+        if packet.type == HipPacketType.I1 and not responder:
+            self._opportunistic[packet.capture, initiator, packet.destination] = candidate
         else:
-            self._of[packet.capture, initiator, responder] = made
-        return made
+            self._by_hits[packet.capture, initiator, responder] = candidate
+        return candidate
 
 
 def _over(candidate: _HostAssociationCandidate | None, digest: int) -> bool:
@@ -229,8 +220,8 @@ def _over(candidate: _HostAssociationCandidate | None, digest: int) -> bool:
 
 
 def _sent_by_initiator(packet: _Packet, candidate: _HostAssociationCandidate) -> bool:
-    if packet.kind in _BASE:
-        return packet.kind not in _FROM_RESPONDER
+    if packet.type in _BASE:
+        return packet.type not in _FROM_RESPONDER
     return packet.sender == candidate.initiator
 
 
@@ -238,13 +229,13 @@ def _role(
     packet: _Packet, candidate: _HostAssociationCandidate, from_initiator: bool, clear: MessageBytes, datagram: int
 ) -> tuple[int, bool, int]:
     """Exchange type, whether the packet asks, and the number that tells the exchange from others of its type."""
-    if packet.kind == HipPacketType.UPDATE:
+    if packet.type == HipPacketType.UPDATE:
         return _update(candidate, from_initiator, clear.get(datagram, b""))
-    if packet.kind in _ANSWERS:
-        return EXCHANGE + _ANSWERS[packet.kind], False, 0
-    if packet.kind in _BASE or packet.kind == HipPacketType.CLOSE:
-        return EXCHANGE + packet.kind, True, 0
-    return EXCHANGE + packet.kind, True, candidate.ordinals.setdefault(packet.digest, len(candidate.ordinals))
+    if packet.type in _ANSWERS:
+        return EXCHANGE + _ANSWERS[packet.type], False, 0
+    if packet.type in _BASE or packet.type == HipPacketType.CLOSE:
+        return EXCHANGE + packet.type, True, 0
+    return EXCHANGE + packet.type, True, candidate.ordinals.setdefault(packet.digest, len(candidate.ordinals))
 
 
 def _update(candidate: _HostAssociationCandidate, from_initiator: bool, data: bytes) -> tuple[int, bool, int]:
@@ -257,7 +248,7 @@ def _update(candidate: _HostAssociationCandidate, from_initiator: bool, data: by
         candidate.asked.setdefault((from_initiator, seq.value), bool(acknowledged))
     if not acknowledged:
         return EXCHANGE + HipPacketType.UPDATE, True, seq.value if isinstance(seq, HipNumber) else 0
-    known = (one for one in acknowledged if (not from_initiator, one) in candidate.asked)
+    known = (number for number in acknowledged if (not from_initiator, number) in candidate.asked)
     number = next(known, acknowledged[0])
     if candidate.asked.get((not from_initiator, number)):
         return HipPacketType.UPDATE, True, number
