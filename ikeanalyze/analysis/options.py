@@ -28,7 +28,7 @@ class ReadOptions:
     """Options of `read.read`.
 
     Raises:
-        ValueError: both `cleartext` and `own_ids` are set: the ids of decrypted messages must be unique.
+        ValueError: both `cleartext` and `ids_per_capture` are set: the ids of decrypted messages must be unique.
     """
 
     ports: Sequence[int] = ()  # UDP and TCP ports that carry IKE besides 500 and 4500
@@ -36,18 +36,18 @@ class ReadOptions:
     rtt_ms: float | None = None  # round-trip time of the path; None: estimated
     keys: "KeyFiles" = ()  # paths of key files, or parsed key files
     own_keys: "Mapping[str, KeyFiles] | None" = None  # by path of a capture: additional keys for it alone
-    own_ids: bool = False  # number the rows of each capture from 1, instead of through all captures
+    ids_per_capture: bool = False  # begin the ids again in each capture; otherwise they are unique in all captures
     payloads: bool = False  # list the payloads of clear messages too
     cleartext: bool = False  # keep decrypted messages: `Analysis.cleartexts` has them by the ids of the messages
     progress: Progress | None = None  # called with the bytes read of a file and its size (None: unknown)
     #: Called with the name of a table and the table when it is complete, from any thread and before the others are. Not
     #: called if there are several captures, because each has tables of its own.
-    finished: "TableCallback | None" = None
-    looked: "ContentsCallback | None" = None  # called with the decoded contents of each capture
+    on_table: "TableCallback | None" = None
+    on_contents: "ContentsCallback | None" = None  # called with the decoded contents of each capture
 
     def __post_init__(self) -> None:
-        if self.cleartext and self.own_ids:
-            raise ValueError("cleartext needs ids that count through all captures, own_ids asks for others")
+        if self.cleartext and self.ids_per_capture:
+            raise ValueError("cleartext and ids_per_capture cannot be combined: ids of messages would not be unique")
 
     @property
     def rtt_ns(self) -> int | None:

@@ -77,8 +77,8 @@ class _PipelineRun:
 
     def finish(self, name: str, table: pl.DataFrame) -> pl.DataFrame:
         """Report a complete table to the caller, and return it."""
-        if self.options.finished is not None:
-            self.options.finished(name, table)
+        if self.options.on_table is not None:
+            self.options.on_table(name, table)
         return table
 
 
@@ -328,8 +328,8 @@ def _summarise_contents(
 
         parameters = describe_hip_messages(state, decoded.findings)
     contents = summarise_contents(state, sealed, decoded, parameters)
-    if run.options.looked is not None:
-        run.options.looked(state, sealed, decoded)
+    if run.options.on_contents is not None:
+        run.options.on_contents(state, sealed, decoded)
     capture = state.capture[state.messages.handshake]
     warnings: list[tuple[int, CaptureWarning]] = []
     for number, keys in enumerate(all_keys):

@@ -1,21 +1,20 @@
-"""Captures to an analysis: the way from files to the four tables.
+"""Read captures and analyse them: from files to the four tables.
 
-Only what reads files is loaded at once: the second half of a large capture is read by another process, and loading the
-rest takes a fifth of a second, in which that can go on. And polars starts threads, after which no process can safely
-be forked.
+Modules other than those that read files are imported late. Another process reads the second half of a large capture,
+and loading the other modules takes a fifth of a second, in which it can continue. Also, polars starts threads, after
+which a process cannot safely fork.
 
 A step of the analysis costs about the same for ten frames as for ten thousand. So small captures are analysed
 together, in groups that take little memory.
 """
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile
+from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile, format_path
 from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
@@ -39,7 +38,7 @@ _DEFAULT: Final = ReadOptions()
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
-    A capture of which nothing can be read does not raise: it is in `skipped`, with the reason. In all tables the rows of the
+    A capture that cannot be read does not raise: `skipped` has it with the reason. In all tables the rows of the
     captures are in the order of `paths`, and the same as if each capture were read alone.
 
     Args:
@@ -48,7 +47,7 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
-    work = _ReadState(options if len(paths) == 1 else replace(options, finished=None))
+    work = _ReadState(options if len(paths) == 1 else replace(options, on_table=None))
     common = work.read_keys(options.keys)
     for path in map(str, paths):
         own = (options.own_keys or {}).get(path)
@@ -57,10 +56,10 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
         try:
             capture = read_frames(path, options.ports, options.progress, _load_steps, spis)
         except CaptureError as error:
-            work.skipped.append(SkippedFile(_text(path), str(error).removeprefix(f"{path}: ")))
+            work.skipped.append(SkippedFile(format_path(path), str(error).removeprefix(f"{path}: ")))
             continue
-        if work.add(_text(path), capture, fitting):
-            del capture  # what the tables do not share of it is free now
+        if work.add(format_path(path), capture, fitting):
+            del capture  # frees the memory that the tables do not share
             release_free_memory()
     return work.result()
 
@@ -74,16 +73,16 @@ class _ReadState:
         self._summaries: list[CaptureSummary] = []
         self._warnings: list[AnalysisWarning] = []
         self._tables: list[AnalysisTables] = []
-        self._told_of: set[str] = set()  # key files whose warnings have been entered
+        self._reported: set[str] = set()  # key files whose warnings were added
         self._cleartexts: dict[int, Cleartext] = {}
         self._begin_group()
 
     def _begin_group(self) -> None:
         self._group = CombinedFramesBuilder()
-        self._bytes = 0  # that are kept of its captures
+        self._bytes = 0  # retained of its captures
         self._paths: list[str] = []
         self._keys: list[CaptureKeys | None] = []
-        self._told: list[list[tuple[int | None, str]]] = []
+        self._capture_warnings: list[list[tuple[int | None, str]]] = []
 
     def read_keys(self, files: "KeyFiles", more: "CaptureKeys | None" = None) -> "CaptureKeys | None":
         """The keys in the files and in `more`; None: neither files nor more keys."""
@@ -98,31 +97,32 @@ class _ReadState:
         phase1: list[Phase1Key] = list(more.phase1) if more else []
         for file in files:
             path = file.path if isinstance(file, KeyFile) else str(file)
-            told = path in self._told_of
-            self._told_of.add(path)
+            reported = path in self._reported
+            self._reported.add(path)
             try:
                 key_file = file if isinstance(file, KeyFile) else read_keys(path)
             except KeyFileError as error:
-                if not told:
-                    self.skipped.append(SkippedFile(_text(path), str(error).removeprefix(f"{path}: "), keys=True))
+                if not reported:
+                    self.skipped.append(SkippedFile(format_path(path), str(error).removeprefix(f"{path}: "), keys=True))
                 continue
             sets.extend(key_file.key_sets)
             phase1.extend(key_file.phase1)
-            for warning in [] if told else key_file.warnings:
+            for warning in [] if reported else key_file.warnings:
                 where = "" if warning.line is None else f"line {warning.line}: "
-                self._warnings.append(AnalysisWarning(_text(path), None, f"{where}{warning.message}"))
+                self._warnings.append(AnalysisWarning(format_path(path), None, f"{where}{warning.message}"))
         return CaptureKeys(sets, phase1)
 
     def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None") -> bool:
-        """Take a capture; whether it has been analysed, and not put aside for a group."""
-        self._summaries.append(_summary(path, capture))
+        """Add a capture; returns whether it was analysed at once, and not kept for a group."""
+        common = (field.name for field in fields(CaptureSummary) if field.name != "path")
+        self._summaries.append(CaptureSummary(path, **{name: getattr(capture, name) for name in common}))
         size = retained_size(capture)
-        small = size <= _SMALL and self._options.looked is None
+        small = size <= _SMALL and self._options.on_contents is None
         if not small:
             self._analyse_group()
         self._paths.append(path)
         self._keys.append(keys)
-        self._told.append(capture.warnings)
+        self._capture_warnings.append(capture.warnings)
         if not small:
             self._analyse(single_capture(capture))
         else:
@@ -133,7 +133,7 @@ class _ReadState:
         return not small
 
     def result(self) -> Analysis:
-        """All of it."""
+        """The analysis of all captures."""
         self._analyse_group()
         from ikeanalyze.analysis.pipeline import join_tables
 
@@ -160,34 +160,14 @@ class _ReadState:
         from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, RowNumbering
         from ikeanalyze.analysis.tables.tables import get_next_ids
 
-        first = FROM_THE_START if self._options.own_ids else get_next_ids(self._tables)
-        numbering = RowNumbering(self._paths, first, self._options.own_ids)
+        first = FROM_THE_START if self._options.ids_per_capture else get_next_ids(self._tables)
+        numbering = RowNumbering(self._paths, first, self._options.ids_per_capture)
         tables, warnings = build_tables(numbering, traffic, self._keys, self._options, self._cleartexts)
         self._tables.append(tables)
-        for path, before, more in zip(self._paths, self._told, warnings, strict=True):
-            self._warnings.extend(AnalysisWarning(path, frame, what) for frame, what in before + more)
+        for path, before, more in zip(self._paths, self._capture_warnings, warnings, strict=True):
+            self._warnings.extend(AnalysisWarning(path, frame, message) for frame, message in before + more)
         self._begin_group()
-
-
-def _text(path: str) -> str:
-    """A path as text: bytes that are not UTF-8 are escaped, because tables and documents cannot hold them."""
-    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _load_steps() -> None:
     import ikeanalyze.analysis.pipeline  # noqa: F401
-
-
-def _summary(path: str, capture: CaptureFrames) -> CaptureSummary:
-    return CaptureSummary(
-        path=path,
-        format=capture.format,
-        packets=capture.packets,
-        bytes=capture.bytes,
-        first_ns=capture.first_ns,
-        last_ns=capture.last_ns,
-        snaplen_truncated=capture.snaplen_truncated,
-        damaged=capture.damaged,
-        accounting=capture.accounting,
-        accounting_bytes=capture.accounting_bytes,
-    )

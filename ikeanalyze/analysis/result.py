@@ -1,5 +1,6 @@
 """The result of an analysis: the four tables, a summary of each capture, and warnings."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
 
 #: Every packet of a capture is counted under exactly one of these.
 ACCOUNTING = ("ike", "esp", "ah", "nat_keepalive", "radius", "hip", "tcp_encapsulation", "icmp", "other", "malformed")
+
+
+def format_path(path: str) -> str:
+    """A path as text for tables and documents: bytes that are not UTF-8 are escaped."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,11 @@ class AnalysisWarning:
 
     capture: str
     frame: int | None  # number of the packet, None: the capture as a whole
-    what: str
+    message: str
+
+    def __str__(self) -> str:
+        """The message, after the number of the packet."""
+        return self.message if self.frame is None else f"packet {self.frame}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,8 +131,7 @@ def _print_warnings(result: "Analysis | Verification", messages: MessageOptions)
     order = {summary.path: i for i, summary in enumerate(result.captures)}
     warnings = sorted(result.warnings, key=lambda warning: order.get(warning.capture, len(order)))
     for path, group in groupby(warnings, key=lambda warning: warning.capture):
-        lines = [f"{'' if warning.frame is None else f'packet {warning.frame}: '}{warning.what}" for warning in group]
-        messages.warn(display_path(path), [f"{display_path(path)}: {line}" for line in lines])
+        messages.warn(display_path(path), [f"{display_path(path)}: {warning}" for warning in group])
     captures_with_warnings = {warning.capture for warning in warnings}
     for summary in result.captures:
         if summary.damaged and summary.path not in captures_with_warnings:

@@ -12,9 +12,7 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.result import ACCOUNTING
-
-if TYPE_CHECKING:  # reports write Parquet too, and need no labels
-    from ikeanalyze.dataset.labels import Kind
+from ikeanalyze.dataset.labels import LabelType
 
 Columns = dict[str, pl.DataType]
 
@@ -78,11 +76,11 @@ _FRAMES: Final[Columns] = {
 }
 
 
-def get_columns(table: str, labels: Mapping[str, "Kind"]) -> Columns:
+def get_columns(table: str, labels: Mapping[str, LabelType]) -> Columns:
     """Name and type of each column of a table, the labels last."""
     columns = dict(_TABLES[table])
     if table in _LABELLED_TABLES:
-        columns.update({name: _LABEL_TYPES[kind]() for name, kind in labels.items()})
+        columns.update({name: _LABEL_TYPES[label_type]() for name, label_type in labels.items()})
     return columns
 
 
@@ -91,7 +89,7 @@ def get_reserved_names() -> set[str]:
     return {column for table in _LABELLED_TABLES for column in _TABLES[table]}
 
 
-def describe_columns(labels: Mapping[str, "Kind"]) -> dict[str, dict[str, str]]:
+def describe_columns(labels: Mapping[str, LabelType]) -> dict[str, dict[str, str]]:
     """The names and types of the columns of all tables as text, for the manifest."""
     return {table: {name: str(dtype) for name, dtype in get_columns(table, labels).items()} for table in _TABLES}
 
@@ -108,11 +106,11 @@ def to_portable_types(table: pl.LazyFrame, name: str) -> pl.LazyFrame:
 
 
 def add_label_columns(
-    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, "Kind"]
+    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], label_types: Mapping[str, LabelType]
 ) -> pl.DataFrame:
     """The table with these label columns in place of its own; `labels` are those of each capture."""
     unlabelled = table.select([name for name in table.columns if name in get_reserved_names()])
-    rows = [(capture, *(values.get(name) for name in kinds)) for capture, values in labels.items()]
-    columns = {"capture": pl.String(), **{name: _LABEL_TYPES[kind]() for name, kind in kinds.items()}}
+    rows = [(capture, *(values.get(name) for name in label_types)) for capture, values in labels.items()]
+    columns = {"capture": pl.String(), **{name: _LABEL_TYPES[label_type]() for name, label_type in label_types.items()}}
     label_table = pl.DataFrame(rows, schema=columns, orient="row")
     return unlabelled.join(label_table, on="capture", how="left", maintain_order="left")

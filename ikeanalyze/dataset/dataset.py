@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from ikeanalyze.dataset.columns import get_columns
-from ikeanalyze.dataset.labels import Kind
+from ikeanalyze.dataset.labels import LabelType
 from ikeanalyze.dataset.manifest import TABLES, Shard, load_manifest
 from ikeanalyze.dataset.shards import list_table_files
 
@@ -18,7 +18,7 @@ class Dataset:
 
     path: Path
     complete: bool  # False: the last batch was interrupted; the dataset has the captures that it finished
-    labels: Mapping[str, Kind]  # label columns and their kinds, in order
+    labels: Mapping[str, LabelType]  # label columns and their types, in order
     captures: pl.LazyFrame
     handshakes: pl.LazyFrame  # a row is identified by `capture` and `handshake`
     exchanges: pl.LazyFrame
@@ -40,7 +40,7 @@ def open_dataset(path: str | Path) -> Dataset:
     return Dataset(path=folder, complete=manifest.complete, labels=manifest.labels, **tables)
 
 
-def _scan(folder: Path, table: str, shards: list[Shard], labels: Mapping[str, Kind]) -> pl.LazyFrame:
+def _scan(folder: Path, table: str, shards: list[Shard], labels: Mapping[str, LabelType]) -> pl.LazyFrame:
     schema = get_columns(table, labels)
     files = list_table_files(folder, shards, table)
     if not files:

@@ -8,7 +8,7 @@ not match a `/`. The pattern is matched against as many components at the end of
 """
 
 # The library `parse` would not make this shorter: it is stricter or laxer in numbers, names, `/` and upper and lower case, so
-# that each kind needs a converter of its own and every check of a pattern remains.
+# that each type needs a converter of its own and every check of a pattern remains.
 
 import json
 import math
@@ -19,16 +19,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from ikeanalyze.dataset.batch.discovery import CaptureFile, format_path, get_capture_stem
+from ikeanalyze.analysis.result import format_path
+from ikeanalyze.dataset.batch.discovery import CaptureFile, get_capture_stem
 
-Kind = Literal["int", "float", "str", "bool"]
+LabelType = Literal["int", "float", "str", "bool"]
 Value = int | float | str | bool
 Labels = Mapping[str, Value]
 
 _LAB_SCHEMA: Final = "ikeanalyze.lab/1"
 _MAX_MANIFEST_BYTES: Final = 64 << 20
 
-#: What a label of each kind looks like in a path.
+#: What a label of each type looks like in a path.
 _FORMS: Final[Mapping[str, str]] = {
     "int": r"[+-]?\d+",
     "float": r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?",
@@ -52,7 +53,7 @@ class LabelPattern:
     """The pattern of a `--label`."""
 
     text: str  # as given
-    kinds: Mapping[str, Kind]  # by label name, in order
+    label_types: Mapping[str, LabelType]  # by label name, in order
     _form: re.Pattern[str]
     _depth: int  # components of the path that it is matched against
 
@@ -61,7 +62,7 @@ class LabelPattern:
         match = self._form.fullmatch("/".join(path.split("/")[-self._depth :]))
         if match is None:
             return None
-        values = {name: _CONVERTERS[kind](match[name]) for name, kind in self.kinds.items()}
+        values = {name: _CONVERTERS[label_type](match[name]) for name, label_type in self.label_types.items()}
         return values if all(map(_fits_column, values.values())) else None
 
 
@@ -69,7 +70,7 @@ class LabelPattern:
 class CaptureLabels:
     """The labels of captures."""
 
-    kinds: dict[str, Kind]  # by label name, in the order of columns
+    label_types: dict[str, LabelType]  # by label name, in the order of columns
     values: dict[str, Labels]  # by absolute path; captures without labels are left out
     unlabelled: list[CaptureFile]  # captures that no pattern matches, if there are patterns
 
@@ -93,7 +94,7 @@ def parse_pattern(text: str) -> LabelPattern:
         PatternError: the pattern is invalid; the text has the reason and what is allowed.
 
     """
-    kinds: dict[str, Kind] = {}
+    label_types: dict[str, LabelType] = {}
     form = ""
     try:
         fields = list(string.Formatter().parse(text))
@@ -103,23 +104,23 @@ def parse_pattern(text: str) -> LabelPattern:
         form += re.escape(literal)
         if name is None:
             continue
-        kind = cast(Kind, spec or "str")
+        label_type = cast(LabelType, spec or "str")
         if conversion:
             raise PatternError(f"{text!r}: invalid conversion !{conversion} of {name!r}; a label is int, float or str")
-        if kind not in _FORMS:
-            raise PatternError(f"{text!r}: unknown type {kind!r}; a label is int, float or str")
+        if label_type not in _FORMS:
+            raise PatternError(f"{text!r}: unknown type {label_type!r}; a label is int, float or str")
         if not name:
-            form += f"(?:{_FORMS[kind]})"
+            form += f"(?:{_FORMS[label_type]})"
             continue
         if not is_name(name):
             raise PatternError(f"{text!r}: invalid name {name!r}; use letters, digits and _")
-        if name in kinds:
+        if name in label_types:
             raise PatternError(f"{text!r}: {name} occurs twice; use {{}} to match without a label")
-        kinds[name] = kind
-        form += f"(?P<{name}>{_FORMS[kind]})"
-    if not kinds:
+        label_types[name] = label_type
+        form += f"(?P<{name}>{_FORMS[label_type]})"
+    if not label_types:
         raise PatternError(f"{text!r}: no label in it, such as {{config}} or {{run:int}}")
-    return LabelPattern(text, kinds, re.compile(form, re.DOTALL), text.count("/") + 1)
+    return LabelPattern(text, label_types, re.compile(form, re.DOTALL), text.count("/") + 1)
 
 
 def label_captures(
@@ -128,15 +129,15 @@ def label_captures(
     """Label captures by the first pattern that matches each, and by the lab's manifests next to them.
 
     Raises:
-        LabelError: a name is that of a column (`reserved`), or has values of different kinds.
+        LabelError: a name is that of a column (`reserved`), or has values of different types.
 
     """
-    kinds: dict[str, Kind] = {}
+    label_types: dict[str, LabelType] = {}
     for pattern in patterns:
-        for name, kind in pattern.kinds.items():
-            _add_kind(kinds, name, kind, f"--label {pattern.text!r}")
+        for name, label_type in pattern.label_types.items():
+            _add_type(label_types, name, label_type, f"--label {pattern.text!r}")
     taken = {name.lower() for name in reserved}
-    for name in kinds:
+    for name in label_types:
         if name.lower() in taken:
             raise LabelError(f"the label {name} has the name of another column; choose another name")
     values: dict[str, Labels] = {}
@@ -148,48 +149,48 @@ def label_captures(
             unlabelled.append(capture)
         labels: dict[str, Value] = {}
         for name, value in _read_lab_labels(capture.path).items():
-            if name not in taken and not any(name in pattern.kinds for pattern in patterns):
-                _add_kind(kinds, name, get_label_type(value), f"the manifest of {capture.name}")
+            if name not in taken and not any(name in pattern.label_types for pattern in patterns):
+                _add_type(label_types, name, get_label_type(value), f"the manifest of {capture.name}")
                 labels[name] = value
         labels.update(path_labels or {})
         if labels:
             values[capture.path] = labels
-    _check_case(kinds)
-    return CaptureLabels(kinds, values, unlabelled)
+    _check_case(label_types)
+    return CaptureLabels(label_types, values, unlabelled)
 
 
-def merge_label_columns(ours: Mapping[str, Kind], others: Mapping[str, Kind]) -> dict[str, Kind]:
+def merge_label_columns(ours: Mapping[str, LabelType], others: Mapping[str, LabelType]) -> dict[str, LabelType]:
     """The label columns of both, in order.
 
     Raises:
-        LabelError: a name has two kinds.
+        LabelError: a name has two types.
 
     """
-    kinds = dict(ours)
-    for name, kind in others.items():
-        _add_kind(kinds, name, kind, "this batch")
-    return kinds
+    label_types = dict(ours)
+    for name, label_type in others.items():
+        _add_type(label_types, name, label_type, "this batch")
+    return label_types
 
 
-def _check_case(kinds: Iterable[str]) -> None:
+def _check_case(names: Iterable[str]) -> None:
     """DuckDB and Spark do not distinguish columns by upper and lower case."""
     seen: dict[str, str] = {}
-    for name in kinds:
+    for name in names:
         other = seen.setdefault(name.lower(), name)
         if other != name:
             raise LabelError(f"the labels {name} and {other} differ only in upper and lower case")
 
 
-def get_label_type(value: Value) -> Kind:
-    """The kind of a label by its value."""
-    return cast(Kind, type(value).__name__)
+def get_label_type(value: Value) -> LabelType:
+    """The type of a label by its value."""
+    return cast(LabelType, type(value).__name__)
 
 
-def _add_kind(kinds: dict[str, Kind], name: str, kind: Kind, where: str) -> None:
-    if kinds.setdefault(name, kind) != kind:
+def _add_type(label_types: dict[str, LabelType], name: str, label_type: LabelType, where: str) -> None:
+    if label_types.setdefault(name, label_type) != label_type:
         raise LabelError(
-            f"the label {name} is {kind} in {where}, but {kinds[name]} elsewhere. Use the same type everywhere, such as "
-            f"{{{name}:{kinds[name]}}}"
+            f"the label {name} is {label_type} in {where}, but {label_types[name]} elsewhere. Use the same type "
+            f"everywhere, such as {{{name}:{label_types[name]}}}"
         )
 
 

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from ikeanalyze.dataset.labels import Kind, Value
+from ikeanalyze.dataset.labels import LabelType, Value
 
 SCHEMA: Final = "ikeanalyze.dataset/1"
 TABLES: Final = ("captures", "handshakes", "exchanges", "messages")
@@ -63,7 +63,7 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(pattern="^[^/]*$")]  # of the files, without `.parquet`; in this folder
     version: str  # of the ikeanalyze that read the captures
     reading: Mapping[str, Any]  # options that change rows: ports, vantage
-    labels: Mapping[str, Kind]  # label columns of its files
+    labels: Mapping[str, LabelType]  # label columns of its files
     rows: Mapping[str, int]  # by table
     captures: Annotated[Sequence[CaptureEntry], msgspec.Meta(min_length=1)]
     #: Of its files, by table, to detect truncated files; empty: written by an ikeanalyze that did not record them.
@@ -74,7 +74,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of the journal."""
 
     drop: Sequence[str] = ()  # names of shards to remove
-    labels: dict[str, Kind] | None = None  # label columns of the dataset from now on
+    labels: dict[str, LabelType] | None = None  # label columns of the dataset from now on
     patterns: list[str] | None = None  # of `--label`
     add: Shard | None = None  # applied after `drop`
 
@@ -83,7 +83,7 @@ class _Document(msgspec.Struct, frozen=True):
     """The file `manifest.json`, but for the keys that only other readers need."""
 
     state: str
-    labels: dict[str, Kind]
+    labels: dict[str, LabelType]
     patterns: list[str]
     shards: list[Shard]
 
@@ -93,7 +93,7 @@ class DatasetManifest:
     """The current state of the dataset."""
 
     complete: bool  # the last batch has finished
-    labels: dict[str, Kind] = field(default_factory=dict)  # label columns, in order
+    labels: dict[str, LabelType] = field(default_factory=dict)  # label columns, in order
     patterns: list[str] = field(default_factory=list)  # of `--label`, as given to the last batch
     shards: dict[str, Shard] = field(default_factory=dict)  # by name
 
@@ -177,7 +177,7 @@ def save_manifest(
         for i, shard in enumerate(shards):  # shard by shard, to avoid a second copy of 100,000 captures in memory
             file.write(f"{',' if i else ''}\n{_to_json(shard)}")
         file.write("\n]}\n")
-        fsync_file(file.fileno())
+        os.fsync(file.fileno())
     os.replace(temporary, folder / _MANIFEST)
     fsync_folder(folder)
     (folder / _JOURNAL).unlink(missing_ok=True)
@@ -201,7 +201,7 @@ class ManifestJournal:
             rest = memoryview(line)
             while rest:  # a disk that fills up accepts a part of the line before it reports an error
                 rest = rest[self._file.write(rest) :]
-            fsync_file(self._file.fileno())
+            os.fsync(self._file.fileno())
         except OSError:
             with suppress(OSError):  # lines after an incomplete one would not be read
                 self._file.truncate(self._size)
@@ -234,17 +234,12 @@ def lock_dataset(folder: Path) -> Iterator[None]:
         yield
 
 
-def fsync_file(descriptor: int) -> None:
-    """Flush a file to disk."""
-    os.fsync(descriptor)
-
-
 def fsync_folder(folder: Path) -> None:
     """Flush the names in a folder to disk, where the file system supports it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):
-            fsync_file(descriptor)
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -17,8 +17,8 @@ import polars as pl
 from msgspec.structs import replace
 
 from ikeanalyze.dataset.columns import add_label_columns
-from ikeanalyze.dataset.labels import Kind
-from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, DatasetError, Shard, fsync_file, fsync_folder
+from ikeanalyze.dataset.labels import LabelType
+from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, DatasetError, Shard, fsync_folder
 
 _ROW_GROUP_SIZE = 1 << 18  # rows that a reader takes into memory at once
 
@@ -46,7 +46,7 @@ def write_unpublished(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tupl
             with open(_hidden(dataset, table, token), "xb") as file:
                 sizes[table] = file.write(content.getbuffer())
                 file.flush()
-                fsync_file(file.fileno())
+                os.fsync(file.fileno())
     except BaseException:
         discard_shard(dataset, token)
         raise
@@ -151,7 +151,7 @@ def read_shard_table(dataset: Path, table: str, name: str) -> pl.DataFrame:
 
 
 def rewrite_shard(
-    dataset: Path, shard: Shard, entries: Sequence[CaptureEntry], kinds: Mapping[str, Kind]
+    dataset: Path, shard: Shard, entries: Sequence[CaptureEntry], label_types: Mapping[str, LabelType]
 ) -> tuple[str, Shard]:
     """Write a shard again, with some of its captures and other labels; return the token of its hidden files, and the shard.
 
@@ -165,10 +165,10 @@ def rewrite_shard(
     tables = {}
     for table in TABLES:
         rows = read_shard_table(dataset, table, shard.name).filter(pl.col("capture").is_in(kept))
-        tables[table] = add_label_columns(rows, labels, kinds) if table in ("captures", "handshakes") else rows
+        tables[table] = add_label_columns(rows, labels, label_types) if table in ("captures", "handshakes") else rows
     token, sizes = write_unpublished(dataset, tables)
     heights = {table: frame.height for table, frame in tables.items()}
-    changed = replace(shard, labels=dict(kinds), rows=heights, captures=list(entries), bytes=sizes)
+    changed = replace(shard, labels=dict(label_types), rows=heights, captures=list(entries), bytes=sizes)
     return token, name_shard(changed)
 
 

@@ -146,7 +146,9 @@ def read_shape(
         ports=ports,
         keys=keys,
         payloads=True,
-        looked=lambda conversation, sealed, contents: sas.extend(collect_ike_sas(conversation, sealed, contents, ())),
+        on_contents=lambda conversation, sealed, contents: sas.extend(
+            collect_ike_sas(conversation, sealed, contents, ())
+        ),
     )
     analysis = read_captures(path, options)
     if not analysis.captures:

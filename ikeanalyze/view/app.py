@@ -78,7 +78,7 @@ class Browser(App[None]):
         warnings = self._session.analysis.warnings
         for warning in warnings:
             where = "" if warning.frame is None else f"packet {warning.frame}: "
-            yield make_line(f"{where}{escape_text(warning.what)}", hang=2)
+            yield make_line(f"{where}{escape_text(warning.message)}", hang=2)
         if not warnings:
             yield make_line("none")
 

@@ -118,7 +118,7 @@ class CaptureSession:
             write_selected_packets(self.path, path, numbers)
             collector.take_bytes(read_frames(path, self._ports, spis=None))
             options = ReadOptions(
-                ports=self._ports, keys=self._select_keys(chain), payloads=True, looked=collector.take_contents
+                ports=self._ports, keys=self._select_keys(chain), payloads=True, on_contents=collector.take_contents
             )
             read_captures(path, options)
         return collector

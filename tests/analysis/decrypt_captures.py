@@ -52,7 +52,7 @@ class Look:
 
     @property
     def findings(self) -> list[tuple[int | None, str]]:
-        return [(warning.frame, warning.what) for warning in self.analysis.warnings]
+        return [(warning.frame, warning.message) for warning in self.analysis.warnings]
 
     @property
     def outcomes(self) -> list[tuple[str, str | None]]:
@@ -80,7 +80,8 @@ def look(capture: Trace | bytes | Path, *keys: str, **options: Any) -> Look:
             files[-1].write_text(text)
         seen: list[tuple[AnalysisState, DecodedMessages]] = []
         analysis = read_captures(
-            path, ReadOptions(keys=files, looked=lambda talk, _, contents: seen.append((talk, contents)), **options)
+            path,
+            ReadOptions(keys=files, on_contents=lambda talk, _, contents: seen.append((talk, contents)), **options),
         )
         without = ikeanalyze.read(path)
     obey(analysis)

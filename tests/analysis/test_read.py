@@ -238,17 +238,17 @@ def test_coarse_clocks_do_not_break_the_order(ticks):
 
 
 def test_tables_are_told_as_they_become_complete():
-    reported = {}
-    captures = read_captures(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(finished=reported.__setitem__))
-    assert set(reported) == {"frames", "messages", "exchanges", "handshakes"}
-    for name, table in reported.items():
-        assert_frame_equal(table, getattr(captures, name))
+    told = {}
+    found = read_captures(CAPTURES / "eap-md5-radius.pcapng", ReadOptions(on_table=told.__setitem__))
+    assert set(told) == {"frames", "messages", "exchanges", "handshakes"}
+    for name, table in told.items():
+        assert_frame_equal(table, getattr(found, name))
 
 
 def test_tables_of_several_captures_are_not_told_one_by_one():
     reported = []
     read_captures(
         [CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"],
-        ReadOptions(finished=lambda *one: reported.append(one)),
+        ReadOptions(on_table=lambda *one: told.append(one)),
     )
     assert reported == []

@@ -34,7 +34,7 @@ def same_as_alone(paths, *, keys=(), own_keys=None, **options) -> Analysis:
     paths = [str(path) for path in paths]
     own = own_keys or {}
     alone = [read_captures(path, ReadOptions(keys=[*keys, *own.get(path, ())], **options)) for path in paths]
-    together = read_captures(paths, ReadOptions(keys=keys, own_keys=own_keys, own_ids=True, **options))
+    together = read_captures(paths, ReadOptions(keys=keys, own_keys=own_keys, ids_per_capture=True, **options))
     for name in TABLES:
         assert_frame_equal(getattr(together, name), pl.concat([getattr(item, name) for item in alone]))
     for name in ("captures", "skipped"):
@@ -120,7 +120,7 @@ def test_keys_for_all_captures(recorded):
 
 def test_ids_through_all_captures(recorded):
     paths, _ = recorded
-    own, through = read_captures(paths, ReadOptions(own_ids=True)), obey(read_captures(paths))
+    own, through = read_captures(paths, ReadOptions(ids_per_capture=True)), obey(read_captures(paths))
     for name in TABLES:
         ids = [item for item in ("message", "exchange", "handshake") if item in getattr(own, name).columns]
         assert_frame_equal(getattr(own, name).drop(ids), getattr(through, name).drop(ids))
@@ -268,8 +268,8 @@ def test_where_groups_end_makes_no_difference(recorded, whole, monkeypatch, name
 
 
 def test_what_was_decrypted_is_told_by_ids_of_one_message_each():
-    with pytest.raises(ValueError, match="own_ids"):
-        read_captures(RECORDED[:2], ReadOptions(cleartext=True, own_ids=True))
+    with pytest.raises(ValueError, match="ids_per_capture"):
+        read_captures(RECORDED[:2], ReadOptions(cleartext=True, ids_per_capture=True))
 
 
 def test_captures_without_packets(tmp_path):

@@ -92,7 +92,7 @@ def test_an_address_that_changes_does_not_split_a_handshake():
 def test_a_round_trip_time_that_cannot_be_used_is_said():
     path = CAPTURES / "psk-classic.pcap"
     assert not ikeanalyze.read(path).warnings
-    assert "not used" in ikeanalyze.read(path, rtt_ms=1.0).warnings[0].what
+    assert "not used" in ikeanalyze.read(path, rtt_ms=1.0).warnings[0].message
     known = ikeanalyze.read(path, rtt_ms=1.0, vantage="responder")
     assert not known.warnings
     assert known.handshakes["path_rtt_ns"].to_list() == [1_000_000]

@@ -34,7 +34,7 @@ def test_warnings_name_capture_and_frame(tmp_path):
     analysis = analyse_files(tmp_path, trace)
     (warning,) = analysis.warnings
     assert (warning.capture, warning.frame) == (str(tmp_path / "0.pcap"), 2)
-    assert warning.what
+    assert warning.message
 
 
 def test_the_parts_have_their_places():

@@ -81,5 +81,5 @@ def taken_apart(name: str, *keys: Path) -> tuple[list[IkeSaRecord], DaemonLogInd
         key_sets = [key_set for file in files for key_set in file.key_sets]
         result.extend(collect_ike_sas(conversation, sealed, contents, key_sets))
 
-    read_captures(capture_of(name), ReadOptions(keys=files, payloads=True, looked=look))
-    return result, index_daemon_logs(files)
+    read_captures(capture_of(name), ReadOptions(keys=files, payloads=True, on_contents=look))
+    return found, index_daemon_logs(files)

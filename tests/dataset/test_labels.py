@@ -19,15 +19,15 @@ def labelled(paths, *patterns, reserved=()):
 
 
 def test_by_the_first_pattern_that_fits():
-    result = labelled(["/r/psk/3.pcap", "/r/eap.pcap", "/r/x.cap"], "{config}/{run:int}.pcap", "{config}.pcap")
-    assert result.kinds == {"config": "str", "run": "int"}
-    assert result.values == {"/r/psk/3.pcap": {"config": "psk", "run": 3}, "/r/eap.pcap": {"config": "eap"}}
-    assert [item.name for item in result.unlabelled] == ["x.cap"]
+    found = labelled(["/r/psk/3.pcap", "/r/eap.pcap", "/r/x.cap"], "{config}/{run:int}.pcap", "{config}.pcap")
+    assert found.label_types == {"config": "str", "run": "int"}
+    assert found.values == {"/r/psk/3.pcap": {"config": "psk", "run": 3}, "/r/eap.pcap": {"config": "eap"}}
+    assert [one.name for one in found.unlabelled] == ["x.cap"]
 
 
 def test_no_pattern_no_complaint():
-    result = labelled(["/r/x.cap"])
-    assert (result.kinds, result.values, result.unlabelled) == ({}, {}, [])
+    found = labelled(["/r/x.cap"])
+    assert (found.label_types, found.values, found.unlabelled) == ({}, {}, [])
 
 
 @pytest.mark.parametrize("name", ["outcome", "Outcome"])
@@ -63,16 +63,16 @@ def test_the_manifest_of_the_lab():
     assert values["link_nat"] is False
     assert values["initiator_key_bits"] == 0
     assert "iterations" not in values
-    assert {result.kinds[name] for name in ("link_loss_percent", "initiator_key_bits")} == {"float"}
-    assert (result.kinds["scenario"], result.kinds["link_nat"]) == ("str", "bool")
+    assert {found.label_types[name] for name in ("link_loss_percent", "initiator_key_bits")} == {"float"}
+    assert (found.label_types["scenario"], found.label_types["link_nat"]) == ("str", "bool")
 
 
 def test_a_path_counts_more_than_the_manifest():
     path = LAB / "loss_loss-percent-20.pcapng"
-    result = labelled([path], "loss_loss-percent-{link_loss_percent:int}.pcapng")
-    assert result.values[str(path)]["link_loss_percent"] == 20
-    assert result.kinds["link_loss_percent"] == "int"
-    assert result.values[str(path)]["scenario"] == "loss_loss-percent-20"
+    found = labelled([path], "loss_loss-percent-{link_loss_percent:int}.pcapng")
+    assert found.values[str(path)]["link_loss_percent"] == 20
+    assert found.label_types["link_loss_percent"] == "int"
+    assert found.values[str(path)]["scenario"] == "loss_loss-percent-20"
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,12 @@ from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certific
 _QUICK_MODE_MESSAGES: Final = 3
 #: Error notifies in an IKE_AUTH response that prevent the IKE SA (RFC 7296, section 2.21.2).
 _FATAL: Final = frozenset(
-    get_name(NotifyType, kind)
-    for kind in (NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD, NotifyType.INVALID_SYNTAX, NotifyType.AUTHENTICATION_FAILED)
+    get_name(NotifyType, notify_type)
+    for notify_type in (
+        NotifyType.UNSUPPORTED_CRITICAL_PAYLOAD,
+        NotifyType.INVALID_SYNTAX,
+        NotifyType.AUTHENTICATION_FAILED,
+    )
 )
 #: Reasons other than notifies.
 _EAP_FAILURE: Final = "EAP failure"

@@ -62,9 +62,9 @@ def encode_endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6
     return EndpointArray(data, size)
 
 
-def locate_nat_hashes(view: InitMessage, sample: bytes, kind: int) -> tuple[int, ...]:
+def locate_nat_hashes(view: InitMessage, sample: bytes, notify_type: int) -> tuple[int, ...]:
     """Offsets of the hashes of one kind in messages of the sample's form."""
-    hashes = [data for notify, data in view.notifies if notify == kind and len(data) == _SIZE]
+    hashes = [data for notify, data in view.notifies if notify == notify_type and len(data) == _SIZE]
     return tuple(sample.index(data) for data in hashes)
 
 

@@ -83,9 +83,9 @@ class Phase1Facts:
     error: str | None
 
 
-def get_exchange_name(version: int, kind: int) -> str:
+def get_exchange_name(version: int, exchange_type: int) -> str:
     """Name of an exchange type of IKEv2 or IKEv1; its number where there is none."""
-    return get_name(ExchangeType if version == 2 else ikev1_registry.Ikev1ExchangeType, kind)
+    return get_name(ExchangeType if version == 2 else ikev1_registry.Ikev1ExchangeType, exchange_type)
 
 
 @cache
@@ -93,23 +93,23 @@ def build_type_names() -> tuple[str, ...]:
     """Names of messages and exchanges by `Protocol` * 256 + number: exchange types of IKE, RADIUS codes, HIP packet
     types, followed by the HIP exchanges (see `exchange_types`).
     """
-    names = [get_exchange_name(version, kind) for version in (2, 1) for kind in range(256)]
+    names = [get_exchange_name(version, number) for version in (2, 1) for number in range(256)]
     names += [get_name(RadiusCode, code) for code in range(256)]
-    packets = [get_name(HipPacketType, kind) for kind in range(EXCHANGE)]
-    return (*names, *packets, *(_HIP_EXCHANGES.get(EXCHANGE + kind, name) for kind, name in enumerate(packets)))
+    packets = [get_name(HipPacketType, number) for number in range(EXCHANGE)]
+    return (*names, *packets, *(_HIP_EXCHANGES.get(EXCHANGE + number, name) for number, name in enumerate(packets)))
 
 
 def extract_init_facts(view: InitMessage) -> InitFacts:
     """Facts of an IKE_SA_INIT message."""
     supports: list[str] = []
     error = None
-    for kind, data in view.notifies:
-        if kind < FIRST_STATUS or kind == NotifyType.REDIRECT:
-            error = error or get_name(NotifyType, kind)
-        elif kind == NotifyType.SIGNATURE_HASH_ALGORITHMS:
+    for notify_type, data in view.notifies:
+        if notify_type < FIRST_STATUS or notify_type == NotifyType.REDIRECT:
+            error = error or get_name(NotifyType, notify_type)
+        elif notify_type == NotifyType.SIGNATURE_HASH_ALGORITHMS:
             supports.append(_signature_hashes(data))
-        elif kind not in _NOT_ABILITIES:
-            supports.append(get_name(NotifyType, kind))
+        elif notify_type not in _NOT_ABILITIES:
+            supports.append(get_name(NotifyType, notify_type))
     supports.extend(_vendors(view.vendor_ids))
     return InitFacts(
         proposals=[proposal.describe() for proposal in view.proposals],
@@ -165,9 +165,9 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
             first = view.transforms[0]
             chosen = ChosenProposal(first.encryption, first.hash, first.hash, first.group)
             auth = _phase1_auth(first.auth)
-        for kind in view.notifies:
-            if kind < FIRST_STATUS:
-                error = error or get_name(ikev1_registry.Ikev1NotifyType, kind)
+        for notify_type in view.notifies:
+            if notify_type < FIRST_STATUS:
+                error = error or get_name(ikev1_registry.Ikev1NotifyType, notify_type)
     return Phase1Facts(offered, chosen, auth, list(supports[0]), list(supports[1]), error)
 
 

@@ -289,9 +289,9 @@ def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[
     inits = state.inits
     by_exchange: dict[int, str] = {}
     for row, form in zip(rows.tolist(), inits.look_up(inits.form, rows).tolist(), strict=True):
-        for kind, _ in inits.views[form].notifies:
-            if kind in ASKS_AGAIN:
-                by_exchange.setdefault(int(of_datagram[row]), ASKS_AGAIN[kind])
+        for notify_type, _ in inits.views[form].notifies:
+            if notify_type in ASKS_AGAIN:
+                by_exchange.setdefault(int(of_datagram[row]), ASKS_AGAIN[notify_type])
     by_handshake: dict[int, list[str]] = {}
     for exchange in sorted(by_exchange):
         by_handshake.setdefault(int(exchanges.handshake[exchange]), []).append(by_exchange[exchange])
@@ -352,21 +352,23 @@ def _collect_evidence(sources: HandshakeSources, head: Int64Array, reason: Mappi
         return mask
 
     ikev1 = exchanges.protocol == Protocol.IKEV1
-    kind, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
+    exchange_type, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
     asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
     is_last = _find_last_requests(exchanges)
     # the third message of IKEv1's aggressive and quick mode is not answered
-    of_three = ikev1 & np.isin(kind, (_AGGRESSIVE, _QUICK_MODE))
+    of_three = ikev1 & np.isin(exchange_type, (_AGGRESSIVE, _QUICK_MODE))
     unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
     open_last = unanswered & is_last
     open_last |= find_unreceived_responses(state, sources.answers, is_last & set_up & asked & answered)
     # the initiator has yet to send that third message
     pending = of_three & (attempt == 0) & answered & set_up & is_last
 
-    begun = any_of(~ikev1 & np.isin(kind, (*_INITS, I1_R1)) & asked & set_up)
-    auth_v2 = ~ikev1 & np.isin(kind, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
-    done_v1 = ikev1 & (((kind == _MAIN_MODE) & (attempt >= 2) & answered) | ((kind == _AGGRESSIVE) & (attempt >= 1)))
-    quick = ikev1 & (kind == _QUICK_MODE) & set_up
+    begun = any_of(~ikev1 & np.isin(exchange_type, (*_INITS, I1_R1)) & asked & set_up)
+    auth_v2 = ~ikev1 & np.isin(exchange_type, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
+    done_v1 = ikev1 & (
+        ((exchange_type == _MAIN_MODE) & (attempt >= 2) & answered) | ((exchange_type == _AGGRESSIVE) & (attempt >= 1))
+    )
+    quick = ikev1 & (exchange_type == _QUICK_MODE) & set_up
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
     last_sent = np.full(count, UNKNOWN)
     last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + sources.answers.wait_ns)[open_last]
@@ -393,10 +395,10 @@ def _collect_evidence(sources: HandshakeSources, head: Int64Array, reason: Mappi
 
 def _find_last_requests(exchanges: ExchangeColumns) -> BoolArray:
     """The last exchange of each handshake that needs a response: the initiator's, or one of the set-up. (exchanges,)"""
-    kind = exchanges.exchange_type
+    exchange_type = exchanges.exchange_type
     # informational messages are never answered
-    never = (exchanges.protocol == Protocol.IKEV1) & (kind == _IKEV1_INFORMATIONAL)
-    never |= (exchanges.protocol == Protocol.HIP) & (kind == NOTIFY)
+    never = (exchanges.protocol == Protocol.IKEV1) & (exchange_type == _IKEV1_INFORMATIONAL)
+    never |= (exchanges.protocol == Protocol.HIP) & (exchange_type == NOTIFY)
     requests = (exchanges.initiator_asked | exchanges.set_up) & (exchanges.request_messages > 0) & ~never
     rows = np.flatnonzero(requests)
     last = np.ones(len(rows), np.bool_)

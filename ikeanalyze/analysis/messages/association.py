@@ -35,7 +35,8 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 #: Notifies by which a responder asks for another IKE_SA_INIT request.
 ASKS_AGAIN: Final = {
-    int(kind): kind.label for kind in (NotifyType.INVALID_KE_PAYLOAD, NotifyType.COOKIE, NotifyType.REDIRECT)
+    int(notify_type): notify_type.label
+    for notify_type in (NotifyType.INVALID_KE_PAYLOAD, NotifyType.COOKIE, NotifyType.REDIRECT)
 }
 
 Endpoint = int
@@ -113,9 +114,8 @@ def is_init(datagrams: Datagrams) -> BoolArray:
 
 def is_ikev2_init(datagrams: Datagrams) -> BoolArray:
     """Whether the exchange type of each datagram is IKE_SA_INIT or IKE_SESSION_RESUME."""
-    kind = datagrams.exchange_type
-    result: BoolArray = kind == int(ExchangeType.IKE_SA_INIT)
-    result |= kind == int(ExchangeType.IKE_SESSION_RESUME)
+    result: BoolArray = datagrams.exchange_type == int(ExchangeType.IKE_SA_INIT)
+    result |= datagrams.exchange_type == int(ExchangeType.IKE_SESSION_RESUME)
     return result
 
 
@@ -251,7 +251,7 @@ class SpiDisambiguator:
             return False
         if candidate.asked_again or not candidate.nonces:
             return True
-        has_cookie = any(kind == NotifyType.COOKIE for kind, _ in view.notifies)
+        has_cookie = any(notify_type == NotifyType.COOKIE for notify_type, _ in view.notifies)
         return has_cookie and not candidate.answered
 
     def _assign_response(
@@ -264,7 +264,7 @@ class SpiDisambiguator:
             candidate = self._add_candidate(endpoint, protocol)
         if spi_r:
             self._add_spi(candidate, protocol, spi_r)
-        candidate.asked_again = any(kind in ASKS_AGAIN for kind, _ in view.notifies)
+        candidate.asked_again = any(notify_type in ASKS_AGAIN for notify_type, _ in view.notifies)
         candidate.answered |= not candidate.asked_again
         return candidate
 
@@ -328,6 +328,6 @@ def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Ma
     return SaAssociation(renumbered[association.handshake], association.from_initiator, len(labels))
 
 
-def _has_notify(clear: Mapping[int, bytes], datagrams: Datagrams, row: int, kind: int) -> bool:
+def _has_notify(clear: Mapping[int, bytes], datagrams: Datagrams, row: int, notify_type: int) -> bool:
     view = parse_init(clear.get(int(datagrams.datagram[row]), b""))
-    return any(notify == kind for notify, _ in view.notifies)
+    return any(present == notify_type for present, _ in view.notifies)

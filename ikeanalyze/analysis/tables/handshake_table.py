@@ -207,7 +207,7 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     late = (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
     if late.any():  # rarely: mostly the order of types is the order of time
         used = used[np.lexsort((begin[used], owner))]
-    kinds = pl.Series([names[number] for number in present.tolist()], dtype=pl.String)
+    types = pl.Series([names[number] for number in present.tolist()], dtype=pl.String)
     # the lists of one length are cut out of all phases together
     length = np.bincount(used // max(width, 1), minlength=count)
     length_of_cell = np.repeat(length, length)
@@ -216,7 +216,7 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
         rows = used[length_of_cell == phases]
         flat = pl.DataFrame(
             {
-                "type": kinds.gather(rows % max(width, 1)),
+                "type": types.gather(rows % max(width, 1)),
                 "messages": sent[rows].astype(np.uint32),
                 "frames": frames[rows].astype(np.uint32),
                 "bytes": volume[rows].astype(np.uint64),
@@ -238,8 +238,8 @@ def _aaa(
 ) -> dict[str, Any]:
     """Addresses and volumes of the link to the AAA server."""
     names = [
-        f"aaa_{kind}_{unit}"
-        for kind in ("request", "response", "retransmitted")
+        f"aaa_{role}_{unit}"
+        for role in ("request", "response", "retransmitted")
         for unit in ("messages", "frames", "bytes")
     ]
     sums = {name: np.zeros(count, np.int64) for name in names}
@@ -252,10 +252,10 @@ def _aaa(
         for pair in pairs:
             retransmitted = pair.requests[1:] + pair.responses[1:]
             parts = (("request", pair.requests), ("response", pair.responses), ("retransmitted", retransmitted))
-            for kind, rows in parts:
-                sums[f"aaa_{kind}_messages"][handshake] += len(rows)
-                sums[f"aaa_{kind}_frames"][handshake] += int(datagrams.frames[rows].sum())
-                sums[f"aaa_{kind}_bytes"][handshake] += int(datagrams.bytes[rows].sum())
+            for role, rows in parts:
+                sums[f"aaa_{role}_messages"][handshake] += len(rows)
+                sums[f"aaa_{role}_frames"][handshake] += int(datagrams.frames[rows].sum())
+                sums[f"aaa_{role}_bytes"][handshake] += int(datagrams.bytes[rows].sum())
     known = np.zeros(count, np.bool_)
     known[list(handshakes.pairs)] = True
     return {

@@ -65,8 +65,8 @@ def name_sender(from_initiator: bool) -> Side:
 
 def describe_message(exchange_type: int, message_id: int, response: bool) -> str:
     """A message in words, such as "IKE_AUTH 1 request"."""
-    kind = "response" if response else "request"
-    return f"{get_name(ExchangeType, exchange_type)} {message_id} {kind}"
+    role = "response" if response else "request"
+    return f"{get_name(ExchangeType, exchange_type)} {message_id} {role}"
 
 
 def make_message_check(

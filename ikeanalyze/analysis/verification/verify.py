@@ -93,7 +93,7 @@ def verify_capture(
             handshakes.append(VerifiedHandshake(sa.handshake + 1, sa.spi_i.hex(), sa.spi_r.hex(), parent, checks))
 
     analysis = read_captures(
-        path, ReadOptions(ports=ports, keys=files, payloads=True, progress=progress, looked=verify)
+        path, ReadOptions(ports=ports, keys=files, payloads=True, progress=progress, on_contents=verify)
     )
     return Verification(handshakes, analysis.captures, analysis.warnings, skipped + analysis.skipped)
 

@@ -7,21 +7,16 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
-from ikeanalyze.capture.formats.pcapng_blocks import (
-    ENHANCED_PACKET,
-    IF_DESCRIPTION,
-    IF_FCSLEN,
-    IF_NAME,
-    IF_TSOFFSET,
-    IF_TSRESOL,
-    INTERFACE,
-    OBSOLETE_PACKET,
-    SECTION,
-    SIMPLE_PACKET,
-    get_byte_order,
-    read_options,
+from ikeanalyze.capture.formats import pcapng_blocks
+from ikeanalyze.capture.formats.pcapng_blocks import ENHANCED_PACKET, INTERFACE, OBSOLETE_PACKET, SECTION, SIMPLE_PACKET
+from ikeanalyze.capture.formats.records import (
+    MAX_RECORD,
+    RECORD_COLUMNS,
+    CaptureNote,
+    Interface,
+    RecordBatch,
+    WalkResult,
 )
-from ikeanalyze.capture.formats.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
 
 #: Bytes of the shortest section header block, the first block of a file.
 FILE_HEADER: Final = 28
@@ -101,7 +96,7 @@ def get_section_header_size(head: bytes) -> int:
     Raises:
         ValueError: not a section header; the text is a clause for the user.
     """
-    order = get_byte_order(head[8:12])
+    order = pcapng_blocks.get_byte_order(head[8:12])
     if order is None:
         raise ValueError("its section header has no byte-order magic")
     size: int = Struct(order + "I").unpack_from(head, 4)[0]
@@ -130,7 +125,7 @@ class Pcapng:
         self._head = Struct(order + "2I")
         self._word = np.dtype([("value", order + "u4")])
         self._layout = np.dtype(
-            [(f, order + "u4") for f in ("kind", "size", "interface", "high", "low", "captured", "length")]
+            [(f, order + "u4") for f in ("type", "size", "interface", "high", "low", "captured", "length")]
         )
 
     def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
@@ -156,9 +151,9 @@ class Pcapng:
         if end - start < _EMPTY_BLOCK:
             missing = _EMPTY_BLOCK - (end - start)
             return f"inside the first {_EMPTY_BLOCK} bytes of a block, {missing} of which are missing"
-        kind = self._head.unpack_from(buffer, start)[0]
-        size = self._block_size(buffer, start)
-        name = f"{_NAMES[kind]} block" if kind in _NAMES else f"block of type {kind}"
+        block_type, claimed = self._head.unpack_from(buffer, start)
+        size = pcapng_blocks.round_up_to_word(claimed)
+        name = f"{_NAMES[block_type]} block" if block_type in _NAMES else f"block of type {block_type}"
         article = "an" if name[0] in "aeiou" else "a"
         return f"inside {article} {name} of {size} bytes, {start + size - end} of which are missing"
 
@@ -168,19 +163,19 @@ class Pcapng:
         found: list[int] = []
         append, unpack = found.append, self._head.unpack_from
         while True:
-            kind, size = unpack(buffer, at)
+            block_type, size = unpack(buffer, at)
             if size & 3:  # some writers forget the padding of the packet in the block's length
                 size = (size + 3) & ~3
             behind = at + size
             if behind > end:
                 return found, at
-            if kind == ENHANCED_PACKET:
+            if block_type == ENHANCED_PACKET:
                 if size < 32:
                     return found, at
                 append(at)
-            elif size < _SHORTEST.get(kind, _EMPTY_BLOCK) or kind in (SECTION, INTERFACE):
+            elif size < _SHORTEST.get(block_type, _EMPTY_BLOCK) or block_type in (SECTION, INTERFACE):
                 return found, at
-            elif kind in (SIMPLE_PACKET, OBSOLETE_PACKET):
+            elif block_type in (SIMPLE_PACKET, OBSOLETE_PACKET):
                 append(at)
             elif not self._closed(buffer, at, size):
                 return found, at
@@ -198,21 +193,21 @@ class Pcapng:
         """
         if end - at < _EMPTY_BLOCK:
             return _EMPTY_BLOCK, None
-        kind, claimed = self._head.unpack_from(buffer, at)
-        if kind == SECTION:
-            order = get_byte_order(bytes(buffer[at + 8 : at + 12]))
+        block_type, claimed = self._head.unpack_from(buffer, at)
+        if block_type == SECTION:
+            order = pcapng_blocks.get_byte_order(bytes(buffer[at + 8 : at + 12]))
             if order is None:
                 return 0, "a section header has no byte-order magic"
             self._section(order)
             claimed = self._head.unpack_from(buffer, at)[1]
-        size = (claimed + 3) & ~3
-        if not _SHORTEST.get(kind, _EMPTY_BLOCK) <= size <= _MAX_BLOCK:
-            return 0, f"a block of type {kind} is said to be {claimed} bytes long"
+        size = pcapng_blocks.round_up_to_word(claimed)
+        if not _SHORTEST.get(block_type, _EMPTY_BLOCK) <= size <= _MAX_BLOCK:
+            return 0, f"a block of type {block_type} is said to be {claimed} bytes long"
         if at + size > end:
             return size, None
         if not self._closed(buffer, at, size):
             return 0, f"a block of {claimed} bytes has another length at its end"
-        if kind == SECTION:
+        if block_type == SECTION:
             major, minor = Struct(self._order + "2H").unpack_from(buffer, at + 12)
             if major != 1:
                 return 0, f"a section has version {major}.{minor}, which is not known"
@@ -220,39 +215,36 @@ class Pcapng:
             self._interface(bytes(buffer[at + 8 : at + size - 4]))
         return size, None
 
-    def _block_size(self, buffer: bytearray, at: int) -> int:
-        return int(self._head.unpack_from(buffer, at)[1]) + 3 & ~3
-
     def _interface(self, body: bytes) -> None:
         link_type, snaplen = Struct(self._order + "HxxI").unpack_from(body)
         names: dict[int, str] = {}
         resolution, offset, fcs = _MICROSECONDS, 0, None
-        for code, value in read_options(body[8:], self._order):
-            if code in (IF_NAME, IF_DESCRIPTION):
+        for code, value in pcapng_blocks.read_options(body[8:], self._order):
+            if code in (pcapng_blocks.IF_NAME, pcapng_blocks.IF_DESCRIPTION):
                 names.setdefault(code, value.rstrip(b"\0").decode("utf-8", "replace"))
-            elif code == IF_TSRESOL and len(value) == 1:
+            elif code == pcapng_blocks.IF_TSRESOL and len(value) == 1:
                 resolution = value[0]
-            elif code == IF_FCSLEN and len(value) == 1:
+            elif code == pcapng_blocks.IF_FCSLEN and len(value) == 1:
                 # in bits, but some writers use bytes; a check sequence of 4 bits does not exist
                 fcs = value[0] // 8 if value[0] % 8 == 0 else value[0]
-            elif code == IF_TSOFFSET and len(value) == 8:
+            elif code == pcapng_blocks.IF_TSOFFSET and len(value) == 8:
                 offset = Struct(self._order + "q").unpack(value)[0]
-        name = names.get(IF_NAME) or names.get(IF_DESCRIPTION) or None
+        name = names.get(pcapng_blocks.IF_NAME) or names.get(pcapng_blocks.IF_DESCRIPTION) or None
         self.interfaces.append(Interface(link_type, name, snaplen, resolution, fcs))
         self._clock_of.append(self._clocks.setdefault(InterfaceClock(resolution, offset), len(self._clocks)))
 
     def _columns(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
         """The packets of complete blocks up to the first invalid block; the position of that block and why it is invalid."""
         head = read_struct_array(view, at, self._layout)
-        kind, claimed = head["kind"], head["size"].astype(np.int64)
+        block_type, claimed = head["type"], head["size"].astype(np.int64)
         size = (claimed + 3) & ~3
         interface = head["interface"]
         captured, length = head["captured"].astype(np.int64), head["length"].astype(np.int64)
         offset, room = at + 28, size - 32
         simple = None
-        if (kind != ENHANCED_PACKET).any():
-            simple = kind == SIMPLE_PACKET
-            obsolete = kind == OBSOLETE_PACKET
+        if (block_type != ENHANCED_PACKET).any():
+            simple = block_type == SIMPLE_PACKET
+            obsolete = block_type == OBSOLETE_PACKET
             snaplen = self.interfaces[self._first].snaplen if self._clock_of else 0
             # simple packet blocks have the length in place of the interface, and no captured length
             length = np.where(simple, interface, length)
@@ -266,12 +258,11 @@ class Pcapng:
         wrong = (captured > room) | (interface >= len(self._clock_of)) | ((trailer != size) & (trailer != claimed))
         if wrong.any():
             first = int(wrong.argmax())
-            refused = (
-                int(at[first]),
-                self._why(int(claimed[first]), int(captured[first]), int(room[first]), interface[first]),
-            )
+            why = self._why(int(claimed[first]), int(captured[first]), int(room[first]), interface[first])
+            refused = int(at[first]), why
             at, head, offset, captured = at[:first], head[:first], offset[:first], captured[:first]
-            length, interface, simple = (length[:first], interface[:first], None if simple is None else simple[:first])
+            length, interface = length[:first], interface[:first]
+            simple = None if simple is None else simple[:first]
         ticks = head["high"].astype(np.uint64) << np.uint64(32) | head["low"]
         batch = RecordBatch(
             buffer=view,
@@ -317,11 +308,5 @@ def _joined(view: UInt8Array, batches: list[RecordBatch]) -> RecordBatch:
     if len(batches) == 1:
         return batches[0]
     nothing = np.zeros(0, np.int64)
-    return RecordBatch(
-        buffer=view,
-        offset=np.concatenate([nothing, *(batch.offset for batch in batches)]),
-        captured=np.concatenate([nothing, *(batch.captured for batch in batches)]),
-        length=np.concatenate([nothing, *(batch.length for batch in batches)]),
-        time_ns=np.concatenate([nothing, *(batch.time_ns for batch in batches)]),
-        interface=np.concatenate([nothing.astype(np.uint32), *(batch.interface for batch in batches)]),
-    )
+    parts = [RecordBatch(view, nothing, nothing, nothing, nothing, nothing.astype(np.uint32)), *batches]
+    return RecordBatch(view, *(np.concatenate([getattr(part, name) for part in parts]) for name in RECORD_COLUMNS))

@@ -10,6 +10,7 @@ INTERFACE: Final = 1
 OBSOLETE_PACKET: Final = 2
 SIMPLE_PACKET: Final = 3
 ENHANCED_PACKET: Final = 6
+PACKET_BLOCKS: Final = (ENHANCED_PACKET, OBSOLETE_PACKET, SIMPLE_PACKET)
 
 OPT_COMMENT: Final = 1
 SHB_USERAPPL: Final = 4
@@ -76,6 +77,11 @@ def make_comment_option(text: str) -> Option:
     return OPT_COMMENT, value
 
 
+def may_have_section(data: bytearray, stop: int) -> bool:
+    """Whether data[:stop] contains the bytes of a section header's type, which may also be part of a packet."""
+    return data.find(SECTION.to_bytes(4, "little"), 0, stop) >= 0
+
+
 def iterate_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int, int, int, str]]:
     """Type, offset, size and byte order of each block in data[:stop], whose blocks must be complete and valid.
 
@@ -84,13 +90,13 @@ def iterate_blocks(data: bytearray, stop: int, order: str) -> Iterator[tuple[int
     head = Struct(order + "2I")
     at = 0
     while at < stop:
-        kind, size = head.unpack_from(data, at)
-        if kind == SECTION:
+        block_type, size = head.unpack_from(data, at)
+        if block_type == SECTION:
             order = get_byte_order(bytes(data[at + 8 : at + 12])) or order
             head = Struct(order + "2I")
             size = head.unpack_from(data, at)[1]
         size = round_up_to_word(size)  # some writers forget the padding of the packet in the block's length
-        yield kind, at, size, order
+        yield block_type, at, size, order
         at += size
 
 
@@ -131,10 +137,10 @@ class PacketBlockHeader:
 
 def parse_packet_block_header(block: bytes, order: str) -> PacketBlockHeader:
     """The header of a complete enhanced or obsolete packet block."""
-    kind = Struct(order + "I").unpack_from(block)[0]
+    block_type = Struct(order + "I").unpack_from(block)[0]
     behind = 28 + round_up_to_word(Struct(order + "I").unpack_from(block, 20)[0])
     options = tuple(read_options(block[behind:-4], order))
-    if kind == ENHANCED_PACKET:
+    if block_type == ENHANCED_PACKET:
         return PacketBlockHeader(Struct(order + "I").unpack_from(block, 8)[0], block[12:20], options)
     interface, drops = Struct(order + "2H").unpack_from(block, 8)
     if drops != _DROPS_UNKNOWN:
@@ -150,10 +156,10 @@ def encode_enhanced_packet(head: PacketBlockHeader, frame: bytes, order: str) ->
     return _block(ENHANCED_PACKET, fixed + _padded(frame) + write_options(head.options, order), order)
 
 
-def _block(kind: int, body: bytes, order: str) -> bytes:
+def _block(block_type: int, body: bytes, order: str) -> bytes:
     word = Struct(order + "I")
     size = word.pack(len(body) + 12)
-    return word.pack(kind) + size + body + size
+    return word.pack(block_type) + size + body + size
 
 
 def _padded(data: bytes) -> bytes:

@@ -60,8 +60,11 @@ class RecordBatch:
 
     def select(self, rows: slice) -> "RecordBatch":
         """Some of the packets, over the same buffer."""
-        names = ("offset", "captured", "length", "time_ns", "interface")
-        return RecordBatch(self.buffer, *(getattr(self, name)[rows] for name in names))
+        return RecordBatch(self.buffer, *(getattr(self, name)[rows] for name in RECORD_COLUMNS))
+
+
+#: The columns of `RecordBatch`.
+RECORD_COLUMNS: Final = tuple(name for name in RecordBatch.__slots__ if name != "buffer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,6 @@ from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.reader import CaptureReader, FileSegment, open_capture
 from ikeanalyze.io.atomic_write import open_output
 
-_SECTION: Final = pcapng_blocks.SECTION.to_bytes(4, "little")
-_PACKETS: Final = (pcapng_blocks.ENHANCED_PACKET, pcapng_blocks.OBSOLETE_PACKET, pcapng_blocks.SIMPLE_PACKET)
 _PCAP_HEADER: Final = 24
 
 
@@ -91,17 +89,17 @@ class _SelectedBlocks:
 
     def __call__(self, segment: FileSegment, rows: list[int]) -> Iterator[tuple[memoryview | bytes, int]]:
         known, self._interfaces = self._interfaces, len(self._reader.interfaces)
-        if not rows and known == self._interfaces and segment.buffer.find(_SECTION, 0, segment.stop) < 0:
+        if not rows and known == self._interfaces and not pcapng_blocks.may_have_section(segment.buffer, segment.stop):
             return
         whole, row, chosen = memoryview(segment.buffer), -1, set(rows)
-        for kind, at, size, order in pcapng_blocks.iterate_blocks(segment.buffer, segment.stop, self._order):
+        for block_type, at, size, order in pcapng_blocks.iterate_blocks(segment.buffer, segment.stop, self._order):
             block = whole[at : at + size]
-            if kind == pcapng_blocks.SECTION:
+            if block_type == pcapng_blocks.SECTION:
                 self._order = order
                 yield pcapng_blocks.reopen_section_header(bytes(block), order, None), 0
-            elif kind == pcapng_blocks.INTERFACE:
+            elif block_type == pcapng_blocks.INTERFACE:
                 yield block, 0
-            elif kind in _PACKETS:
+            elif block_type in pcapng_blocks.PACKET_BLOCKS:
                 row += 1
                 if row in chosen:
                     yield block, 1

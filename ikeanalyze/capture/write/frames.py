@@ -143,12 +143,12 @@ def _parse_ipv6(packet: bytes) -> _IpPacket:
     end = min(len(packet), 40 + length) if length else len(packet)
     headers, protocol_at = bytearray(packet[:40]), 6
     source, destination = packet[8:24], packet[24:40]
-    at, kind, offset = 40, packet[6], 0
-    while kind in EXTENSION_HEADERS or kind == FRAGMENT_HEADER:
+    at, next_header, offset = 40, packet[6], 0
+    while next_header in EXTENSION_HEADERS or next_header == FRAGMENT_HEADER:
         if at + 8 > end:
             raise truncated
-        if kind == FRAGMENT_HEADER:
-            kind, offset = packet[at], struct.unpack_from(">H", packet, at + 2)[0] & 0xFFF8
+        if next_header == FRAGMENT_HEADER:
+            next_header, offset = packet[at], struct.unpack_from(">H", packet, at + 2)[0] & 0xFFF8
             at += 8
             if offset:
                 break
@@ -156,23 +156,23 @@ def _parse_ipv6(packet: bytes) -> _IpPacket:
         header = packet[at : at + 8 + packet[at + 1] * 8]
         if at + len(header) > end or len(header) < 8 + packet[at + 1] * 8:
             raise truncated
-        headers[protocol_at], protocol_at = kind, len(headers)
+        headers[protocol_at], protocol_at = next_header, len(headers)
         headers += header
-        if kind == ROUTING_HEADER:
+        if next_header == ROUTING_HEADER:
             destination = _final_destination(header) or destination
-        kind = header[0]
+        next_header = header[0]
         at += len(header)
-    return _IpPacket(6, headers, protocol_at, kind, offset != 0, source + destination, packet[at:end])
+    return _IpPacket(6, headers, protocol_at, next_header, offset != 0, source + destination, packet[at:end])
 
 
 def _final_destination(routing: bytes) -> bytes | None:
     """The final destination in a routing header, which the checksum covers (RFC 8200, 8.1); None if already reached."""
-    kind, segments_left = routing[2], routing[3]
+    routing_type, segments_left = routing[2], routing[3]
     if not segments_left or len(routing) < 24:
         return None
-    if kind == 4:  # segment routing (RFC 8754, 2) lists the last segment first
+    if routing_type == 4:  # segment routing (RFC 8754, 2) lists the last segment first
         return routing[8:24]
-    return routing[-16:] if kind in (0, 2) else None
+    return routing[-16:] if routing_type in (0, 2) else None
 
 
 def _ports(ip: _IpPacket) -> tuple[int, int]:
@@ -226,20 +226,20 @@ def _update_link_header(header: bytes, link_type: int, size: int) -> bytes:
         return _set_uint16(header, 4, len(header) - 6 + size)
     if link_type not in _ETHERTYPE_AND_PAYLOAD_AT:
         return header
-    type_at, inside = _ETHERTYPE_AND_PAYLOAD_AT[link_type]
-    kind = struct.unpack_from(">H", header, type_at)[0]
-    while kind in ETHERTYPES_VLAN and inside + 4 <= len(header):
-        inside += 4
-        type_at = inside - 2
-        kind = struct.unpack_from(">H", header, type_at)[0]
-    if kind == ETHERTYPE_PPPOE_SESSION and inside + 6 <= len(header):
-        return _set_uint16(header, inside + 4, len(header) - inside - 6 + size)
-    if kind <= _MAX_LLC_LENGTH and link_type == LinkType.ETHERNET:
-        length = len(header) - inside + size
+    type_at, payload_at = _ETHERTYPE_AND_PAYLOAD_AT[link_type]
+    ethertype = struct.unpack_from(">H", header, type_at)[0]
+    while ethertype in ETHERTYPES_VLAN and payload_at + 4 <= len(header):
+        payload_at += 4
+        type_at = payload_at - 2
+        ethertype = struct.unpack_from(">H", header, type_at)[0]
+    if ethertype == ETHERTYPE_PPPOE_SESSION and payload_at + 6 <= len(header):
+        return _set_uint16(header, payload_at + 4, len(header) - payload_at - 6 + size)
+    if ethertype <= _MAX_LLC_LENGTH and link_type == LinkType.ETHERNET:
+        length = len(header) - payload_at + size
         if length <= _MAX_LLC_LENGTH:
             return _set_uint16(header, type_at, length)
         # too long for a length field: replace length, LLC and SNAP header by the Ethernet type of the SNAP header
-        return header[:type_at] + header[inside + 6 :]
+        return header[:type_at] + header[payload_at + 6 :]
     return header
 
 

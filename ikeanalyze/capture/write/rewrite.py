@@ -41,8 +41,6 @@ Progress = Callable[[int, int | None], None]
 _MAX_WARNINGS: Final = 1000
 #: Upper limit of the bytes of all headers before a message.
 _MAX_HEADER_BYTES: Final = 256
-_SECTION_TYPE: Final = pcapng_blocks.SECTION.to_bytes(4, "little")
-_PACKET_KINDS: Final = (pcapng_blocks.ENHANCED_PACKET, pcapng_blocks.OBSOLETE_PACKET, pcapng_blocks.SIMPLE_PACKET)
 _ETHERNET_FCS: Final = 4
 #: Bits of epb_flags: direction and reception type, and bytes of the frame check sequence. Higher bits are link-layer errors.
 _FLAGS_DIRECTION: Final = 0x1F
@@ -97,9 +95,7 @@ def rewrite_capture(
     with open_capture(path) as reader:
         if _is_same(reader, out):
             raise CaptureError(f"{reader.source.name}: is also the output. Name another output with -o")
-        head = b""
-        if reader.format == "pcap":
-            head = _file_head(reader, edits, comment)
+        head = _file_head(reader, edits, comment) if reader.format == "pcap" else b""
         rewriter = _CaptureRewriter(reader, edits, comment)
         with open_output(out) as stream:
             stream.write(head)
@@ -206,13 +202,13 @@ class _CaptureRewriter:
             return clear_frames
         at = batch.offset[rows]
         end = at + batch.captured[rows]
-        kinds = np.array([interface.link_type for interface in self._interfaces])[batch.interface[rows]]
+        link_types = np.array([interface.link_type for interface in self._interfaces])[batch.interface[rows]]
         source = batch.buffer.data
-        for kind in np.unique(kinds).tolist():
-            its = np.flatnonzero(kinds == kind)
-            located = locate_ip_packets(kind, batch.buffer, at[its], end[its])
+        for link_type in np.unique(link_types).tolist():
+            its = np.flatnonzero(link_types == link_type)
+            located = locate_ip_packets(link_type, batch.buffer, at[its], end[its])
             if located is None:
-                self._refuse(edits, rows[its].tolist(), f"link type {get_link_type_name(kind)} is not decoded")
+                self._refuse(edits, rows[its].tolist(), f"link type {get_link_type_name(link_type)} is not decoded")
                 continue
             columns = (rows[its], at[its], end[its], located[0] - at[its], located[1])
             for row, low, high, ip_at, family in zip(*(column.tolist() for column in columns), strict=True):
@@ -221,7 +217,9 @@ class _CaptureRewriter:
                     continue
                 frame = bytes(source[low:high])
                 try:
-                    clear_frames[row] = [build_cleartext_frame(frame, kind, ip_at, clear) for clear in edits[row].clear]
+                    clear_frames[row] = [
+                        build_cleartext_frame(frame, link_type, ip_at, clear) for clear in edits[row].clear
+                    ]
                 except FrameRewriteError as error:
                     self._refuse(edits, [row], str(error))
         return clear_frames
@@ -245,23 +243,25 @@ class _CaptureRewriter:
         self, segment: FileSegment, edits: dict[int, PacketEdit], frames: dict[int, list[CleartextFrame]]
     ) -> Iterator[bytes | memoryview]:
         whole = memoryview(segment.buffer)[: segment.stop]
-        if not edits and segment.buffer.find(_SECTION_TYPE, 0, segment.stop) < 0:
+        if not edits and not pcapng_blocks.may_have_section(segment.buffer, segment.stop):
             yield whole
             return
         done, row = 0, -1
-        for kind, at, size, order in pcapng_blocks.iterate_blocks(segment.buffer, segment.stop, self._order):
-            if kind == pcapng_blocks.SECTION:
+        for block_type, at, size, order in pcapng_blocks.iterate_blocks(segment.buffer, segment.stop, self._order):
+            if block_type == pcapng_blocks.SECTION:
                 self._order = order
                 yield whole[done:at]
                 yield pcapng_blocks.reopen_section_header(bytes(whole[at : at + size]), order, self._comment)
                 self._comment = None
                 done = at + size
-            elif kind in _PACKET_KINDS:
+            elif block_type in pcapng_blocks.PACKET_BLOCKS:
                 row += 1
                 if (edit := edits.get(row)) is None:
                     continue
                 interface = self._interfaces[int(segment.batch.interface[row])]
-                new = self._blocks_for(row, edit, frames.get(row, []), bytes(whole[at : at + size]), kind, interface)
+                new = self._blocks_for(
+                    row, edit, frames.get(row, []), bytes(whole[at : at + size]), block_type, interface
+                )
                 if new is None:
                     continue
                 self._count(edit)
@@ -271,11 +271,17 @@ class _CaptureRewriter:
         yield whole[done:]
 
     def _blocks_for(
-        self, row: int, edit: PacketEdit, frames: list[CleartextFrame], block: bytes, kind: int, interface: Interface
+        self,
+        row: int,
+        edit: PacketEdit,
+        frames: list[CleartextFrame],
+        block: bytes,
+        block_type: int,
+        interface: Interface,
     ) -> bytes | None:
         """The blocks of the frames in clear; None if they cannot be written."""
         order = self._order
-        if kind != pcapng_blocks.SIMPLE_PACKET:
+        if block_type != pcapng_blocks.SIMPLE_PACKET:
             head = pcapng_blocks.parse_packet_block_header(block, order)
             return b"".join(
                 self._enhanced(head, clear, frame, interface, again=edit.keep or index > 0)

@@ -8,9 +8,9 @@ import typer
 from ikeanalyze.cli.exit_status import CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions
+from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.columns import RowCondition
 from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, compare_groups
-from ikeanalyze.dataset.compare.errors import CompareError
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.render.comparison.formats import FORMATS, write_comparison_figures

@@ -139,10 +139,10 @@ def _read(
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
     messages: MessageOptions,
-    finished: "TableCallback | None" = None,
+    on_table: "TableCallback | None" = None,
 ) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
-    options = ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, finished=finished)
+    options = ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, on_table=on_table)
     analysis = read_captures(captures, inputs, messages, options)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 

@@ -59,9 +59,9 @@ def _write_figures(ranking: Ranking, directory: str) -> Sequence[Path]:
 def _look_up(measured: DatasetValues) -> dict[str, float]:
     """Return the values of the alternatives in a dataset."""
     # imported here because they load polars and scipy, and few criteria use datasets
+    from ikeanalyze.dataset.compare import CompareError
     from ikeanalyze.dataset.compare.columns import RowCondition
     from ikeanalyze.dataset.compare.compare import compute_group_values
-    from ikeanalyze.dataset.compare.errors import CompareError
 
     where = [RowCondition(column, value) for column, value in measured.where]
     try:

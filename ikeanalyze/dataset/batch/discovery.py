@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ikeanalyze.analysis.result import format_path
+
 #: Names of captures in a folder, also numbered (`tcpdump -C`, `-W`) and compressed.
 _CAPTURE_NAME: Final = re.compile(r"(?P<stem>.+?)\.(pcap|pcapng|cap|ntar)\d*(\.(gz|zst))?", re.IGNORECASE | re.DOTALL)
 
@@ -36,11 +38,6 @@ def get_capture_stem(name: str) -> str:
     """The name of a capture without its suffixes: `run1` of `run1.pcapng.gz`."""
     match = _CAPTURE_NAME.fullmatch(name)
     return match["stem"] if match else name.rpartition(".")[0] or name
-
-
-def format_path(path: str) -> str:
-    """A path as text for tables: bytes that are not UTF-8 are escaped."""
-    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def is_capture_name(name: str) -> bool:

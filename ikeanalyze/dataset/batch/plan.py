@@ -16,10 +16,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ikeanalyze.dataset.batch.discovery import CaptureFile, format_path
+from ikeanalyze.analysis.result import format_path
+from ikeanalyze.dataset.batch.discovery import CaptureFile
 from ikeanalyze.dataset.batch.key_files import FileState, KeyFileFinder, hash_file, hash_files
 from ikeanalyze.dataset.batch.task import BatchReadOptions, TaskCapture
-from ikeanalyze.dataset.labels import Kind, Labels, merge_label_columns
+from ikeanalyze.dataset.labels import Labels, LabelType, merge_label_columns
 from ikeanalyze.dataset.manifest import CaptureEntry, DatasetManifest, Shard
 
 #: A group is full with this number of captures or bytes. Captures of at least that many bytes are read alone.
@@ -39,7 +40,7 @@ class CaptureGroup:
 class BatchPlan:
     """The work of a batch."""
 
-    kinds: dict[str, Kind]  # label columns of the dataset after the batch
+    label_types: dict[str, LabelType]  # label columns of the dataset after the batch
     shards: list[Shard] = field(default_factory=list)  # whose files are unchanged
     #: Shards to rewrite, with those of their captures that stay, possibly none.
     rewritten: list[tuple[Shard, list[CaptureEntry]]] = field(default_factory=list)
@@ -54,7 +55,7 @@ class BatchRequest:
 
     captures: Sequence[CaptureFile]
     labels: Mapping[str, Labels]  # of these captures, by their absolute paths
-    kinds: Mapping[str, Kind]  # of these labels
+    label_types: Mapping[str, LabelType]  # of these labels
     relabel: bool  # these labels replace those of captures in the dataset
     keys: KeyFileFinder
     shared_keys: tuple[FileState, ...]  # key files for every capture
@@ -66,7 +67,7 @@ def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
     """Compare the request with the dataset.
 
     Raises:
-        LabelError: a label has another kind in captures of the dataset that are not requested.
+        LabelError: a label has another type in captures of the dataset that are not requested.
 
     """
     requested = {capture.path: capture for capture in request.captures}
@@ -81,7 +82,9 @@ def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
         name for path, entry in known.items() if path not in requested or not request.relabel for name in entry.labels
     }
     plan = BatchPlan(
-        merge_label_columns({name: kind for name, kind in manifest.labels.items() if name in kept}, request.kinds)
+        merge_label_columns(
+            {name: label_type for name, label_type in manifest.labels.items() if name in kept}, request.label_types
+        )
     )
     keys = {path: tuple(request.keys.find_for_capture(capture)) for path, capture in requested.items()}
     for shard in manifest.shards.values():
@@ -96,7 +99,7 @@ def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
                 plan.unchanged.append(entry)
             entries.append(entry)
         # the order of labels counts too: it is the order of the columns
-        columns_stay = list(shard.labels.items()) == list(plan.kinds.items())
+        columns_stay = list(shard.labels.items()) == list(plan.label_types.items())
         if not columns_stay or [entry.labels for entry in entries] != [entry.labels for entry in shard.captures]:
             plan.rewritten.append((shard, entries))
         else:

@@ -204,7 +204,7 @@ def _make_request(
     request = BatchRequest(
         captures=discovered.captures,
         labels=labelled.values,
-        kinds=labelled.kinds,
+        label_types=labelled.label_types,
         relabel=options.patterns is not None,
         keys=keys,
         shared_keys=shared,
@@ -245,7 +245,7 @@ class _Batch:
                 plan = make_plan(manifest, self._request)
                 self._report_keys()
                 manifest.complete = False
-                self._record(Change(labels=plan.kinds, patterns=patterns))
+                self._record(Change(labels=plan.label_types, patterns=patterns))
                 self._update_shards(plan)
                 if plan.groups:
                     self._read_groups(plan, workers(len(plan.groups)))
@@ -296,7 +296,7 @@ class _Batch:
             self._manifest.shards[shard.name] = shard  # modification times may differ; the tables do not have them
         for shard, entries in plan.rewritten:
             if entries:
-                token, successor = shards.rewrite_shard(self._dataset, shard, entries, plan.kinds)
+                token, successor = shards.rewrite_shard(self._dataset, shard, entries, plan.label_types)
                 shards.publish_shard(self._dataset, token, successor.name)
                 self._record(Change(drop=[shard.name], add=successor))
             else:
@@ -315,7 +315,7 @@ class _Batch:
                 dataset=os.path.abspath(self._dataset),
                 captures=group.captures,
                 shared_keys=request.shared_keys,
-                kinds=plan.kinds,
+                label_types=plan.label_types,
                 reading=request.reading,
                 version=request.version,
             )

@@ -19,12 +19,11 @@ from ikeanalyze._version import installed_version
 from ikeanalyze.analysis.exchanges.capture_point import Vantage
 from ikeanalyze.analysis.options import Progress, ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
+from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary, format_path
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.batch.discovery import format_path
 from ikeanalyze.dataset.batch.key_files import FileState, hash_file, hash_files
 from ikeanalyze.dataset.columns import add_label_columns, get_columns, to_portable_types
-from ikeanalyze.dataset.labels import Kind, Value
+from ikeanalyze.dataset.labels import LabelType, Value
 from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, Shard, State
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 
@@ -62,7 +61,7 @@ class BatchTask:
     dataset: str  # absolute path of its folder
     captures: tuple[TaskCapture, ...]
     shared_keys: tuple[FileState, ...]  # key files for every capture
-    kinds: Mapping[str, Kind]  # label columns
+    label_types: Mapping[str, LabelType]  # label columns
     reading: BatchReadOptions
     version: str  # of ikeanalyze; the worker must have the same
 
@@ -127,12 +126,12 @@ def make_failed_shard(task: BatchTask, reason: str) -> TaskResult:
 
 
 def _write(task: BatchTask, captures: Sequence[_CaptureOutcome], analyses: Sequence[Analysis]) -> TaskResult:
-    tables = _tables(captures, analyses, task.kinds)
+    tables = _tables(captures, analyses, task.label_types)
     shard = Shard(
         name="",
         version=task.version,
         reading=task.reading.to_dict(),
-        labels=task.kinds,
+        labels=task.label_types,
         rows={name: tables[name].height for name in TABLES},
         captures=[_entry(capture, task) for capture in captures],
     )
@@ -213,7 +212,7 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
         vantage=task.reading.vantage,
         keys=_shared(task.shared_keys),
         own_keys=own_keys,
-        own_ids=True,
+        ids_per_capture=True,
         progress=progress if len(readable) == 1 else None,
     )
     analysis = read_captures(list(by_path), options)
@@ -222,9 +221,8 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
     warnings: dict[str, list[str]] = {}
     key_warnings: dict[str, list[str]] = {}  # of key files; a capture may be named as its own key file
     for warning in analysis.warnings:
-        where = "" if warning.frame is None else f"packet {warning.frame}: "
         by_file = warnings if warning.capture in by_path else key_warnings
-        by_file.setdefault(warning.capture, []).append(f"{where}{warning.what}")
+        by_file.setdefault(warning.capture, []).append(str(warning))
     for skipped in analysis.skipped:
         if skipped.keys:
             key_warnings.setdefault(skipped.path, []).append(f"not used: {skipped.reason}")
@@ -257,7 +255,7 @@ def _shared(files: tuple[FileState, ...]) -> list[KeyFile]:
 
 
 def _tables(
-    captures: Sequence[_CaptureOutcome], analyses: Sequence[Analysis], kinds: Mapping[str, Kind]
+    captures: Sequence[_CaptureOutcome], analyses: Sequence[Analysis], label_types: Mapping[str, LabelType]
 ) -> dict[str, pl.DataFrame]:
     """The four tables; the rows of a capture are contiguous and in the order of the captures."""
     readable = [capture.wanted for capture in captures if capture.reason is None]
@@ -273,7 +271,7 @@ def _tables(
             tables[name] = pl.DataFrame(schema=get_columns(name, {}))
     tables["captures"] = _captures_table(captures, tables["handshakes"])
     for name in ("captures", "handshakes"):
-        tables[name] = add_label_columns(tables[name], labels, kinds)
+        tables[name] = add_label_columns(tables[name], labels, label_types)
     return tables
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import polars as pl
 from polars.datatypes import DataType
 
-from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.metrics import Columns
 
 #: Value of a column; None: unknown.

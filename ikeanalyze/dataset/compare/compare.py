@@ -17,7 +17,7 @@ import polars as pl
 
 from ikeanalyze.analysis.handshakes.handshakes import REKEYED
 from ikeanalyze.analysis.schema import OUTCOMES
-from ikeanalyze.dataset.compare import statistics
+from ikeanalyze.dataset.compare import CompareError, statistics
 from ikeanalyze.dataset.compare.columns import (
     RowCondition,
     Value,
@@ -28,7 +28,6 @@ from ikeanalyze.dataset.compare.columns import (
     matches_value,
     sort_groups,
 )
-from ikeanalyze.dataset.compare.errors import CompareError
 from ikeanalyze.dataset.compare.metrics import Metric, aggregate_exchanges, select_metrics
 from ikeanalyze.dataset.compare.result import (
     Comparison,

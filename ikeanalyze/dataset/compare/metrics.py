@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 from polars.datatypes import DataType
 
-from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare import CompareError
 
 #: Names and types of the columns of a handshakes table, labels included.
 Columns = Mapping[str, DataType]

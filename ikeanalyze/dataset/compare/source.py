@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from ikeanalyze.analysis.schema import EXCHANGES, HANDSHAKES
-from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.manifest import DatasetError
 

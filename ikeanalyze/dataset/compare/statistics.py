@@ -44,23 +44,13 @@ _SMALL: Final = 8
 _SMALL_TOGETHER: Final = 1_000
 
 
-def estimate_mean(sample: Values, confidence: float, resamples: int = RESAMPLES) -> Estimate:
-    """The mean of at least one value, with its bootstrap interval."""
-    return estimate_means([sample], confidence, resamples)[0]
-
-
 def estimate_means(samples: Sequence[Values], confidence: float, resamples: int = RESAMPLES) -> list[Estimate]:
-    """The `estimate_mean` of each sample."""
+    """The mean of each sample of at least one value, with its bootstrap interval."""
     return _bootstrap(_mean, [(sample,) for sample in samples], confidence, resamples)
 
 
-def estimate_ratio(sample: Values, baseline: Values, confidence: float, resamples: int = RESAMPLES) -> Estimate | None:
-    """Mean of `sample` / mean of `baseline`, with its bootstrap interval; None: the ratio is not finite."""
-    return estimate_ratios([(sample, baseline)], confidence, resamples)[0]
-
-
 def estimate_ratios(pairs: Sequence[Pair], confidence: float, resamples: int = RESAMPLES) -> list[Estimate | None]:
-    """The `estimate_ratio` of each sample and its baseline."""
+    """Mean of each sample / mean of its baseline, with its bootstrap interval; None: the ratio is not finite."""
     with _ignore_warnings():
         finite = [i for i, pair in enumerate(pairs) if np.isfinite(_ratio(*pair, axis=-1))]
     estimates = dict(zip(finite, _bootstrap(_ratio, [pairs[i] for i in finite], confidence, resamples), strict=True))
@@ -92,13 +82,8 @@ def compute_standard_deviation(sample: Values) -> float | None:
     return float(sample.std(ddof=1)) if len(sample) > 1 else None
 
 
-def compute_rank_test(sample: Values, baseline: Values) -> RankTest:
-    """Compare two samples of at least one value each."""
-    return compute_rank_tests([(sample, baseline)])[0]
-
-
 def compute_rank_tests(pairs: Sequence[Pair]) -> list[RankTest]:
-    """`compute_rank_test` for each sample and its baseline."""
+    """Compare each sample with its baseline, of at least one value each."""
     tests: dict[int, RankTest] = {}
     by_method: dict[str, list[int]] = {}
     for i, (sample, baseline) in enumerate(pairs):

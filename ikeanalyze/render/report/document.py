@@ -59,7 +59,7 @@ def build_capture(summary: CaptureSummary) -> Document:
 def build_warnings(analysis: Analysis) -> Iterator[Document]:
     """Yield the warnings about the captures."""
     for warning in analysis.warnings:
-        yield {"capture": warning.capture, "frame": warning.frame, "message": warning.what}
+        yield {"capture": warning.capture, "frame": warning.frame, "message": warning.message}
 
 
 def build_skipped(analysis: Analysis) -> Iterator[Document]:

@@ -268,7 +268,7 @@ def render_message_table(ladder: Ladder) -> TableSection:
 def render_warning_table(analysis: Analysis, limit: int) -> TableSection | None:
     """What the user should know of; None: nothing."""
     rows = [
-        (escape_text(warning.capture), format_integer(warning.frame), escape_text(warning.what))
+        (escape_text(warning.capture), format_integer(warning.frame), escape_text(warning.message))
         for warning in analysis.warnings[:limit]
     ]
     columns = (TableColumn("file"), TableColumn("frame", right=True), TableColumn("what"))

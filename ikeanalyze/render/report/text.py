@@ -116,7 +116,7 @@ def write_markdown(analysis: Analysis, out: TextIO, view: RenderOptions) -> None
         out.write("\n## Warnings\n\n")
         for warning in analysis.warnings:
             where = f", packet {warning.frame:,}" if warning.frame is not None else ""
-            out.write(f"- {escape_markdown(warning.capture)}{where}: {escape_markdown(warning.what)}\n")
+            out.write(f"- {escape_markdown(warning.capture)}{where}: {escape_markdown(warning.message)}\n")
     if analysis.skipped:
         out.write("\n## Skipped\n\n")
         out.writelines(f"- {escape_markdown(file.path)}: {escape_markdown(file.reason)}\n" for file in analysis.skipped)

@@ -28,7 +28,7 @@ def build_document(verification: Verification) -> dict[str, Any]:
             for item in verification.handshakes
         ],
         "warnings": [
-            {"capture": item.capture, "frame": item.frame, "message": item.what} for item in verification.warnings
+            {"capture": item.capture, "frame": item.frame, "message": item.message} for item in verification.warnings
         ],
         "skipped": [{"path": item.path, "reason": item.reason} for item in verification.skipped],
     }

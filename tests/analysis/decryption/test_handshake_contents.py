@@ -84,7 +84,7 @@ def test_successors_by_their_spis():
         file.flush()
         read_captures(
             CAPTURES / "pq-followup-ke.pcap",
-            ReadOptions(keys=file.name, looked=lambda *all_: seen.append(summarise_contents(*all_))),
+            ReadOptions(keys=file.name, on_contents=lambda *all_: seen.append(summarise_contents(*all_))),
         )
     (insides,) = seen
     reported = insides.index_rekeyed_sas(np.zeros(len(handshakes), np.int64))

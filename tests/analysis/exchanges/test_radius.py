@@ -269,7 +269,7 @@ def test_two_at_once_fit_both_and_are_counted_to_none():
     assert analysis.handshakes["aaa_request_messages"].to_list() == [None, None]
     assert analysis.handshakes["aaa_ns"].to_list() == [None, None]
     assert analysis.captures[0].accounting["radius"] == 8
-    assert [warning.frame is not None and "(1, 2)" in warning.what for warning in analysis.warnings] == [
+    assert [warning.frame is not None and "(1, 2)" in warning.message for warning in analysis.warnings] == [
         True,
         True,
     ]
@@ -280,8 +280,8 @@ def test_two_at_once_fit_both_and_are_counted_to_none():
 def test_a_warning_names_the_handshakes_as_the_report_does(tmp_path):
     trace = both(Login(1), Login(2, initiator="192.0.2.3", identifier=101))
     analysis = analyse_files(tmp_path, trace, trace)
-    assert ["(1, 2)" in warning.what for warning in analysis.warnings] == [True, True, False, False]
-    assert ["(3, 4)" in warning.what for warning in analysis.warnings] == [False, False, True, True]
+    assert ["(1, 2)" in one.message for one in analysis.warnings] == [True, True, False, False]
+    assert ["(3, 4)" in one.message for one in analysis.warnings] == [False, False, True, True]
 
 
 def stations(calling, called=b"192.0.2.2[4500]"):

@@ -110,7 +110,7 @@ def test_a_message_that_lacks_a_fragment_in_all_its_transmissions_is_warned_of()
         request, _ = shake.auth(fragments=(3, 1))
         for number, some in enumerate(transmissions, 1):
             trace.message(number * 1000 * MS, request, only=some)
-        return [warning.what for warning in analyse(trace).warnings]
+        return [warning.message for warning in analyse(trace).warnings]
 
     assert warned([1, 3]) == ["a message lacks fragments that are not in the capture: counted with those that are"]
     # what one transmission lacks, another one has

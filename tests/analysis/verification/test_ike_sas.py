@@ -67,6 +67,8 @@ def test_captures_with_next_to_nothing(tmp_path, messages):
     path = tmp_path / "x.pcap"
     sent = [(0, Handshake().init()[0])][:messages]
     path.write_bytes(timed(*sent).pcap())
-    result = []
-    read_captures(path, ReadOptions(payloads=True, looked=lambda *looked: result.extend(collect_ike_sas(*looked, []))))
-    assert [(sa.nonces, sa.response) for sa in result] == [(None, None)] * messages
+    found = []
+    read_captures(
+        path, ReadOptions(payloads=True, on_contents=lambda *looked: found.extend(collect_ike_sas(*looked, [])))
+    )
+    assert [(sa.nonces, sa.response) for sa in found] == [(None, None)] * messages

@@ -4,9 +4,9 @@ from statistics import median as median_of
 
 import pytest
 
+from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.columns import RowCondition
 from ikeanalyze.dataset.compare.compare import compare_groups
-from ikeanalyze.dataset.compare.errors import CompareError
 from tests.dataset.grouped import LAB, manifest, recorded, retransmissions, tables, times
 
 ETHERNET_TO_UDP, MARKER = 42, 4

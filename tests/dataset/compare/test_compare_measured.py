@@ -2,10 +2,9 @@ from statistics import mean, median
 
 import pytest
 
-from ikeanalyze.dataset.compare import compare
+from ikeanalyze.dataset.compare import CompareError, compare
 from ikeanalyze.dataset.compare.columns import RowCondition
 from ikeanalyze.dataset.compare.compare import compute_group_values
-from ikeanalyze.dataset.compare.errors import CompareError
 from tests.dataset.grouped import tables, times
 
 PSK, RSA = [10.0, 12.0, 20.0], [30.0, 50.0]

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import ikeanalyze
-from ikeanalyze.dataset.compare.errors import CompareError
+from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.metrics import aggregate_exchanges, select_metrics
 from tests.dataset.grouped import LAB
 

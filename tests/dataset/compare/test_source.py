@@ -1,8 +1,8 @@
 import pytest
 
 import ikeanalyze
+from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.compare import compare_groups
-from ikeanalyze.dataset.compare.errors import CompareError
 from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.render.report import parquet
 from tests.dataset.grouped import LAB

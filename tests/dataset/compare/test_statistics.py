@@ -6,14 +6,11 @@ import pytest
 
 from ikeanalyze.dataset.compare.statistics import (
     MAX_BCA_SAMPLE,
-    compute_rank_test,
     compute_rank_tests,
     compute_standard_deviation,
     correct_p_values,
-    estimate_mean,
     estimate_means,
     estimate_quantile,
-    estimate_ratio,
     estimate_ratios,
 )
 
@@ -26,6 +23,18 @@ EARLIER = [1.15, 0.88, 0.90, 0.74, 1.21]
 
 def sample(*values):
     return np.sort(np.array(values, np.float64))
+
+
+def estimate_mean(values, *args):
+    return estimate_means([values], *args)[0]
+
+
+def estimate_ratio(values, baseline, *args):
+    return estimate_ratios([(values, baseline)], *args)[0]
+
+
+def compute_rank_test(values, baseline):
+    return compute_rank_tests([(values, baseline)])[0]
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What the packets of a HIP base exchange tell, in the words of the report.
+"""Extract the facts of a HIP base exchange for the report.
 
 The responder offers in R1 and the initiator chooses in I2, the reverse of IKE. HIP DEX is recognised by what it
 lacks: its R1 and I2 have host identities and no signature (draft-ietf-hip-dex); its hosts prove by a MAC that they hold
@@ -68,28 +68,26 @@ def collect_hip_facts(state: AnalysisState) -> Mapping[int, HipFacts]:
     rows = np.flatnonzero((datagrams.protocol == Protocol.HIP) & np.isin(datagrams.exchange_type, exchange_types))
     seen: dict[int, _BaseExchangePackets] = {}
     read: set[tuple[int, int]] = set()  # retransmissions tell nothing new
-    columns = (
-        state.association.handshake[rows], datagrams.digest[rows], datagrams.datagram[rows], datagrams.exchange_type[rows],
-        datagrams.is_response[rows],
-    )  # fmt: skip
-    for handshake, digest, datagram, kind, answers in zip(*(one.tolist() for one in columns), strict=True):
-        one = seen.setdefault(handshake, _BaseExchangePackets())
-        if kind == I2_R2 and answers:
-            one.r2 = True
+    columns = (state.association.handshake, datagrams.digest, datagrams.datagram, datagrams.exchange_type)
+    values = (column[rows].tolist() for column in (*columns, datagrams.is_response))
+    for handshake, digest, datagram, exchange_type, answers in zip(*values, strict=True):
+        packets = seen.setdefault(handshake, _BaseExchangePackets())
+        if exchange_type == I2_R2 and answers:
+            packets.r2 = True
         elif (handshake, digest) not in read:
             read.add((handshake, digest))
             view = parse_hip(state.clear.get(datagram, b""))
             if view is not None:
-                _enter(one, view, kind, answers)
-    return {handshake: _facts(one, state.hits[handshake][1]) for handshake, one in seen.items()}
+                _enter(packets, view, exchange_type, answers)
+    return {handshake: _facts(packets, state.hits[handshake][1]) for handshake, packets in seen.items()}
 
 
-def _enter(seen: _BaseExchangePackets, view: HipPacket, kind: int, answers: bool) -> None:
-    if kind == NOTIFY:
+def _enter(seen: _BaseExchangePackets, view: HipPacket, exchange_type: int, answers: bool) -> None:
+    if exchange_type == NOTIFY:
         notification = view.first(HipNotification)
         if notification is not None and notification.type < _FIRST_STATUS:
             seen.error = notification.name
-    elif kind == I2_R2:
+    elif exchange_type == I2_R2:
         seen.i2 = view
     elif answers:
         seen.r1 = view
@@ -130,12 +128,16 @@ def _suite(hit: bytes) -> int:
     return hit[3] & 0x0F if hit.startswith(b"\x20\x01\x00") and hit[3] >> 4 == 2 else 0
 
 
-def _told(view: HipPacket | None, kinds: tuple[HipParameterType, ...]) -> list[str]:
-    return [] if view is None else [one.describe() for one in view.parameters if one.type in kinds]
+def _told(view: HipPacket | None, parameter_types: tuple[HipParameterType, ...]) -> list[str]:
+    return (
+        []
+        if view is None
+        else [parameter.describe() for parameter in view.parameters if parameter.type in parameter_types]
+    )
 
 
-def _first(view: HipPacket, kind: int) -> str | None:
-    value = view.value(kind)
+def _first(view: HipPacket, parameter_type: int) -> str | None:
+    value = view.value(parameter_type)
     return value.names[0] if isinstance(value, HipAlgorithmList) and value.names else None
 
 

@@ -31,7 +31,7 @@ def test_what_is_wrong_is_a_warning():
     trace.ip(20 * MS, wrong)
     trace.ip(520 * MS, wrong)
     warnings = analyse(trace, payloads=True).warnings
-    assert [(warning.frame, warning.what) for warning in warnings] == [
+    assert [(one.frame, one.message) for one in warnings] == [
         (2, "unknown parameter 4243 is critical"),
         (2, "R1 without PUZZLE"),
         (2, "R1 without HIP_CIPHER"),
