@@ -1,7 +1,7 @@
 """Sort and group rows by a key, fast.
 
-numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of them. So a key and the number of its row
-are packed into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since all differ.
+numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of them. So a key and the number of its
+row are packed into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since all differ.
 """
 
 from typing import Self, TypeVar

@@ -2,8 +2,8 @@
 
 This is the contract between the steps of the analysis, the renderers and whoever reads the Parquet files. Times are
 integers in nanoseconds (`*_ns`; points in time count from 1970-01-01 UTC), bytes are frame lengths on the wire with the
-link header, null means unknown. SPIs are unsigned integers in `frames` and `messages` (a million rows) and 16 hex digits
-in `handshakes`.
+link header, null means unknown. SPIs are unsigned integers in `frames` and `messages` (a million rows) and 16 hex
+digits in `handshakes`.
 """
 
 from typing import Final
@@ -19,8 +19,8 @@ VANTAGES: Final = pl.Enum(["initiator", "responder", "unknown"])
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 
-#: One row is one frame that carries (a part of) an IKE, RADIUS or HIP message. A TCP segment that carries parts of several
-#: IKE messages has a row for each; its bytes are split between them, so that sums stay right.
+#: One row is one frame that carries (a part of) an IKE, RADIUS or HIP message. A TCP segment that carries parts of
+#: several IKE messages has a row for each; its bytes are split between them, so that sums stay right.
 FRAMES: Final[Schema] = {
     "capture": pl.Categorical,  # path of the capture as it was given
     "number": pl.UInt32,  # of the packet in its capture, from 1, as Wireshark counts
@@ -52,7 +52,8 @@ FRAMES: Final[Schema] = {
     "handshake": pl.UInt32,  # id in `handshakes`; null: belongs to none (RADIUS that fits no handshake or several)
 }
 
-#: One row is one IKE (RADIUS, HIP) message each time that it is sent: its first transmission or one of its retransmissions.
+#: One row is one IKE (RADIUS, HIP) message each time that it is sent: its first transmission or one of its
+#: retransmissions.
 MESSAGES: Final[Schema] = {
     "capture": pl.Categorical,
     "message": pl.UInt32,  # id, unique in the report; in order of first_ns
@@ -86,7 +87,8 @@ MESSAGES: Final[Schema] = {
 #: One row is one request and its response, all their transmissions included. A request repeated with another body
 #: (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) begins a row of its own. IKEv1 has no such pairs: main mode's six messages are
 #: three rows, the third message of aggressive and quick mode and each informational message is a row without response.
-#: HIP has I1-R1, I2-R2, UPDATE and CLOSE-CLOSE_ACK; the third UPDATE of three and each NOTIFY is a row without response.
+#: HIP has I1-R1, I2-R2, UPDATE and CLOSE-CLOSE_ACK; the third UPDATE of three and each NOTIFY is a row without
+#: response.
 EXCHANGES: Final[Schema] = {
     "capture": pl.Categorical,
     "exchange": pl.UInt32,  # id, unique in the report
@@ -112,8 +114,9 @@ EXCHANGES: Final[Schema] = {
     "decrypted": pl.Boolean,  # null: no keys were given
 }
 
-#: One row is one IKE SA from its first IKE_SA_INIT to the last IKE_AUTH, or to its failure; phase 1 and the first quick mode
-#: of IKEv1; one HIP host association, I1 to R2. Counts are of the set-up alone unless the name of the column begins with `after_setup`.
+#: One row is one IKE SA from its first IKE_SA_INIT to the last IKE_AUTH, or to its failure; phase 1 and the first quick
+#: mode of IKEv1; one HIP host association, I1 to R2. Counts are of the set-up alone unless the name of the column
+#: begins with `after_setup`.
 HANDSHAKES: Final[Schema] = {
     "capture": pl.Categorical,
     "handshake": pl.UInt32,  # id, from 1, in order of start_ns within a capture
@@ -130,8 +133,8 @@ HANDSHAKES: Final[Schema] = {
     "start_ns": pl.Int64,
     "end_ns": pl.Int64,
     "outcome": OUTCOMES,
-    #: Error notify, "Access-Reject", "AAA server silent" (it never answered, and the responder gave up), "EAP failure" or
-    #: "XAUTH_STATUS failure"; "REKEYED": the IKE SA replaced another, so it had no IKE_SA_INIT.
+    #: Error notify, "Access-Reject", "AAA server silent" (it never answered, and the responder gave up), "EAP failure"
+    #: or "XAUTH_STATUS failure"; "REKEYED": the IKE SA replaced another, so it had no IKE_SA_INIT.
     "reason": pl.String,
     "auth_initiator": pl.String,
     "auth_responder": pl.String,

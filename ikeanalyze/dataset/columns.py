@@ -1,8 +1,8 @@
 """The columns of the Parquet files of datasets and reports, with types that every Parquet reader supports.
 
-They are those of `analysis.schema`, with strings instead of categories, because each file would have its own categories, and
-signed integers, so that differences of columns can be negative. In a dataset, `capture` and the id within the capture identify
-a handshake, exchange or message.
+They are those of `analysis.schema`, with strings instead of categories, because each file would have its own
+categories, and signed integers, so that differences of columns can be negative. In a dataset, `capture` and the id
+within the capture identify a handshake, exchange or message.
 """
 
 from collections.abc import Mapping

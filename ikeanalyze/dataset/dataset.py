@@ -30,7 +30,6 @@ def open_dataset(path: str | Path) -> Dataset:
 
     Raises:
         DatasetError: not a dataset, damaged, or written by a later version; one line for the user.
-
     """
     folder = Path(path)
     manifest = load_manifest(folder)

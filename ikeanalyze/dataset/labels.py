@@ -3,12 +3,12 @@
 All captures of a dataset have the same label columns; a capture without a label has null there. Labels of a path take
 precedence over those of a manifest, because the user asked for them.
 
-A pattern such as `{config}/loss{loss:float}/{run:int}.pcapng` is a Python format string, matched against a path. A field does
-not match a `/`. The pattern is matched against as many components at the end of the path as it has itself.
+A pattern such as `{config}/loss{loss:float}/{run:int}.pcapng` is a Python format string, matched against a path. A
+field does not match a `/`. The pattern is matched against as many components at the end of the path as it has itself.
 """
 
-# The library `parse` would not make this shorter: it is stricter or laxer in numbers, names, `/` and upper and lower case, so
-# that each type needs a converter of its own and every check of a pattern remains.
+# The library `parse` would not make this shorter: it is stricter or laxer in numbers, names, `/` and upper and lower
+# case, so that each type needs a converter of its own and every check of a pattern remains.
 
 import json
 import math
@@ -92,7 +92,6 @@ def parse_pattern(text: str) -> LabelPattern:
 
     Raises:
         PatternError: the pattern is invalid; the text has the reason and what is allowed.
-
     """
     label_types: dict[str, LabelType] = {}
     form = ""
@@ -130,7 +129,6 @@ def label_captures(
 
     Raises:
         LabelError: a name is that of a column (`reserved`), or has values of different types.
-
     """
     label_types: dict[str, LabelType] = {}
     for pattern in patterns:
@@ -164,7 +162,6 @@ def merge_label_columns(ours: Mapping[str, LabelType], others: Mapping[str, Labe
 
     Raises:
         LabelError: a name has two types.
-
     """
     label_types = dict(ours)
     for name, label_type in others.items():

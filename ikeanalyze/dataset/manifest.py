@@ -1,17 +1,17 @@
 """The manifest of a dataset: its shards and captures, the journal of a running batch, and the lock.
 
-A dataset is a folder. `manifest.json` (schema `ikeanalyze.dataset/1`) lists its shards. A shard has one file in each of the
-folders `captures`, `handshakes`, `exchanges` and `messages`, all four of the same name, with the rows of one or more captures.
-Files that the manifest does not list are not part of the dataset.
+A dataset is a folder. `manifest.json` (schema `ikeanalyze.dataset/1`) lists its shards. A shard has one file in each of
+the folders `captures`, `handshakes`, `exchanges` and `messages`, all four of the same name, with the rows of one or
+more captures. Files that the manifest does not list are not part of the dataset.
 
-While a batch runs, each change is appended as a line to `journal.jsonl`: a shard that is complete on disk, or a shard to drop
-because its captures are read again. When the batch ends, successfully or not, a new manifest with all changes replaces the old
-one atomically (rename), and the journal is deleted. A process that is killed at any moment leaves a manifest and a journal
-whose last line may be incomplete: complete lines count, an incomplete one is ignored. Applying a journal twice has no effect,
-so a kill between writing the manifest and deleting the journal does no harm.
+While a batch runs, each change is appended as a line to `journal.jsonl`: a shard that is complete on disk, or a shard
+to drop because its captures are read again. When the batch ends, successfully or not, a new manifest with all changes
+replaces the old one atomically (rename), and the journal is deleted. A process that is killed at any moment leaves a
+manifest and a journal whose last line may be incomplete: complete lines count, an incomplete one is ignored. Applying a
+journal twice has no effect, so a kill between writing the manifest and deleting the journal does no harm.
 
-Only one process may change a dataset at a time. It holds a lock on the file `lock`, which the system releases when the process
-ends.
+Only one process may change a dataset at a time. It holds a lock on the file `lock`, which the system releases when the
+process ends.
 """
 
 import fcntl
@@ -47,8 +47,8 @@ class CaptureEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str  # absolute; identifies the capture in later batches
     bytes: int  # of the file
     mtime_ns: int
-    #: Of the file as stored, compressed or not; None: it could not be opened, or failed for a reason outside the file, and
-    #: is read again by the next batch.
+    #: Of the file as stored, compressed or not; None: it could not be opened, or failed for a reason outside the file,
+    #: and is read again by the next batch.
     sha256: str | None
     state: State
     reason: str | None  # why it could not be read
@@ -120,7 +120,6 @@ def load_manifest(folder: Path) -> DatasetManifest:
 
     Raises:
         DatasetError: the folder is not a dataset, is damaged, or has a newer schema.
-
     """
     path = folder / _MANIFEST
     try:
@@ -222,7 +221,6 @@ def lock_dataset(folder: Path) -> Iterator[None]:
     Raises:
         DatasetError: another process is changing it.
         OSError: the lock file cannot be created.
-
     """
     with open(folder / _LOCK, "ab") as file:
         try:

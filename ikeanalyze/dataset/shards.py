@@ -1,7 +1,8 @@
 """Shards on disk: four Parquet files of the same name, written under hidden names and renamed when all are complete.
 
-Readers of a table's folder take `*.parquet`; DuckDB, Spark and others ignore names that begin with a dot. Workers write hidden
-files only. The process that keeps the manifest renames them, so a worker that was wrongly considered dead does no harm.
+Readers of a table's folder take `*.parquet`; DuckDB, Spark and others ignore names that begin with a dot. Workers write
+hidden files only. The process that keeps the manifest renames them, so a worker that was wrongly considered dead does
+no harm.
 """
 
 import hashlib
@@ -34,7 +35,6 @@ def write_unpublished(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tupl
 
     Raises:
         OSError: the system refuses; no files are left.
-
     """
     token = secrets.token_hex(8)
     sizes = {}
@@ -96,7 +96,6 @@ def list_table_files(dataset: Path, known: Collection[Shard], table: str) -> lis
 
     Raises:
         DatasetError: a file is missing or does not have the size of the manifest.
-
     """
     for shard, file, size in _find_damaged(dataset, known, (table,)):
         problem = "is missing, although the manifest lists it"
@@ -138,7 +137,6 @@ def read_shard_table(dataset: Path, table: str, name: str) -> pl.DataFrame:
 
     Raises:
         DatasetError: it cannot be read.
-
     """
     file = _file(dataset, table, name)
     try:
@@ -153,12 +151,12 @@ def read_shard_table(dataset: Path, table: str, name: str) -> pl.DataFrame:
 def rewrite_shard(
     dataset: Path, shard: Shard, entries: Sequence[CaptureEntry], label_types: Mapping[str, LabelType]
 ) -> tuple[str, Shard]:
-    """Write a shard again, with some of its captures and other labels; return the token of its hidden files, and the shard.
+    """Write a shard again, with some of its captures and other labels; return the token of its hidden files, and the
+    shard.
 
     Raises:
         DatasetError: it cannot be read.
         OSError: it cannot be written.
-
     """
     kept = [entry.capture for entry in entries]
     labels = {entry.capture: entry.labels for entry in entries}

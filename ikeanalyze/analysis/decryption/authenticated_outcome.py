@@ -2,14 +2,14 @@
 
 IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 5998):
 
-1. Failed: the last IKE_AUTH response has an error notify or EAP-Failure and no AUTH payload; or the initiator rejects the
-   responder with AUTHENTICATION_FAILED in an INFORMATIONAL request.
-2. Established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify in the same message only
-   concerns the first Child SA, except those that prevent the IKE SA: then failed.
+1. Failed: the last IKE_AUTH response has an error notify or EAP-Failure and no AUTH payload; or the initiator rejects
+   the responder with AUTHENTICATION_FAILED in an INFORMATIONAL request.
+2. Established: the last IKE_AUTH response has an AUTH payload and no EAP payload. An error notify in the same message
+   only concerns the first Child SA, except those that prevent the IKE SA: then failed.
 3. Unfinished: neither, so IKE_AUTH should have continued.
 
-IKEv1 (RFC 2409, section 5): a quick mode with three decrypted messages proves phase 1. Before that it can fail by an error
-notify in an encrypted informational message, or by the XAUTH status (draft-beaulieu-ike-xauth-02, section 3.2).
+IKEv1 (RFC 2409, section 5): a quick mode with three decrypted messages proves phase 1. Before that it can fail by an
+error notify in an encrypted informational message, or by the XAUTH status (draft-beaulieu-ike-xauth-02, section 3.2).
 """
 
 from collections.abc import Sequence

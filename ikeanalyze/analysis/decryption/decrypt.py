@@ -1,13 +1,13 @@
 """Decrypts the messages of a capture with the keys that fit, and decodes their payloads.
 
-Each distinct message is decrypted once: from the first of its transmissions that can be decrypted; a fragmented message from
-the first usable copy of each fragment. Messages are processed per IKE SA in order of time, which is the order that
+Each distinct message is decrypted once: from the first of its transmissions that can be decrypted; a fragmented message
+from the first usable copy of each fragment. Messages are processed per IKE SA in order of time, which is the order that
 `keys.key_ring` expects.
 
-The epoch follows from the protocol: the n-th IKE_INTERMEDIATE exchange has message ID n and is protected by the keys before
-its additional key exchange; later exchanges are protected by the keys of the last one (RFC 9242, section 3; RFC 9370, section
-2.2.2). So the epoch is correct even if a key file lacks some epochs. If IKE_SA_INIT is not in the capture, the epoch is the
-position among the key sets of the IKE SA.
+The epoch follows from the protocol: the n-th IKE_INTERMEDIATE exchange has message ID n and is protected by the keys
+before its additional key exchange; later exchanges are protected by the keys of the last one (RFC 9242, section 3; RFC
+9370, section 2.2.2). So the epoch is correct even if a key file lacks some epochs. If IKE_SA_INIT is not in the
+capture, the epoch is the position among the key sets of the IKE SA.
 
 For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of IKE_SA_INIT (RFC 7296, section 2.18).
 """

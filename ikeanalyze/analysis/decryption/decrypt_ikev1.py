@@ -1,7 +1,7 @@
 """Decrypts the messages of IKEv1: one key per IKE SA, and fragments reassembled before decryption.
 
-Two key files may have different keys for one IKE SA: peers with different pre-shared keys derive different keys. Each message
-is decrypted by the first key that fits.
+Two key files may have different keys for one IKE SA: peers with different pre-shared keys derive different keys. Each
+message is decrypted by the first key that fits.
 """
 
 from collections.abc import Callable, Sequence

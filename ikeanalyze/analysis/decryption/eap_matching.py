@@ -1,9 +1,9 @@
 """Matches EAP packets in IKE messages with EAP packets in RADIUS packets, byte by byte.
 
-A responder forwards EAP packets unchanged (RFC 3579, section 2.1): that of an IKE_AUTH request is in the Access-Request that
-follows, that of the server's response is in the IKE_AUTH response. Identities, successes and the first packets of most
-methods are equal in many handshakes; a challenge occurs in one. Therefore a RADIUS conversation belongs to a handshake if only
-that handshake has all its EAP packets, and one of them is a challenge or a response to a challenge.
+A responder forwards EAP packets unchanged (RFC 3579, section 2.1): that of an IKE_AUTH request is in the Access-Request
+that follows, that of the server's response is in the IKE_AUTH response. Identities, successes and the first packets of
+most methods are equal in many handshakes; a challenge occurs in one. Therefore a RADIUS conversation belongs to a
+handshake if only that handshake has all its EAP packets, and one of them is a challenge or a response to a challenge.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Builds cleartext messages, with the decrypted payloads in place of SK or SKF, and plans which packets they replace.
 
-A transmission whose fragments are all in the capture becomes one packet, in place of its last fragment. The frames of an
-incomplete transmission stay, unless no transmission of the message is complete: then the first frame of each fragment of any
-transmission is used, and the message replaces the last of these frames.
+A transmission whose fragments are all in the capture becomes one packet, in place of its last fragment. The frames of
+an incomplete transmission stay, unless no transmission of the message is complete: then the first frame of each
+fragment of any transmission is used, and the message replaces the last of these frames.
 """
 
 from collections.abc import Mapping, Sequence

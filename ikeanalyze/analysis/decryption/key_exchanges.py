@@ -2,8 +2,8 @@
 
 IKE_SA_INIT has slot 0. Each IKE_INTERMEDIATE with a KE payload is the next additional key exchange that was negotiated
 (RFC 9370, section 2.2.2); their message IDs count from 1, so missing exchanges are detected (RFC 9242, section 3). A
-CREATE_CHILD_SA exchange has a slot 0 of its own, and the IKE_FOLLOWUP_KE exchanges that N(ADDITIONAL_KEY_EXCHANGE) links to it
-have the other slots (section 2.2.4).
+CREATE_CHILD_SA exchange has a slot 0 of its own, and the IKE_FOLLOWUP_KE exchanges that N(ADDITIONAL_KEY_EXCHANGE)
+links to it have the other slots (section 2.2.4).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,13 +1,14 @@
 """Summarises the ESP traffic of a capture: packets, bytes, sizes, sequence numbers and rate of each SA.
 
-An SA is a sender, a receiver and an SPI: one direction (RFC 4303, section 2.1). Sequence numbers are checked as a receiver does
-(section 3.4.3), with a window: a number at least `WINDOW` below the highest is *late* and not checked further. A number that
-occurred before is *repeated* (a replay, or a duplicate of the capture), a number below the highest is *out of order*, and a
-new highest number that is not the next one is a *jump*. *Missing* numbers are those between the lowest and the highest that
-did not arrive in time.
+An SA is a sender, a receiver and an SPI: one direction (RFC 4303, section 2.1). Sequence numbers are checked as a
+receiver does (section 3.4.3), with a window: a number at least `WINDOW` below the highest is *late* and not checked
+further. A number that occurred before is *repeated* (a replay, or a duplicate of the capture), a number below the
+highest is *out of order*, and a new highest number that is not the next one is a *jump*. *Missing* numbers are those
+between the lowest and the highest that did not arrive in time.
 
-A packet carries the lower half of an extended sequence number (section 2.2.1). Only extended numbers continue after 2^32 - 1,
-so if a number close to 0 follows one close to 2^32, its upper half is one more, as a receiver infers it (appendix A2.2).
+A packet carries the lower half of an extended sequence number (section 2.2.1). Only extended numbers continue after
+2^32 - 1, so if a number close to 0 follows one close to 2^32, its upper half is one more, as a receiver infers it
+(appendix A2.2).
 
 Memory grows with the number of SAs, not with the number of packets.
 """

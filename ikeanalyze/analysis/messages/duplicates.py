@@ -98,8 +98,7 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
 
 
 def find_translated_endpoints(columns: Columns, duplicates: DuplicateFrames) -> dict[int, int]:
-    """Endpoints of initiators that a NAT translated within the capture: each with the one that stands for
-    both.
+    """Endpoints of initiators that a NAT translated within the capture: each with the one that stands for both.
 
     An endpoint is `address << 16 | port`. Only IKE_SA_INIT is used: SPIs identify later messages.
     """

@@ -1,7 +1,8 @@
 """Checks the AUTH payloads of both sides (RFC 7296, sections 2.15 and 2.16; RFC 7427; RFC 7619; RFC 9242).
 
-A shared key AUTH payload is computed with the PSK or, after EAP, with the MSK of the EAP method, or with SK_pi or SK_pr if the
-method makes no key. A signature is verified with the key of the side's CERT payload; its certificate chain is not verified.
+A shared key AUTH payload is computed with the PSK or, after EAP, with the MSK of the EAP method, or with SK_pi or SK_pr
+if the method makes no key. A signature is verified with the key of the side's CERT payload; its certificate chain is
+not verified.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 """Checks the key schedule: compares each value of a log with the value computed from the previous step.
 
-Each step uses the log's value of the previous step, so only the first wrong step fails: SKEYSEED is computed from the key
-exchange secret, the nonces of the capture and, if any, SK_d of the previous epoch or IKE SA; SK_* are computed from SKEYSEED of
-the log and the nonces and SPIs of the capture.
+Each step uses the log's value of the previous step, so only the first wrong step fails: SKEYSEED is computed from the
+key exchange secret, the nonces of the capture and, if any, SK_d of the previous epoch or IKE SA; SK_* are computed from
+SKEYSEED of the log and the nonces and SPIs of the capture.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -59,8 +59,8 @@ class Pcap:
         resolution = 9 if magic == _NANOSECONDS else 6
         self.interfaces: Final = [Interface(network & _LINK_TYPE_BITS, None, snaplen, resolution, fcs)]
         self.notes: Final[list[CaptureNote]] = []
-        # Since version 2.3 the captured length precedes the length on the wire; some writers of 2.3 kept the old order, as
-        # DG/UX does in version 543.0.
+        # Since version 2.3 the captured length precedes the length on the wire; some writers of 2.3 kept the old order,
+        # as DG/UX does in version 543.0.
         self._lengths_swapped = (major == 2 and minor < 3) or (major, minor) == (543, 0)
         self._lengths_unordered = (major, minor) == (2, 3)
         self.header_size = 24 if magic == _MODIFIED else 16

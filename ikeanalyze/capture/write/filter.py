@@ -1,8 +1,8 @@
 """Copies selected packets of a capture to a new capture of the same format.
 
-The file header and the selected records of a pcap file are copied byte for byte; of a pcapng file, the sections, interfaces
-and selected packets. Other blocks of a pcapng file (names, interface statistics, secrets) are dropped, because they may
-refer to packets that were not selected.
+The file header and the selected records of a pcap file are copied byte for byte; of a pcapng file, the sections,
+interfaces and selected packets. Other blocks of a pcapng file (names, interface statistics, secrets) are dropped,
+because they may refer to packets that were not selected.
 """
 
 from collections.abc import Collection, Iterator

@@ -1,8 +1,8 @@
 """Builds frames with IKE messages: a captured frame with another message, or a new IP packet.
 
-RFC 791 and 8200 (IPv4 and IPv6), RFC 768 (UDP), RFC 3948, 2.2 (non-ESP marker), RFC 1071 (checksum). If the captured frame
-is an IP fragment, the new frame has a complete datagram. If it is a TCP segment (RFC 9329), the new frame has a UDP datagram
-between the same hosts, because messages do not begin and end at segment boundaries.
+RFC 791 and 8200 (IPv4 and IPv6), RFC 768 (UDP), RFC 3948, 2.2 (non-ESP marker), RFC 1071 (checksum). If the captured
+frame is an IP fragment, the new frame has a complete datagram. If it is a TCP segment (RFC 9329), the new frame has a
+UDP datagram between the same hosts, because messages do not begin and end at segment boundaries.
 """
 
 import struct
@@ -29,7 +29,8 @@ from ikeanalyze.capture.protocol_numbers import (
 def internet_checksum(data: bytes | bytearray) -> int:
     """The Internet checksum (RFC 1071) of data, which is padded to 16-bit words.
 
-    Never 0xFFFF, the second zero of ones' complement arithmetic, which UDP uses because 0 means "no checksum" (RFC 768).
+    Never 0xFFFF, the second zero of ones' complement arithmetic, which UDP uses because 0 means "no checksum" (RFC
+    768).
     """
     # The words are the digits to the base 65536, which is 1 modulo 65535, of one number.
     total = int.from_bytes(data, "big") << 8 * (len(data) % 2)
@@ -41,8 +42,8 @@ def frame_check_sequence(frame: bytes) -> bytes:
     return zlib.crc32(frame).to_bytes(4, "little")
 
 
-#: Bytes of the longest IKE message that fits into any datagram: 65,535 without the longest IPv4 header, the UDP header, the
-#: non-ESP marker and a PPP protocol number.
+#: Bytes of the longest IKE message that fits into any datagram: 65,535 without the longest IPv4 header, the UDP header,
+#: the non-ESP marker and a PPP protocol number.
 MAX_MESSAGE_BYTES: Final = 65535 - 60 - 8 - 4 - 2
 
 _MAX_UINT16: Final = 65535
@@ -97,8 +98,8 @@ class _IpPacket:
 def build_cleartext_frame(frame: bytes, link_type: int, ip_at: int, clear: CleartextMessage) -> CleartextFrame:
     """Replace the IP payload of a captured frame by a message; padding and frame check sequence are dropped.
 
-    `link_type` is the LINKTYPE number of the frame, `ip_at` the offset of the IP packet. Lengths and checksums are set, and
-    a UDP checksum is added if it was missing.
+    `link_type` is the LINKTYPE number of the frame, `ip_at` the offset of the IP packet. Lengths and checksums are set,
+    and a UDP checksum is added if it was missing.
 
     Raises:
         FrameRewriteError: the headers are missing or truncated, or the message is too long.

@@ -1,12 +1,12 @@
 """Copies a capture, and replaces some of its packets by messages in clear.
 
 A pcapng file is copied byte for byte, with two exceptions: section lengths in section headers, which may change, become
-unknown, and a comment can be added to the first section header. A pcap file is converted to a pcapng file of one section and
-one interface, because pcap has no comments.
+unknown, and a comment can be added to the first section header. A pcap file is converted to a pcapng file of one
+section and one interface, because pcap has no comments.
 
-A frame in clear may be longer than the snapshot length of its interface. An enhanced packet block has a length field, so the
-frame is written completely. The captured length of a simple packet block follows from the snapshot length, so a longer frame
-is not written.
+A frame in clear may be longer than the snapshot length of its interface. An enhanced packet block has a length field,
+so the frame is written completely. The captured length of a simple packet block follows from the snapshot length, so a
+longer frame is not written.
 """
 
 import struct
@@ -42,7 +42,8 @@ _MAX_WARNINGS: Final = 1000
 #: Upper limit of the bytes of all headers before a message.
 _MAX_HEADER_BYTES: Final = 256
 _ETHERNET_FCS: Final = 4
-#: Bits of epb_flags: direction and reception type, and bytes of the frame check sequence. Higher bits are link-layer errors.
+#: Bits of epb_flags: direction and reception type, and bytes of the frame check sequence. Higher bits are link-layer
+#: errors.
 _FLAGS_DIRECTION: Final = 0x1F
 _FLAGS_FCS: Final = 0x1E0
 _FCS_SHIFT: Final = 5
@@ -56,8 +57,8 @@ class PacketEdit:
 
     clear: tuple[CleartextMessage, ...] = ()  # messages that replace the packet, each as a packet with its time
     keep: bool = False  # keep the packet, before these
-    #: for a removed packet: the number of the packet that is replaced by its message. The packet is removed only if that
-    #: message fits into a packet
+    #: for a removed packet: the number of the packet that is replaced by its message. The packet is removed only if
+    #: that message fits into a packet
     into: int | None = None
 
 
@@ -85,8 +86,8 @@ def rewrite_capture(
 ) -> RewriteResult:
     """Copy a capture (pcap or pcapng, plain or compressed; "-": standard input) to pcapng, with changes.
 
-    `out` is a path, whose file is created when it is complete, "-" for standard output, or a stream. `edits` are by packet
-    number, from 1. `comment` is a comment on the whole file.
+    `out` is a path, whose file is created when it is complete, "-" for standard output, or a stream. `edits` are by
+    packet number, from 1. `comment` is a comment on the whole file.
 
     Raises:
         CaptureError: the source cannot be read, is also the output, or has a link type that pcapng does not support.

@@ -78,8 +78,8 @@ def batch(
     NAME.keys* and NAME.charon.log* for NAME.pcapng.
 
     Run the same command again to resume an interrupted batch, or to add new and changed captures and keys; the others
-    are not read again. New labels need no reading. A capture that cannot be read gets a row with the reason, and the exit
-    status is then 3.
+    are not read again. New labels need no reading. A capture that cannot be read gets a row with the reason, and the
+    exit status is then 3.
 
     docs/dataset.md describes the tables, and how to read them with polars, pandas, DuckDB and Spark.
     """

@@ -102,9 +102,9 @@ def report(
     report has key exchanges and certificates with their sizes, bytes by payload, and rekeyed IKE SAs. Keys are never
     shown.
 
-    A CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input. Several captures make
-    one report. Captures and key files that cannot be read are skipped and named on standard error; the exit status is
-    then 3.
+    A CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input. Several captures
+    make one report. Captures and key files that cannot be read are skipped and named on standard error; the exit status
+    is then 3.
     """
     check_rtt(inputs.rtt, "--rtt")
     check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)

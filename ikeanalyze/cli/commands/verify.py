@@ -52,8 +52,8 @@ def verify(
 
     Checks the ICV of each encrypted message; SKEYSEED and SK_* of each epoch and each rekeying, from the key exchange
     secrets of the log and the nonces of the capture; IntAuth; and the AUTH payloads of both sides, made with a
-    pre-shared key, the key of a certificate or the key of an EAP method. Each check passes, fails, or could not be made,
-    with the reason. Values are shown as digests only.
+    pre-shared key, the key of a certificate or the key of an EAP method. Each check passes, fails, or could not be
+    made, with the reason. Values are shown as digests only.
 
     Exit status: 0 all checks that could be made pass, 1 a check failed or none could be made, 2 wrong usage, 3 all
     pass, but a file was skipped.

@@ -19,9 +19,9 @@ app = make_app()
 def view(capture: CaptureArgument, inputs: CaptureOptions, messages: MessageOptions) -> None:
     """Browse the handshakes of a capture in the terminal.
 
-    A list of all handshakes that can be filtered and sorted; for each handshake its ladder, message by message, with the
-    payloads of the message under the cursor, decrypted if --keys fit. Two messages can be compared, and handshakes or
-    messages saved as a capture. Press ? for the keys.
+    A list of all handshakes that can be filtered and sorted; for each handshake its ladder, message by message, with
+    the payloads of the message under the cursor, decrypted if --keys fit. Two messages can be compared, and handshakes
+    or messages saved as a capture. Press ? for the keys.
 
     CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd.
     """

@@ -169,8 +169,8 @@ class EspCaptureOptions:
 def compute(esp: EspOptions, traffic: TrafficOptions, output: TableOptions, messages: MessageOptions) -> None:
     """Compute the overhead of ESP for any suite, mode, IP version and encapsulation.
 
-    The result has the size of the protected packets and the share of payload in them. With --mips it also has the traffic
-    that a processor can protect, and how long packets wait for it.
+    The result has the size of the protected packets and the share of payload in them. With --mips it also has the
+    traffic that a processor can protect, and how long packets wait for it.
     """
     output.check()
     sizes = _parse_sizes(traffic.size, _SIZES if output.figures is None else _FIGURE_SIZES)
@@ -204,8 +204,8 @@ def measure(
 ) -> None:
     """Measure the ESP SAs of a capture.
 
-    For each SA the result has packets, bytes, sizes, missing and repeated sequence numbers, and the rate over time; with
-    --suite also the largest possible share of payload, with --keys the actual one.
+    For each SA the result has packets, bytes, sizes, missing and repeated sequence numbers, and the rate over time;
+    with --suite also the largest possible share of payload, with --keys the actual one.
 
     CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input.
     """

@@ -219,9 +219,9 @@ def predict(
     """Predict set-up time and bytes of recorded handshakes on another link.
 
     Takes one handshake of each capture: its messages, their fragments and sizes, the processing times of both sides and
-    of the AAA server. It is sent over the given link in thousands of simulated runs, with the retransmission timers of a
-    real stack. The result has the distributions of set-up time, bytes and messages, and the share of failures; also in
-    closed form where there is one.
+    of the AAA server. It is sent over the given link in thousands of simulated runs, with the retransmission timers of
+    a real stack. The result has the distributions of set-up time, bytes and messages, and the share of failures; also
+    in closed form where there is one.
 
     Without --keys the success of a completely answered handshake is unknown. Handshakes known to have failed are not
     predicted.

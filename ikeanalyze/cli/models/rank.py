@@ -28,9 +28,9 @@ def rank(
 ) -> None:
     """Rank alternatives by several criteria with the multiplicative analytic hierarchy process.
 
-    The file defines the alternatives, the importance of each criterion (weights, or by how many steps experts prefer one
-    to another), and the grades of the alternatives: numbers, or values that a table of thresholds or the comparison with
-    a reference converts to grades. Values may come from a dataset that `batch` wrote.
+    The file defines the alternatives, the importance of each criterion (weights, or by how many steps experts prefer
+    one to another), and the grades of the alternatives: numbers, or values that a table of thresholds or the comparison
+    with a reference converts to grades. Values may come from a dataset that `batch` wrote.
 
     The result shows the order, what each criterion contributes to it, and the weights at which it would change.
 

@@ -16,7 +16,8 @@ _PATIENCE = "10s"
 class DaskWorkers:
     """Runs tasks on the workers of a Dask scheduler.
 
-    The scheduler reassigns the tasks of a lost worker. A task is reported as lost only after it has killed several workers.
+    The scheduler reassigns the tasks of a lost worker. A task is reported as lost only after it has killed several
+    workers.
     """
 
     def __init__(self, address: str) -> None:
@@ -24,7 +25,6 @@ class DaskWorkers:
 
         Raises:
             TaskError: the scheduler does not answer, or `distributed` is not installed.
-
         """
         try:
             # here, because the extra may not be installed
@@ -39,8 +39,8 @@ class DaskWorkers:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         connect: Any = distributed.Client  # not annotated
         self._killed = distributed.KilledWorker
-        # Errors of calls after the scheduler is gone. Dask's connection errors are OSError; while Dask shuts down, its pool is
-        # closed (RuntimeError) or its scheduler is None (AttributeError).
+        # Errors of calls after the scheduler is gone. Dask's connection errors are OSError; while Dask shuts down, its
+        # pool is closed (RuntimeError) or its scheduler is None (AttributeError).
         self._connection_errors = (OSError, RuntimeError, AttributeError, CancelledError, ClosedClientError)
         try:
             self._client = connect(address, timeout=_PATIENCE, set_as_default=False)

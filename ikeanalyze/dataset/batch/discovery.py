@@ -48,8 +48,9 @@ def is_capture_name(name: str) -> bool:
 def find_captures(paths: Sequence[str], leave_out: Path) -> DiscoveryResult:
     """Find captures: in folders by their names; given files and matches of patterns by any name.
 
-    Names that begin with a dot and the folder `leave_out` are skipped. Links to folders are followed, each folder once. A
-    capture that is found by several paths because of symbolic links counts once, by the path without links or else the first.
+    Names that begin with a dot and the folder `leave_out` are skipped. Links to folders are followed, each folder once.
+    A capture that is found by several paths because of symbolic links counts once, by the path without links or else
+    the first.
     """
     captures: dict[str, CaptureFile] = {}
     by_inode: dict[tuple[int, int], list[str]] = {}

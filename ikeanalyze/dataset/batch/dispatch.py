@@ -1,8 +1,8 @@
 """Dispatches tasks to workers and yields their results in the order in which they finish.
 
-Few tasks are submitted at a time, so that memory does not grow with the number of captures. A task whose worker was killed (out
-of memory, a bug in a library) is run again alone, then capture by capture; a capture that kills its worker again has failed,
-and the others of its group have not.
+Few tasks are submitted at a time, so that memory does not grow with the number of captures. A task whose worker was
+killed (out of memory, a bug in a library) is run again alone, then capture by capture; a capture that kills its worker
+again has failed, and the others of its group have not.
 """
 
 import time

@@ -1,9 +1,9 @@
 """Finds the key files of captures: next to each capture, and in the folders given by `--keys`.
 
 `run1.pcapng` is decrypted with `run1.keys*` and `run1.charon.log*` next to it; without `run1.keys*` also with
-`run1.initiator.log*`, a log of the lab. In a given folder, `run1.*` is for `run1.pcapng`, except captures and files of the lab
-without keys. A file in a subfolder is only for captures in a folder of the same name, and takes precedence for these:
-`keys/psk/run1.log` is for `runs/psk/run1.pcapng`, not for `runs/eap/run1.pcapng`.
+`run1.initiator.log*`, a log of the lab. In a given folder, `run1.*` is for `run1.pcapng`, except captures and files of
+the lab without keys. A file in a subfolder is only for captures in a folder of the same name, and takes precedence for
+these: `keys/psk/run1.log` is for `runs/psk/run1.pcapng`, not for `runs/eap/run1.pcapng`.
 """
 
 import os

@@ -1,12 +1,13 @@
 """Plans a batch: which captures are read, which are unchanged, and which shards are rewritten.
 
-A capture is unchanged if its file is the same (path, size and modification time; if the time differs, the digest decides), its
-key files are the same, and it would be read with the same options. A capture that failed is read again if it could not be
-opened, or if the version of ikeanalyze differs. Labels can change without reading captures again.
+A capture is unchanged if its file is the same (path, size and modification time; if the time differs, the digest
+decides), its key files are the same, and it would be read with the same options. A capture that failed is read again if
+it could not be opened, or if the version of ikeanalyze differs. Labels can change without reading captures again.
 
-Captures are read in groups, because the fixed cost of a read is then paid once per group. Groups depend neither on the number
-of workers nor on what is already done: captures are grouped in the order of their paths, and a group is full because of its
-own content, not because of the next capture. A resumed batch therefore makes the same groups and the same files.
+Captures are read in groups, because the fixed cost of a read is then paid once per group. Groups depend neither on the
+number of workers nor on what is already done: captures are grouped in the order of their paths, and a group is full
+because of its own content, not because of the next capture. A resumed batch therefore makes the same groups and the
+same files.
 """
 
 import itertools
@@ -68,7 +69,6 @@ def make_plan(manifest: DatasetManifest, request: BatchRequest) -> BatchPlan:
 
     Raises:
         LabelError: a label has another type in captures of the dataset that are not requested.
-
     """
     requested = {capture.path: capture for capture in request.captures}
     known = {entry.path: entry for _, entry in manifest.entries()}

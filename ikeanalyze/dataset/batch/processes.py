@@ -1,10 +1,10 @@
 """Runs tasks in processes of this machine.
 
-The processes are spawned, not forked, because polars has threads. Each ends with the process that started it, so a batch that
-is killed leaves no processes running.
+The processes are spawned, not forked, because polars has threads. Each ends with the process that started it, so a
+batch that is killed leaves no processes running.
 
-Progress is reported through shared memory, one number per task. It needs no lock: a process that is killed while it holds a
-lock would block all others.
+Progress is reported through shared memory, one number per task. It needs no lock: a process that is killed while it
+holds a lock would block all others.
 """
 
 import multiprocessing

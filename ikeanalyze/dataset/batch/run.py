@@ -1,9 +1,9 @@
 """Runs a batch: reads captures into the rows of a dataset, and resumes after an interruption.
 
-The order of the steps makes this safe. A shard is first written completely under hidden names and flushed to disk; then it
-gets its final names; then the journal records it. If captures must be read again, or labels have changed, one line of the
-journal replaces the old shard by one without these captures, or with the new labels, before anything new is read. Files that
-are not listed are removed at the start of the next batch.
+The order of the steps makes this safe. A shard is first written completely under hidden names and flushed to disk; then
+it gets its final names; then the journal records it. If captures must be read again, or labels have changed, one line
+of the journal replaces the old shard by one without these captures, or with the new labels, before anything new is
+read. Files that are not listed are removed at the start of the next batch.
 """
 
 import os
@@ -94,7 +94,6 @@ def run_batch(
         DatasetError: there are no captures, or the dataset cannot be read or written.
         TaskError: a task failed for a reason outside its captures.
         LabelError: labels cannot become columns.
-
     """
     start = time.monotonic()
     discovered = find_captures(options.paths, options.dataset)

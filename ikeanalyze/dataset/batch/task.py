@@ -1,8 +1,8 @@
 """The unit of work of a batch: reads some captures and writes their rows as one hidden shard.
 
-A task runs in a process of this machine or on a worker of a cluster, and needs only the files that it names. Running it twice
-gives the same rows. An error of a capture is recorded in its row; an error of the dataset's disk ends the batch, because it
-would occur again.
+A task runs in a process of this machine or on a worker of a cluster, and needs only the files that it names. Running it
+twice gives the same rows. An error of a capture is recorded in its row; an error of the dataset's disk ends the batch,
+because it would occur again.
 """
 
 import os
@@ -101,7 +101,6 @@ def run_task(task: BatchTask, progress: Progress | None = None) -> TaskResult:
     Raises:
         TaskError: this process cannot access the dataset or the shared key files, cannot write to the dataset, or has
             another or an incomplete installation of ikeanalyze.
-
     """
     if installed_version() != task.version:
         raise TaskError(
@@ -244,7 +243,6 @@ def _shared(files: tuple[FileState, ...]) -> list[KeyFile]:
 
     Raises:
         TaskError: this process cannot read a file.
-
     """
     try:
         return [read_keys(file.path) for file in files]

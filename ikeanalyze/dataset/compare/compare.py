@@ -2,8 +2,8 @@
 
     handshakes of a dataset ──by labels──▶ groups ──of each metric──▶ samples ──statistics──▶ Comparison
 
-The sample of a metric has the handshakes that succeeded (or those with the given outcomes). The number of other handshakes is
-reported too, because the mean of the successful handshakes improves as more handshakes fail.
+The sample of a metric has the handshakes that succeeded (or those with the given outcomes). The number of other
+handshakes is reported too, because the mean of the successful handshakes improves as more handshakes fail.
 
 `compute_group_values` gives one value per group of a dataset, for example for a ranking.
 """
@@ -232,8 +232,8 @@ def compute_group_values(
 ) -> dict[str, float]:
     """A statistic of `metric` by value of the column `by`, as text; groups without a value are left out.
 
-    `statistic` is mean, median, p95 or p99; `path` is that of a dataset; `where` is as in `compare_groups`. Only successful
-    handshakes count.
+    `statistic` is mean, median, p95 or p99; `path` is that of a dataset; `where` is as in `compare_groups`. Only
+    successful handshakes count.
 
     Raises:
         CompareError: unknown dataset, column or metric.

@@ -1,8 +1,8 @@
 """Defines the metrics of handshakes that can be compared.
 
-Every numeric column of the handshakes table is a metric (durations as `*_ms`), numeric labels included. Further metrics are
-computed from lists and sums of columns. Counts are of the set-up and of the link between initiator and responder, unless the
-name contains `aaa` or `after_setup`.
+Every numeric column of the handshakes table is a metric (durations as `*_ms`), numeric labels included. Further metrics
+are computed from lists and sums of columns. Counts are of the set-up and of the link between initiator and responder,
+unless the name contains `aaa` or `after_setup`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,19 +1,21 @@
 """Summarises samples of a metric and tests the difference between samples.
 
-scipy does the computation; this module selects the method. A value that cannot be estimated from the data is None, never NaN.
+scipy does the computation; this module selects the method. A value that cannot be estimated from the data is None,
+never NaN.
 
-* Mean and ratio of two means: bias-corrected and accelerated bootstrap (BCa; Efron 1987). Above `MAX_BCA_SAMPLE` values the
-  percentile bootstrap, because the cost of BCa's jackknife is quadratic in the sample size, and its correction shrinks.
+* Mean and ratio of two means: bias-corrected and accelerated bootstrap (BCa; Efron 1987). Above `MAX_BCA_SAMPLE` values
+  the percentile bootstrap, because the cost of BCa's jackknife is quadratic in the sample size, and its correction
+  shrinks.
 * Quantiles: the order statistics that bracket them with the wanted probability (Conover 1999, 3.2), exact for every
-  distribution. A bootstrap is unsuitable: BCa's jackknife is not consistent for a quantile, and resamples of 50 values never
-  exceed the largest of them, even if the 99th percentile does.
-* Difference: two-sided Mann-Whitney U test. Set-up times over lossy links increase in steps of retransmission timers, so their
-  means are not normally distributed, and a single handshake of eight seconds must not decide.
-* Several comparisons: the correction of Benjamini and Yekutieli (2001), which does not require independence: groups share their
-  baseline.
+  distribution. A bootstrap is unsuitable: BCa's jackknife is not consistent for a quantile, and resamples of 50 values
+  never exceed the largest of them, even if the 99th percentile does.
+* Difference: two-sided Mann-Whitney U test. Set-up times over lossy links increase in steps of retransmission timers,
+  so their means are not normally distributed, and a single handshake of eight seconds must not decide.
+* Several comparisons: the correction of Benjamini and Yekutieli (2001), which does not require independence: groups
+  share their baseline.
 
-Samples are sorted in ascending order. A call of scipy costs more than the computation for a group of twenty values, so samples
-of equal sizes are passed together, as rows of one array; each row gets the same result as alone.
+Samples are sorted in ascending order. A call of scipy costs more than the computation for a group of twenty values, so
+samples of equal sizes are passed together, as rows of one array; each row gets the same result as alone.
 """
 
 import warnings
@@ -119,7 +121,8 @@ def _test(pairs: Sequence[Pair], name: str) -> list[RankTest]:
 def _test_single_value(sample: Values, baseline: Values) -> RankTest:
     """Test a single value against a sample, exactly: under the null hypothesis, it is any of all values.
 
-    The distribution of its rank is uniform, so never nearly normal, and the exact method of scipy does not support ties.
+    The distribution of its rank is uniform, so never nearly normal, and the exact method of scipy does not support
+    ties.
     """
     single, others = (sample, baseline) if len(sample) == 1 else (baseline, sample)
     ranks = stats.rankdata(np.concatenate((single, others)))

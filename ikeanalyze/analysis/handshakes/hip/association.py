@@ -13,8 +13,8 @@ An association belongs to two HITs. I1 to R2 tell who is the initiator; without 
 packet. An I1 in opportunistic mode has no receiver's HIT: the R1 from the address that it went to has it. Another
 association between the same hosts begins
 
-- with an I1 when anything after R1 has been seen, or when neither host has spoken for two minutes (TCP's maximum segment
-  lifetime, RFC 9293): an I1 never differs from the one before;
+- with an I1 when anything after R1 has been seen, or when neither host has spoken for two minutes (TCP's maximum
+  segment lifetime, RFC 9293): an I1 never differs from the one before;
 - with an R1 or I2 with new contents when R2 or CLOSE_ACK has been seen: their beginning is not in the capture.
 
 `exchange_types` has the numbers of the exchanges.
