@@ -27,18 +27,14 @@ CaptureArgument = Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)]
 PortOption = Annotated[
     list[int],
     typer.Option(
-        "--port",
-        metavar="N",
-        min=1,
-        max=65535,
-        help="UDP or TCP port that carries IKE, in addition to 500 and 4500. Repeatable.",
+        metavar="N", min=1, max=65535, help="UDP or TCP port that carries IKE, in addition to 500 and 4500. Repeatable."
     ),
 ]
 HandshakeOption = Annotated[
-    int | None, typer.Option("--handshake", metavar="N", min=1, help="Number of the handshake, as in the report.")
+    int | None, typer.Option(metavar="N", min=1, help="Number of the handshake, as in the report.")
 ]
 VantageOption = Annotated[
-    Vantage | None, typer.Option("--vantage", help="Side on which the captures were taken (default: inferred).")
+    Vantage | None, typer.Option(help="Side on which the captures were taken (default: inferred).")
 ]
 
 
@@ -49,7 +45,6 @@ class CaptureOptions:
     keys: Annotated[
         list[str],
         typer.Option(
-            "--keys",
             metavar="FILE",
             help="Keys for decryption: a log of charon or libreswan, a key table of Wireshark, a secret file of "
             "tcpdump -E, or JSON of ikeanalyze. Repeatable.",

@@ -36,7 +36,6 @@ class DatasetOptions:
     keys: Annotated[
         list[str],
         typer.Option(
-            "--keys",
             metavar="PATH",
             help="A key file for all captures, or a directory in which NAME.* is for NAME.pcapng. Repeatable.",
         ),
@@ -44,7 +43,6 @@ class DatasetOptions:
     label: Annotated[
         list[str],
         typer.Option(
-            "--label",
             metavar="PATTERN",
             help="Pattern that extracts labels from the end of each path: '{config}/loss{loss:float}/{run:int}.pcapng'. "
             "Repeatable: the first pattern that matches is used.",
@@ -52,15 +50,11 @@ class DatasetOptions:
     ] = field(default_factory=list)
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", metavar="N", min=1, max=1024, help="Number of worker processes (default: one per CPU)."
-        ),
+        typer.Option(metavar="N", min=1, max=1024, help="Number of worker processes (default: one per CPU)."),
     ] = None
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, such as tcp://host:8786."
-        ),
+        typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, such as tcp://host:8786."),
     ] = None
     port: PortOption = field(default_factory=list)
     vantage: VantageOption = None

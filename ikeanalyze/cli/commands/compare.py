@@ -26,15 +26,12 @@ class ComparisonOptions:
     by: Annotated[
         list[str],
         typer.Option(
-            "--by",
-            metavar="COLUMN",
-            help="Column to group by: a label or a column of the handshakes table. Repeatable.",
+            metavar="COLUMN", help="Column to group by: a label or a column of the handshakes table. Repeatable."
         ),
     ]
     baseline: Annotated[
         str | None,
         typer.Option(
-            "--baseline",
             metavar="VALUE",
             help="Value of the first --by column that the others are compared with (default: the first value).",
         ),
@@ -42,7 +39,6 @@ class ComparisonOptions:
     metric: Annotated[
         list[str],
         typer.Option(
-            "--metric",
             metavar="NAME",
             help="Metric to compare: setup_ms, bytes, round_trips, blowup... Repeatable (default: setup_ms, bytes and "
             "retransmissions).",
@@ -51,7 +47,6 @@ class ComparisonOptions:
     where: Annotated[
         list[str],
         typer.Option(
-            "--where",
             metavar="COLUMN=VALUE",
             help="Only handshakes with this value. Repeatable. Values of one column are ORed, columns are ANDed.",
         ),
@@ -59,19 +54,15 @@ class ComparisonOptions:
     outcome: Annotated[
         list[str],
         typer.Option(
-            "--outcome",
             metavar="OUTCOME",
             help="Outcome of the handshakes that metrics count. Repeatable (default: established and completed).",
         ),
     ] = field(default_factory=list)
     confidence: Annotated[
-        float,
-        typer.Option(
-            "--confidence", metavar="PERCENT", help="Confidence level of the intervals and of the test, in per cent."
-        ),
+        float, typer.Option(metavar="PERCENT", help="Confidence level of the intervals and of the test, in per cent.")
     ] = 95
     resamples: Annotated[
-        int, typer.Option("--resamples", metavar="N", min=100, max=1_000_000, help="Number of bootstrap resamples.")
+        int, typer.Option(metavar="N", min=100, max=1_000_000, help="Number of bootstrap resamples.")
     ] = 2_000
 
 

@@ -25,9 +25,7 @@ class DecryptionOptions(CaptureOptions):
     keys: Annotated[
         list[str],
         typer.Option(
-            "--keys",
-            metavar="FILE",
-            help="Keys: a Wireshark table, a log of charon or pluto, JSON of ikeanalyze. Repeatable.",
+            metavar="FILE", help="Keys: a Wireshark table, a log of charon or pluto, JSON of ikeanalyze. Repeatable."
         ),
     ]
 

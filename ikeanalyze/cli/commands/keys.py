@@ -36,7 +36,7 @@ class KeyOutputOptions(OutputOptions):
 
     to: Annotated[
         KeyFormat | None,
-        typer.Option("--to", help="Write the keys: wireshark (a directory with its tables) or json (one file)."),
+        typer.Option(help="Write the keys: wireshark (a directory with its tables) or json (one file)."),
     ] = None
     output: Annotated[
         str,

@@ -38,11 +38,10 @@ class TargetOptions:
     """The target, and how datagrams are sent to it."""
 
     target: Annotated[
-        str, typer.Option("--target", metavar="ADDRESS[:PORT]", help="The responder; IPv6 with a port: [ADDRESS]:PORT.")
+        str, typer.Option(metavar="ADDRESS[:PORT]", help="The responder; IPv6 with a port: [ADDRESS]:PORT.")
     ]
     nat_port: Annotated[
-        int,
-        typer.Option("--nat-port", metavar="N", min=1, max=65535, help="The target's port with the non-ESP marker."),
+        int, typer.Option(metavar="N", min=1, max=65535, help="The target's port with the non-ESP marker.")
     ] = 4500
     allow_public_target: Annotated[
         bool, typer.Option("--allow-public-target", help="Allow public addresses. Get the owner's permission first.")
@@ -56,33 +55,21 @@ class TargetOptions:
 class RunOptions:
     """The number and the timing of the runs."""
 
-    mode: Annotated[Mode, typer.Option("--mode", help="How the handshake is replayed, see above.")] = "verbatim"
-    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, max=10_000, help="Number of runs.")] = 1
-    rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=0.001, max=1000, help="Maximum handshakes per second.")
-    ] = 10.0
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", min=0.1, max=7200, help="Maximum seconds of one run.")
-    ] = 180.0
+    mode: Annotated[Mode, typer.Option(help="How the handshake is replayed, see above.")] = "verbatim"
+    runs: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Number of runs.")] = 1
+    rate: Annotated[float, typer.Option(metavar="N", min=0.001, max=1000, help="Maximum handshakes per second.")] = 10.0
+    timeout: Annotated[float, typer.Option(metavar="S", min=0.1, max=7200, help="Maximum seconds of one run.")] = 180.0
     time_scale: Annotated[
-        float,
-        typer.Option("--time-scale", metavar="X", min=0.001, max=1e6, help="Verbatim: divide the recorded gaps by X."),
+        float, typer.Option(metavar="X", min=0.001, max=1e6, help="Verbatim: divide the recorded gaps by X.")
     ] = 1.0
     listen: Annotated[
-        float,
-        typer.Option(
-            "--listen", metavar="S", min=0.01, max=600, help="Verbatim: seconds to listen after the last message."
-        ),
+        float, typer.Option(metavar="S", min=0.01, max=600, help="Verbatim: seconds to listen after the last message.")
     ] = 2.0
     fuzz: Annotated[
         int | None,
-        typer.Option(
-            "--fuzz", metavar="N", min=1, max=100_000, help="Verbatim: send N mutations of the recorded first message."
-        ),
+        typer.Option(metavar="N", min=1, max=100_000, help="Verbatim: send N mutations of the recorded first message."),
     ] = None
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, help="Random seed of mutations and faults.")
-    ] = None
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed of mutations and faults.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,28 +77,26 @@ class LiveOptions:
     """Parameters of a live handshake, and the faults of its datagrams."""
 
     credentials: Annotated[
-        str | None, typer.Option("--credentials", metavar="FILE", help="TOML: secrets, keys, certificates, identities.")
+        str | None, typer.Option(metavar="FILE", help="TOML: secrets, keys, certificates, identities.")
     ] = None
     retransmission_policy: Annotated[
         str,
         typer.Option(
-            "--retransmission-policy",
-            metavar="POLICY",
-            help="strongswan, libreswan, exponential:timeout=1,base=2,tries=5, or a TOML file.",
+            metavar="POLICY", help="strongswan, libreswan, exponential:timeout=1,base=2,tries=5, or a TOML file."
         ),
     ] = "strongswan"
-    drop: Annotated[
-        list[str], typer.Option("--drop", metavar="DATAGRAMS", help=f"Impair: drop datagrams. {_DATAGRAMS}")
-    ] = field(default_factory=list)
-    duplicate: Annotated[
-        list[str], typer.Option("--duplicate", metavar="DATAGRAMS", help="Impair: deliver them twice.")
-    ] = field(default_factory=list)
+    drop: Annotated[list[str], typer.Option(metavar="DATAGRAMS", help=f"Impair: drop datagrams. {_DATAGRAMS}")] = field(
+        default_factory=list
+    )
+    duplicate: Annotated[list[str], typer.Option(metavar="DATAGRAMS", help="Impair: deliver them twice.")] = field(
+        default_factory=list
+    )
     reorder: Annotated[
-        list[str], typer.Option("--reorder", metavar="DATAGRAMS", help="Impair: deliver them after the next datagram.")
+        list[str], typer.Option(metavar="DATAGRAMS", help="Impair: deliver them after the next datagram.")
     ] = field(default_factory=list)
-    delay: Annotated[
-        list[str], typer.Option("--delay", metavar="DATAGRAMS", help="Impair: delay them, as in IKE_AUTH:250ms.")
-    ] = field(default_factory=list)
+    delay: Annotated[list[str], typer.Option(metavar="DATAGRAMS", help="Impair: delay them, as in IKE_AUTH:250ms.")] = (
+        field(default_factory=list)
+    )
 
     def parse_policy(self) -> RetransmissionPolicy:
         """Parse the retransmission policy; its name includes its parameters, so that the result shows them."""

@@ -59,7 +59,6 @@ class ReportInputOptions(CaptureOptions):
     rtt: Annotated[
         float | None,
         typer.Option(
-            "--rtt",
             metavar="MS",
             help="Round-trip time of the path in milliseconds, for the breakdown of the set-up time (default: estimated).",
         ),

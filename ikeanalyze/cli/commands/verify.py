@@ -27,7 +27,6 @@ class VerificationOptions(CaptureOptions):
     keys: Annotated[
         list[str],
         typer.Option(
-            "--keys",
             metavar="FILE",
             help="A log of charon with ike = 4. With other key files only the ICVs are checked. Repeatable.",
         ),
@@ -35,7 +34,6 @@ class VerificationOptions(CaptureOptions):
     psk: Annotated[
         str | None,
         typer.Option(
-            "--psk",
             metavar="FILE",
             help="Pre-shared key to use instead of that in the log: the secret itself, 0x and hex digits, 0s and base64, "
             "or lines of ipsec.secrets.",

@@ -27,9 +27,7 @@ _STATES: Final = {
     FileStatus.REMOVED: "not in this version",
 }
 
-TsharkOption = Annotated[
-    str, typer.Option("--tshark", metavar="PROGRAM", help="The tshark to ask for Wireshark's directories.")
-]
+TsharkOption = Annotated[str, typer.Option(metavar="PROGRAM", help="The tshark to ask for Wireshark's directories.")]
 
 app = make_app("Install, remove or check the Wireshark plugin.")
 

@@ -57,38 +57,28 @@ class EspOptions:
     suite: Annotated[
         list[str],
         typer.Option(
-            "--suite",
             metavar="NAME",
             help="Cipher suite, as in strongSwan's esp_proposals: aes256gcm16, aes128-sha256, chacha20poly1305, 3des-md5, "
             "null-sha256. Repeatable.",
         ),
     ] = field(default_factory=lambda: list(_SUITES))
-    mode: Annotated[EspMode, typer.Option("--mode", help="ESP mode.")] = EspMode.TUNNEL
+    mode: Annotated[EspMode, typer.Option(help="ESP mode.")] = EspMode.TUNNEL
     encapsulation: Annotated[
         EspEncapsulation,
-        typer.Option(
-            "--encapsulation", help="Encapsulation: udp (RFC 3948), or tcp (RFC 9329, one ESP packet a segment)."
-        ),
+        typer.Option(help="Encapsulation: udp (RFC 3948), or tcp (RFC 9329, one ESP packet a segment)."),
     ] = EspEncapsulation.NONE
     inner_ip: Annotated[
-        IpVersion | None,
-        typer.Option("--inner-ip", help="IP version of the packets to protect (default: that of --outer-ip)."),
+        IpVersion | None, typer.Option(help="IP version of the packets to protect (default: that of --outer-ip).")
     ] = None
-    outer_ip: Annotated[IpVersion, typer.Option("--outer-ip", help="IP version of the packets on the wire.")] = (
-        IpVersion.IPV4
-    )
+    outer_ip: Annotated[IpVersion, typer.Option(help="IP version of the packets on the wire.")] = IpVersion.IPV4
     mtu: Annotated[
         int | None,
-        typer.Option(
-            "--mtu", metavar="BYTES", min=1, help="Also compute the largest packet that fits this MTU in ESP."
-        ),
+        typer.Option(metavar="BYTES", min=1, help="Also compute the largest packet that fits this MTU in ESP."),
     ] = None
     operations: Annotated[
         list[str],
         typer.Option(
-            "--operations",
-            metavar="SUITE=N",
-            help="Operations per byte of a suite; built in for des, 3des and md5. Repeatable.",
+            metavar="SUITE=N", help="Operations per byte of a suite; built in for des, 3des and md5. Repeatable."
         ),
     ] = field(default_factory=list)
 
@@ -109,7 +99,6 @@ class TrafficOptions:
     size: Annotated[
         str | None,
         typer.Option(
-            "--size",
             metavar="LIST",
             help="Bytes of the packets to protect, IP header included: 64,480 or 40:1500:4 (from:to:step).",
         ),
@@ -117,7 +106,6 @@ class TrafficOptions:
     mips: Annotated[
         str | None,
         typer.Option(
-            "--mips",
             metavar="LIST",
             help="Processors in millions of operations per second: 100,300. Also compute the traffic they can protect.",
         ),
@@ -125,22 +113,18 @@ class TrafficOptions:
     rate: Annotated[
         str | None,
         typer.Option(
-            "--rate",
-            metavar="LIST",
-            help="With --mips, compute the mean delay at these rates of clear packets: 384k,2M.",
+            metavar="LIST", help="With --mips, compute the mean delay at these rates of clear packets: 384k,2M."
         ),
     ] = None
     packet_sizes: Annotated[
         str | None,
         typer.Option(
-            "--packet-sizes",
             metavar="SIZES",
             help="With --mips, the size of all packets in bytes, or pareto (default), with a mean of 480.",
         ),
     ] = None
     link_rate: Annotated[
-        str | None,
-        typer.Option("--link-rate", metavar="RATE", help="With --mips, the rate of the link after the processor: 2M."),
+        str | None, typer.Option(metavar="RATE", help="With --mips, the rate of the link after the processor: 2M.")
     ] = None
 
 
@@ -150,14 +134,11 @@ class EspCaptureOptions:
 
     suite: Annotated[
         str | None,
-        typer.Option(
-            "--suite", metavar="NAME", help="Cipher suite of the ESP SAs, to compute the largest possible payload."
-        ),
+        typer.Option(metavar="NAME", help="Cipher suite of the ESP SAs, to compute the largest possible payload."),
     ] = None
     keys: Annotated[
         list[str],
         typer.Option(
-            "--keys",
             metavar="FILE",
             help="ESP keys, to measure the payload: Wireshark's esp_sa table, or JSON of ikeanalyze. Repeatable.",
         ),

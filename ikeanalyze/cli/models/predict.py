@@ -53,41 +53,33 @@ class LinkOptions:
 
     rtt: Annotated[
         str | None,
-        typer.Option("--rtt", metavar="MS", help="Round-trip time in milliseconds, or a list: 10,50,600 or 0:600:50."),
+        typer.Option(metavar="MS", help="Round-trip time in milliseconds, or a list: 10,50,600 or 0:600:50."),
     ] = None
     loss: Annotated[
-        str | None, typer.Option("--loss", metavar="P", help="Share of lost frames in each direction: 0.2, or a list.")
+        str | None, typer.Option(metavar="P", help="Share of lost frames in each direction: 0.2, or a list.")
     ] = None
     rate: Annotated[
-        str | None,
-        typer.Option("--rate", metavar="RATE", help="Bit/s: 384k, or 384k/7.2M from and to the initiator, or a list."),
+        str | None, typer.Option(metavar="RATE", help="Bit/s: 384k, or 384k/7.2M from and to the initiator, or a list.")
     ] = None
     mtu: Annotated[
-        str | None,
-        typer.Option("--mtu", metavar="BYTES", help="Largest IP packet, or a list (default: frames as recorded)."),
+        str | None, typer.Option(metavar="BYTES", help="Largest IP packet, or a list (default: frames as recorded).")
     ] = None
     jitter: Annotated[
-        str | None,
-        typer.Option("--jitter", metavar="MS", help="Maximum deviation of the one-way delay: a value or a list."),
+        str | None, typer.Option(metavar="MS", help="Maximum deviation of the one-way delay: a value or a list.")
     ] = None
     burst: Annotated[
-        str | None,
-        typer.Option("--burst", metavar="LENGTH", help="Mean length of loss bursts: 200ms, or 3 for frames."),
+        str | None, typer.Option(metavar="LENGTH", help="Mean length of loss bursts: 200ms, or 3 for frames.")
     ] = None
     burst_loss: Annotated[
-        float | None, typer.Option("--burst-loss", metavar="P", help="Share of lost frames in a burst (default: 1).")
+        float | None, typer.Option(metavar="P", help="Share of lost frames in a burst (default: 1).")
     ] = None
     extra_aaa_rtt: Annotated[
-        str | None,
-        typer.Option(
-            "--extra-aaa-rtt", metavar="MS", help="Added to each round trip to the AAA server: a value or a list."
-        ),
+        str | None, typer.Option(metavar="MS", help="Added to each round trip to the AAA server: a value or a list.")
     ] = None
     drop_ip_fragments: Annotated[bool, typer.Option("--drop-ip-fragments", help="The path drops IP fragments.")] = False
     link: Annotated[
         list[str],
         typer.Option(
-            "--link",
             metavar="NAME",
             help="A link by name, or a TOML file: geostationary, umts, epc-centralized-wifi, epc-distributed-hsdpa... "
             "The options above override its values. Repeatable.",
@@ -129,7 +121,6 @@ class TransmissionOptions:
     fragment_size: Annotated[
         int | None,
         typer.Option(
-            "--fragment-size",
             metavar="BYTES",
             min=0,
             max=65535,
@@ -140,21 +131,19 @@ class TransmissionOptions:
     retransmission_policy: Annotated[
         list[str],
         typer.Option(
-            "--retransmission-policy",
             metavar="POLICY",
             help="strongswan, libreswan, exponential, with parameters as in strongswan:timeout=2,tries=3, or a TOML file. "
             "Repeatable.",
         ),
     ] = field(default_factory=lambda: ["strongswan"])
     transport: Annotated[
-        list[IkeTransport], typer.Option("--transport", help="Transport: udp, or tcp as in RFC 9329. Repeatable.")
+        list[IkeTransport], typer.Option(help="Transport: udp, or tcp as in RFC 9329. Repeatable.")
     ] = field(default_factory=lambda: [IkeTransport.UDP])
     responder_retransmit_trigger: Annotated[
         ResponseTrigger,
         typer.Option(
-            "--responder-retransmit-trigger",
             help="What part of a retransmitted request makes the responder retransmit its response: first-fragment (RFC "
-            "7383) or all-fragments (old strongSwan).",
+            "7383) or all-fragments (old strongSwan)."
         ),
     ] = ResponseTrigger.FIRST
 
@@ -176,10 +165,10 @@ class TransmissionOptions:
 class SimulationOptions:
     """How a handshake is simulated."""
 
-    runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=1, max=_RUN_LIMIT, help="Number of simulated handshakes.")
-    ] = 10_000
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Random seed.")] = 1
+    runs: Annotated[int, typer.Option(metavar="N", min=1, max=_RUN_LIMIT, help="Number of simulated handshakes.")] = (
+        10_000
+    )
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +178,6 @@ class RecordingOptions(CaptureOptions):
     handshake: Annotated[
         int | None,
         typer.Option(
-            "--handshake",
             metavar="N",
             min=1,
             help="Number of the handshake, if there is one capture (default: the first with the fewest retransmissions).",
@@ -198,7 +186,6 @@ class RecordingOptions(CaptureOptions):
     recorded_rtt: Annotated[
         float | None,
         typer.Option(
-            "--recorded-rtt",
             metavar="MS",
             help="Round-trip time of the link during recording; it is subtracted from the processing times.",
         ),
