@@ -1,1 +1,1 @@
-"""Large captures made to measure, and how long it takes to read them."""
+"""Generates large captures and measures how long ikeanalyze and tshark take to read them."""

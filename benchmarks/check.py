@@ -1,6 +1,6 @@
-"""Compare a report's tables with the contents of a generated capture: python -m benchmarks.check CAPTURE DIRECTORY
+"""Compare the tables of a report with the contents of a generated capture: python -m benchmarks.check CAPTURE DIRECTORY
 
-DIRECTORY: what `ikeanalyze report CAPTURE --format parquet -o DIRECTORY` wrote. Prints differences as JSON.
+`ikeanalyze report CAPTURE --format parquet -o DIRECTORY` writes the tables. Prints the differences as JSON.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from benchmarks.files import truth_path
 
 
 def found(directory: Path) -> dict[str, Any]:
-    """The same counts as in the truth, taken from the tables."""
+    """The counts of the expected results, computed from the tables."""
     frames = pl.scan_parquet(directory / "frames.parquet").filter(pl.col("protocol") == "IKEv2")
     messages = pl.scan_parquet(directory / "messages.parquet").filter(pl.col("protocol") == "IKEv2")
     handshakes = pl.scan_parquet(directory / "handshakes.parquet")
@@ -50,7 +50,7 @@ def found(directory: Path) -> dict[str, Any]:
 
 
 def differences(truth: dict[str, Any], directory: Path) -> dict[str, dict[str, Any]]:
-    """By what was counted, the number that is right and the one that was found."""
+    """The expected and the actual number by the name of the count."""
     wanted = {
         **truth,
         "handshakes completed": truth["handshakes"],

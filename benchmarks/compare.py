@@ -1,10 +1,10 @@
 """Time ikeanalyze against tshark on large captures: python -m benchmarks.compare
 
-The captures are generated into benchmarks/data/ if they are missing. ikeanalyze and the other programs alternate, so
-that other load on the machine affects them equally; medians are shown. Files are in the page cache; output goes to
-/dev/null, that of ikeanalyze to Parquet files. tshark and tcpdump read the capture from standard input, so a tshark
-in another root directory ('chroot DIR tshark') needs no copy of it. Peak memory is the resident memory that wait4
-reports, and at least the 20 MB of the measuring process.
+Missing captures are generated in benchmarks/data/. The programs run in turns, so that other load on the machine
+affects all of them; the tables have the medians. Files are in the page cache. ikeanalyze writes Parquet files, the
+output of the others goes to /dev/null. tshark and tcpdump read the capture from standard input, so that a tshark in
+another root directory ('chroot DIR tshark') needs no copy. Peak memory is the resident memory that wait4 reports, and
+never less than the 20 MB of the measuring process.
 """
 
 import argparse
@@ -51,7 +51,7 @@ RECIPE = [
     "fields",
     *(part for name in FIELDS for part in ("-e", name)),
 ]
-# `and` and `or` bind alike in a capture filter: without the parentheses it loses all of port 500
+# `and` and `or` have equal precedence in a capture filter: without parentheses, port 500 would be lost
 FILTER = "udp port 500 or (udp port 4500 and udp[8:4] = 0)"
 
 
@@ -64,7 +64,7 @@ class Run:
 
 @dataclass(slots=True)
 class Reader:
-    """Something that reads a capture: processes that are joined by pipes."""
+    """A program that reads a capture: processes connected by pipes."""
 
     name: str
     commands: list[list[str]]
@@ -126,13 +126,13 @@ class Reader:
 
 
 def our_command() -> list[str]:
-    """The console script of this Python's environment, or the package run by this Python."""
+    """The console script next to this Python, or `python -m ikeanalyze`."""
     script = Path(sys.executable).with_name("ikeanalyze")
     return [str(script)] if script.exists() else [sys.executable, "-m", "ikeanalyze"]
 
 
 def version(tshark: Sequence[str]) -> str | None:
-    """Null: it does not run."""
+    """The version of a tshark; None: it does not run."""
     try:
         done = subprocess.run([*tshark, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -142,12 +142,12 @@ def version(tshark: Sequence[str]) -> str | None:
 
 
 def capture(kind: str, size: int) -> Path:
-    """The capture, generated if it is not there; its bytes are in the page cache afterwards."""
+    """The capture, generated if it does not exist; reads it into the page cache."""
     path = DATA / f"{kind}-{size_name(size)}.pcap"
     if not (path.exists() and truth_path(path).exists()):
         DATA.mkdir(exist_ok=True)
         say(f"generating {path.relative_to(ROOT)}")
-        # in a process of its own: a child's peak memory starts from what its parent has when it forks
+        # in a separate process: the peak memory of a child starts with that of its parent at the fork
         command = [
             sys.executable,
             "-m",
@@ -173,7 +173,7 @@ def our_reader(ours: Sequence[str], path: Path, directory: Path) -> Reader:
 
 
 def check(path: Path, directory: Path) -> dict[str, Any]:
-    """What differs from the truth; empty: nothing."""
+    """The differences from the expected counts; empty: none."""
     command = [sys.executable, "-m", "benchmarks.check", str(path), str(directory)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1) or not done.stdout:
@@ -204,7 +204,7 @@ def row(path: Path, reader: Reader, ours: Reader) -> Row:
 def compare(
     path: Path, ours: Sequence[str], tsharks: Sequence[tuple[list[str], str]], runs: int
 ) -> tuple[list[Row], dict[str, Any]]:
-    """Rows of all readers, and how our tables differ from the truth."""
+    """The rows of all readers, and the differences of our tables from the expected counts."""
     with tempfile.TemporaryDirectory(dir=DATA) as directory:
         us = our_reader(ours, path, Path(directory) / "tables")
         others = [Reader("cat to /dev/null", [["cat", str(path)]], from_stdin=False)]
@@ -225,7 +225,7 @@ def compare(
 
 
 def scale(kind: str, size: int, ours: Sequence[str], runs: int) -> list[Row]:
-    """Ours alone, on an eighth, a quarter, half and all of the size."""
+    """The rows of ikeanalyze for an eighth, a quarter, half and all of the size."""
     rows = []
     for part in (8, 4, 2, 1):
         path = capture(kind, size // part)
@@ -239,7 +239,7 @@ def scale(kind: str, size: int, ours: Sequence[str], runs: int) -> list[Row]:
 
 
 def small(ours: Sequence[str], runs: int) -> Row:
-    """One small capture from the shell, as someone types it."""
+    """The row of one small capture, read by a command as in a shell."""
     us = Reader("ikeanalyze report", [[*ours, "report", str(SMALL)]], from_stdin=False)
     for _ in range(max(runs, 5)):
         us.run(SMALL)
@@ -247,7 +247,7 @@ def small(ours: Sequence[str], runs: int) -> Row:
 
 
 def processor() -> str:
-    """Model and number of the processors that this process may use."""
+    """Number and model of the processors that this process may use."""
     name = platform.processor() or platform.machine()
     try:
         model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
@@ -285,18 +285,18 @@ def parse_options() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--size", type=parse_size, default="1GiB", help="of each capture, 1GiB by default")
-    parser.add_argument("--kind", choices=KINDS, action="append", help="one of the captures only")
+    parser.add_argument("--size", type=parse_size, default="1GiB", help="size of each capture (default: 1GiB)")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only this capture (repeatable)")
     parser.add_argument(
         "--tshark",
         action="append",
         metavar="COMMAND",
-        help="a tshark, for instance 'chroot DIR tshark'; repeatable",
+        help="command of a tshark, such as 'chroot DIR tshark' (repeatable)",
     )
     parser.add_argument("--ours", type=shlex.split, metavar="COMMAND", default=our_command())
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--scale", action="store_true", help="also an eighth, a quarter, half of the size")
-    parser.add_argument("--json", action="store_true", help="JSON in place of tables")
+    parser.add_argument("--scale", action="store_true", help="also measure an eighth, a quarter and half of the size")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args()
 
 
@@ -307,7 +307,7 @@ def main() -> None:
         command = shlex.split(text)
         number = version(command)
         if number is None:
-            say(f"{text} does not run: left out")
+            say(f"{text} does not run and is left out")
         else:
             tsharks.append((command, number))
 

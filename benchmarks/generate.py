@@ -1,10 +1,10 @@
 """Generate a large capture: python -m benchmarks.generate ike-heavy --size 1GiB -o FILE
 
 ike-heavy: IKEv2 handshakes with ML-KEM-768, a thousand a second, 2 % of their messages retransmitted.
-esp-heavy: ESP in UDP, and one packet in a thousand of IKE or NAT keepalives.
-The contents of the capture are described in FILE.truth.json, counted from the plan of the file.
+esp-heavy: ESP in UDP; one packet in a thousand is IKE or a NAT keepalive.
+FILE.truth.json has the expected counts, computed from the schedule that the file is generated from.
 
-UDP checksums are 0 on IPv4 (none, RFC 768) and right on IPv6. Kind, size and seed determine the file.
+UDP checksums are 0 (none, RFC 768) on IPv4, and correct on IPv6. Kind, size and seed determine the file.
 """
 
 import argparse
@@ -28,7 +28,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def generate(kind: str, size: int, path: Path, seed: int = 1) -> dict[str, Any]:
-    """Write the capture and its truth, which is returned."""
+    """Write the capture and its expected counts, and return the counts."""
     plan = PLANS[kind](size, seed)
     truth = {"kind": kind, "seed": seed, "size": size, **plan.truth()}
     partial = path.with_name(path.name + ".partial")
@@ -40,7 +40,7 @@ def generate(kind: str, size: int, path: Path, seed: int = 1) -> dict[str, Any]:
 
 
 def write(plan: Plan, out: BinaryIO, rng: np.random.Generator) -> int:
-    """The file's bytes, chunk by chunk. Returns how many."""
+    """Write the file in chunks; returns its size in bytes."""
     out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1))
     sizes = plan.record_bytes[plan.frames.template]
     ends = np.cumsum(sizes)
@@ -73,11 +73,11 @@ def _chunks(ends: Ints) -> Iterator[tuple[int, int]]:
 
 
 def _fill(chunk: Bytes, offsets: Ints, template: Template, plan: Plan, rows: Ints, rng: np.random.Generator) -> None:
-    """Write the bytes of these frames that are not random; all frames have the same template."""
+    """Write the bytes of frames of one template that are not random."""
     values = np.tile(template.data[template.fixed], (len(rows), 1))
 
     def put(at: int, column: npt.NDArray[Any], form: str) -> None:
-        """A number per frame."""
+        """Write one number per frame at an offset of the record."""
         data = np.ascontiguousarray(column.astype(form)).view(np.uint8).reshape(len(rows), -1)
         values[:, at : at + data.shape[1]] = data
 
@@ -146,7 +146,7 @@ def _copy(
     wanted: Ints,
     kept: dict[int, Bytes],
 ) -> None:
-    """Keep the frames that will be repeated, repeat those whose time has come, all but the record header."""
+    """Keep the frames that are repeated later, and copy earlier ones, without the record header."""
     low, high = np.searchsorted(wanted, [first, first + len(offsets)])
     for row in wanted[low:high].tolist():
         at, size = int(offsets[row - first]), int(sizes[row - first])
@@ -163,7 +163,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", choices=sorted(PLANS))
-    parser.add_argument("--size", type=parse_size, default="1GiB", help="of the file, 1GiB by default")
+    parser.add_argument("--size", type=parse_size, default="1GiB", help="size of the file (default: 1GiB)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     options = parser.parse_args()

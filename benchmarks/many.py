@@ -1,8 +1,9 @@
 """Time ikeanalyze against tshark on many small captures: python -m benchmarks.many
 
-The captures (see benchmarks.small) are generated into benchmarks/data/ if they are missing, and are in the page cache.
-'ikeanalyze batch' makes a dataset of them with as many workers as xargs runs tshark processes, each of which prints the
-fields of one capture to /dev/null. The two alternate; medians are shown. Peak memory is that of the largest process.
+Missing captures (see benchmarks.small) are generated in benchmarks/data/, and are read from the page cache.
+`ikeanalyze batch` makes a dataset of them with as many workers as xargs runs tsharks in parallel, each of which prints
+the fields of one capture to /dev/null. The two run in turns; the table has the medians. Peak memory is that of the
+largest process.
 """
 
 import argparse
@@ -21,15 +22,15 @@ from rich.console import Console
 from benchmarks.compare import DATA, FIELDS, Reader, Row, our_command, processor, row, say, show, version
 from benchmarks.small import PACKETS, generate
 
-#: At least so many times as fast as a tshark for each capture.
+#: ikeanalyze must be at least this many times as fast as one tshark per capture.
 LEAST_RATIO = 40
-#: Of pcap, before the packets and before each of them.
+#: Bytes of the pcap file header and of each record header.
 FILE_HEADER, RECORD_HEADER = 24, 16
 MESSAGES = 6  # three exchanges
 
 
 def captures(count: int) -> Path:
-    """The directory of the captures, generated if it is not there."""
+    """The directory of the captures, generated if it does not exist."""
     path = DATA / f"small-{count}"
     if not path.exists():
         say(f"generating {count} captures")
@@ -43,7 +44,7 @@ def captures(count: int) -> Path:
 
 
 def tshark_reader(tshark: list[str], number: str, directory: Path, workers: int) -> Reader:
-    """One tshark for each capture, some at a time."""
+    """One tshark for each capture, several in parallel."""
     fields = [part for name in FIELDS for part in ("-e", name)]
     recipe = [*tshark, "-n", "-Y", "isakmp", "-T", "fields", *fields, "-r"]
     commands = [["find", str(directory), "-name", "*.pcap", "-print0"]]
@@ -52,7 +53,7 @@ def tshark_reader(tshark: list[str], number: str, directory: Path, workers: int)
 
 
 def check(dataset: Path, directory: Path) -> dict[str, Any]:
-    """By what was counted, the number that is right and the one that is in the dataset; empty: all are right."""
+    """The expected and the actual number by the name of the count; empty: no differences."""
     files = [path.stat().st_size for path in directory.iterdir()]
     count = len(files)
 
@@ -76,7 +77,7 @@ def check(dataset: Path, directory: Path) -> dict[str, Any]:
 
 
 def compare(directory: Path, ours: list[str], others: list[Reader], workers: int, runs: int) -> tuple[list[Row], Any]:
-    """Numbers of rows from all readers, and errors in our dataset."""
+    """The rows of all readers, and the differences of our dataset from the expected counts."""
     with tempfile.TemporaryDirectory(dir=DATA) as temporary:
         dataset = Path(temporary) / "dataset"
         command = [*ours, "batch", str(directory), "-o", str(dataset), "--workers", str(workers), "--quiet"]
@@ -98,13 +99,13 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--count", type=int, default=2000, help="captures, 2000 by default")
+    parser.add_argument("--count", type=int, default=2000, help="number of captures (default: 2000)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--tshark", default="tshark", metavar="COMMAND")
-    parser.add_argument("--alone", action="store_true", help="ikeanalyze only")
+    parser.add_argument("--alone", action="store_true", help="measure only ikeanalyze")
     parser.add_argument("--ours", type=shlex.split, metavar="COMMAND", default=our_command())
-    parser.add_argument("--json", action="store_true", help="JSON in place of a table")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
 
     DATA.mkdir(exist_ok=True)

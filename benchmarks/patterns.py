@@ -1,7 +1,7 @@
-"""The frames of generated captures: which of their bytes are fixed, which are random.
+"""The frames of generated captures: their fixed and their random bytes.
 
-A pattern is a list of bytes, which are fixed, and numbers, which are so many random bytes. A template is the
-pattern of a whole pcap record as arrays, with the places of what changes from frame to frame.
+A pattern is a list of bytes, which are fixed, and of numbers of random bytes. A template is the pattern of a complete
+pcap record as arrays, with the offsets of the fields that change from frame to frame.
 """
 
 import struct
@@ -36,12 +36,14 @@ class Template:
     natt: bool  # on port 4500
     udp: bool
     spi_r: bool  # the responder's SPI is known
-    data: npt.NDArray[np.uint8]  # a whole record
-    fixed: npt.NDArray[np.int64]  # places that are written: headers first, without a gap up to `headers`
+    data: npt.NDArray[np.uint8]  # a complete record
+    fixed: npt.NDArray[
+        np.int64
+    ]  # offsets of bytes that are not random: first the headers, without a gap up to `headers`
     headers: int
     ip: int  # offset of the IP header
     version: int  # of IP
-    body: int  # offset of IKE, ESP or the keepalive
+    body: int  # offset of the IKE message, ESP packet or keepalive
 
 
 def length(pattern: Pattern) -> int:
@@ -60,7 +62,7 @@ def template(
     udp: bool = True,
     spi_r: bool = True,
 ) -> Template:
-    """The record of a frame with this IKE message, ESP packet or keepalive."""
+    """The record of a frame with an IKE message, an ESP packet or a keepalive."""
     version = 6 if link == "ipv6" else 4
     tag = b"\x81\0\0\x64" if link == "ipv4 vlan" else b""
     marker = bytes(4) if natt and traffic == "ike" else b""
@@ -100,7 +102,7 @@ def template(
 
 
 def header(first: int, exchange: int, from_initiator: bool, message_id: int, size: int) -> bytes:
-    """With zeros for both SPIs."""
+    """An IKE header with zeros for both SPIs."""
     flags = 0x08 if from_initiator else 0x20
     return bytes(16) + struct.pack(">BBBBII", first, 0x20, exchange, flags, message_id, 28 + size)
 
@@ -121,7 +123,7 @@ def security_association(proposals: Sequence[Sequence[bytes]]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One way to set an IKE SA up; all offer ML-KEM-768 as the first additional key exchange."""
+    """A configuration of IKE SAs; all offer ML-KEM-768 as the first additional key exchange."""
 
     proposals: tuple[tuple[bytes, ...], ...]
     group: int
@@ -142,7 +144,7 @@ PROFILES = (
 
 
 def init(profile: Profile, from_initiator: bool) -> Pattern:
-    """IKE_SA_INIT: SA, KE, nonce, NAT detection, what else is supported."""
+    """IKE_SA_INIT: SA, KE, nonce, NAT detection, supported extensions."""
     offers = profile.proposals
     if not from_initiator:
         first_of_kind = {offer[4]: offer for offer in reversed(offers[0])}
@@ -179,7 +181,7 @@ def fragments(exchange: int, message_id: int, from_initiator: bool, first: int, 
 
 
 def handshake(profile: Profile, link: Link) -> list[list[list[Template]]]:
-    """For each exchange, for request and response, the frames of one transmission."""
+    """The frames of one transmission, for each exchange, request and response."""
     ip = 40 if link == "ipv6" else 20
     sizes = {INTERMEDIATE: (1192, 1096), AUTH: profile.auth_bytes}
     inner = {INTERMEDIATE: (34, 34), AUTH: (35, 36)}

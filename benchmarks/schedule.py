@@ -1,4 +1,4 @@
-"""Who sends what when: all frames of a capture as columns, before a byte of them is made."""
+"""The schedule of a generated capture: all frames as columns, before their bytes are generated."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -16,7 +16,7 @@ START_US = 1_764_000_000_000_000
 FILE_HEADER = 24
 
 HANDSHAKES_PER_SECOND = 1000
-RETRANSMITTED = 0.0242  # of exchanges: 2 % of messages are retransmissions then
+RETRANSMITTED = 0.0242  # share of exchanges, so that 2 % of messages are retransmissions
 TIMER_US = 1_000_000  # doubled for the second retransmission
 
 ESP_PER_SECOND = 20_000
@@ -68,7 +68,7 @@ class Plan:
         return np.array([len(template.data) for template in self.templates], np.int64)
 
     def truth(self) -> dict[str, Any]:
-        """What a reader has to find. Bytes are frame lengths, link header included."""
+        """The expected counts. Bytes are frame lengths, link header included."""
         number = self.frames.template
         size = self.record_bytes[number] - RECORD_HEADER
         again = self.frames.copy_of >= 0
@@ -126,7 +126,7 @@ def peers(rng: np.random.Generator, count: int) -> Peers:
 
 
 class Drawing:
-    """Templates and columns while they are put together."""
+    """Templates and columns under construction."""
 
     def __init__(self) -> None:
         self.templates: list[Template] = []
@@ -138,7 +138,7 @@ class Drawing:
         return len(self.templates) - 1
 
     def add(self, time_us: Ints, template: Ints, peer: Ints, copy_of: Ints | None = None) -> Ints:
-        """The numbers of the new rows."""
+        """Add rows; returns their numbers."""
         count = len(time_us)
         none = np.full(count, -1)
         self.parts.append(
@@ -159,7 +159,7 @@ class Drawing:
 
 
 def take(frames: Frames, rows: Ints) -> Frames:
-    """These rows in this order. A row that repeats another must not be kept without it."""
+    """Select these rows in this order. A row that repeats another requires that row."""
     place = np.full(len(frames) + 1, -1)
     place[rows] = np.arange(len(rows))
     copy_of = np.where(frames.copy_of[rows] >= 0, place[frames.copy_of[rows]], -1)
@@ -222,7 +222,7 @@ def draw_handshakes(drawing: Drawing, rng: np.random.Generator, who: Peers, star
 
 
 def ike_heavy(size: int, seed: int) -> Plan:
-    """Handshakes only, as many whole ones as fit."""
+    """Only handshakes, as many complete ones as fit."""
     rng = np.random.default_rng(seed)
     count = size // 10_000 + 10
     who = peers(rng, count)
@@ -238,7 +238,7 @@ def ike_heavy(size: int, seed: int) -> Plan:
 
 
 def esp_heavy(size: int, seed: int) -> Plan:
-    """ESP with one packet in a thousand of something else: the handshakes before, NAT keepalives."""
+    """ESP, with one other packet in a thousand: the handshakes before it, and NAT keepalives."""
     rng = np.random.default_rng(seed)
     packets = size / (RECORD_HEADER + ESP_SIZES[0] * (1 - ESP_SMALL) + ESP_SIZES[1] * ESP_SMALL)
     seconds = max(packets / ESP_PER_SECOND, 10.0)

@@ -89,6 +89,15 @@ def number_within_captures(values: UInt64Array, codes: UInt64Array) -> UInt64Arr
     return find_distinct(values)[1] | get_capture_numbers(codes).astype(np.uint64) << np.uint64(32)
 
 
+def number_by_first_row(labels: Int64Array, count: int) -> Int64Array:
+    """Number groups in order of their first rows; returns the number of each of the `count` labels. (count,)"""
+    first = np.full(count, len(labels), np.int64)
+    first[labels[::-1]] = np.arange(len(labels))[::-1]
+    rank = np.empty(count, np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(count)
+    return rank
+
+
 class RowColumns:
     """Base of the dataclasses with slots whose fields are columns of one length."""
 

@@ -1,5 +1,6 @@
 """Build the four tables from the frames of one capture, or of several small captures together."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -127,10 +128,10 @@ def build_tables(
         frames = result.frames.result()
         handshakes = build_handshakes_table(sources)
         tables = AnalysisTables(frames, messages.result(), exchanges, run.finish("handshakes", handshakes))
-        if options.cleartext and sources.insides is not None:
+        if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
-            cleartexts.update(collect_cleartexts(sources.insides.contents, sources.ids.message.of_row))
+            cleartexts.update(collect_cleartexts(sources.contents.contents, sources.ids.message.of_row))
     warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
     for number, warning in result.warnings:
         warnings[number].append(warning)
@@ -148,13 +149,8 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     message_ids = number_messages(numbering, capture, messages, radius.datagrams)
     # without RADIUS to assign first, the table of frames is built while the analysis continues
     frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
-    side = infer_capture_sides(
-        state.association.handshake,
-        state.association.from_initiator,
-        state.datagrams.ttl,
-        len(capture),
-        options.vantage,
-    )
+    handshake, from_initiator = state.association.handshake, state.association.from_initiator
+    side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
     path = NetworkPath(side, options.rtt_ns)
     endings = find_exchange_endings(state, path)
     warnings = _warn_of_missing_fragments(state)
@@ -190,7 +186,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         radius=radius,
         handshakes=handshakes,
         capture_duplicates=frames.capture_duplicates,
-        insides=contents,
+        contents=contents,
     )
     return _PipelineResult(sources, frames.table, warnings)
 
@@ -279,22 +275,15 @@ def _start_frames_table(
 ) -> _StartedFramesTable:
     """Start building the table of frames in the other thread. RADIUS must be assigned before."""
     columns, duplicate = run.traffic.columns, grouped.duplicates.mask
-    association = state.association
-    labels = label_datagrams(
-        columns,
-        duplicate,
-        state.datagrams,
-        association.handshake,
-        state.message_of_datagram,
-        grouped.radius,
-        message_ids,
-    )
+    labels = label_datagrams(columns, duplicate, state, grouped.radius, message_ids)
 
     def write() -> pl.DataFrame:
         table = build_frames_table(run.numbering, columns, run.traffic.addresses, duplicate, labels, handshake_ids)
         return run.finish("frames", table)
 
-    return _StartedFramesTable(run.pool.submit(write), labels.count(columns["unit"][duplicate], association.count))
+    return _StartedFramesTable(
+        run.pool.submit(write), labels.count(columns["unit"][duplicate], state.association.count)
+    )
 
 
 def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureWarning]]:
@@ -400,11 +389,10 @@ def _assign_radius(
         end = np.where(endings.end_ns[rows] == UNKNOWN, state.last_ns[number], endings.end_ns[rows])
         intervals = ResponderIntervals(exchanges.request_ns[rows], end, exchanges.handshake[rows], rows)
         members = np.flatnonzero(capture == number)
-        ports: dict[int, set[int]] = {}
-        for handshake, port in set(
-            zip(association.handshake[members].tolist(), initiator_port[members].tolist(), strict=True)
-        ):
-            ports.setdefault(handshake, set()).add(port)
+        ports: dict[int, set[int]] = defaultdict(set)
+        columns = (association.handshake[members], initiator_port[members])
+        for handshake, port in set(zip(*(column.tolist() for column in columns), strict=True)):
+            ports[handshake].add(port)
         peers: dict[int, PeerAddresses] = {}
         _, heads = np.unique(association.handshake[members], return_index=True)
         for head in members[heads].tolist():

@@ -107,7 +107,7 @@ EXCHANGES: Final[Schema] = {
     "response_frames": pl.UInt32,
     "response_bytes": pl.UInt64,
     "response_ns": pl.Int64,
-    "rtt_ns": pl.Int64,  # from the transmission of the request that was answered to the response that ended the exchange
+    "rtt_ns": pl.Int64,  # from the answered transmission of the request to the response that ended the exchange
     "wait_ns": pl.Int64,  # from the first transmission of the request to the one that was answered
     "end_ns": pl.Int64,  # last frame of the response that ended the exchange; null: unanswered
     "epoch": pl.UInt32,  # null: no keys were given

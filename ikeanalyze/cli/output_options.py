@@ -64,7 +64,7 @@ class FigureOptions(ResultOptions):
     ] = None
 
     def check(self) -> None:
-        """Raise `OutputError` if output or figures cannot be written, `typer.BadParameter` if DIR is not a directory."""
+        """Raise `OutputError` if something cannot be written, `typer.BadParameter` if DIR cannot be a directory."""
         check_output(self.output, directory=self.output_format == Format.PARQUET)
         if self.figures in ("", "-"):
             raise typer.BadParameter(

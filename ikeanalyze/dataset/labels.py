@@ -192,7 +192,7 @@ def _add_type(label_types: dict[str, LabelType], name: str, label_type: LabelTyp
 
 
 def _read_lab_labels(path: str) -> dict[str, Value]:
-    """The labels in the lab's manifest of a capture; empty if there is none, or it is the manifest of another capture."""
+    """The labels in the lab's manifest of a capture; empty if there is no manifest, or it is that of another capture."""
     folder, file_name = os.path.split(path)
     manifest = os.path.join(folder, f"{get_capture_stem(file_name)}.manifest.json")
     labels: dict[str, Value] = {}
@@ -218,7 +218,7 @@ def _read_lab_labels(path: str) -> dict[str, Value]:
 
 
 def _to_label(value: Any) -> Value | None:
-    """A value of JSON as a label; None: it cannot be one. Numbers become floats, and NaN and infinities are left out."""
+    """A value of JSON as a label; None: it cannot be one, like NaN and infinities. Numbers become floats."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -39,10 +39,10 @@ def test_installed_works_and_goes_without_a_trace(home, run):
     version = home.tshark.version
     assert before["tshark"] == ".".join(map(str, version))
     assert before["Lua"] == ("5.2" if version < (4, 4) else "5.4")
-    assert before["ciphers"].partition(":")[0] == ("none" if version < (4, 6) else "yes")
+    assert before["ciphers"].partition(":")[0] == ("none" if version < (4, 6) else "yes (GcryptCipher)")
     assert before["plugins"] == "~/.local/lib/wireshark/plugins"
     assert before["profiles"] == "~/.config/wireshark/profiles"
-    assert before["installed"] == "no: ikeanalyze wireshark install"
+    assert before["installed"] == "no (ikeanalyze wireshark install)"
     assert "loaded" not in before
 
     done = run("wireshark", "install")
@@ -51,7 +51,7 @@ def test_installed_works_and_goes_without_a_trace(home, run):
     after = rows(run("wireshark", "status").stdout)
     assert after["installed"] == f"version {__version__}, {len(FILES)} files, all up to date"
     assert after["loaded"] == "ikex, iketcp"
-    assert "complaint" not in after
+    assert "error" not in after
 
     seen = home.run("-C", "IKE", "-Y", "ikex.handshake == 1", capture=CAPTURE, own_config=False)
     assert (seen.status, seen.stderr, len(seen.lines)) == (0, "", 7)
@@ -101,7 +101,7 @@ def test_a_plugin_that_does_not_load_is_told(home, run):
     assert done.exit_code == 1
     assert "does not load the plugin" in done.stderr
     assert "ikex.lua:1:" in done.stderr
-    assert "ikex.lua:1:" in rows(run("wireshark", "status").stdout)["complaint"]
+    assert "ikex.lua:1:" in rows(run("wireshark", "status").stdout)["error"]
 
 
 @pytest.mark.parametrize("tshark", ["host"], indirect=True)
@@ -109,10 +109,10 @@ def test_root_gets_a_warning(home, run, monkeypatch):
     monkeypatch.setattr(plugin_tshark, "is_superuser", lambda: True)
     done = run("wireshark", "status")
     assert done.exit_code == 0
-    assert "run no Lua for root" in done.stderr
-    assert "run no Lua for root" in run("wireshark", "install").stderr
-    for name in ("install", "status", "uninstall"):
-        done = run("wireshark", name, "--quiet")
+    assert "do not run Lua as root" in done.stderr
+    assert "do not run Lua as root" in run("wireshark", "install").stderr
+    for what in ("install", "status", "uninstall"):
+        done = run("wireshark", what, "--quiet")
         assert (done.exit_code, done.stderr) == (0, "")
 
 
@@ -123,12 +123,12 @@ def test_installing_works_without_tshark(run, tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     done = run("wireshark", "install")
     assert done.exit_code == 0
-    assert "usual directories, untested" in done.stderr
+    assert "default directories without a test" in done.stderr
     assert (tmp_path / ".local/lib/wireshark/plugins/ikex.lua").is_file()
     assert (tmp_path / ".config/wireshark/profiles/IKE/preferences").is_file()
     shown = rows(run("wireshark", "status").stdout)
     assert shown["tshark"] == "tshark not found, or not a tshark (Debian: apt install tshark)"
-    assert shown["plugins"] == "~/.local/lib/wireshark/plugins (the usual place)"
+    assert shown["plugins"] == "~/.local/lib/wireshark/plugins (the default)"
     assert run("wireshark", "uninstall").exit_code == 0
     assert list(tmp_path.iterdir()) == []
     assert run("wireshark", "uninstall").stdout.startswith("Nothing was installed in ~")

@@ -294,7 +294,7 @@ class _Decryption:
         self._add(message, content)
 
     def _get_data(self, row: int) -> bytes:
-        """The bytes of an encrypted message; messages that begin with a clear payload are stored with the clear ones."""
+        """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""
         unit = int(self._state.datagrams.datagram[row])
         data = self._encrypted.get(unit)
         return self._state.clear[unit] if data is None else data

@@ -38,16 +38,16 @@ class EspPayloadStats:
     sizes: Counter[int] = field(default_factory=Counter)  # packets by bytes of payload
     protocols: Counter[int] = field(default_factory=Counter)  # packets by next header
 
-    def add(self, inside: EspPayload) -> None:
+    def add(self, decrypted: EspPayload) -> None:
         """Count a packet."""
-        size = _get_inner_size(inside)
+        size = _get_inner_size(decrypted)
         self.opened += 1
         self.payload_bytes += size
-        self.padding_bytes += inside.padding
-        self.hiding_bytes += len(inside.payload) - size
-        self.dummies += inside.next_header == _DUMMY
+        self.padding_bytes += decrypted.padding
+        self.hiding_bytes += len(decrypted.payload) - size
+        self.dummies += decrypted.next_header == _DUMMY
         self.sizes[size] += 1
-        self.protocols[inside.next_header] += 1
+        self.protocols[decrypted.next_header] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class EspPacketDecryptor:
 
     def __init__(self, keys: Sequence[EspKey]) -> None:
         self.unusable: list[str] = []
-        self.insides: dict[Sa, EspPayloadStats] = {}
+        self.stats: dict[Sa, EspPayloadStats] = {}
         self._keys = [usable for key in keys if (usable := self._prepare(key)) is not None]
         self._fitting: dict[Sa, EspDecryptor] = {}
         self._upper: dict[Sa, int] = {}  # upper half of the last extended sequence number
@@ -118,39 +118,39 @@ class EspPacketDecryptor:
 
     def add(self, sa: Sa, packet: bytes | None, ipv6: Sequence[bytes]) -> None:
         """Decrypt a packet, SPI to ICV (None: incomplete). `ipv6`: IPv6 addresses of the address codes."""
-        stats = self.insides.get(sa)
+        stats = self.stats.get(sa)
         if stats is None:
-            if len(self.insides) >= MAX_ESP_SAS:
+            if len(self.stats) >= MAX_ESP_SAS:
                 return
-            stats = self.insides[sa] = EspPayloadStats()
-        inside = None
+            stats = self.stats[sa] = EspPayloadStats()
+        decrypted = None
         if packet is not None:
             decryptor = self._fitting.get(sa)
             if decryptor is not None:
-                inside = decryptor.open(packet, self._upper.get(sa))
+                decrypted = decryptor.open(packet, self._upper.get(sa))
             elif self._tried[sa] < _MAX_TRIES:
                 self._tried[sa] += 1
-                inside = self._try_keys(sa, packet, ipv6)
-        if inside is None:
+                decrypted = self._try_keys(sa, packet, ipv6)
+        if decrypted is None:
             stats.closed += 1
         else:
-            stats.add(inside)
-            if inside.upper is not None:
-                self._upper[sa] = inside.upper
+            stats.add(decrypted)
+            if decrypted.upper is not None:
+                self._upper[sa] = decrypted.upper
 
     def find_misplaced_keys(self, ipv6: Sequence[bytes]) -> list[str]:
         """A line, without secrets, for each key whose SPI occurs only between other addresses."""
         lines = []
         addresses: dict[int | None, list[tuple[str, str]]] = {}
-        for sa in self.insides:
+        for sa in self.stats:
             addresses.setdefault(sa[2], []).append(_format_ends(sa, ipv6))
         for usable in self._keys:
             ends = addresses.get(usable.key.spi, [])
             if ends and not any(usable.applies_to(*pair) for pair in ends):
                 seen = " to ".join(ends[0])
                 lines.append(
-                    f"{_format_origin(usable.key)}: the SPI {usable.key.spi:08x} is in the capture, but not between these addresses "
-                    f"(it is from {seen})"
+                    f"{_format_origin(usable.key)}: the SPI {usable.key.spi:08x} is in the capture, but not between "
+                    f"these addresses (it is from {seen})"
                 )
         return lines
 
@@ -174,10 +174,10 @@ class EspPacketDecryptor:
         ends = _format_ends(sa, ipv6)
         for usable in self._keys:
             if usable.key.spi in (None, sa[2]) and usable.applies_to(*ends):
-                inside = usable.decryptor.open(packet)
-                if inside is not None:
+                decrypted = usable.decryptor.open(packet)
+                if decrypted is not None:
                     self._fitting[sa] = usable.decryptor
-                    return inside
+                    return decrypted
         return None
 
 
@@ -197,11 +197,11 @@ def collect_key_spis(keys: Sequence[EspKey]) -> frozenset[int] | None:
     return None if None in spis else frozenset(spi for spi in spis if spi is not None)
 
 
-def _get_inner_size(inside: EspPayload) -> int:
+def _get_inner_size(decrypted: EspPayload) -> int:
     """Bytes of an inner IP packet by its header, otherwise of the payload."""
-    payload = inside.payload
-    if inside.next_header == _IPV4 and len(payload) >= 20 and payload[0] >> 4 == 4:
+    payload = decrypted.payload
+    if decrypted.next_header == _IPV4 and len(payload) >= 20 and payload[0] >> 4 == 4:
         return min(int.from_bytes(payload[2:4]), len(payload))
-    if inside.next_header == _IPV6 and len(payload) >= 40 and payload[0] >> 4 == 6:
+    if decrypted.next_header == _IPV6 and len(payload) >= 40 and payload[0] >> 4 == 6:
         return min(40 + int.from_bytes(payload[4:6]), len(payload))
     return len(payload)

@@ -81,7 +81,7 @@ class EspSa:
     out_of_order: int
     histogram: tuple[tuple[int, int], ...]  # upper bound of a class (`SIZE_BOUNDS`), packets; without empty classes
     rate: tuple[RateInterval, ...]  # without empty intervals
-    inside: "EspPayloadStats | None"  # None: no key for this SA
+    payload_stats: "EspPayloadStats | None"  # of decrypted packets; None: no key for this SA
 
     @property
     def mean_bps(self) -> float | None:
@@ -118,14 +118,13 @@ def read_esp_traffic(
     table = _EspSaTable()
     if not keys:
         capture = read_packets(path, table.add, ports, progress)
-        sas = table.sas(capture.addresses, {})
-        return EspTraffic(path, capture, sas, table.width, table.beyond)
+        return EspTraffic(path, capture, table.sas(capture.addresses, {}), table.width, table.beyond)
     # here, because ciphers are needed only with keys
     from ikeanalyze.analysis.esp.decrypt import EspPacketDecryptor, collect_key_spis
 
     decryptor = EspPacketDecryptor(keys)
     capture = read_packets(path, table.add, ports, progress, EspPacketFilter(collect_key_spis(keys), decryptor.add))
-    sas = table.sas(capture.addresses, decryptor.insides)
+    sas = table.sas(capture.addresses, decryptor.stats)
     unusable = [*decryptor.unusable, *decryptor.find_misplaced_keys(capture.addresses)]
     return EspTraffic(path, capture, sas, table.width, table.beyond, unusable)
 
@@ -153,8 +152,8 @@ class _EspSaTable:
         self._add_sizes(packets)
         self._add_rates(packets)
 
-    def sas(self, ipv6: Sequence[bytes], insides: "Mapping[tuple[int, int, int], EspPayloadStats]") -> list[EspSa]:
-        """All SAs; `insides` by source, destination and SPI."""
+    def sas(self, ipv6: Sequence[bytes], payloads: "Mapping[tuple[int, int, int], EspPayloadStats]") -> list[EspSa]:
+        """All SAs; `payloads` by source, destination and SPI."""
         if self._keys is None or self._sums is None or self._sizes is None or self._rates is None:
             return []
         sizes = _by_sa(self._sizes.sort("bound"), "bound", "packets")
@@ -165,15 +164,12 @@ class _EspSaTable:
                 destination=format_address_code(row["destination"], ipv6),
                 spi=row["spi"],
                 encapsulation=_ENCAPSULATIONS[row["encapsulation"]],
-                **{
-                    name: row[name]
-                    for name in (*_SUMS, "first_ns", "last_ns", "lowest", "highest")
-                    if name != "distinct"
-                },
+                **{name: row[name] for name in _SUMS if name != "distinct"},
+                **{name: row[name] for name in ("first_ns", "last_ns", "lowest", "highest")},
                 missing=row["highest"] - row["lowest"] + 1 - row["distinct"],
                 histogram=tuple((bound, count) for bound, count in sizes.get(row["sa"], ())),
                 rate=tuple(RateInterval(n * self.width, count, size) for n, count, size in rates[row["sa"]]),
-                inside=insides.get((row["source"], row["destination"], row["spi"])),
+                payload_stats=payloads.get((row["source"], row["destination"], row["spi"])),
             )
             for row in self._keys.join(self._sums, on="sa").sort("sa").iter_rows(named=True)
         ]

@@ -16,7 +16,7 @@ from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.registries import ikev1 as ikev1_registry
+from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: Unknown time, in a column of int64.
@@ -25,26 +25,20 @@ UNKNOWN: Final = np.int64(np.iinfo(np.int64).min)
 NEVER: Final = np.int64(np.iinfo(np.int64).max)
 
 #: Exchanges of the initiator that set up the IKE SA.
-_SET_UP: Final = np.array(
-    [
-        ExchangeType.IKE_SA_INIT,
-        ExchangeType.IKE_AUTH,
-        ExchangeType.IKE_SESSION_RESUME,
-        ExchangeType.GSA_AUTH,
-        ExchangeType.IKE_INTERMEDIATE,
-    ],
-    np.uint8,
+_SET_UP: Final = (
+    ExchangeType.IKE_SA_INIT,
+    ExchangeType.IKE_AUTH,
+    ExchangeType.IKE_SESSION_RESUME,
+    ExchangeType.GSA_AUTH,
+    ExchangeType.IKE_INTERMEDIATE,
 )
 #: Of IKEv1, besides the first quick mode; a transaction is XAuth or mode config.
-_IKEV1_SET_UP: Final = np.array(
-    [
-        ikev1_registry.Ikev1ExchangeType.BASE,
-        ikev1_registry.Ikev1ExchangeType.MAIN_MODE,
-        ikev1_registry.Ikev1ExchangeType.AUTHENTICATION_ONLY,
-        ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE,
-        ikev1_registry.Ikev1ExchangeType.TRANSACTION,
-    ],
-    np.uint8,
+_IKEV1_SET_UP: Final = (
+    Ikev1ExchangeType.BASE,
+    Ikev1ExchangeType.MAIN_MODE,
+    Ikev1ExchangeType.AUTHENTICATION_ONLY,
+    Ikev1ExchangeType.AGGRESSIVE_MODE,
+    Ikev1ExchangeType.TRANSACTION,
 )
 
 
@@ -202,7 +196,7 @@ def _sets_up(exchanges: ExchangeColumns) -> BoolArray:
         sets_up = np.where(hip, np.isin(exchanges.exchange_type, (I1_R1, I2_R2)), sets_up)
     result: BoolArray = ~ikev1 & sets_up & exchanges.initiator_asked
     result |= ikev1 & np.isin(exchanges.exchange_type, _IKEV1_SET_UP)
-    quick = np.flatnonzero(ikev1 & (exchanges.exchange_type == int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)))
+    quick = np.flatnonzero(ikev1 & (exchanges.exchange_type == int(Ikev1ExchangeType.QUICK_MODE)))
     if len(quick):
         _, first, handshake = np.unique(exchanges.handshake[quick], return_index=True, return_inverse=True)
         message_id = exchanges.message_id[quick]

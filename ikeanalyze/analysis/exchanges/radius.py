@@ -17,10 +17,9 @@ handshake.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.datagrams import Datagrams
@@ -126,14 +125,8 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
     # the latest requests, by capture, code and EAP message
     asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
     conversations = 0
-    columns: list[npt.NDArray[Any]] = [
-        datagrams.source,
-        datagrams.source_port,
-        datagrams.destination,
-        datagrams.destination_port,
-    ]
-    columns += [datagrams.exchange_type, datagrams.message_id, datagrams.datagram]
-    rows = zip(*(column.tolist() for column in columns), strict=True)
+    names = ("source", "source_port", "destination", "destination_port", "exchange_type", "message_id", "datagram")
+    rows = zip(*(getattr(datagrams, name).tolist() for name in names), strict=True)
     for row, (source, source_port, destination, destination_port, code, identifier, datagram) in enumerate(rows):
         view = parse_radius(clear.get(datagram, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
@@ -155,13 +148,14 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
                 pair.conversation = earlier
             pair.requests.append(row)
             continue
-        pair = waiting.get((destination, destination_port, source, source_port, identifier))
+        key = (destination, destination_port, source, source_port, identifier)
+        pair = waiting.get(key)
         if pair is None:
             # the request is not in the capture
             pair = RadiusExchange(code, identifier, destination, source, True, view, conversation=conversations)
             conversations += 1
             pairs.append(pair)
-            waiting[(destination, destination_port, source, source_port, identifier)] = pair
+            waiting[key] = pair
         pair.responses.append(row)
         pair.response_view = view
         if view.state is not None:

@@ -1,4 +1,4 @@
-"""What the clear messages tell of proposals, abilities and authentication, in the words of the report."""
+"""Extract proposals, supported extensions and authentication methods from clear messages, for the report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -172,7 +172,7 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
 
 
 def _phase1_auth(method: str | None) -> AuthMethods | None:
-    """Who uses what, by the registry's name of the method: XAuthInitPSK is a pre-shared key and XAuth by the initiator."""
+    """The methods of both sides, by the registry's name: XAuthInitPSK is a pre-shared key and XAuth of the initiator."""
     if method is None:
         return None
     for prefix, peers in (("XAuth", True), ("Hybrid", False)):

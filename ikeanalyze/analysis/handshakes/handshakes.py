@@ -28,6 +28,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
 if TYPE_CHECKING:
+    from ikeanalyze.analysis.decryption.authenticated_outcome import DecryptedOutcome
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, HandshakeContents
     from ikeanalyze.analysis.handshakes.hip.facts import HipFacts
     from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa
@@ -82,7 +83,7 @@ class HandshakeColumns:
     pairs: Mapping[int, list[RadiusExchange]]
     replaces: Mapping[int, int]  # row of the IKE SA that this one replaced
     hits: Mapping[int, tuple[bytes, bytes]]  # HIP only, see `AnalysisState`
-    inside: "Mapping[int, HandshakeContents] | None" = None  # decrypted contents; None: no keys were given
+    contents: "Mapping[int, HandshakeContents] | None" = None  # of decrypted messages; None: no keys were given
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -100,9 +101,9 @@ class HandshakeSources:
     contents: "CaptureContents | None"  # contents of decrypted messages; None: no keys were given
 
     @property
-    def contents_by_row(self) -> "Mapping[int, HandshakeContents]":
-        """Contents of the decoded messages of each handshake that has some."""
-        return {} if self.contents is None else self.contents.of
+    def proofs(self) -> "Mapping[int, DecryptedOutcome]":
+        """What the decoded messages of each handshake prove, by row."""
+        return {} if self.contents is None else {row: facts.proof for row, facts in self.contents.of.items()}
 
 
 def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
@@ -163,7 +164,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         pairs=sources.pairs,
         replaces=replaces,
         hits=state.hits,
-        inside=None if sources.contents is None else sources.contents.of,
+        contents=None if sources.contents is None else sources.contents.of,
     )
 
 
@@ -321,8 +322,7 @@ def _find_errors(
 def _select_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome: UInt8Array) -> dict[int, str]:
     """The reasons of failed handshakes, from decrypted contents or else `reason`, and of rekeyed IKE SAs."""
     exchanges = sources.state.exchanges
-    proofs = {row: content.proof for row, content in sources.contents_by_row.items()}
-    proved = {row: proof.reason for row, proof in proofs.items() if proof.reason is not None}
+    proved = {row: proof.reason for row, proof in sources.proofs.items() if proof.reason is not None}
     failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
     # message ID 0 of an IKE SA that replaced another one is not IKE_SA_INIT (RFC 7296, 2.18)
     inits = np.isin(exchanges.exchange_type, _INITS)
@@ -373,7 +373,7 @@ def _collect_evidence(sources: HandshakeSources, head: Int64Array, reason: Mappi
     last_sent = np.full(count, UNKNOWN)
     last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + sources.answers.wait_ns)[open_last]
     views = {row: pairs[-1].response_view for row, pairs in sources.pairs.items()}
-    proofs = {row: content.proof for row, content in sources.contents_by_row.items()}
+    proofs = sources.proofs
     repeated = open_last & (exchanges.request_messages > 1)
     repeated |= pending & (exchanges.response_messages > 1)
     return Evidence(
@@ -451,9 +451,7 @@ def _find_auth_methods(
             continue
         eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
         known[row] = AuthMethods("eap", None, get_eap_method([message for message in eap if message]), guessed=False)
-    known |= {
-        row: content.proof.auth for row, content in sources.contents_by_row.items() if content.proof.auth is not None
-    }
+    known |= {row: proof.auth for row, proof in sources.proofs.items() if proof.auth is not None}
     for row, method in known.items():
         auth[row] = len(methods)
         methods.append(method)

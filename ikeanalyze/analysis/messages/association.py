@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_within_captures
+from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_by_first_row, number_within_captures
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
@@ -80,14 +80,9 @@ def associate_datagrams(
         place = slice(start[index], start[index] + size[index])
         label[place] = np.where(candidate == 0, index, next_label + candidate - 1)
         next_label += int(candidate.max())
-    # number the handshakes in order of their first datagrams: within a label the rows of `order` rise, so its first one
-    # is that
-    first = np.full(next_label, total, np.int64)
-    first[label[::-1]] = order[::-1]
-    rank = np.empty(next_label, np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(next_label)
-    handshake = np.empty(total, np.int64)
-    handshake[order] = rank[label]
+    label_of_row = np.empty(total, np.int64)
+    label_of_row[order] = label
+    handshake = number_by_first_row(label_of_row, next_label)[label_of_row]
     return SaAssociation(handshake, _find_senders(datagrams, handshake, next_label), next_label)
 
 

@@ -20,10 +20,10 @@ from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 
 def build_message_content_columns(
-    ike: MessageColumns, extra: int, ids: Int64Array, insides: CaptureContents
+    ike: MessageColumns, extra: int, ids: Int64Array, capture_contents: CaptureContents
 ) -> dict[str, Any]:
-    """Columns of the messages table: IKE and HIP, then `extra` RADIUS packets; `ids` are the message ids of all rows."""
-    contents = insides.contents
+    """Columns of the messages table: IKE and HIP, then `extra` RADIUS packets; `ids` are the ids of all rows."""
+    contents = capture_contents.contents
     count = len(ike)
     not_radius = np.zeros(extra, np.bool_)
     index = np.concatenate([contents.of_message, np.full(extra, -1)])
@@ -32,13 +32,13 @@ def build_message_content_columns(
     verified = np.array([*(bool(content.verified) for content in contents.all), False])[index]
     distinct = pl.Series([*map(list_payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
     payloads = distinct.gather(np.where(index < 0, len(contents.all), index))
-    if insides.parameters:
+    if capture_contents.parameters:
         lists = payloads.to_list()
-        for row, parameters in insides.parameters.items():
+        for row, parameters in capture_contents.parameters.items():
             lists[row] = parameters
         payloads = pl.Series(lists, dtype=schema.MESSAGES["payloads"])
     same = np.full(count + extra, -1)
-    for pair in insides.same_eap:
+    for pair in capture_contents.same_eap:
         same[pair.message], same[count + pair.unit] = ids[count + pair.unit], ids[pair.message]
     return {
         "decrypted": (decrypted, np.concatenate([contents.encrypted, not_radius])),
@@ -64,36 +64,29 @@ def build_exchange_content_columns(
 
 def build_handshake_content_columns(
     count: int,
-    inside: Mapping[int, HandshakeContents],
+    contents: Mapping[int, HandshakeContents],
     replaces: Mapping[int, int],
     handshake_ids: Int64Array,
     exchange_ids: Int64Array,
 ) -> dict[str, Any]:
     """Columns of the handshakes table; `handshake_ids` and `exchange_ids` are the ids of rows."""
-    all_facts = [inside.get(row) for row in range(count)]
+    all_facts = [contents.get(row) for row in range(count)]
     before = np.array([replaces.get(row, -1) for row in range(count)], np.int64)
 
-    def series(name: str, values: list[Any]) -> pl.Series:
-        return pl.Series(values, dtype=schema.HANDSHAKES[name])
-
+    columns: dict[str, list[Any]] = {
+        "child_error": [facts and facts.proof.child_error for facts in all_facts],
+        "payload_bytes": [
+            facts and [{"payload": part, "bytes": size} for part, size in facts.payload_bytes.items()]
+            for facts in all_facts
+        ],
+        "key_exchanges": [
+            facts and [_key_exchange(row, exchange_ids) for row in facts.key_exchanges] for facts in all_facts
+        ],
+        "certificates": [facts and [_certificate(*entry) for entry in facts.certificates] for facts in all_facts],
+    }
     return {
         "replaces": (handshake_ids[before], before >= 0),
-        "child_error": series("child_error", [facts and facts.proof.child_error for facts in all_facts]),
-        "payload_bytes": series(
-            "payload_bytes",
-            [
-                facts and [{"payload": part, "bytes": size} for part, size in facts.payload_bytes.items()]
-                for facts in all_facts
-            ],
-        ),
-        "key_exchanges": series(
-            "key_exchanges",
-            [facts and [_key_exchange(row, exchange_ids) for row in facts.key_exchanges] for facts in all_facts],
-        ),
-        "certificates": series(
-            "certificates",
-            [facts and [_certificate(*certificate) for certificate in facts.certificates] for facts in all_facts],
-        ),
+        **{name: pl.Series(values, dtype=schema.HANDSHAKES[name]) for name, values in columns.items()},
     }
 
 

@@ -17,14 +17,13 @@ from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
     format_spis,
-    make_list_column,
     make_table,
     null_unknown,
     scatter_lists,
     scatter_texts,
 )
 from ikeanalyze.analysis.tables.tables import TableSources
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address
 
@@ -58,23 +57,27 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "reason": scatter_texts(handshakes.reason, count),
         **_methods(handshakes),
         **_volumes(sources, count),
-        **_aaa(addresses, sources.radius, handshakes, count),
+        **_aaa(addresses, sources.radius, handshakes, has_aaa),
         **{f"{name}_ns": null_unknown(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
         "aaa_ns": (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa),
         "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
         "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
-        "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
+        "extra_round_trips": pl.Series(
+            [handshakes.extra_round_trips.get(row, []) for row in range(count)], dtype=pl.List(pl.String)
+        ),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
     }
-    if handshakes.inside is not None:
+    if handshakes.contents is not None:
         # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_handshake_content_columns
 
         columns.update(
-            build_handshake_content_columns(count, handshakes.inside, handshakes.replaces, ids.handshake, ids.exchange)
+            build_handshake_content_columns(
+                count, handshakes.contents, handshakes.replaces, ids.handshake, ids.exchange
+            )
         )
     return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
 
@@ -141,34 +144,26 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     # one row for each distinct form; -1, not seen, becomes null or an empty list
     chosen = [fact.chosen for fact in facts]
 
-    def texts(values: list[str | None], form: Int64Array) -> pl.Series:
-        return pl.Series([*values, None], dtype=pl.String).gather(np.where(form < 0, len(values), form))
+    def choose(name: str, values: list[Any], form: Int64Array, missing: list[Any] | None = None) -> pl.Series:
+        series = pl.Series([*values, missing], dtype=schema.HANDSHAKES[name])
+        return series.gather(np.where(form < 0, len(values), form))
 
-    def listed(values: list[list[str]], form: Int64Array) -> pl.Series:
-        return make_list_column([*values, []]).gather(np.where(form < 0, len(values), form))
-
-    additional = schema.HANDSHAKES["additional_key_exchanges"]
     slots = [
         [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
         for suite in chosen
     ]
     columns: dict[str, Any] = {
-        **{
-            name: texts([None if suite is None else getattr(suite, name) for suite in chosen], response)
-            for name in _ALGORITHMS
-        },
-        "additional_key_exchanges": pl.Series([*slots, []], dtype=additional).gather(
-            np.where(response < 0, len(slots), response)
-        ),
-        "offered": listed([fact.proposals for fact in facts], request),
-        "initiator_supports": listed([fact.supports for fact in facts], request),
-        "responder_supports": listed([fact.supports for fact in facts], response),
+        **{name: choose(name, [suite and getattr(suite, name) for suite in chosen], response) for name in _ALGORITHMS},
+        "additional_key_exchanges": choose("additional_key_exchanges", slots, response, []),
+        "offered": choose("offered", [fact.proposals for fact in facts], request, []),
+        "initiator_supports": choose("initiator_supports", [fact.supports for fact in facts], request, []),
+        "responder_supports": choose("responder_supports", [fact.supports for fact in facts], response, []),
     }
     if handshakes.phase1:
         _add_phase1(columns, handshakes)
     auths, auth = handshakes.auths, handshakes.auth
     for name in ("initiator", "responder", "eap"):
-        columns[f"auth_{name}"] = texts([getattr(methods, name) for methods in auths], auth)
+        columns[f"auth_{name}"] = choose(f"auth_{name}", [getattr(methods, name) for methods in auths], auth)
     columns["auth_guessed"] = np.array([methods.guessed for methods in auths] + [False])[auth]
     return columns
 
@@ -234,15 +229,15 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
 
 
 def _aaa(
-    addresses: Sequence[bytes], radius: RadiusMessages, handshakes: HandshakeColumns, count: int
+    addresses: Sequence[bytes], radius: RadiusMessages, handshakes: HandshakeColumns, has_aaa: BoolArray
 ) -> dict[str, Any]:
     """Addresses and volumes of the link to the AAA server."""
-    names = [
-        f"aaa_{role}_{unit}"
+    count = len(has_aaa)
+    sums = {
+        f"aaa_{role}_{unit}": np.zeros(count, np.int64)
         for role in ("request", "response", "retransmitted")
         for unit in ("messages", "frames", "bytes")
-    ]
-    sums = {name: np.zeros(count, np.int64) for name in names}
+    }
     nas: dict[int, str | None] = {}
     aaa: dict[int, str | None] = {}
     datagrams = radius.datagrams
@@ -256,10 +251,8 @@ def _aaa(
                 sums[f"aaa_{role}_messages"][handshake] += len(rows)
                 sums[f"aaa_{role}_frames"][handshake] += int(datagrams.frames[rows].sum())
                 sums[f"aaa_{role}_bytes"][handshake] += int(datagrams.bytes[rows].sum())
-    known = np.zeros(count, np.bool_)
-    known[list(handshakes.pairs)] = True
     return {
         "nas_address": scatter_texts(nas, count),
         "aaa_address": scatter_texts(aaa, count),
-        **{name: (values, known) for name, values in sums.items()},
+        **{name: (values, has_aaa) for name, values in sums.items()},
     }

@@ -15,9 +15,9 @@ from ikeanalyze.analysis.exchanges.radius import RadiusMessages
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.hip.exchange_types import get_exchange_types
-from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
 from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
@@ -82,7 +82,7 @@ class TableSources:
     radius: RadiusMessages
     handshakes: HandshakeColumns
     capture_duplicates: Int64Array  # number of duplicate frames of each handshake
-    insides: "CaptureContents | None"  # None: no keys were given
+    contents: "CaptureContents | None"  # None: no keys were given
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +154,11 @@ def build_messages_table(sources: TableSources) -> pl.DataFrame:
     }
     if sources.radius.pairs:
         columns["matched_by"] = _build_match_column(len(ike), extra, sources.radius)
-    if sources.insides is not None:
+    if sources.contents is not None:
         # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_message_content_columns
 
-        columns.update(build_message_content_columns(ike, extra, ids.message.of_row, sources.insides))
+        columns.update(build_message_content_columns(ike, extra, ids.message.of_row, sources.contents))
     order = ids.message.order
     ordered: dict[str, Any] = {"message": ids.message.of_row[order]}
     for name, dtype in schema.MESSAGES.items():
@@ -191,25 +191,16 @@ class DatagramLabels:
 
 
 def label_datagrams(
-    columns: Columns,
-    duplicate: BoolArray,
-    ike: Datagrams,
-    handshake_of_unit: Int64Array,
-    message_of_datagram: Int64Array,
-    radius: RadiusMessages,
-    ids: MessageRowIds,
+    columns: Columns, duplicate: BoolArray, state: AnalysisState, radius: RadiusMessages, ids: MessageRowIds
 ) -> DatagramLabels:
-    """Label the datagrams by their numbers, after RADIUS was assigned.
-
-    `handshake_of_unit` and `message_of_datagram` are rows, of the datagrams of IKE and HIP.
-    """
+    """Label the datagrams by their numbers, after RADIUS was assigned."""
     unit = columns["unit"]
     count = int(unit.max()) + 1 if len(unit) else 0
     message = np.full(count, -1, np.int32)
     handshake = np.full(count, -1, np.int32)
-    message[ike.datagram] = ids.of_row[message_of_datagram]
+    ike = state.datagrams.datagram
+    message[ike], handshake[ike] = ids.of_row[state.message_of_datagram], state.association.handshake
     message[radius.datagrams.datagram] = ids.of_row[len(ids.of_row) - len(radius.datagrams) :]
-    handshake[ike.datagram] = handshake_of_unit
     for pair in radius.pairs:
         if pair.handshake is not None:
             handshake[radius.datagrams.datagram[pair.requests + pair.responses]] = pair.handshake
@@ -268,11 +259,11 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
         for unit in ("messages", "frames", "bytes")
     ]
     contents: dict[str, Any] = {}
-    if sources.insides is not None:
+    if sources.contents is not None:
         # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_exchange_content_columns
 
-        contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.insides.contents)
+        contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.contents.contents)
     return make_table(
         {
             "exchange": ids.exchange,
@@ -293,9 +284,5 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
     )
 
 
-EMPTY: Final = AnalysisTables(
-    pl.DataFrame(schema=schema.FRAMES),
-    pl.DataFrame(schema=schema.MESSAGES),
-    pl.DataFrame(schema=schema.EXCHANGES),
-    pl.DataFrame(schema=schema.HANDSHAKES),
-)
+_LAYOUTS: Final = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
+EMPTY: Final = AnalysisTables(*(pl.DataFrame(schema=layout) for layout in _LAYOUTS))

@@ -127,11 +127,8 @@ class _MessageLookup:
     def get_spis(self, handshake: int) -> tuple[int, bytes, bytes]:
         """Version and SPIs."""
         datagrams, row = self._state.datagrams, int(self._last[handshake])
-        return (
-            int(datagrams.protocol[row]),
-            int(datagrams.spi_i[row]).to_bytes(8),
-            int(datagrams.spi_r[row]).to_bytes(8),
-        )
+        spi_i, spi_r = (int(spis[row]).to_bytes(8) for spis in (datagrams.spi_i, datagrams.spi_r))
+        return int(datagrams.protocol[row]), spi_i, spi_r
 
     def get_bytes(self, content: DecodedMessage) -> bytes | None:
         """The message as sent, of a fragmented message the first fragment; None: it was not stored."""
@@ -153,18 +150,15 @@ class _MessageLookup:
         undecrypted: dict[int, list[UndecryptedMessage]] = {}
         for transmissions in by_identity.values():
             row = transmissions[0]
-            undecrypted.setdefault(int(messages.handshake[row]), []).append(
-                UndecryptedMessage(
-                    exchange_type=int(messages.exchange_type[row]),
-                    message_id=int(messages.message_id[row]),
-                    from_initiator=bool(messages.from_initiator[row]),
-                    response=bool(messages.response[row]),
-                    frame=int(messages.first_frame[row]),
-                    missing=self._find_missing(
-                        unit for transmission in transmissions for unit in rows_of[transmission]
-                    ),
-                )
+            message = UndecryptedMessage(
+                exchange_type=int(messages.exchange_type[row]),
+                message_id=int(messages.message_id[row]),
+                from_initiator=bool(messages.from_initiator[row]),
+                response=bool(messages.response[row]),
+                frame=int(messages.first_frame[row]),
+                missing=self._find_missing(unit for transmission in transmissions for unit in rows_of[transmission]),
             )
+            undecrypted.setdefault(int(messages.handshake[row]), []).append(message)
         return undecrypted
 
     def _find_missing(self, rows: Iterable[int]) -> str | None:
@@ -218,7 +212,7 @@ def _link_rekeyed_sas(sas: Mapping[int, IkeSaRecord], contents: Mapping[int, Seq
 
 
 def _assign_keys(sas: Sequence[IkeSaRecord], key_sets: Sequence[KeySet]) -> None:
-    """Assign key sets to IKE SAs, with epochs from the order of the file and from the messages that the keys decrypted."""
+    """Assign key sets to IKE SAs, with epochs from the order of the file and from the messages that they decrypted."""
     by_spis = {(sa.spi_i, sa.spi_r): sa for sa in sas}
     by_nonces = {sa.nonces: sa for sa in sas if sa.nonces is not None}
     by_values: dict[Values, IkeSaRecord] = {}

@@ -9,12 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ikeanalyze.analysis.verification.checks import (
-    UNKNOWN_PRF,
-    MissingValueError,
-    VerificationCheck,
-    compare_values,
-)
+from ikeanalyze.analysis.verification.checks import UNKNOWN_PRF, MissingValueError, VerificationCheck, compare_values
 from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, Values, get_key_values
 from ikeanalyze.crypto.algorithms import ENCRYPTION, IkeSuite, PrfAlgorithm, find_prf, get_prf, get_suite
 from ikeanalyze.crypto.key_schedule import (

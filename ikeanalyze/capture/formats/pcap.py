@@ -72,7 +72,7 @@ class Pcap:
         self._layout = np.dtype([(field, order + "u4") for field in ("seconds", "fraction", *lengths)])
 
     def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
-        """The complete records in buffer[start:end]; `view` is an array of the buffer, with PADDING bytes after `end`."""
+        """The complete records in buffer[start:end]; `view` is the buffer as an array, with PADDING bytes after `end`."""
         at, stop = self._positions(buffer, start, end)
         header = read_struct_array(view, at, self._layout)
         captured = header["captured"].astype(np.int64)
@@ -142,8 +142,8 @@ class Pcap:
         skip, unpack = self.header_size, self._word.unpack_from
         length_at = 12 if self._lengths_swapped else 8
         at, stop = start + length_at, end + length_at
-        found = [at]
-        append = found.append
+        length_positions = [at]
+        append = length_positions.append
         if self._lengths_unordered:
             unpack_both = Struct(self._header.format[:1] + "2I").unpack_from
             while (at := at + skip + min(unpack_both(buffer, at))) <= stop:
@@ -151,8 +151,8 @@ class Pcap:
         else:
             while (at := at + skip + unpack(buffer, at)[0]) <= stop:
                 append(at)
-        positions: Int64Array = np.array(found, np.int64) - length_at
-        return positions[:-1], found[-1] - length_at
+        positions: Int64Array = np.array(length_positions, np.int64) - length_at
+        return positions[:-1], length_positions[-1] - length_at
 
     def _fields(self, buffer: bytearray | bytes, at: int) -> tuple[int, int, int, int]:
         """Seconds, fraction, captured length and length on the wire in the record header at this position."""

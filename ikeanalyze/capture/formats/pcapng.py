@@ -133,9 +133,9 @@ class Pcapng:
         batches: list[RecordBatch] = []
         at, wrong = start, None
         while True:
-            found, at = self._packets_from(buffer, at, end)
-            if found:
-                batch, refused = self._columns(view, np.array(found, np.int64))
+            offsets, at = self._packets_from(buffer, at, end)
+            if offsets:
+                batch, refused = self._columns(view, np.array(offsets, np.int64))
                 if len(batch):
                     batches.append(batch)
                 if refused is not None:
@@ -158,27 +158,27 @@ class Pcapng:
         return f"inside {article} {name} of {size} bytes, {start + size - end} of which are missing"
 
     def _packets_from(self, buffer: bytearray, at: int, end: int) -> tuple[list[int], int]:
-        """The positions of the packet blocks before the next block that must be decoded here, and the position of that block."""
+        """The positions of the packet blocks before the next block that must be decoded, and that block's position."""
         # The only loop over blocks: it only finds packets. It reads up to 8 bytes after `end`.
-        found: list[int] = []
-        append, unpack = found.append, self._head.unpack_from
+        offsets: list[int] = []
+        append, unpack = offsets.append, self._head.unpack_from
         while True:
             block_type, size = unpack(buffer, at)
             if size & 3:  # some writers forget the padding of the packet in the block's length
                 size = (size + 3) & ~3
             behind = at + size
             if behind > end:
-                return found, at
+                return offsets, at
             if block_type == ENHANCED_PACKET:
                 if size < 32:
-                    return found, at
+                    return offsets, at
                 append(at)
             elif size < _SHORTEST.get(block_type, _EMPTY_BLOCK) or block_type in (SECTION, INTERFACE):
-                return found, at
+                return offsets, at
             elif block_type in (SIMPLE_PACKET, OBSOLETE_PACKET):
                 append(at)
             elif not self._closed(buffer, at, size):
-                return found, at
+                return offsets, at
             at = behind
 
     def _closed(self, buffer: bytearray, at: int, size: int) -> bool:
@@ -234,7 +234,7 @@ class Pcapng:
         self._clock_of.append(self._clocks.setdefault(InterfaceClock(resolution, offset), len(self._clocks)))
 
     def _columns(self, view: UInt8Array, at: Int64Array) -> tuple[RecordBatch, tuple[int, str] | None]:
-        """The packets of complete blocks up to the first invalid block; the position of that block and why it is invalid."""
+        """The packets of complete blocks up to the first invalid block; its position and why it is invalid."""
         head = read_struct_array(view, at, self._layout)
         block_type, claimed = head["type"], head["size"].astype(np.int64)
         size = (claimed + 3) & ~3

@@ -272,15 +272,9 @@ def build_datagram_frame(
     udp = dpkt.udp.UDP(sport=source.port, dport=destination.port, ulen=8 + len(payload), data=payload)
     hops = DEFAULT_TTL if ttl is None else ttl
     if len(source.address) == 4:
-        packet = dpkt.ip.IP(
-            src=source.address, dst=destination.address, p=dpkt.ip.IP_PROTO_UDP, ttl=hops, id=identification
-        )
-        packet.data = udp
-        packet.len = 28 + len(payload)
+        packet = dpkt.ip.IP(p=dpkt.ip.IP_PROTO_UDP, ttl=hops, id=identification, len=28 + len(payload))
     else:
-        packet = dpkt.ip6.IP6(
-            src=source.address, dst=destination.address, nxt=dpkt.ip.IP_PROTO_UDP, hlim=hops, plen=8 + len(payload)
-        )
-        packet.data = udp
+        packet = dpkt.ip6.IP6(nxt=dpkt.ip.IP_PROTO_UDP, hlim=hops, plen=8 + len(payload))
         packet.extension_hdrs = {}
+    packet.src, packet.dst, packet.data = source.address, destination.address, udp
     return bytes(packet)

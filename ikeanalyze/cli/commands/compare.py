@@ -10,7 +10,7 @@ from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions
 from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.columns import RowCondition
-from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, compare_groups
+from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, ComparisonRequest, compare_groups
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.render.comparison.formats import FORMATS, write_comparison_figures
@@ -88,16 +88,16 @@ def compare(
         raise typer.BadParameter(f"{options.confidence:g} is not between 50 and 100", param_hint="--confidence")
     output.check()
     try:
-        comparison = compare_groups(
-            open_tables(dataset),
+        request = ComparisonRequest(
             options.by,
-            metrics=options.metric or DEFAULT_METRICS,
-            baseline=options.baseline,
-            where=_parse_conditions(options.where),
-            outcomes=options.outcome or SUCCESS,
-            confidence=options.confidence / 100,
-            resamples=options.resamples,
+            options.metric or DEFAULT_METRICS,
+            options.baseline,
+            _parse_conditions(options.where),
+            options.outcome or SUCCESS,
+            options.confidence / 100,
+            options.resamples,
         )
+        comparison = compare_groups(open_tables(dataset), request)
     except CompareError as error:
         if error.argument is None:
             raise CommandError(str(error)) from None

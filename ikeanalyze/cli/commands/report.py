@@ -117,7 +117,13 @@ def report(
             writer.finish(analysis)
     else:
         analysis = _read(captures, output, inputs, messages)
-    analysis = _select(analysis, inputs.handshake, messages)
+    if inputs.handshake is not None:
+        analysis = select_handshake(analysis, inputs.handshake)
+    elif analysis.handshakes.is_empty():
+        messages.remark("no handshake found. If IKE uses another UDP port, name it with --port")
+    # imported here because they load polars, after which the capture reader cannot fork
+    from ikeanalyze.render.report.figures import write_report_figures
+
     if not streamed:
         from ikeanalyze.render.report.formats import FORMATS  # loads polars, after which the capture reader cannot fork
 
@@ -144,14 +150,6 @@ def _read(
     options = ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, on_table=on_table)
     analysis = read_captures(captures, inputs, messages, options)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
-
-
-def _select(analysis: Analysis, handshake: int | None, messages: MessageOptions) -> Analysis:
-    if handshake is None:
-        if analysis.handshakes.is_empty():
-            messages.remark("no handshake found. If IKE uses another UDP port, name it with --port")
-        return analysis
-    return select_handshake(analysis, handshake)
 
 
 def _is_small(captures: list[str]) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 
 import typer
@@ -41,10 +42,8 @@ def view(capture: CaptureArgument, inputs: CaptureOptions, messages: MessageOpti
 
     key_files: list[KeyFile] = []
     for path in inputs.keys:
-        try:
+        with suppress(KeyFileError):  # already reported as skipped
             key_files.append(read_keys(path))
-        except KeyFileError:
-            continue  # already reported as skipped
     with fail_command(TerminalError):
         run_browser(CaptureSession(capture, analysis, key_files, inputs.port))
 

@@ -23,7 +23,7 @@ from ikeanalyze.render.core.values import escape_text
 _STATES: Final = {
     FileStatus.KEPT: "changed by you",
     FileStatus.MISSING: "missing",
-    FileStatus.UPDATED: "of another version",
+    FileStatus.UPDATED: "from another version",
     FileStatus.REMOVED: "not in this version",
 }
 
@@ -56,7 +56,7 @@ def install(
         elif step.done is FileStatus.REPLACED:
             messages.remark(f"{step.path} was replaced; your version is kept as .orig")
     if program is None:
-        messages.remark(f"{tshark} not found: the plugin was installed in Wireshark's usual directories, untested")
+        messages.remark(f"{tshark} not found: installed in Wireshark's default directories without a test")
     elif not _check_loaded(plugin_tshark.probe_lua(program), messages):
         raise typer.Exit(FAILED)
     print_result(f'Start Wireshark again, and choose the profile "{plugin_files.PROFILE}".')
@@ -83,7 +83,7 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     program = plugin_tshark.probe_tshark(tshark)
     folders = _find_folders(tshark, program)
     installed = manifest.read_manifest(folders.plugins)
-    note = "" if folders.told else " (the usual place)"
+    note = "" if folders.told else " (the default)"
     rows = [
         *_describe_program(tshark, program),
         ("plugins", _display(folders.plugins) + note),
@@ -91,7 +91,7 @@ def status(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None:
     ]
     steps: Sequence[FileChange] = []
     if installed is None:
-        rows.append(("installed", "no: ikeanalyze wireshark install"))
+        rows.append(("installed", "no (ikeanalyze wireshark install)"))
     else:
         with fail_command(PluginError):
             files = plugin_files.list_plugin_files(plugin_files.find_dissectors())
@@ -115,14 +115,14 @@ def _describe_program(name: str, program: TsharkInfo | None) -> list[tuple[str, 
         return [*rows, ("Lua", f"not available: {_explain_missing_lua()}")]
     rows.append(("Lua", program.lua.removeprefix("Lua ")))
     if program.ciphers:
-        return [*rows, ("ciphers", "yes: the plugin decrypts (GcryptCipher)")]
-    return [*rows, ("ciphers", "none: use ikeanalyze decrypt to write decrypted captures")]
+        return [*rows, ("ciphers", "yes (GcryptCipher): the plugin can decrypt")]
+    return [*rows, ("ciphers", "none: the plugin cannot decrypt; use ikeanalyze decrypt")]
 
 
 def _explain_missing_lua() -> str:
     if plugin_tshark.is_superuser():
-        return "this version runs no Lua for root; use another user"
-    return "built without it, or switched off"
+        return "Wireshark does not run Lua as root; use another user"
+    return "Wireshark was built without Lua, or Lua is disabled"
 
 
 def _describe_installation(installed: InstallManifest, steps: Sequence[FileChange]) -> str:
@@ -138,19 +138,19 @@ def _describe_loaded(program: TsharkInfo | None, installed: InstallManifest | No
         return []
     names = ", ".join(program.loaded)
     rows = [("loaded", names or "no")] if installed or names else []
-    return rows + [("complaint", line) for line in program.complaints[:1]]
+    return rows + [("error", line) for line in program.complaints[:1]]
 
 
 def _check_loaded(program: TsharkInfo, messages: MessageOptions) -> bool:
     """Return whether the installed plugin loads, as far as that can be tested; print why it does not."""
     name = f"{program.program} {program.version}"
     if program.loaded is None:
-        messages.remark(f"{name} runs no Lua, so the plugin is untested: {_explain_missing_lua()}")
+        messages.remark(f"{name} does not run Lua, so the plugin was not tested: {_explain_missing_lua()}")
         return True
     if "ikex" in program.loaded:
         _warn_superuser(messages)
         return True
-    reason = program.complaints[0] if program.complaints else "it gives no reason"
+    reason = program.complaints[0] if program.complaints else "no error message"
     log_stderr(f"{name} does not load the plugin: {reason}")
     return False
 
@@ -158,7 +158,7 @@ def _check_loaded(program: TsharkInfo, messages: MessageOptions) -> bool:
 def _warn_superuser(messages: MessageOptions) -> None:
     if plugin_tshark.is_superuser():
         messages.remark(
-            "this is root's Wireshark. From 4.4 on Wireshark and tshark run no Lua for root: use another user"
+            "this is root's Wireshark. Since version 4.4, Wireshark and tshark do not run Lua as root: use another user"
         )
 
 

@@ -254,13 +254,9 @@ def _make_query(
     per_byte: dict[str, float] | None = None,
 ) -> OverheadQuery:
     if traffic.mips is None:
-        for option, value in {
-            "--rate": traffic.rate,
-            "--link-rate": traffic.link_rate,
-            "--packet-sizes": traffic.packet_sizes,
-        }.items():
-            if value is not None:
-                raise typer.BadParameter("needs --mips", param_hint=option)
+        for name in ("rate", "link_rate", "packet_sizes"):
+            if getattr(traffic, name) is not None:
+                raise typer.BadParameter("needs --mips", param_hint=f"--{name.replace('_', '-')}")
         return OverheadQuery(configs, sizes, paper, mtu, per_byte=per_byte or {})
     mips = _parse_numbers(traffic.mips, "--mips")
     for speed in mips:

@@ -175,8 +175,8 @@ def _report_missing(discovered: DiscoveryResult, manifest: DatasetManifest, say:
     if missing:
         single = len(missing) == 1
         say(
-            f"{len(missing):,} {'capture' if single else 'captures'} of the dataset {'does' if single else 'do'} not exist any "
-            f"more; {'its' if single else 'their'} rows stay: {min(missing)}{'' if single else ', ...'}"
+            f"{len(missing):,} {'capture' if single else 'captures'} of the dataset {'does' if single else 'do'} not "
+            f"exist any more; {'its' if single else 'their'} rows stay: {min(missing)}{'' if single else ', ...'}"
         )
 
 
@@ -265,8 +265,8 @@ class _Batch:
         if lost := [entry.capture for entry in entries if entry.path not in requested]:
             single = len(lost) == 1
             self._say(
-                f"{len(lost):,} {'capture' if single else 'captures'} removed from the dataset because files are missing "
-                f"or damaged; name {'it' if single else 'them'} in a batch to read {'it' if single else 'them'} again: "
+                f"{len(lost):,} {'capture' if single else 'captures'} removed from the dataset because files are "
+                f"missing or damaged; name {'it' if single else 'them'} in a batch to read {'it' if single else 'them'} again: "
                 f"{min(lost)}{'' if single else ', ...'}"
             )
 
@@ -347,7 +347,7 @@ class _Batch:
             shards.publish_shard(self._dataset, written.token, written.shard.name)
         except FileNotFoundError:
             raise TaskError(
-                f"{self._dataset}: the files that the worker {written.process} wrote are missing. Name a folder with -o that "
-                "all workers share"
+                f"{self._dataset}: the files that the worker {written.process} wrote are missing. "
+                "Name a folder with -o that all workers share"
             ) from None
         self._record(Change(add=written.shard))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from msgspec.structs import replace
@@ -26,6 +26,9 @@ from ikeanalyze.dataset.columns import add_label_columns, get_columns, to_portab
 from ikeanalyze.dataset.labels import LabelType, Value
 from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, Shard, State
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+
+#: Attributes of `CaptureSummary` that are columns of the table of captures, in its order.
+_SUMMARY_COLUMNS: Final = ("format", "packets", "bytes", "first_ns", "last_ns", "snaplen_truncated", "damaged")
 
 
 class TaskError(Exception):
@@ -110,7 +113,8 @@ def run_task(task: BatchTask, progress: Progress | None = None) -> TaskResult:
     dataset = Path(task.dataset)
     if not (dataset / TABLES[0]).is_dir():
         raise TaskError(
-            f"{dataset}: the worker {_process()} cannot access this folder. Name a folder with -o that all workers share"
+            f"{dataset}: the worker {_process()} cannot access this folder. "
+            "Name a folder with -o that all workers share"
         )
     captures = [_inspect(wanted, task.shared_keys) for wanted in task.captures]
     analyses = _analyse(task, [capture for capture in captures if capture.reason is None], progress)
@@ -282,13 +286,7 @@ def _captures_table(captures: Sequence[_CaptureOutcome], handshakes: pl.DataFram
         row: list[Any] = [name, capture.state, capture.reason, capture.bytes, capture.sha256, keys]
         if (summary := capture.summary) is not None and capture.reason is None:
             row += [
-                summary.format,
-                summary.packets,
-                summary.bytes,
-                summary.first_ns,
-                summary.last_ns,
-                summary.snaplen_truncated,
-                summary.damaged,
+                *(getattr(summary, column) for column in _SUMMARY_COLUMNS),
                 *(by.get(use, 0) for use in ACCOUNTING for by in (summary.accounting, summary.accounting_bytes)),
                 counts.get(name, 0),
                 capture.warnings,

@@ -10,7 +10,7 @@ handshakes is reported too, because the mean of the successful handshakes improv
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -48,76 +48,72 @@ SUCCESS: Final = ("established", "completed")
 NOT_KNOWN: Final = "not known"
 
 _MAX_GROUPS: Final = 1_000
+#: Resamples for values without intervals.
+_MIN_RESAMPLES: Final = 100
 #: Larger values of labels (floats go up to 1.8e308) have no finite mean and variance; they count as unknown.
 _MAX_VALUE: Final = 1e100
 
 
-def compare_groups(
-    tables: ComparisonTables,
-    by: Sequence[str],
-    *,
-    metrics: Sequence[str] = DEFAULT_METRICS,
-    baseline: str | None = None,
-    where: Sequence[RowCondition] = (),
-    outcomes: Sequence[str] = SUCCESS,
-    confidence: float = 0.95,
-    resamples: int = statistics.RESAMPLES,
-) -> Comparison:
-    """Compare groups of handshakes.
+@dataclass(frozen=True, slots=True)
+class ComparisonRequest:
+    """What to compare, and how."""
 
-    Args:
-        tables: of a dataset, see `source.open_tables`.
-        by: columns to group by: labels, or columns of the handshakes table.
-        metrics: names of metrics.
-        baseline: value of the first column of `by`; a group is compared with the group that has this value and equal
-            values in all other columns. None: the first value in order.
-        where: conditions on handshakes; those on the same column are ORed, columns are ANDed.
-        outcomes: outcomes of the handshakes that metrics count.
-        confidence: of the intervals, 0 to 1; 1 - confidence is the level of the test.
-        resamples: number of bootstrap resamples.
+    by: Sequence[str]  # columns to group by: labels, or columns of the handshakes table
+    metrics: Sequence[str] = DEFAULT_METRICS  # names of metrics
+    #: Value of the first column of `by`; a group is compared with the group that has this value and equal values in all
+    #: other columns. None: the first value in order.
+    baseline: str | None = None
+    where: Sequence[RowCondition] = ()  # conditions on handshakes; those on the same column are ORed, columns are ANDed
+    outcomes: Sequence[str] = SUCCESS  # outcomes of the handshakes that metrics count
+    confidence: float = 0.95  # of the intervals, 0 to 1; 1 - confidence is the level of the test
+    resamples: int = statistics.RESAMPLES  # number of bootstrap resamples
+
+
+def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comparison:
+    """Compare groups of the handshakes in these tables.
 
     Raises:
         CompareError: unknown column, metric, outcome or baseline, or no handshakes.
     """
-    for outcome in outcomes:
+    for outcome in request.outcomes:
         if outcome not in OUTCOMES.categories:
             raise CompareError(
                 f"unknown outcome {outcome!r} (choose from {join_values(OUTCOMES.categories)})", "outcome"
             )
-    names = list(dict.fromkeys(by))
+    names = list(dict.fromkeys(request.by))
     try:
-        selected = select_metrics(tables.handshakes, list(dict.fromkeys(metrics)))
-        table = _read_table(tables, names, selected, where)
+        selected = select_metrics(tables.handshakes, list(dict.fromkeys(request.metrics)))
+        table = _read_table(tables, names, selected, request.where)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
     if set_up.is_empty():
-        which = " that meets the conditions" if where else ""
-        raise CompareError(f"{tables.path}: no handshake{which}", "where" if where else None)
+        which = " that meets the conditions" if request.where else ""
+        raise CompareError(f"{tables.path}: no handshake{which}", "where" if request.where else None)
     parts = _partition(set_up, names)
-    first = _find_baseline(baseline, names[0], [values[0] for values in parts])
+    first = _find_baseline(request.baseline, names[0], [values[0] for values in parts])
     comparison = Comparison(
         source=tables.path,
         by=tuple(names),
         baseline=first,
-        where=tuple(where),
-        outcomes=tuple(outcomes),
-        confidence=confidence,
-        resamples=resamples,
+        where=tuple(request.where),
+        outcomes=tuple(request.outcomes),
+        confidence=request.confidence,
+        resamples=request.resamples,
         groups=tuple(_count_groups(parts, first)),
         metrics=(),
         unread=tables.unread,
         complete=tables.complete,
         rekeyed=table.height - set_up.height,
     )
-    counted = [part.filter(pl.col("outcome").is_in(outcomes)) for part in parts.values()]
+    counted = [part.filter(pl.col("outcome").is_in(request.outcomes)) for part in parts.values()]
     return replace(comparison, metrics=tuple(_compare_metric(metric, counted, comparison) for metric in selected))
 
 
 def _read_table(
     tables: ComparisonTables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[RowCondition]
 ) -> pl.DataFrame:
-    """A row per handshake: its capture and outcome, `group N` for each column of `by`, `metric NAME` for each metric."""
+    """A row per handshake: capture, outcome, `group N` for each column of `by`, `metric NAME` for each metric."""
     columns = tables.handshakes.collect_schema()
     groups = {f"group {i}": get_group_column(name, columns, tables.labels, "by") for i, name in enumerate(by)}
     rows = tables.handshakes.filter(match_conditions(where, columns, tables.labels))
@@ -223,22 +219,19 @@ def _summarise(
     )
 
 
-#: Resamples for values without intervals.
-_MIN_RESAMPLES: Final = 100
-
-
 def compute_group_values(
     path: str, by: str, metric: str, statistic: str, where: Sequence[RowCondition] = ()
 ) -> dict[str, float]:
     """A statistic of `metric` by value of the column `by`, as text; groups without a value are left out.
 
-    `statistic` is mean, median, p95 or p99; `path` is that of a dataset; `where` is as in `compare_groups`. Only
+    `statistic` is mean, median, p95 or p99; `path` is that of a dataset; `where` is as in `ComparisonRequest`. Only
     successful handshakes count.
 
     Raises:
         CompareError: unknown dataset, column or metric.
     """
-    comparison = compare_groups(open_tables(path), [by], metrics=[metric], where=where, resamples=_MIN_RESAMPLES)
+    request = ComparisonRequest([by], [metric], where=where, resamples=_MIN_RESAMPLES)
+    comparison = compare_groups(open_tables(path), request)
     (metric_comparison,) = comparison.metrics
     values = {}
     for group, summary in zip(comparison.groups, metric_comparison.groups, strict=True):

@@ -60,7 +60,7 @@ def render_sections(traffic: EspTraffic, suite: EspCipherSuite | None, *, every:
     notes = [f"late: more than {WINDOW:,} below the highest; repeated: a replay, or captured twice"]
     sequence = (TableColumn("SPI"), *number_columns(*(name.replace("_", " ") for name in _SEQUENCE_COUNTS)))
     yield TableSection("Sequence numbers", sequence, counts, more=more, notes=notes)
-    if any(sa.inside is not None for sa in traffic.sas):
+    if any(sa.payload_stats is not None for sa in traffic.sas):
         yield _insides(shown, named, more)
     yield _sizes(traffic)
 
@@ -75,7 +75,7 @@ def _insides(shown: Sequence[EspSa], named: Sequence[str], more: int) -> TableSe
     heads = ("opened", "closed", "payload", "mean", "padding", "hiding", "dummies")
     rows = []
     for name, sa in zip(named, shown, strict=False):
-        if (stats := sa.inside) is not None:
+        if (stats := sa.payload_stats) is not None:
             mean = f"{stats.payload_bytes / stats.opened:,.1f}" if stats.opened else UNKNOWN
             packets = (format_integer(stats.opened), format_integer(stats.closed))
             added = (
@@ -167,7 +167,7 @@ def _document(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
     return {
         **_values(sa, suite),
         "histogram": [{"to_bytes": bound, "packets": packets} for bound, packets in sa.histogram],
-        "inside": None if sa.inside is None else _inside(sa.inside),
+        "inside": None if sa.payload_stats is None else _inside(sa.payload_stats),
         "rate": [
             {"time": format_iso_time(interval.start_ns), "packets": interval.packets, "bytes": interval.bytes}
             for interval in sa.rate
@@ -203,8 +203,8 @@ def _values(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
         "first_time": format_iso_time(sa.first_ns),
         "last_time": format_iso_time(sa.last_ns),
         **select_attributes(sa, "mean_bps", *_SEQUENCE_COUNTS),
-        "opened_packets": None if sa.inside is None else sa.inside.opened,
-        "opened_payload_bytes": None if sa.inside is None else sa.inside.payload_bytes,
+        "opened_packets": None if sa.payload_stats is None else sa.payload_stats.opened,
+        "opened_payload_bytes": None if sa.payload_stats is None else sa.payload_stats.payload_bytes,
         "payload_least_bytes": minimum,
         "payload_most_bytes": maximum,
     }

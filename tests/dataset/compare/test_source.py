@@ -2,7 +2,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.dataset.compare import CompareError
-from ikeanalyze.dataset.compare.compare import compare_groups
+from ikeanalyze.dataset.compare.compare import ComparisonRequest, compare_groups
 from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.render.report import parquet
 from tests.dataset.grouped import LAB
@@ -27,8 +27,8 @@ def test_a_directory_of_report(report):
     tables = open_tables(str(report))
     assert (tables.path, tables.labels, tables.unread, tables.complete) == (str(report), (), 0, True)
     # joins handshakes and exchanges, and groups by what is a category there
-    groups = compare_groups(tables, ["capture"], metrics=["round_trips"]).metrics[0].groups
-    assert [group.mean.value for group in groups] == [2, 2]
+    groups = compare_groups(found, ComparisonRequest(["capture"], metrics=["round_trips"])).metrics[0].groups
+    assert [one.mean.value for one in groups] == [2, 2]
 
 
 def test_a_capture_is_no_dataset():
@@ -50,7 +50,7 @@ def test_damage_that_shows_late(report, tmp_path):
     content[4:2000] = bytes(1996)
     path.write_bytes(content)
     with pytest.raises(CompareError, match="cannot be read"):
-        compare_groups(open_tables(str(tmp_path)), ["capture"])
+        compare_groups(open_tables(str(tmp_path)), ComparisonRequest(["capture"]))
 
 
 def test_a_dataset_of_which_a_file_is_damaged(tmp_path):
@@ -62,7 +62,7 @@ def test_a_dataset_of_which_a_file_is_damaged(tmp_path):
     file = sorted((out / "handshakes").iterdir())[1]
     file.write_bytes(b"PAR1" + bytes(file.stat().st_size - 4))
     with pytest.raises(CompareError, match=f"{file}: cannot be read .*Remove it, and run the batch again"):
-        compare_groups(open_tables(str(out)), ["capture"])
+        compare_groups(open_tables(str(out)), ComparisonRequest(["capture"]))
     file.write_bytes(b"PAR1")
     with pytest.raises(CompareError, match=f"{file}: is damaged: it has 4 bytes.*Run the batch again"):
         open_tables(str(out))

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ikeanalyze.dataset.compare.compare import compare_groups
+from ikeanalyze.dataset.compare.compare import ComparisonRequest, compare_groups
 from ikeanalyze.render.comparison.document import build_document
 from ikeanalyze.render.comparison.figures import make_figures, make_group_labels
 from ikeanalyze.render.comparison.page import render_page
@@ -18,7 +18,7 @@ CLASSIC, PQ = (3.0, 4.0, 5.0, 6.0, 7.5), (9.0, 11.0, 12.0, 13.0, 14.5, 16.0)
 @pytest.fixture(scope="module")
 def comparison():
     rows = times("classic", *CLASSIC) + times("pq", *PQ) + [{"config": "pq", "outcome": "failed"}]
-    return compare_groups(tables(rows), ["config"], metrics=["setup_ms"], resamples=200)
+    return compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"], resamples=200))
 
 
 def test_numbers_are_those_of_the_document(comparison):
@@ -54,8 +54,10 @@ def test_against_a_number():
         for config, values in (("classic", CLASSIC), ("pq", PQ))
         for row in times(config, *(value * factor for value in values))
     ]
-    result = compare_groups(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
-    figures = {figure.name: figure for figure in make_figures(result)}
+    found = compare_groups(
+        tables(rows, ("config", "loss")), ComparisonRequest(["config", "loss"], metrics=["setup_ms"], resamples=200)
+    )
+    figures = {figure.name: figure for figure in make_figures(found)}
     assert figures["setup_ms-against-loss"].title == "Set-up time against loss"
 
 
@@ -63,8 +65,10 @@ def test_groups_have_names_that_differ():
     """A chart cuts a long name at its end, where names of configurations differ."""
     configs = [f"aes256gcm16-prfsha384-ecp384-ke1_mlkem{size}" for size in (512, 768, 1024)]
     rows = [{**row, "loss": loss} for config in configs for loss in (0.0, 5.0) for row in times(config, *CLASSIC)]
-    result = compare_groups(tables(rows, ("config", "loss")), ["config", "loss"], metrics=["setup_ms"], resamples=200)
-    figures = {figure.name: figure for figure in make_figures(result)}
+    found = compare_groups(
+        tables(rows, ("config", "loss")), ComparisonRequest(["config", "loss"], metrics=["setup_ms"], resamples=200)
+    )
+    figures = {figure.name: figure for figure in make_figures(found)}
     for name, different in (("setup_ms-means", 6), ("setup_ms-cumulative", 6), ("setup_ms-against-loss", 3)):
         for style in (PAGE, SINGLE):
             svg = ET.fromstring(figures[name].draw(style))
@@ -76,29 +80,35 @@ def test_groups_have_names_that_differ():
 def test_a_distribution_of_one_group_says_of_which():
     """One value has no distribution."""
     rows = times("classic", 3.0) + times("pq", *PQ)
-    result = compare_groups(tables(rows), ["config"], metrics=["setup_ms"], resamples=200)
-    captions = {figure.name: figure.caption for figure in make_figures(result)}
+    found = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"], resamples=200))
+    captions = {figure.name: figure.caption for figure in make_figures(found)}
     assert captions["setup_ms-cumulative"].startswith("6 handshakes of pq. ")
 
 
 def test_two_groups_of_one_name_are_two():
     """One value with a comma, or two values."""
     rows = [{**row, "tail": tail} for config, tail in (("a, b", "c"), ("a", "b, c")) for row in times(config, *CLASSIC)]
-    result = compare_groups(tables(rows, ("config", "tail")), ["config", "tail"], metrics=["setup_ms"], resamples=200)
-    assert make_group_labels(result) == ["a, b, c", "a, b, c (2)"]
-    cumulative = next(figure for figure in make_figures(result) if figure.name == "setup_ms-cumulative")
+    found = compare_groups(
+        tables(rows, ("config", "tail")), ComparisonRequest(["config", "tail"], metrics=["setup_ms"], resamples=200)
+    )
+    assert make_group_labels(found) == ["a, b, c", "a, b, c (2)"]
+    cumulative = next(one for one in make_figures(found) if one.name == "setup_ms-cumulative")
     assert cumulative.caption.startswith("10 handshakes")
 
 
 def test_a_hostile_label_stays_text():
     bad = "</script><script>hacked=1</script><img src=x onerror=hacked=1>"
     rows = times(bad, *CLASSIC) + times("pq", *PQ)
-    page = Page(render_page(compare_groups(tables(rows), ["config"], metrics=["setup_ms"], resamples=200)))
+    page = Page(
+        render_page(compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"], resamples=200)))
+    )
     assert [kind for kind, _ in page.scripts] == [{}]
     assert "img" not in {tag for tag, _ in page.tags}
     assert bad in [row[0] for row in page.tables["Groups"]]
 
 
 def test_one_value_makes_a_page():
-    page = Page(render_page(compare_groups(tables(times("classic", 3.0)), ["config"], metrics=["setup_ms"])))
+    page = Page(
+        render_page(compare_groups(tables(times("classic", 3.0)), ComparisonRequest(["config"], metrics=["setup_ms"])))
+    )
     assert page.tables["setup_ms"][1][:3] == ["classic", "1", "3"]

@@ -28,6 +28,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.grouping import number_by_first_row
 from ikeanalyze.analysis.handshakes.hip.exchange_types import EXCHANGE
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import FROM_INITIATOR, RESPONSE, Datagrams
@@ -132,10 +133,7 @@ def merge_associations(datagrams: Datagrams, ike: SaAssociation, hip: HostAssoci
     from_initiator = np.empty(len(datagrams), np.bool_)
     from_initiator[~rows], from_initiator[rows] = ike.from_initiator, hip.association.from_initiator
     count = ike.count + hip.association.count
-    first = np.full(count, len(datagrams), np.int64)
-    first[label[::-1]] = np.arange(len(datagrams))[::-1]
-    rank = np.empty(count, np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(count)
+    rank = number_by_first_row(label, count)
     hits = {int(rank[index + ike.count]): both for index, both in hip.hits.items()}
     return HostAssociations(SaAssociation(rank[label], from_initiator, count), hits)
 

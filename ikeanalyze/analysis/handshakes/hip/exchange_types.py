@@ -1,8 +1,8 @@
 """Numbers of HIP exchanges, which share a column with the exchange types of IKE.
 
 An exchange has the packet type of its request plus 128: 129 is I1-R1, 131 I2-R2, 144 UPDATE, 146 CLOSE-CLOSE_ACK. No
-exchange of IKE has such a number, so that what looks for one never finds a HIP packet. The third message of an UPDATE,
-which acknowledges what was an answer itself (RFC 8046, section 3.2.1), is an exchange of its own: 16, the packet type.
+exchange of IKE has such a number, so code that searches for an IKE exchange never finds a HIP packet. The third message
+of an UPDATE, which acknowledges an answer (RFC 8046, section 3.2.1), is a separate exchange: 16, the packet type.
 """
 
 from typing import Final
@@ -23,11 +23,11 @@ CLOSE: Final = EXCHANGE + HipPacketType.CLOSE
 
 
 def get_exchange_types(messages: MessageColumns) -> UInt8Array:
-    """The exchange types of messages, in their place the packet types of those of HIP. (n,)"""
+    """The exchange types of messages; of HIP messages the packet types. (n,)"""
     hip = np.equal(messages.protocol, Protocol.HIP)
     if not hip.any():
         return messages.exchange_type
     asked = messages.exchange_type & np.uint8(EXCHANGE - 1)
-    # but for UPDATE, an answer's number follows that of what it answers
+    # except for UPDATE, the type of an answer is one more than that of the packet that it answers
     answers = messages.response & (asked != HipPacketType.UPDATE)
     return np.where(hip, asked + answers.astype(np.uint8), messages.exchange_type)

@@ -1,7 +1,4 @@
-"""Describes the parameters of HIP packets and checks them.
-
-HIP is clear but for single parameters, so no keys are needed, and none are used.
-"""
+"""Describes and checks the parameters of HIP packets. Only single parameters are encrypted, so no keys are used."""
 
 from ipaddress import ip_address
 
@@ -17,7 +14,7 @@ def describe_hip_messages(state: AnalysisState, findings: list[list[tuple[int, s
     """The parameters of each row of Messages that is HIP, in order.
 
     Problems are added to the `findings` of each capture, with the number of the packet's first frame. Of packets with
-    the same bytes the first one is looked into.
+    the same bytes, only the first is checked.
     """
     datagrams, association = state.datagrams, state.association
     names: dict[int, list[str]] = {}
@@ -31,18 +28,20 @@ def describe_hip_messages(state: AnalysisState, findings: list[list[tuple[int, s
             known[content] = [] if view is None else view.describe()
             if view is not None:
                 capture_findings = findings[int(state.capture[handshake])]
-                capture_findings.extend((int(datagrams.number[row]), text) for text in _wrong(state, row, data, view))
+                capture_findings.extend(
+                    (int(datagrams.number[row]), text) for text in _find_problems(state, row, data, view)
+                )
         names[int(state.message_of_datagram[row])] = known[content]
     return names
 
 
-def _wrong(state: AnalysisState, row: int, data: bytes, view: HipPacket) -> list[str]:
-    found = check_hip_packet(view)
+def _find_problems(state: AnalysisState, row: int, data: bytes, view: HipPacket) -> list[str]:
+    problems = check_hip_packet(view)
     datagrams = state.datagrams
-    # inside UDP there is none (RFC 5770, section 5.1)
+    # inside UDP there is no checksum (RFC 5770, section 5.1)
     if view.error is None and not datagrams.source_port[row]:
         ends = (int(datagrams.source[row]), int(datagrams.destination[row]))
         packed = (ip_address(format_address_code(end, state.addresses)).packed for end in ends)
         if not is_checksum_valid(data, *packed):
-            found.append("the checksum does not fit")
-    return found
+            problems.append("the checksum does not fit")
+    return problems
