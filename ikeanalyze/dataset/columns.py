@@ -12,7 +12,9 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.result import ACCOUNTING
-from ikeanalyze.dataset.labels import LabelType
+
+if TYPE_CHECKING:  # reports write Parquet too, and need no labels
+    from ikeanalyze.dataset.labels import LabelType
 
 Columns = dict[str, pl.DataType]
 
@@ -76,7 +78,7 @@ _FRAMES: Final[Columns] = {
 }
 
 
-def get_columns(table: str, labels: Mapping[str, LabelType]) -> Columns:
+def get_columns(table: str, labels: Mapping[str, "LabelType"]) -> Columns:
     """Name and type of each column of a table, the labels last."""
     columns = dict(_TABLES[table])
     if table in _LABELLED_TABLES:
@@ -89,7 +91,7 @@ def get_reserved_names() -> set[str]:
     return {column for table in _LABELLED_TABLES for column in _TABLES[table]}
 
 
-def describe_columns(labels: Mapping[str, LabelType]) -> dict[str, dict[str, str]]:
+def describe_columns(labels: Mapping[str, "LabelType"]) -> dict[str, dict[str, str]]:
     """The names and types of the columns of all tables as text, for the manifest."""
     return {table: {name: str(dtype) for name, dtype in get_columns(table, labels).items()} for table in _TABLES}
 
@@ -106,7 +108,7 @@ def to_portable_types(table: pl.LazyFrame, name: str) -> pl.LazyFrame:
 
 
 def add_label_columns(
-    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], label_types: Mapping[str, LabelType]
+    table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], label_types: Mapping[str, "LabelType"]
 ) -> pl.DataFrame:
     """The table with these label columns in place of its own; `labels` are those of each capture."""
     unlabelled = table.select([name for name in table.columns if name in get_reserved_names()])

@@ -249,6 +249,6 @@ def test_tables_of_several_captures_are_not_told_one_by_one():
     reported = []
     read_captures(
         [CAPTURES / "psk-classic.pcap", CAPTURES / "invalid-ke.pcap"],
-        ReadOptions(on_table=lambda *one: told.append(one)),
+        ReadOptions(on_table=lambda *table: reported.append(table)),
     )
     assert reported == []

@@ -82,4 +82,4 @@ def taken_apart(name: str, *keys: Path) -> tuple[list[IkeSaRecord], DaemonLogInd
         result.extend(collect_ike_sas(conversation, sealed, contents, key_sets))
 
     read_captures(capture_of(name), ReadOptions(keys=files, payloads=True, on_contents=look))
-    return found, index_daemon_logs(files)
+    return result, index_daemon_logs(files)

@@ -63,8 +63,8 @@ def test_the_manifest_of_the_lab():
     assert values["link_nat"] is False
     assert values["initiator_key_bits"] == 0
     assert "iterations" not in values
-    assert {found.label_types[name] for name in ("link_loss_percent", "initiator_key_bits")} == {"float"}
-    assert (found.label_types["scenario"], found.label_types["link_nat"]) == ("str", "bool")
+    assert {result.label_types[name] for name in ("link_loss_percent", "initiator_key_bits")} == {"float"}
+    assert (result.label_types["scenario"], result.label_types["link_nat"]) == ("str", "bool")
 
 
 def test_a_path_counts_more_than_the_manifest():

@@ -99,7 +99,7 @@ def test_a_signature_that_ours_is_not_like_is_named(pss, told):
         ReadOptions(
             keys=[CAPTURES / "lab" / "rsa-chain3.keys.json"],
             payloads=True,
-            on_contents=lambda *of: found.extend(collect_ike_sas(*of, ())),
+            on_contents=lambda *of: result.extend(collect_ike_sas(*of, ())),
         ),
     )
     (sa,) = result

@@ -64,9 +64,7 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
         "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
-        "extra_round_trips": pl.Series(
-            [handshakes.extra_round_trips.get(row, []) for row in range(count)], dtype=pl.List(pl.String)
-        ),
+        "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
     }

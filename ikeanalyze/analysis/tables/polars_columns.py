@@ -107,6 +107,16 @@ def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.D
 
 def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series:
     """Texts by row, null in the other rows."""
-    if not values:
-        return pl.Series([None], dtype=pl.String).gather(np.zeros(count, np.int64))
-    return pl.Series([values.get(row) for row in range(count)], dtype=pl.String)
+    return _scatter(values, None, count, pl.String())
+
+
+def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
+    """Lists of texts by row, empty in the other rows."""
+    return _scatter(values, [], count, pl.List(pl.String))
+
+
+def _scatter(values: Mapping[int, Any], missing: Any, count: int, dtype: pl.DataType) -> pl.Series:
+    # only the rows with a value are converted from Python objects, which takes microseconds a row
+    index = np.zeros(count, np.int64)
+    index[list(values)] = np.arange(1, len(values) + 1)
+    return pl.Series([missing, *values.values()], dtype=dtype).gather(index)

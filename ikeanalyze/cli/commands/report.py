@@ -121,9 +121,6 @@ def report(
         analysis = select_handshake(analysis, inputs.handshake)
     elif analysis.handshakes.is_empty():
         messages.remark("no handshake found. If IKE uses another UDP port, name it with --port")
-    # imported here because they load polars, after which the capture reader cannot fork
-    from ikeanalyze.render.report.figures import write_report_figures
-
     if not streamed:
         from ikeanalyze.render.report.formats import FORMATS  # loads polars, after which the capture reader cannot fork
 

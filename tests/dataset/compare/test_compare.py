@@ -27,8 +27,8 @@ def test_recorded_with_and_without_loss():
     lossy, sent = bytes_of_log("loss20-classic", {57, 65})
     assert least == 4
     data = recorded(loss20=LAB.parent / "loss20-classic.pcap", loss0=LAB.parent / "psk-classic.pcap")
-    found = compare_groups(data, ComparisonRequest(["loss"], metrics=["bytes", "retransmissions", "round_trips"]))
-    assert [(group.values, group.handshakes, group.captures) for group in found.groups] == [
+    result = compare_groups(data, ComparisonRequest(["loss"], metrics=["bytes", "retransmissions", "round_trips"]))
+    assert [(group.values, group.handshakes, group.captures) for group in result.groups] == [
         ((0.0,), 1, 1),
         ((20.0,), 25, 1),
     ]
@@ -44,9 +44,9 @@ def test_recorded_with_and_without_loss():
 
 def test_recorded_at_two_rates_of_loss():
     data = recorded(**{f"loss{loss}": LAB / f"loss_loss-percent-{loss}.pcapng" for loss in (20, 5)})
-    found = compare_groups(data, ComparisonRequest(["loss"], metrics=["setup_ms", "retransmissions"]))
-    assert [group.values for group in found.groups] == [(5.0,), (20.0,)]
-    times, again = (metric.groups for metric in found.metrics)
+    result = compare_groups(data, ComparisonRequest(["loss"], metrics=["setup_ms", "retransmissions"]))
+    assert [group.values for group in result.groups] == [(5.0,), (20.0,)]
+    times, again = (metric.groups for metric in result.metrics)
     for i, loss in enumerate((5, 20)):
         # the initiator's daemon began a little earlier and said so a little later
         took = [handshake["ms"] for handshake in manifest(loss)["handshakes"]]
@@ -62,12 +62,12 @@ def test_results_of_a_paper_are_reproduced():
         {"config": "rsa", "setup_ns": 83_900_000, "initiator_bytes": 1365, "responder_bytes": 4184},
         {"config": "ecdsa", "setup_ns": 58_700_000, "initiator_bytes": 1365, "responder_bytes": 1772},
     ]
-    found = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms", "bytes"]))
-    ratios = [metric.groups[1].against.ratio for metric in found.metrics]
-    assert [group.values for group in found.groups] == [("ecdsa",), ("rsa",)]
+    result = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms", "bytes"]))
+    ratios = [metric.groups[1].against.ratio for metric in result.metrics]
+    assert [group.values for group in result.groups] == [("ecdsa",), ("rsa",)]
     assert [one.value for one in ratios] == pytest.approx([1.429, 1.769], abs=1e-3)
     assert [(one.low, one.high) for one in ratios] == [(None, None)] * 2  # of one run each
-    assert not any(metric.groups[1].against.differs for metric in found.metrics)
+    assert not any(metric.groups[1].against.differs for metric in result.metrics)
 
 
 def test_a_difference_that_is_more_than_noise():
@@ -88,9 +88,9 @@ def test_a_difference_that_is_more_than_noise():
 
 def test_baseline():
     rows = times("a", 1, 2) + times("b", 2, 4) + times("c", 3, 6)
-    found = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"], baseline="b"))
-    assert [group.baseline for group in found.groups] == [1, None, 1]
-    ratios = [one.against and one.against.ratio.value for one in found.metrics[0].groups]
+    result = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"], baseline="b"))
+    assert [group.baseline for group in result.groups] == [1, None, 1]
+    ratios = [one.against and one.against.ratio.value for one in result.metrics[0].groups]
     assert ratios == [0.5, None, 1.5]
 
 
@@ -101,7 +101,7 @@ def test_the_baseline_agrees_in_the_other_columns():
             ("pq", 5.0, 60), ("pq", 20.0, 900), ("classic", 5.0, 20), ("classic", 20.0, 100), ("tcp", 0.0, 1),
         )
     ]  # fmt: skip
-    found = compare_groups(
+    result = compare_groups(
         tables(rows, ("config", "loss")),
         ComparisonRequest(["config", "loss"], metrics=["setup_ms"], baseline="classic"),
     )
@@ -128,8 +128,8 @@ def test_only_successful_handshakes_are_measured():
         {"config": "a"},
         *times("b", 5),
     ]
-    found = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"]))
-    group, one = found.groups[0], found.metrics[0].groups[0]
+    result = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"]))
+    group, one = result.groups[0], result.metrics[0].groups[0]
     assert (group.handshakes, group.failures) == (8, 3)
     assert group.outcomes == {"established": 1, "completed": 3, "failed": 2, "unanswered": 1, "cut": 1}
     assert (one.counted, one.mean.value) == (3, 4)
@@ -147,8 +147,8 @@ def test_an_ike_sa_that_replaced_another_is_no_handshake():
         *times("a", 5),
         {"config": "a", "outcome": "established", "reason": "REKEYED", "initiator_bytes": 0},
     ]
-    found = compare_groups(tables(rows), ComparisonRequest(["config"]))
-    assert (found.groups[0].handshakes, found.rekeyed) == (1, 1)
+    result = compare_groups(tables(rows), ComparisonRequest(["config"]))
+    assert (result.groups[0].handshakes, result.rekeyed) == (1, 1)
     with pytest.raises(CompareError, match="no handshake"):
         compare_groups(tables(rows[1:]), ComparisonRequest(["config"]))
 
@@ -165,15 +165,15 @@ def test_several_comparisons_are_corrected():
 def test_where():
     rows = [{"config": c, "loss": loss, "setup_ns": 1} for c in "abc" for loss in (0.0, 5.0, 20.0, None)]
     data = tables(rows, ("config", "loss"))
-    found = compare_groups(
+    result = compare_groups(
         data,
         ComparisonRequest(
             ["config"], where=[RowCondition("loss", "5"), RowCondition("loss", "20.0"), RowCondition("config", "a")]
         ),
     )
-    assert [(group.values, group.handshakes) for group in found.groups] == [(("a",), 2)]
-    found = compare_groups(data, ComparisonRequest(["loss"], where=[RowCondition("loss", "-")]))
-    assert [(group.values, group.handshakes) for group in found.groups] == [((None,), 3)]
+    assert [(group.values, group.handshakes) for group in result.groups] == [(("a",), 2)]
+    result = compare_groups(data, ComparisonRequest(["loss"], where=[RowCondition("loss", "-")]))
+    assert [(group.values, group.handshakes) for group in result.groups] == [((None,), 3)]
     with pytest.raises(CompareError, match="that meets the conditions") as error:
         compare_groups(data, ComparisonRequest(["config"], where=[RowCondition("config", "x")]))
     assert error.value.argument == "where"
@@ -213,8 +213,8 @@ def test_nothing_in_it():
 
 
 def test_what_the_source_lacks_is_passed_on():
-    found = compare_groups(tables(times("a", 1), unread=3, complete=False), ComparisonRequest(["config"]))
-    assert (found.unread, found.complete) == (3, False)
+    result = compare_groups(tables(times("a", 1), unread=3, complete=False), ComparisonRequest(["config"]))
+    assert (result.unread, result.complete) == (3, False)
 
 
 def test_naming_something_twice_is_no_difference():
@@ -227,10 +227,10 @@ def test_labels_too_large_to_be_added_up():
     """The largest float is 1.8e308: two of 1.7e308 have no mean, and a JSON number is finite."""
     rows = [{"config": config, "load": load} for config in "ab" for load in (1.7e308, 1e99)]
     rows += [{"config": "c", "load": 5e-324}, {"config": "d", "load": 1.0}]
-    found = compare_groups(
+    result = compare_groups(
         tables(rows, ("config", "load")), ComparisonRequest(["config"], metrics=["load"], baseline="c")
     )
-    a, b, c, d = found.metrics[0].groups
+    a, b, c, d = result.metrics[0].groups
     assert [(one.counted, one.left_out, one.mean.value) for one in (a, b)] == [(1, {"not known": 1}, 1e99)] * 2
     assert (c.mean.value, d.mean.value) == (5e-324, 1.0)
     assert d.against.ratio is None  # more than a float can say

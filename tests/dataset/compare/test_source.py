@@ -27,7 +27,7 @@ def test_a_directory_of_report(report):
     tables = open_tables(str(report))
     assert (tables.path, tables.labels, tables.unread, tables.complete) == (str(report), (), 0, True)
     # joins handshakes and exchanges, and groups by what is a category there
-    groups = compare_groups(found, ComparisonRequest(["capture"], metrics=["round_trips"])).metrics[0].groups
+    groups = compare_groups(tables, ComparisonRequest(["capture"], metrics=["round_trips"])).metrics[0].groups
     assert [one.mean.value for one in groups] == [2, 2]
 
 
