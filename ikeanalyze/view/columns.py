@@ -37,7 +37,7 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
 
     The column `search` has all texts of a row in lower case.
     """
-    table = handshakes.with_columns(*cast_text_columns(handshakes)).sort("handshake")
+    table = cast_text_columns(handshakes).sort("handshake")
     additional = (
         pl.col("additional_key_exchanges")
         .list.eval(pl.coalesce(pl.element().struct.field("method"), pl.lit("?")))

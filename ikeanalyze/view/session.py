@@ -176,7 +176,7 @@ def _make_messages(
         unit = units.get((number, message_id or 0, bool((flags or 0) & _RESPONSE), fragment or 0))
         frames.setdefault(message, []).append((number, fragment, unit))
     start = analysis.handshakes["start_ns"][0]
-    table = analysis.messages.with_columns(*cast_text_columns(analysis.messages)).sort("first_ns", "message")
+    table = cast_text_columns(analysis.messages).sort("first_ns", "message")
     for row in table.iter_rows(named=True):
         frames_of_message = sorted(frames.get(row["message"], ()), key=lambda frame: frame[0])
         start = row["first_ns"] if start is None else start

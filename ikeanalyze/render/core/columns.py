@@ -13,10 +13,6 @@ def format_duration_columns(columns: list[str]) -> list[pl.Expr]:
     return [(pl.col(c) / 1e6).round(6).alias(c) for c in columns]
 
 
-def cast_text_columns(frame: pl.DataFrame) -> list[pl.Expr]:
-    """Return the enum and categorical columns as strings."""
-    return [
-        pl.col(name).cast(pl.String)
-        for name, kind in frame.schema.items()
-        if isinstance(kind, pl.Enum | pl.Categorical)
-    ]
+def cast_text_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with its enum and categorical columns as strings."""
+    return frame.with_columns(pl.selectors.enum().cast(pl.String), pl.selectors.categorical().cast(pl.String))

@@ -8,6 +8,9 @@ from typing import Any
 #: Text of an unknown value.
 UNKNOWN = "-"
 
+#: A value in a table, as `format_cell` takes it.
+Cell = str | int | None
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,6 +54,16 @@ def convert_to_ms(ns: int | None) -> float | None:
 def format_integer(value: int | None) -> str:
     """Return an integer with thousands separators."""
     return UNKNOWN if value is None else f"{value:,}"
+
+
+def format_decimal(value: float | None, places: int) -> str:
+    """Return a number with thousands separators and some fractional digits."""
+    return UNKNOWN if value is None else f"{value:,.{places}f}"
+
+
+def format_cell(value: Cell) -> str:
+    """Return a value for a table: text is escaped, an integer has thousands separators."""
+    return escape_text(value) if isinstance(value, str) else format_integer(value)
 
 
 def format_ratio(value: float | None) -> str:
@@ -98,6 +111,12 @@ def format_outcome(outcome: str, reason: str | None, child_error: str | None = N
     """Return the outcome of a handshake with its reason."""
     text = f"{outcome}: {escape_text(reason)}" if reason else outcome
     return f"{text}, no CHILD_SA: {escape_text(child_error)}" if child_error else text
+
+
+def format_handshake_title(row: Mapping[str, Any]) -> str:
+    """Return `Handshake 1: established in 12.345 ms` for a row of the handshakes table."""
+    set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
+    return f"Handshake {row['handshake']:,}: {format_outcome(row['outcome'], row['reason'])}{set_up}"
 
 
 def format_input_name(path: str) -> str:

@@ -13,7 +13,9 @@ from ikeanalyze.render.ladder.text import (
     get_ladder_messages,
     get_message_notes,
     get_message_payloads,
+    get_start_ns,
 )
+from ikeanalyze.render.report.selection import get_handshake_row
 
 #: Messages of one diagram; a handshake with more was repeated for minutes, and shows nothing else further down.
 MOST: Final = 300
@@ -77,7 +79,7 @@ class Ladder:
 
 def build_ladder(analysis: Analysis) -> Ladder:
     """The ladder of the one handshake of `analysis`, see `select.handshake`."""
-    row = analysis.handshakes.with_columns(*cast_text_columns(analysis.handshakes)).row(0, named=True)
+    row = get_handshake_row(analysis)
     messages = get_ladder_messages(analysis)
     hosts = [
         Lifeline("initiator", "initiator", escape_text(row["initiator_address"] or "")),
@@ -87,9 +89,7 @@ def build_ladder(analysis: Analysis) -> Ladder:
         hosts.append(Lifeline("aaa", "AAA server", escape_text(row["aaa_address"])))
     ends = [capture.last_ns for capture in analysis.captures if capture.path == row["capture"]]
     lost = infer_losses(messages, one_sided=row["one_sided"] is not None, until_ns=ends[0] if ends else None)
-    start = row["start_ns"]
-    if start is None:
-        start = min((message["first_ns"] for message in messages), default=0)
+    start = get_start_ns(row, messages)
     shown = messages[:MOST]
     rungs = tuple(_rung(message, start, len(hosts), lost.get(message["message"])) for message in shown)
     return Ladder(
@@ -138,7 +138,7 @@ def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterato
             by_exchange.setdefault(message["exchange"], []).append((index, message))
     rows = analysis.exchanges.filter("set_up").sort("exchange")
     last_response: int | None = None  # the response that ended the exchange before
-    for row in rows.with_columns(*cast_text_columns(rows)).iter_rows(named=True):
+    for row in cast_text_columns(rows).iter_rows(named=True):
         indexed = by_exchange.get(row["exchange"], [])
         ike = [(index, message) for index, message in indexed if message["protocol"] != "RADIUS"]
         requests = [index for index, message in ike if message["kind"] == "request"]

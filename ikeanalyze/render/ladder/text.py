@@ -26,12 +26,13 @@ from ikeanalyze.render.core.values import (
     escape_text,
     format_count,
     format_endpoint,
+    format_handshake_title,
     format_integer,
     format_ms,
-    format_outcome,
     format_time,
 )
 from ikeanalyze.render.report.decrypted_contents import describe_decryption, describe_radius_matching
+from ikeanalyze.render.report.selection import get_handshake_row
 
 _WIDE_ENOUGH: Final = 110  # cells: longer arrows are harder to follow
 
@@ -59,10 +60,8 @@ def write_ladder(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
 
 def render_heading(analysis: Analysis) -> Iterator[str]:
     """What stands above the ladder of the one handshake of `analysis`, a line each."""
-    row = _handshake(analysis)
-    outcome = format_outcome(row["outcome"], row["reason"])
-    set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
-    yield f"Handshake {row['handshake']:,}: {outcome}{set_up}"
+    row = get_handshake_row(analysis)
+    yield format_handshake_title(row)
     if row["protocol"] == "HIP":
         hits = (escape_text(row[f"{side}_hit"] or UNKNOWN) for side in ("initiator", "responder"))
         yield f"HIP, HITs {', '.join(hits)}"
@@ -92,11 +91,7 @@ class LadderRow:
 
 def render_rows(analysis: Analysis, paint: TextStyler) -> Iterator[LadderRow]:
     """The ladder of the one handshake of `analysis` from top to bottom, headings first."""
-    return _Ladder(paint, _handshake(analysis), get_ladder_messages(analysis)).draw()
-
-
-def _handshake(analysis: Analysis) -> Mapping[str, Any]:
-    return analysis.handshakes.with_columns(*cast_text_columns(analysis.handshakes)).row(0, named=True)
+    return _Ladder(paint, get_handshake_row(analysis), get_ladder_messages(analysis)).draw()
 
 
 def get_ladder_messages(analysis: Analysis) -> list[dict[str, Any]]:
@@ -105,7 +100,7 @@ def get_ladder_messages(analysis: Analysis) -> list[dict[str, Any]]:
     """
     reasons = analysis.exchanges.select("exchange", "extra_round_trip")
     messages = (
-        analysis.messages.with_columns(*cast_text_columns(analysis.messages))
+        cast_text_columns(analysis.messages)
         .join(reasons, on="exchange", how="left")
         .sort("first_ns", "message")
         .to_dicts()
@@ -114,6 +109,13 @@ def get_ladder_messages(analysis: Analysis) -> list[dict[str, Any]]:
     for message in messages:
         message["eap_as_in"] = labels.get(message["same_eap"])
     return messages
+
+
+def get_start_ns(handshake: Mapping[str, Any], messages: Iterable[Mapping[str, Any]]) -> int:
+    """Return the start of a handshake, or the time of its first message if it is unknown."""
+    if handshake["start_ns"] is not None:
+        return int(handshake["start_ns"])
+    return min((message["first_ns"] for message in messages), default=0)
 
 
 def _widest(heading: str, texts: Iterable[str]) -> int:
@@ -134,9 +136,7 @@ class _Ladder:
         self.paint = paint
         self.signs = _LINES[paint.unicode]
         self.messages = messages
-        self.start = handshake["start_ns"]
-        if self.start is None:
-            self.start = min((m["first_ns"] for m in messages), default=0)
+        self.start = get_start_ns(handshake, messages)
         self.time = 2 + _widest("time, ms", (format_ms(m["first_ns"] - self.start) for m in messages))
         self.frames = 1 + _widest("frames", (format_integer(m["frames"]) for m in messages))
         self.bytes = 2 + _widest("bytes", (format_integer(m["bytes"]) for m in messages))

@@ -1,18 +1,20 @@
 """The ESP SAs of a capture: sections for text formats, the JSON object, and the rows of the CSV."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ikeanalyze.analysis.esp.traffic import WINDOW, EspSa, EspTraffic
 from ikeanalyze.model.esp.algorithms import EspCipherSuite
 from ikeanalyze.model.esp.packet_size import compute_payload_bounds
 from ikeanalyze.render.core.json import select_attributes
-from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
-    UNKNOWN,
+    Cell,
     format_count,
+    format_decimal,
     format_duration,
     format_input_name,
     format_integer,
@@ -38,30 +40,32 @@ def render_sections(traffic: EspTraffic, suite: EspCipherSuite | None, *, every:
     yield KeyValueSection(format_input_name(traffic.path), _facts(traffic, suite), level=1)
     if not traffic.sas:
         return
-    shown = traffic.sas if every else traffic.sas[:FEW]
-    more = len(traffic.sas) - len(shown)
-    columns = [
-        TableColumn("from", narrow=15),
-        TableColumn("to", narrow=15),
-        TableColumn("SPI"),
-        TableColumn("in", optional=2),
-        *number_columns("packets", "bytes", "kbit/s"),
-        TableColumn("peak", right=True, optional=1),
+    columns: list[tuple[TableColumn, Callable[[EspSa], Cell]]] = [
+        (TableColumn("from", narrow=15), lambda sa: sa.source),
+        (TableColumn("to", narrow=15), lambda sa: sa.destination),
+        (TableColumn("SPI"), lambda sa: f"{sa.spi:08x}"),
+        (TableColumn("in", optional=2), lambda sa: sa.encapsulation),
+        (TableColumn("packets", right=True), lambda sa: sa.packets),
+        (TableColumn("bytes", right=True), lambda sa: sa.bytes),
+        (TableColumn("kbit/s", right=True), _format_mean_rate),
+        (TableColumn("peak", right=True, optional=1), lambda sa: _format_peak(sa, traffic.interval_ns)),
     ]
     if suite is not None:
-        columns.append(TableColumn("payload, bytes", right=True))
-    rows = [_row(sa, traffic.interval_ns, suite) for sa in shown]
+        columns.append((TableColumn("payload, bytes", right=True), lambda sa: _format_payload(sa, suite)))
     notes = [f"bytes of frames; peak: kbit/s of the fastest {format_duration(traffic.interval_ns)}"]
-    yield TableSection("SAs", columns, rows, more=more, notes=notes)
-    named = name_sas(traffic)
-    counts = [
-        (named[i], *(format_integer(getattr(sa, name)) for name in _SEQUENCE_COUNTS)) for i, sa in enumerate(shown)
+    yield tabulate("SAs", traffic.sas, columns, every=every, notes=notes)
+    named = list(zip(name_sas(traffic), traffic.sas, strict=True))
+    numbers: Columns[tuple[str, EspSa]] = [
+        (TableColumn("SPI"), itemgetter(0)),
+        *(
+            (TableColumn(name.replace("_", " "), right=True), lambda row, name=name: getattr(row[1], name))
+            for name in _SEQUENCE_COUNTS
+        ),
     ]
     notes = [f"late: more than {WINDOW:,} below the highest; repeated: a replay, or captured twice"]
-    sequence = (TableColumn("SPI"), *number_columns(*(name.replace("_", " ") for name in _SEQUENCE_COUNTS)))
-    yield TableSection("Sequence numbers", sequence, counts, more=more, notes=notes)
-    if any(sa.payload_stats is not None for sa in traffic.sas):
-        yield _insides(shown, named, more)
+    yield tabulate("Sequence numbers", named, numbers, every=every, notes=notes)
+    if any(sa.inside is not None for sa in traffic.sas):
+        yield _insides(named, every=every)
     yield _sizes(traffic)
 
 
@@ -71,25 +75,27 @@ def name_sas(traffic: EspTraffic) -> list[str]:
     return [f"{sa.spi:08x}" + (f", {sa.source} to {sa.destination}" if spis[sa.spi] > 1 else "") for sa in traffic.sas]
 
 
-def _insides(shown: Sequence[EspSa], named: Sequence[str], more: int) -> TableSection:
-    heads = ("opened", "closed", "payload", "mean", "padding", "hiding", "dummies")
-    rows = []
-    for name, sa in zip(named, shown, strict=False):
-        if (stats := sa.payload_stats) is not None:
-            mean = f"{stats.payload_bytes / stats.opened:,.1f}" if stats.opened else UNKNOWN
-            packets = (format_integer(stats.opened), format_integer(stats.closed))
-            added = (
-                format_integer(stats.padding_bytes),
-                format_integer(stats.hiding_bytes),
-                format_integer(stats.dummies),
-            )
-            rows.append((name, *packets, format_integer(stats.payload_bytes), mean, *added))
+def _insides(named: Sequence[tuple[str, EspSa]], *, every: bool) -> TableSection:
+    opened = [(name, sa.inside) for name, sa in named if sa.inside is not None]
+    columns: Columns[tuple[str, EspPayloadStats]] = [
+        (TableColumn("SPI"), lambda row: row[0]),
+        (TableColumn("opened", right=True), lambda row: row[1].opened),
+        (TableColumn("closed", right=True), lambda row: row[1].closed),
+        (TableColumn("payload", right=True), lambda row: row[1].payload_bytes),
+        (TableColumn("mean", right=True), lambda row: _format_mean_payload(row[1])),
+        (TableColumn("padding", right=True), lambda row: row[1].padding_bytes),
+        (TableColumn("hiding", right=True), lambda row: row[1].hiding_bytes),
+        (TableColumn("dummies", right=True), lambda row: row[1].dummies),
+    ]
     notes = [
         "packets that could be decrypted, and those that could not; bytes of payload (in tunnel mode inner IP packets), of "
         "padding to whole blocks and of padding that hides sizes; packets without content"
     ]
-    columns = (TableColumn("SPI"), *number_columns(*heads))
-    return TableSection("Inside", columns, rows, more=more, notes=notes)
+    return tabulate("Inside", opened, columns, every=every, notes=notes)
+
+
+def _format_mean_payload(stats: "EspPayloadStats") -> str:
+    return format_decimal(stats.payload_bytes / stats.opened if stats.opened else None, 1)
 
 
 def _facts(traffic: EspTraffic, suite: EspCipherSuite | None) -> list[tuple[str, str]]:
@@ -111,21 +117,17 @@ def _facts(traffic: EspTraffic, suite: EspCipherSuite | None) -> list[tuple[str,
     return facts
 
 
-def _row(sa: EspSa, interval_ns: int, suite: EspCipherSuite | None) -> list[str]:
-    row = [
-        sa.source,
-        sa.destination,
-        f"{sa.spi:08x}",
-        sa.encapsulation,
-        format_integer(sa.packets),
-        format_integer(sa.bytes),
-        UNKNOWN if sa.mean_bps is None else f"{sa.mean_bps / 1e3:,.1f}",
-        f"{max(8e9 * interval.bytes / interval_ns for interval in sa.rate) / 1e3:,.1f}",
-    ]
-    if suite is not None:
-        minimum, maximum = _payload(sa, suite)
-        row.append(format_integer(maximum) if minimum == maximum else f"{minimum:,} to {maximum:,}")
-    return row
+def _format_mean_rate(sa: EspSa) -> str:
+    return format_decimal(None if sa.mean_bps is None else sa.mean_bps / 1e3, 1)
+
+
+def _format_peak(sa: EspSa, interval_ns: int) -> str:
+    return format_decimal(max(8e9 * interval.bytes / interval_ns for interval in sa.rate) / 1e3, 1)
+
+
+def _format_payload(sa: EspSa, suite: EspCipherSuite) -> str:
+    minimum, maximum = _payload(sa, suite)
+    return format_integer(maximum) if minimum == maximum else f"{minimum:,} to {maximum:,}"
 
 
 def _payload(sa: EspSa, suite: EspCipherSuite) -> tuple[int, int]:

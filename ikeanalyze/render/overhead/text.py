@@ -1,15 +1,16 @@
 """The sections of ESP overhead in text formats: packets, processors and delays, or what a capture contains."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from ikeanalyze.analysis.esp.traffic import EspTraffic
 from ikeanalyze.model.esp.algorithms import EspCipherSuite
 from ikeanalyze.model.esp.overhead import OverheadResult
-from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection, make_table
+from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
-from ikeanalyze.render.core.values import UNKNOWN, format_integer, format_ratio
+from ikeanalyze.render.core.values import UNKNOWN, Cell, format_decimal, format_integer, format_ratio
 from ikeanalyze.render.overhead import esp_traffic
 
 _PAPER: Final = (
@@ -81,37 +82,29 @@ def _packets(result: OverheadResult, *, every: bool) -> TableSection:
         columns += number_columns(*(f"µs, {mips:g} MIPS" for mips in question.mips), optional=2)
     rows = []
     for packet in result.packets:
-        row = [
-            packet.suite,
-            format_integer(packet.clear),
-            format_integer(packet.size),
-            format_integer(packet.size - packet.clear),
-            format_ratio(packet.ratio),
-        ]
+        row: list[Cell] = [packet.suite, packet.clear, packet.size, packet.size - packet.clear]
+        row.append(format_ratio(packet.ratio))
         if (parts := packet.parts) is not None:
-            headers = parts.ip + parts.carrier + parts.esp
-            row += [str(value) for value in (headers, parts.iv, parts.padding, parts.trailer, parts.icv)]
+            row += [parts.ip + parts.carrier + parts.esp, parts.iv, parts.padding, parts.trailer, parts.icv]
         if work:
-            operations = packet.operations
-            row.append(UNKNOWN if operations is None else f"{operations:,.0f}")
-            row += [UNKNOWN if us is None else f"{us:,.1f}" for us in packet.us]
+            row.append(format_decimal(packet.operations, 0))
+            row += [format_decimal(us, 1) for us in packet.us]
         rows.append(row)
-    return make_table("Packets", columns, rows, every=every)
+    return tabulate("Packets", rows, _take_cells(columns), every=every)
 
 
 def _peers(result: OverheadResult, *, every: bool) -> TableSection:
     columns = (
         TableColumn("suite"),
         *number_columns("MIPS", "operations", "µs", "ceiling, kbit/s"),
-        *((TableColumn("with channel, kbit/s", right=True),) if result.question.channel is not None else ()),
+        *(number_columns("with channel, kbit/s") if result.question.channel is not None else ()),
     )
     rows = []
     for peer in result.peers:
         row = [peer.suite, f"{peer.mips:g}", f"{peer.mean_operations:,.0f}", f"{peer.mean_us:,.1f}"]
-        row += [_kbps(peer.ceiling_bps), _kbps(peer.throughput_bps)]
-        rows.append(row[: len(columns)])
+        rows.append([*row, _kbps(peer.ceiling_bps), _kbps(peer.throughput_bps)])
     notes = ["per packet, on average; ceiling: rate of clear packets that the processor keeps up with"]
-    return make_table("Processor", columns, rows, every=every, notes=notes)
+    return tabulate("Processor", rows, _take_cells(columns), every=every, notes=notes)
 
 
 def _delays(result: OverheadResult, *, every: bool) -> TableSection:
@@ -124,17 +117,13 @@ def _delays(result: OverheadResult, *, every: bool) -> TableSection:
     rows = []
     for peer in result.peers:
         for delay in peer.waiting:
-            processor = delay.processor
-            row = [peer.suite, f"{peer.mips:g}", _kbps(delay.rate_bps)]
-            row.append(UNKNOWN if processor is None else format_ratio(processor.load))
-            row.append(_ms(None if processor is None else processor.wait_ms))
-            row.append(UNKNOWN if processor is None else f"{processor.waiting_packets:,.1f}")
-            row.append(_ms(None if processor is None else processor.total_ms))
-            if channel:
-                row += [_ms(None if delay.channel is None else delay.channel.total_ms), _ms(delay.total_ms)]
-            rows.append(row)
+            row: list[Cell] = [peer.suite, f"{peer.mips:g}", _kbps(delay.rate_bps), *([None] * 4)]
+            if (queue := delay.processor) is not None:
+                waiting = format_decimal(queue.waiting_packets, 1)
+                row[3:] = [format_ratio(queue.load), _ms(queue.wait_ms), waiting, _ms(queue.total_ms)]
+            rows.append([*row, _ms(delay.channel.total_ms) if delay.channel else None, _ms(delay.total_ms)])
     notes = [_QUEUE, f"{UNKNOWN}: the rate is too high, the queue grows without limit"]
-    return make_table("Mean delay", columns, rows, every=every, notes=notes)
+    return tabulate("Mean delay", rows, _take_cells(columns), every=every, notes=notes)
 
 
 def _kbps(bps: float | None) -> str:
@@ -142,4 +131,9 @@ def _kbps(bps: float | None) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.3f}"
+    return format_decimal(value, 3)
+
+
+def _take_cells(columns: Sequence[TableColumn]) -> Columns[Sequence[Cell]]:
+    """The columns of a table whose items are rows of cells."""
+    return [(column, itemgetter(index)) for index, column in enumerate(columns)]

@@ -1,15 +1,18 @@
 """The sections of a ranking in text formats: alternatives, weights and grades, turning points."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
-from ikeanalyze.model.ranking.ranking import Ranking
-from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection, make_table
-from ikeanalyze.render.core.table import TableColumn, min_distinct_width, number_columns
+from ikeanalyze.model.ranking.ranking import AlternativeRank, RankedCriterion, Ranking, RankSwap
+from ikeanalyze.render.core.section import FEW, Columns, KeyValueSection, Section, TableSection, tabulate
+from ikeanalyze.render.core.table import TableColumn, min_distinct_width
 from ikeanalyze.render.core.values import UNKNOWN, escape_text
 
 #: Minimum cells of a column of names.
 _MIN_NAME_WIDTH: Final = 12
+#: A criterion or, indented, a part of one: name, weight, and grades by alternative.
+_GradesRow = tuple[str, float, Mapping[str, float]]
 
 
 def render_sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
@@ -29,17 +32,18 @@ def render_sections(ranking: Ranking, *, every: bool) -> Iterator[Section]:
     yield KeyValueSection(escape_text(criteria.title), facts, level=1)
     yield _order(ranking, every=every)
     yield _grades(ranking, every=every)
-    turns = list(_turns(ranking, every=every))
-    if turns:
+    if turns := list(_list_turns(ranking, every=every)):
+        criterion_width = _narrow(criterion.name for criterion in ranking.ranked)
         names = _narrow(ranking.criteria.alternatives)
-        columns = (
-            TableColumn("criterion", narrow=_narrow(criterion.name for criterion in ranking.ranked), middle=True),
-            *number_columns("weight", "turns at"),
-            TableColumn("with more ahead", narrow=names, middle=True),
-            TableColumn("with less ahead", narrow=names, middle=True),
-        )
+        columns: Columns[tuple[RankedCriterion, RankSwap]] = [
+            (TableColumn("criterion", narrow=criterion_width, middle=True), lambda turn: turn[0].name),
+            (TableColumn("weight", right=True), lambda turn: f"{turn[0].weight:.4f}"),
+            (TableColumn("turns at", right=True), lambda turn: f"{turn[1].weight:.4f}"),
+            (TableColumn("with more ahead", narrow=names, middle=True), lambda turn: turn[1].above),
+            (TableColumn("with less ahead", narrow=names, middle=True), lambda turn: turn[1].below),
+        ]
         notes = ["weights at which two alternatives change places; the other weights keep their proportions"]
-        yield make_table("Turning points", columns, turns, every=every, notes=notes)
+        yield tabulate("Turning points", turns, columns, every=every, notes=notes)
     else:
         yield KeyValueSection("Turning points", [("none", "no weight of a single criterion changes the order")])
 
@@ -50,21 +54,13 @@ def _narrow(names: Iterable[str]) -> int:
 
 
 def _order(ranking: Ranking, *, every: bool) -> TableSection:
-    graded = [criterion for criterion in ranking.ranked if criterion.graded]
-    columns = (
-        TableColumn("#", right=True),
-        TableColumn("alternative", narrow=_narrow(ranking.criteria.alternatives), middle=True),
-        TableColumn("score", right=True),
-        *number_columns(*(escape_text(criterion.name) for criterion in graded), optional=1),
-    )
-    rows = [
-        (
-            str(place.rank),
-            escape_text(place.name),
-            f"{place.score:.4f}",
-            *(f"{place.contributions[criterion.name]:.3f}" for criterion in graded),
-        )
-        for place in ranking.places
+    graded = [criterion.name for criterion in ranking.ranked if criterion.graded]
+    names = _narrow(ranking.criteria.alternatives)
+    columns: Columns[AlternativeRank] = [
+        (TableColumn("#", right=True), lambda place: str(place.rank)),
+        (TableColumn("alternative", narrow=names, middle=True), lambda place: place.name),
+        (TableColumn("score", right=True), lambda place: f"{place.score:.4f}"),
+        *((TableColumn(escape_text(name), right=True, optional=1), partial(_contribution, name)) for name in graded),
     ]
     notes = ["scores add up to 1; of each criterion its weight times its grade, which add up to the order"]
     notes += [
@@ -72,40 +68,39 @@ def _order(ranking: Ranking, *, every: bool) -> TableSection:
         for criterion in ranking.ranked
         if not criterion.graded
     ]
-    return make_table("Ranking", columns, rows, every=every, notes=notes)
+    return tabulate("Ranking", ranking.places, columns, every=every, notes=notes)
+
+
+def _contribution(criterion: str, place: AlternativeRank) -> str:
+    return f"{place.contributions[criterion]:.3f}"
 
 
 def _grades(ranking: Ranking, *, every: bool) -> TableSection:
-    names = ranking.criteria.alternatives
+    rows: list[_GradesRow] = []
+    for criterion in ranking.ranked:
+        rows.append((criterion.name, criterion.weight, criterion.grades if criterion.graded else {}))
+        if [part.name for part in criterion.parts] != [criterion.name]:
+            rows += [(f"  {part.name}", criterion.weight * part.weight, part.grades) for part in criterion.parts]
     labels = [escape_text(criterion.name) for criterion in ranking.ranked]
     labels += [f"  {escape_text(part.name)}" for criterion in ranking.ranked for part in criterion.parts]
-    columns = (
-        TableColumn("criterion", narrow=min_distinct_width(labels, 16), middle=True),
-        TableColumn("weight", right=True),
-        *number_columns(*(escape_text(name) for name in names), optional=1),
+    grades = (
+        (TableColumn(escape_text(name), right=True, optional=1), partial(_grade, name))
+        for name in ranking.criteria.alternatives
     )
-    rows = []
-    for criterion in ranking.ranked:
-        alone = len(criterion.parts) == 1 and criterion.parts[0].name == criterion.name
-        grades = [f"{criterion.grades[name]:.3g}" if criterion.graded else UNKNOWN for name in names]
-        rows.append([escape_text(criterion.name), f"{criterion.weight:.4f}", *grades])
-        for part in () if alone else criterion.parts:
-            grades = [f"{part.grades[name]:.3g}" if part.grades else UNKNOWN for name in names]
-            rows.append([f"  {escape_text(part.name)}", f"{criterion.weight * part.weight:.4f}", *grades])
-    return make_table("Weights and grades", columns, rows, every=every)
+    columns: Columns[_GradesRow] = [
+        (TableColumn("criterion", narrow=min_distinct_width(labels, 16), middle=True), lambda row: row[0]),
+        (TableColumn("weight", right=True), lambda row: f"{row[1]:.4f}"),
+        *grades,
+    ]
+    return tabulate("Weights and grades", rows, columns, every=every)
 
 
-def _turns(ranking: Ranking, *, every: bool) -> Iterator[tuple[str, ...]]:
+def _grade(alternative: str, row: _GradesRow) -> str:
+    return f"{row[2][alternative]:.3g}" if row[2] else UNKNOWN
+
+
+def _list_turns(ranking: Ranking, *, every: bool) -> Iterator[tuple[RankedCriterion, RankSwap]]:
     for criterion in ranking.ranked:
-        if not criterion.graded:
-            continue
         nearest = sorted(criterion.turns, key=lambda turn: abs(turn.weight - criterion.weight))
-        for turn in criterion.turns:
-            if every or turn in nearest[:FEW]:
-                yield (
-                    escape_text(criterion.name),
-                    f"{criterion.weight:.4f}",
-                    f"{turn.weight:.4f}",
-                    escape_text(turn.above),
-                    escape_text(turn.below),
-                )
+        if criterion.graded:
+            yield from ((criterion, turn) for turn in criterion.turns if every or turn in nearest[:FEW])

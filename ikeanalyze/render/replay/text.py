@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection, make_table
+from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
     UNKNOWN,
@@ -15,7 +15,7 @@ from ikeanalyze.render.core.values import (
     join_items,
 )
 from ikeanalyze.render.replay.words import describe_outcome, get_round_trip_ns, get_setup_ns
-from ikeanalyze.replay.initiator.interface import InitiatorResult
+from ikeanalyze.replay.initiator.interface import ExchangeStats, InitiatorResult
 from ikeanalyze.replay.session.result import (
     ExchangeCost,
     FuzzReport,
@@ -85,7 +85,7 @@ def _render_run(run: ReplayRun) -> Iterator[Section]:
         ("blow-up", format_ratio(traffic.blowup)),
     ]
     if run.met:
-        rows.append(("faults met", _numbered(run.met)))
+        rows.append(("faults met", _format_counter(run.met)))
     if run.result is not None:
         rows[1:2] = _result(run.result, get_setup_ns(run))
     if run.verbatim is not None:
@@ -109,12 +109,13 @@ def _met(met: Counter[str]) -> str:
 
 def _result(result: InitiatorResult, setup: int | None) -> list[tuple[str, str]]:
     local, peer = result.authentication
+    counts = result.ignored
     ignored = {
-        "repeated": result.ignored.repeated,
-        "of another IKE SA or port": result.ignored.foreign,
-        "garbage": result.ignored.garbage,
-        "not encrypted": result.ignored.unprotected,
-        "unexpected": result.ignored.unexpected,
+        "repeated": counts.repeated,
+        "of another IKE SA or port": counts.foreign,
+        "garbage": counts.garbage,
+        "not encrypted": counts.unprotected,
+        "unexpected": counts.unexpected,
     }
     rows = [
         ("SPIi, SPIr", f"{result.spi_i.hex()}, {result.spi_r.hex()}"),
@@ -130,61 +131,45 @@ def _result(result: InitiatorResult, setup: int | None) -> list[tuple[str, str]]
 
 
 def _exchanges(result: InitiatorResult, reported: ReportFigures | None) -> TableSection:
-    columns = (
-        TableColumn("exchange"),
-        *number_columns("ID", "sent", "bytes", "received", "bytes", "RTT, ms"),
-        TableColumn("answer"),
-    )
-    rows = [
-        (
-            get_name(ExchangeType, exchange.exchange_type),
-            str(exchange.message_id),
-            format_integer(exchange.transmissions),
-            format_integer(exchange.bytes_sent),
-            format_integer(exchange.datagrams_received),
-            format_integer(exchange.bytes_received),
-            format_ms(get_round_trip_ns(exchange, reported)),
-            escape_text(exchange.answer or UNKNOWN),
-        )
-        for exchange in result.exchanges
+    columns: Columns[ExchangeStats] = [
+        (TableColumn("exchange"), lambda exchange: get_name(ExchangeType, exchange.exchange_type)),
+        (TableColumn("ID", right=True), lambda exchange: str(exchange.message_id)),
+        (TableColumn("sent", right=True), lambda exchange: exchange.transmissions),
+        (TableColumn("bytes", right=True), lambda exchange: exchange.bytes_sent),
+        (TableColumn("received", right=True), lambda exchange: exchange.datagrams_received),
+        (TableColumn("bytes", right=True), lambda exchange: exchange.bytes_received),
+        (TableColumn("RTT, ms", right=True), lambda exchange: format_ms(get_round_trip_ns(exchange, reported))),
+        (TableColumn("answer"), lambda exchange: exchange.answer or None),
     ]
     notes = ["sent: transmissions; received: datagrams that no fault dropped; bytes of IKE messages"]
-    return TableSection("Exchanges", columns, rows, notes=notes)
+    return tabulate("Exchanges", result.exchanges, columns, notes=notes)
 
 
 def _answers(sent: tuple[ReplayedMessage, ...]) -> TableSection:
-    columns = (
-        TableColumn("message"),
-        *number_columns("ID", "sent"),
-        TableColumn("new", narrow=12),
-        TableColumn("answer"),
-        TableColumn("recorded"),
-        TableColumn("RTT, ms", right=True),
-    )
-    rows = []
-    for message in sent:
-        arrived = message.answers[0] if message.answers else None
-        rows.append(
-            (
-                get_name(ExchangeType, message.exchange_type),
-                str(message.message_id),
-                format_integer(message.transmissions),
-                ", ".join(dict.fromkeys(_short(name) for name in message.changed)) or "nothing",
-                "none" if arrived is None else escape_text(arrived.answer.kind),
-                "none" if message.recorded is None else escape_text(message.recorded.kind),
-                format_ms(arrived.round_trip_ns) if arrived else UNKNOWN,
-            )
-        )
-    return TableSection(
-        "Answers",
-        columns,
-        rows,
-        notes=["sent: transmissions; new: differs from the recording; RTT: of the first answer"],
-    )
+    columns: Columns[ReplayedMessage] = [
+        (TableColumn("message"), lambda message: get_name(ExchangeType, message.exchange_type)),
+        (TableColumn("ID", right=True), lambda message: str(message.message_id)),
+        (TableColumn("sent", right=True), lambda message: message.transmissions),
+        (TableColumn("new", narrow=12), _describe_changes),
+        (TableColumn("answer"), _get_response_kind),
+        (TableColumn("recorded"), _get_recorded_kind),
+        (TableColumn("RTT, ms", right=True), lambda m: format_ms(m.answers[0].round_trip_ns) if m.answers else None),
+    ]
+    notes = ["sent: transmissions; new: differs from the recording; RTT: of the first answer"]
+    return tabulate("Answers", sent, columns, notes=notes)
 
 
-def _short(name: str) -> str:
-    return "NAT hashes" if name.startswith("NAT_DETECTION") else name
+def _describe_changes(message: ReplayedMessage) -> str:
+    names = ("NAT hashes" if name.startswith("NAT_DETECTION") else name for name in message.changed)
+    return ", ".join(dict.fromkeys(names)) or "nothing"
+
+
+def _get_response_kind(message: ReplayedMessage) -> str:
+    return message.answers[0].answer.kind if message.answers else "none"
+
+
+def _get_recorded_kind(message: ReplayedMessage) -> str:
+    return message.recorded.kind if message.recorded else "none"
 
 
 def _differing(sent: tuple[ReplayedMessage, ...]) -> Iterator[tuple[str, str]]:
@@ -195,70 +180,56 @@ def _differing(sent: tuple[ReplayedMessage, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _render_runs(replayed: ReplayReport, *, every: bool) -> Iterator[Section]:
-    columns = (
-        *number_columns("run", "set-up, ms", "sent", "received", "bytes", "blow-up"),
-        TableColumn("outcome", narrow=12),
-    )
-    runs = replayed.runs
-    rows = [
-        (
-            str(run.number),
-            format_ms(get_setup_ns(run)),
-            format_integer(run.traffic.sent),
-            format_integer(run.traffic.received),
-            format_integer(run.traffic.sent_bytes + run.traffic.received_bytes),
-            format_ratio(run.traffic.blowup),
-            escape_text(describe_outcome(run)),
-        )
-        for run in runs
+    columns: Columns[ReplayRun] = [
+        (TableColumn("run", right=True), lambda run: str(run.number)),
+        (TableColumn("set-up, ms", right=True), lambda run: format_ms(get_setup_ns(run))),
+        (TableColumn("sent", right=True), lambda run: run.traffic.sent),
+        (TableColumn("received", right=True), lambda run: run.traffic.received),
+        (TableColumn("bytes", right=True), lambda run: run.traffic.sent_bytes + run.traffic.received_bytes),
+        (TableColumn("blow-up", right=True), lambda run: format_ratio(run.traffic.blowup)),
+        (TableColumn("outcome", narrow=12), describe_outcome),
     ]
+    runs = replayed.runs
     notes = ["sent, received: datagrams; bytes of IP packets, including those that a fault dropped"]
-    yield make_table("Runs", columns, rows, every=every, notes=notes)
+    yield tabulate("Runs", runs, columns, every=every, notes=notes)
     total = sum(run.traffic.sent_bytes + run.traffic.received_bytes for run in runs)
-    facts = [("runs", _outcomes(runs)), ("bytes", format_integer(total))]
-    if blowup := _mean_blowup(runs):
-        facts.append(("blow-up", f"{format_ratio(blowup)} (mean of the runs)"))
+    outcomes = _format_counter(Counter(describe_outcome(run) for run in runs))
+    facts = [("runs", f"{len(runs):,}: {outcomes}"), ("bytes", format_integer(total))]
+    blowups = [run.traffic.blowup for run in runs if run.traffic.blowup is not None]
+    if any(blowups):
+        facts.append(("blow-up", f"{format_ratio(sum(blowups) / len(blowups))} (mean of the runs)"))
     if replayed.met:
-        facts.append(("faults met", _numbered(replayed.met)))
+        facts.append(("faults met", _format_counter(replayed.met)))
     yield KeyValueSection("Together", facts)
     if replayed.mode == "verbatim":
         yield _kinds(runs)
 
 
-def _outcomes(runs: tuple[ReplayRun, ...]) -> str:
-    return f"{len(runs):,}: {_numbered(Counter(describe_outcome(run) for run in runs))}"
-
-
-def _numbered(names: Counter[str]) -> str:
+def _format_counter(names: Counter[str]) -> str:
     """Names, which may contain numbers, with their counts, the most frequent first."""
     return escape_text(", ".join(f"{name} ({value:,})" for name, value in names.most_common()))
 
 
-def _mean_blowup(runs: tuple[ReplayRun, ...]) -> float | None:
-    blowups = [run.traffic.blowup for run in runs if run.traffic.blowup is not None]
-    return sum(blowups) / len(blowups) if blowups else None
-
-
 def _kinds(runs: tuple[ReplayRun, ...]) -> TableSection:
     """The responses of all runs by message and kind."""
-    counts: Counter[tuple[str, int, str, str]] = Counter()
-    for run in runs:
-        for sent in run.verbatim.sent if run.verbatim else ():
-            kind = sent.answers[0].answer.kind if sent.answers else "none"
-            recorded = sent.recorded.kind if sent.recorded else "none"
-            counts[get_name(ExchangeType, sent.exchange_type), sent.message_id, kind, recorded] += 1
-    columns = (
-        TableColumn("message"),
-        TableColumn("ID", right=True),
-        TableColumn("answer"),
-        TableColumn("recorded"),
-        TableColumn("runs", right=True),
+    counts = Counter(
+        (
+            get_name(ExchangeType, sent.exchange_type),
+            sent.message_id,
+            _get_response_kind(sent),
+            _get_recorded_kind(sent),
+        )
+        for run in runs
+        for sent in (run.verbatim.sent if run.verbatim else ())
     )
-    rows = [
-        (name, str(ident), escape_text(kind), escape_text(recorded), format_integer(value))
-        for (name, ident, kind, recorded), value in sorted(counts.items())
+    columns: Columns[tuple[tuple[str, int, str, str], int]] = [
+        (TableColumn("message"), lambda row: row[0][0]),
+        (TableColumn("ID", right=True), lambda row: str(row[0][1])),
+        (TableColumn("answer"), lambda row: row[0][2]),
+        (TableColumn("recorded"), lambda row: row[0][3]),
+        (TableColumn("runs", right=True), lambda row: row[1]),
     ]
-    return TableSection("Answers", columns, rows)
+    return tabulate("Answers", sorted(counts.items()), columns)
 
 
 def _render_fuzzing(mutated: FuzzReport) -> Iterator[Section]:
@@ -275,8 +246,11 @@ def _render_fuzzing(mutated: FuzzReport) -> Iterator[Section]:
         rows.append(("up after", _check(mutated.after)))
     yield KeyValueSection("Mutated messages", rows)
     if barrage is not None:
-        errors = [(escape_text(name), format_integer(value)) for name, value in barrage.errors.most_common()]
-        yield TableSection("Errors in them", (TableColumn("error"), TableColumn("mutants", right=True)), errors)
+        columns: Columns[tuple[str, int]] = [
+            (TableColumn("error"), lambda row: row[0]),
+            (TableColumn("mutants", right=True), lambda row: row[1]),
+        ]
+        yield tabulate("Errors in them", barrage.errors.most_common(), columns)
 
 
 def _check(check: LivenessCheck) -> str:

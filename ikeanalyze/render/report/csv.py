@@ -40,11 +40,10 @@ def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
     slot = pl.element().struct
     phases, inside, parts = _phases(handshakes), _inside(handshakes), _parts(handshakes)
     return (
-        handshakes.sort("handshake")
+        cast_text_columns(handshakes.sort("handshake"))
         .with_columns(
             *format_time_columns(points),
             *format_duration_columns(spans),
-            *cast_text_columns(handshakes),
             *(pl.col(name).list.join("; ") for name in lists),
             pl.col("additional_key_exchanges")
             .list.eval(

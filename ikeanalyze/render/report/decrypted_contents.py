@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.render.core.section import TableSection
+from ikeanalyze.render.core.section import Columns, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import escape_text, format_count, format_integer, format_percentage
 from ikeanalyze.render.report import document
@@ -14,6 +14,8 @@ from ikeanalyze.wire.ikev2.key_exchange import get_ke_data_sizes
 #: Short names of key exchange data.
 _SHORT: Final = {"public value": "public", "encapsulation key": "key"}
 _PURPOSES: Final = {"rekeying": "IKE SA"}
+#: Type and message ID of an exchange that the capture lacks.
+_UNKNOWN_EXCHANGE: Final = ("?", None)
 
 
 def describe_decryption(messages: pl.DataFrame) -> str | None:
@@ -44,46 +46,22 @@ def describe_radius_matching(messages: pl.DataFrame) -> str:
 def render_key_exchanges(row: Mapping[str, Any], exchanges: pl.DataFrame) -> Iterator[TableSection]:
     """Yield the tables of key exchanges of a handshake, during and after the set-up."""
     all_rows = row["key_exchanges"] or ()
-    names = {
-        number: (kind, message_id)
-        for number, kind, message_id in exchanges.select(
-            "exchange", pl.col("type").cast(pl.String), "message_id"
-        ).iter_rows()
-    }
-    for title, rows in (
-        ("Key exchanges", [key_exchange for key_exchange in all_rows if key_exchange["purpose"] == "IKE SA"]),
-        (
-            "Key exchanges after the set-up",
-            [key_exchange for key_exchange in all_rows if key_exchange["purpose"] != "IKE SA"],
-        ),
-    ):
-        if not rows:
-            continue
-        columns = [
-            TableColumn("exchange", narrow=8),
-            TableColumn("ID", right=True),
-            TableColumn("for", optional=2),
-            TableColumn("slot", right=True, optional=1),
-            TableColumn("method", narrow=10),
-            TableColumn("request"),
-            TableColumn("response"),
-        ]
-        if rows[0]["purpose"] == "IKE SA":
-            columns = [column for column in columns if column.name != "for"]
-        table = []
-        for key_exchange in rows:
-            kind, message_id = names.get(key_exchange["exchange"], ("?", None))
-            cells = {
-                "exchange": escape_text(kind),
-                "ID": format_integer(message_id),
-                "for": _PURPOSES.get(key_exchange["purpose"], key_exchange["purpose"]),
-                "slot": format_integer(key_exchange["slot"]),
-                "method": escape_text(key_exchange["method"]),
-                "request": _data(key_exchange, "request"),
-                "response": _data(key_exchange, "response"),
-            }
-            table.append(tuple(cells[column.name] for column in columns))
-        yield TableSection(title, columns, table, notes=list(_checks(rows, names)))
+    facts = exchanges.select("exchange", pl.col("type").cast(pl.String), "message_id")
+    names = {exchange: (kind, message_id) for exchange, kind, message_id in facts.iter_rows()}
+    columns: Columns[Mapping[str, Any]] = [
+        (TableColumn("exchange", narrow=8), lambda row: names.get(row["exchange"], _UNKNOWN_EXCHANGE)[0]),
+        (TableColumn("ID", right=True), lambda row: names.get(row["exchange"], _UNKNOWN_EXCHANGE)[1]),
+        (TableColumn("for", optional=2), lambda row: _PURPOSES.get(row["purpose"], row["purpose"])),
+        (TableColumn("slot", right=True, optional=1), lambda row: row["slot"]),
+        (TableColumn("method", narrow=10), lambda row: row["method"]),
+        (TableColumn("request"), lambda row: _data(row, "request")),
+        (TableColumn("response"), lambda row: _data(row, "response")),
+    ]
+    if in_set_up := [row for row in all_rows if row["purpose"] == "IKE SA"]:
+        without_purpose = [(column, cell) for column, cell in columns if column.name != "for"]
+        yield tabulate("Key exchanges", in_set_up, without_purpose, notes=list(_checks(in_set_up, names)))
+    if after := [row for row in all_rows if row["purpose"] != "IKE SA"]:
+        yield tabulate("Key exchanges after the set-up", after, columns, notes=list(_checks(after, names)))
 
 
 def _data(key_exchange: Mapping[str, Any], side: str) -> str:
@@ -95,16 +73,12 @@ def _data(key_exchange: Mapping[str, Any], side: str) -> str:
 def _checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | None]]) -> Iterator[str]:
     """Notes: the unit, the findings, and the checks made."""
     yield "bytes of public values, encapsulation keys and ciphertexts"
-    unknown = sorted(
-        {key_exchange["method"] for key_exchange in rows if not get_ke_data_sizes(key_exchange["id"], None)}
-    )
-    for key_exchange in rows:
-        kind, message_id = names.get(key_exchange["exchange"], ("?", None))
-        for finding in key_exchange["findings"]:
+    unknown = sorted({row["method"] for row in rows if not get_ke_data_sizes(row["id"], None)})
+    for row in rows:
+        kind, message_id = names.get(row["exchange"], _UNKNOWN_EXCHANGE)
+        for finding in row["findings"]:
             yield f"{escape_text(kind)} {format_integer(message_id)}: {escape_text(finding)}"
-    if len(unknown) < len({key_exchange["method"] for key_exchange in rows}) and not any(
-        key_exchange["findings"] for key_exchange in rows
-    ):
+    if len(unknown) < len({row["method"] for row in rows}) and not any(row["findings"] for row in rows):
         yield "checked: method and size, and that the values are possible"
     if unknown:
         yield f"not checked, since their sizes are not known: {', '.join(map(escape_text, unknown))}"
@@ -112,26 +86,22 @@ def _checks(rows: list[Mapping[str, Any]], names: Mapping[int, tuple[str, int | 
 
 def render_certificates(row: Mapping[str, Any]) -> Iterator[TableSection]:
     """Yield the table of certificates of a handshake with their sizes."""
-    rows = [
-        (
-            certificate["side"],
-            escape_text(certificate["name"].removeprefix("X.509 ").removesuffix(f", {certificate['key']}")),
-            escape_text(certificate["key"] or "-"),
-            escape_text(certificate["signature"] or "-"),
-            *(format_integer(certificate[name]) for name in ("bytes", "key_bytes", "signature_bytes", "other_bytes")),
-        )
-        for certificate in row["certificates"] or ()
+    columns: Columns[Mapping[str, Any]] = [
+        (TableColumn("from"), lambda row: row["side"]),
+        (TableColumn("certificate", narrow=11), _get_certificate_name),
+        (TableColumn("its key", optional=1), lambda row: row["key"] or None),
+        (TableColumn("signed with", optional=2), lambda row: row["signature"] or None),
+        (TableColumn("bytes", right=True), lambda row: row["bytes"]),
+        (TableColumn("key", right=True), lambda row: row["key_bytes"]),
+        (TableColumn("signature", right=True), lambda row: row["signature_bytes"]),
+        (TableColumn("rest", right=True), lambda row: row["other_bytes"]),
     ]
-    if not rows:
-        return
-    columns = (
-        TableColumn("from"),
-        TableColumn("certificate", narrow=11),
-        TableColumn("its key", optional=1),
-        TableColumn("signed with", optional=2),
-        *number_columns("bytes", "key", "signature", "rest"),
-    )
-    yield TableSection("Certificates", columns, rows)
+    if row["certificates"]:
+        yield tabulate("Certificates", row["certificates"], columns)
+
+
+def _get_certificate_name(row: Mapping[str, Any]) -> str:
+    return str(row["name"]).removeprefix("X.509 ").removesuffix(f", {row['key']}")
 
 
 def render_payload_bytes(handshakes: pl.DataFrame) -> Iterator[TableSection]:

@@ -85,7 +85,7 @@ def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
             .join(radius, on="exchange", how="left", maintain_order="left")
         )
         table = (
-            rows.with_columns(*cast_text_columns(rows))
+            cast_text_columns(rows)
             .join(_exchanges(exchanges), on="handshake", how="left", maintain_order="left")
             .join(_key_exchanges(rows, exchanges), on="handshake", how="left", maintain_order="left")
         )
@@ -135,11 +135,7 @@ def _exchanges(exchanges: pl.DataFrame) -> pl.DataFrame:
         _ms("wait_ns", "retransmission_wait_ms"),
         pl.col("radius").fill_null([]),
     )
-    return (
-        exchanges.with_columns(*cast_text_columns(exchanges))
-        .group_by("handshake", maintain_order=True)
-        .agg(exchange.alias("exchanges"))
-    )
+    return cast_text_columns(exchanges).group_by("handshake", maintain_order=True).agg(exchange.alias("exchanges"))
 
 
 def _message(kind: str) -> pl.Expr:

@@ -165,7 +165,7 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
 def make_round_trip_figure(exchanges: pl.DataFrame) -> Iterator[Figure]:
     """Round-trip times by exchange: a bar for a single value, a box for several."""
     timed = exchanges.filter("set_up", pl.col("rtt_ns").is_not_null())
-    timed = timed.with_columns(*cast_text_columns(timed)).sort("handshake", "exchange")
+    timed = cast_text_columns(timed).sort("handshake", "exchange")
     if timed.is_empty():
         return
     labels = timed.select(pl.concat_str("type", pl.lit(" "), "message_id").alias("label"))["label"]

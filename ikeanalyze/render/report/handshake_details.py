@@ -7,7 +7,7 @@ import polars as pl
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.core.columns import cast_text_columns
-from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
     UNKNOWN,
@@ -15,10 +15,10 @@ from ikeanalyze.render.core.values import (
     format_count,
     format_counts,
     format_endpoint,
+    format_handshake_title,
     format_input_name,
     format_integer,
     format_ms,
-    format_outcome,
     format_ratio,
     format_time,
     join_items,
@@ -30,14 +30,13 @@ from ikeanalyze.render.report.decrypted_contents import (
     render_key_exchanges,
     render_payload_bytes,
 )
+from ikeanalyze.render.report.selection import get_handshake_row
 
 
 def render_handshake(analysis: Analysis) -> Iterator[Section]:
     """Yield the sections of the only handshake of `analysis`."""
-    row = analysis.handshakes.with_columns(*cast_text_columns(analysis.handshakes)).row(0, named=True)
-    outcome = format_outcome(row["outcome"], row["reason"])
-    set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
-    yield KeyValueSection(f"Handshake {row['handshake']:,}: {outcome}{set_up}", list(_identity(row, analysis)), level=1)
+    row = get_handshake_row(analysis)
+    yield KeyValueSection(format_handshake_title(row), list(_identity(row, analysis)), level=1)
     if proposal := list(_proposal(row)):
         yield KeyValueSection("Proposal", proposal)
     yield from render_key_exchanges(row, analysis.exchanges)
@@ -50,9 +49,9 @@ def render_handshake(analysis: Analysis) -> Iterator[Section]:
     if row["setup_ns"] is not None:
         yield _breakdown(row)
     yield KeyValueSection("Transport", list(_transport(row)))
-    supports = [(side, join_items(row[f"{side}_supports"] or ())) for side in ("initiator", "responder")]
-    if any(row[f"{side}_supports"] for side in ("initiator", "responder")):
-        yield KeyValueSection("Supports", supports)
+    supports = {side: row[f"{side}_supports"] or () for side in ("initiator", "responder")}
+    if any(supports.values()):
+        yield KeyValueSection("Supports", [(side, join_items(names)) for side, names in supports.items()])
 
 
 def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str, str]]:
@@ -115,69 +114,49 @@ def _proposal(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "offered" if len(offers) == 1 else f"offered {i}", escape_text(offer)
 
 
-_COUNTS: Final = (*number_columns("messages", "frames", "bytes"),)
-
-
-def _format_counts_of(row: Mapping[str, Any], sender: str) -> tuple[str, str, str]:
-    return (
-        format_integer(row[f"{sender}_messages"]),
-        format_integer(row[f"{sender}_frames"]),
-        format_integer(row[f"{sender}_bytes"]),
-    )
+_COUNTS: Final = ("messages", "frames", "bytes")
 
 
 def _links(row: Mapping[str, Any]) -> TableSection:
-    rows = [
-        ("initiator-responder", "from initiator", *_format_counts_of(row, "initiator")),
-        ("initiator-responder", "from responder", *_format_counts_of(row, "responder")),
+    links = [
+        ("initiator-responder", "from initiator", "initiator"),
+        ("initiator-responder", "from responder", "responder"),
     ]
     if row["nas_address"] is not None:
-        rows.append(("responder-aaa", "from responder", *_format_counts_of(row, "aaa_request")))
-        rows.append(("responder-aaa", "from AAA", *_format_counts_of(row, "aaa_response")))
-    after = [
-        ("after the set-up", f"from {side}", *_format_counts_of(row, f"after_setup_{side}"))
-        for side in ("initiator", "responder")
-    ]
+        links.append(("responder-aaa", "from responder", "aaa_request"))
+        links.append(("responder-aaa", "from AAA", "aaa_response"))
     if any(row[f"after_setup_{side}_messages"] for side in ("initiator", "responder")):
-        rows += after
-    return TableSection("Links", (TableColumn("link", narrow=10), TableColumn("direction", narrow=10), *_COUNTS), rows)
+        links += [("after the set-up", f"from {side}", f"after_setup_{side}") for side in ("initiator", "responder")]
+    rows = [(*names, *(format_integer(row[f"{sender}_{count}"]) for count in _COUNTS)) for *names, sender in links]
+    columns = (TableColumn("link", narrow=10), TableColumn("direction", narrow=10), *number_columns(*_COUNTS))
+    return TableSection("Links", columns, rows)
 
 
 def _phases(row: Mapping[str, Any]) -> TableSection:
-    phases = row["phases"] or ()
-    rows: list[tuple[str, ...]] = [
-        (
-            escape_text(phase["type"]),
-            format_integer(phase["messages"]),
-            format_integer(phase["frames"]),
-            format_integer(phase["bytes"]),
-        )
-        for phase in phases
-    ]
-    if len(rows) > 1:
-        rows.append(
-            (
-                "total",
-                *(format_integer(sum(phase[count] for phase in phases)) for count in ("messages", "frames", "bytes")),
-            )
-        )
-    return TableSection("Phases", (TableColumn("phase", narrow=12), *_COUNTS), rows, sums=len(rows) > 1)
+    phases = row["phases"]
+    if len(phases) > 1:
+        phases = [*phases, {"type": "total", **{count: sum(phase[count] for phase in phases) for count in _COUNTS}}]
+    rows = [(escape_text(phase["type"]), *(format_integer(phase[count]) for count in _COUNTS)) for phase in phases]
+    return TableSection(
+        "Phases", (TableColumn("phase", narrow=12), *number_columns(*_COUNTS)), rows, sums=len(rows) > 1
+    )
 
 
 _EXCHANGES: Final = "request, response: bytes in frames, of all transmissions; RTT, waited: ms"
 
 
 def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
-    table = exchanges.sort("exchange")
-    table = table.with_columns(*cast_text_columns(table))
-    columns = [
-        TableColumn("exchange", narrow=12),
-        TableColumn("ID", right=True),
-        TableColumn("by", optional=3),
-        *number_columns("request", "response", "RTT"),
-        TableColumn("waited", right=True, optional=2),
-        TableColumn("epoch", right=True, optional=4),
-        TableColumn("again for", narrow=10, optional=1),
+    table = cast_text_columns(exchanges.sort("exchange"))
+    columns: Columns[Mapping[str, Any]] = [
+        (TableColumn("exchange", narrow=12), lambda row: row["type"]),
+        (TableColumn("ID", right=True), lambda row: row["message_id"]),
+        (TableColumn("by", optional=3), lambda row: row["initiated_by"]),
+        (TableColumn("request", right=True), lambda row: _sent(row, "request")),
+        (TableColumn("response", right=True), lambda row: _sent(row, "response")),
+        (TableColumn("RTT", right=True), lambda row: format_ms(row["rtt_ns"])),
+        (TableColumn("waited", right=True, optional=2), lambda row: format_ms(row["wait_ns"])),
+        (TableColumn("epoch", right=True, optional=4), lambda row: row["epoch"]),
+        (TableColumn("again for", narrow=10, optional=1), lambda row: row["extra_round_trip"] or ""),
     ]
     empty = {
         "by": bool((table["initiated_by"] == "initiator").all()),
@@ -185,27 +164,10 @@ def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
         "epoch": table["epoch"].null_count() == table.height,
         "again for": table["extra_round_trip"].null_count() == table.height,
     }
-    columns = [column for column in columns if not empty.get(column.name)]
-    for title, chosen in (
-        ("Exchanges", table.filter("set_up")),
-        ("Exchanges after the set-up", table.filter(~pl.col("set_up"))),
-    ):
-        rows = []
-        for e in chosen.iter_rows(named=True):
-            cells = {
-                "exchange": escape_text(e["type"]),
-                "ID": format_integer(e["message_id"]),
-                "by": e["initiated_by"],
-                "request": _sent(e, "request"),
-                "response": _sent(e, "response"),
-                "RTT": format_ms(e["rtt_ns"]),
-                "waited": format_ms(e["wait_ns"]),
-                "epoch": format_integer(e["epoch"]),
-                "again for": escape_text(e["extra_round_trip"] or ""),
-            }
-            rows.append(tuple(cells[column.name] for column in columns))
-        if rows:
-            yield TableSection(title, columns, rows, notes=(_EXCHANGES,))
+    columns = [(column, cell) for column, cell in columns if not empty.get(column.name)]
+    for title, in_set_up in (("Exchanges", True), ("Exchanges after the set-up", False)):
+        if rows := table.filter(pl.col("set_up") == in_set_up).to_dicts():
+            yield tabulate(title, rows, columns, notes=(_EXCHANGES,))
 
 
 def _sent(row: Mapping[str, Any], kind: str) -> str:
@@ -234,7 +196,7 @@ def _breakdown(row: Mapping[str, Any]) -> TableSection:
 
 
 def _again(row: Mapping[str, Any], prefix: str) -> str:
-    return format_counts({count: row[f"{prefix}_{count}"] or 0 for count in ("messages", "frames", "bytes")})
+    return format_counts({count: row[f"{prefix}_{count}"] or 0 for count in _COUNTS})
 
 
 def _transport(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

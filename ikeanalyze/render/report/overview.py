@@ -26,7 +26,7 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     """Yield common properties, the table of handshakes, and sums."""
     table = analysis.handshakes.sort("handshake")
     shown = table if every else table.head(FEW)
-    texts = shown.with_columns(*cast_text_columns(shown))
+    texts = cast_text_columns(shown)
     varying: dict[str, list[str]] = {}
     common: list[tuple[str, str]] = []
     for name, column, values in _descriptions(table, texts):

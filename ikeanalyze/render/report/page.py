@@ -1,16 +1,17 @@
 """A report as an HTML page that needs no network and no other file."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TextIO
 
-from ikeanalyze.analysis.result import ACCOUNTING, Analysis
+from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, CaptureSummary, SkippedFile
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.core.html.page import make_inline_svg, prepare_figure, render_template
-from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection
-from ikeanalyze.render.core.table import TableColumn, number_columns
+from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
+from ikeanalyze.render.core.table import TableColumn
 from ikeanalyze.render.core.values import (
-    escape_text,
+    Cell,
     format_count,
     format_input_name,
     format_integer,
@@ -19,7 +20,7 @@ from ikeanalyze.render.core.values import (
     format_time,
 )
 from ikeanalyze.render.ladder.diagram import LadderLayout, draw_ladder
-from ikeanalyze.render.ladder.model import LOSSES, Ladder, build_ladder
+from ikeanalyze.render.ladder.model import LOSSES, Ladder, LadderArrow, build_ladder
 from ikeanalyze.render.report import document, selection
 from ikeanalyze.render.report.figures import make_figures
 from ikeanalyze.render.report.handshake_details import render_handshake
@@ -52,10 +53,8 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
     count_all = analysis.handshakes.height
     table, common, together = _table(analysis, every=every) if count_all > 1 else (None, None, [])
     chosen = select_noteworthy(analysis.handshakes)
-    warnings, skipped = (
-        render_warning_table(analysis, _MAX_WARNINGS),
-        render_skipped_table(analysis, _MAX_WARNINGS),
-    )
+    warnings = render_warning_table(analysis)
+    skipped = render_skipped_table(analysis)
     names = [format_input_name(summary.path) for summary in analysis.captures]
     figures = [prepare_figure(figure) for figure in make_figures(analysis)]
     contents = [
@@ -80,7 +79,7 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
         handshakes=[_handshake(analysis, handshake) for handshake in chosen],
         figures=figures,
         together=together,
-        captures=render_capture_table(analysis, _MAX_CAPTURES),
+        captures=render_capture_table(analysis),
         warnings=warnings,
         skipped=skipped,
     )
@@ -177,34 +176,32 @@ def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
     }
 
 
-def render_capture_table(analysis: Analysis, limit: int) -> TableSection:
+def render_capture_table(analysis: Analysis) -> TableSection:
     """Each capture with its packets by what they are."""
     used = [kind for kind in ACCOUNTING if any(capture.accounting.get(kind) for capture in analysis.captures)]
-    with_cut = any(capture.snaplen_truncated for capture in analysis.captures)
-    columns = [
-        TableColumn("capture"),
-        TableColumn("format"),
-        TableColumn("from"),
-        TableColumn("to"),
-        *number_columns("bytes", "packets", *(f"{PACKETS[kind]}, packets" for kind in used)),
-        *([TableColumn("cut by the snaplen, packets", right=True)] if with_cut else []),
-        TableColumn("state"),
+
+    columns: list[tuple[TableColumn, Callable[[CaptureSummary], Cell]]] = [
+        (TableColumn("capture"), lambda capture: format_input_name(capture.path)),
+        (TableColumn("format"), lambda capture: capture.format),
+        (TableColumn("from"), lambda capture: format_time(capture.first_ns)),
+        (TableColumn("to"), lambda capture: format_time(capture.last_ns)),
+        (TableColumn("bytes", right=True), lambda capture: capture.bytes),
+        (TableColumn("packets", right=True), lambda capture: capture.packets),
+        *((TableColumn(f"{PACKETS[kind]}, packets", right=True), partial(_count_packets, kind)) for kind in used),
     ]
-    rows = [
-        (
-            format_input_name(capture.path),
-            capture.format,
-            format_time(capture.first_ns),
-            format_time(capture.last_ns),
-            format_integer(capture.bytes),
-            format_integer(capture.packets),
-            *(format_integer(capture.accounting.get(kind, 0)) for kind in used),
-            *([format_integer(capture.snaplen_truncated)] if with_cut else []),
-            f"damaged behind packet {capture.packets:,}" if capture.damaged else "whole",
-        )
-        for capture in analysis.captures[:limit]
-    ]
-    return TableSection("Captures and what their packets are", columns, rows, more=len(analysis.captures) - len(rows))
+    if any(capture.snaplen_truncated for capture in analysis.captures):
+        cut = TableColumn("cut by the snaplen, packets", right=True)
+        columns.append((cut, lambda capture: capture.snaplen_truncated))
+    columns.append((TableColumn("state"), _describe_state))
+    return tabulate("Captures and what their packets are", analysis.captures, columns, every=False, most=_MAX_CAPTURES)
+
+
+def _count_packets(kind: str, capture: CaptureSummary) -> int:
+    return capture.accounting.get(kind, 0)
+
+
+def _describe_state(capture: CaptureSummary) -> str:
+    return f"damaged behind packet {capture.packets:,}" if capture.damaged else "whole"
 
 
 def render_handshake_table(analysis: Analysis, overview: TableSection, limit: int | None) -> TableSection:
@@ -241,47 +238,36 @@ def _seconds(ns: int | None, first: object) -> str:
 
 def render_message_table(ladder: Ladder) -> TableSection:
     """What the ladder shows, to be read aloud, searched and copied."""
-    rows = [
-        (
-            format_integer(rung.frame),
-            format_ms(rung.at_ns),
-            ladder.hosts[rung.source].name,
-            rung.label,
-            format_integer(rung.frames),
-            format_integer(rung.bytes),
-            ", ".join([*rung.notes, *([LOSSES[rung.loss]] if rung.loss else [])]),
-            " ".join(rung.payloads),
-        )
-        for rung in ladder.rungs
+    columns: Columns[LadderArrow] = [
+        (TableColumn("frame", right=True), lambda rung: rung.frame),
+        (TableColumn("time, ms", right=True), lambda rung: format_ms(rung.at_ns)),
+        (TableColumn("from"), lambda rung: ladder.hosts[rung.source].name),
+        (TableColumn("message"), lambda rung: rung.label),
+        (TableColumn("frames", right=True), lambda rung: rung.frames),
+        (TableColumn("bytes", right=True), lambda rung: rung.bytes),
+        (TableColumn("notes"), lambda rung: ", ".join([*rung.notes, *([LOSSES[rung.loss]] if rung.loss else [])])),
+        (TableColumn("payloads"), lambda rung: " ".join(rung.payloads)),
     ]
-    columns = (
-        *number_columns("frame", "time, ms"),
-        TableColumn("from"),
-        TableColumn("message"),
-        *number_columns("frames", "bytes"),
-        TableColumn("notes"),
-        TableColumn("payloads"),
+    table = tabulate(f"Messages of handshake {ladder.handshake:,}", ladder.rungs, columns)
+    return replace(table, more=ladder.left_out)
+
+
+def render_warning_table(analysis: Analysis) -> TableSection | None:
+    """Return the warnings; None without any."""
+    columns: Columns[AnalysisWarning] = [
+        (TableColumn("file"), lambda warning: warning.capture),
+        (TableColumn("frame", right=True), lambda warning: warning.frame),
+        (TableColumn("what"), lambda warning: warning.what),
+    ]
+    return (
+        tabulate("Warnings", analysis.warnings, columns, every=False, most=_MAX_WARNINGS) if analysis.warnings else None
     )
-    return TableSection(f"Messages of handshake {ladder.handshake:,}", columns, rows, more=ladder.left_out)
 
 
-def render_warning_table(analysis: Analysis, limit: int) -> TableSection | None:
-    """What the user should know of; None: nothing."""
-    rows = [
-        (escape_text(warning.capture), format_integer(warning.frame), escape_text(warning.message))
-        for warning in analysis.warnings[:limit]
+def render_skipped_table(analysis: Analysis) -> TableSection | None:
+    """Return the captures and key files that could not be read; None without any."""
+    columns: Columns[SkippedFile] = [
+        (TableColumn("file"), lambda file: file.path),
+        (TableColumn("why"), lambda file: file.reason),
     ]
-    columns = (TableColumn("file"), TableColumn("frame", right=True), TableColumn("what"))
-    return _or_none("Warnings", columns, rows, len(analysis.warnings))
-
-
-def render_skipped_table(analysis: Analysis, limit: int) -> TableSection | None:
-    """Captures and files with keys of which nothing could be read; None: all could."""
-    rows = [(escape_text(file.path), escape_text(file.reason)) for file in analysis.skipped[:limit]]
-    return _or_none("Skipped", (TableColumn("file"), TableColumn("why")), rows, len(analysis.skipped))
-
-
-def _or_none(
-    title: str, columns: Sequence[TableColumn], rows: Sequence[tuple[str, ...]], whole: int
-) -> TableSection | None:
-    return TableSection(title, columns, rows, more=whole - len(rows)) if rows else None
+    return tabulate("Skipped", analysis.skipped, columns, every=False, most=_MAX_WARNINGS) if analysis.skipped else None

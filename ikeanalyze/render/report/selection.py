@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.values import format_outcome
 
 
@@ -37,6 +38,11 @@ def select_handshake(analysis: Analysis, number: int) -> Analysis:
         exchanges=analysis.exchanges.filter(chosen),
         handshakes=handshakes,
     )
+
+
+def get_handshake_row(analysis: Analysis) -> dict[str, Any]:
+    """Return the row of the only handshake of `analysis`, with enums as text."""
+    return cast_text_columns(analysis.handshakes).row(0, named=True)
 
 
 #: Maximum number of handshakes that are all selected.

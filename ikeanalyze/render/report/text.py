@@ -7,9 +7,10 @@ from typing import Final, TextIO
 from ikeanalyze.analysis.result import Analysis, CaptureSummary
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.core.markdown import escape_markdown, write_sections
-from ikeanalyze.render.core.section import KeyValueSection, Section, make_table
-from ikeanalyze.render.core.table import TableColumn, number_columns
+from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, tabulate
+from ikeanalyze.render.core.table import TableColumn
 from ikeanalyze.render.core.values import (
+    UNKNOWN,
     escape_text,
     format_count,
     format_duration,
@@ -43,41 +44,28 @@ def render_captures(analysis: Analysis, *, every: bool) -> Iterator[Section]:
             facts = list(_describe_capture(capture, warnings[capture.path]))
             yield KeyValueSection(format_input_name(capture.path), facts, level=1)
         return
-    named = ("ike", "esp", "radius")  # kinds of packets with a column of their own
-    yield make_table(
-        "Captures",
-        (
-            TableColumn("capture", narrow=16),
-            *number_columns("packets", "bytes", "IKE"),
-            TableColumn("ESP", right=True, optional=2),
-            TableColumn("RADIUS", right=True, optional=3),
-            TableColumn("other", right=True, optional=4),
-            TableColumn("span", right=True, optional=1),
-            TableColumn("warnings", right=True),
-        ),
-        [
-            (
-                format_input_name(capture.path),
-                format_integer(capture.packets),
-                format_integer(capture.bytes),
-                *(format_integer(capture.accounting.get(kind, 0)) for kind in named),
-                format_integer(sum(n for kind, n in capture.accounting.items() if kind not in named)),
-                _format_span(capture),
-                format_integer(warnings[capture.path]),
-            )
-            for capture in analysis.captures
-        ],
-        every=every,
-        level=1,
-    )
+    columns: Columns[CaptureSummary] = [
+        (TableColumn("capture", narrow=16), lambda capture: format_input_name(capture.path)),
+        (TableColumn("packets", right=True), lambda capture: capture.packets),
+        (TableColumn("bytes", right=True), lambda capture: capture.bytes),
+        (TableColumn("IKE", right=True), lambda capture: capture.accounting.get("ike", 0)),
+        (TableColumn("ESP", right=True, optional=2), lambda capture: capture.accounting.get("esp", 0)),
+        (TableColumn("RADIUS", right=True, optional=3), lambda capture: capture.accounting.get("radius", 0)),
+        (TableColumn("other", right=True, optional=4), _count_other_packets),
+        (TableColumn("span", right=True, optional=1), _format_span),
+        (TableColumn("warnings", right=True), lambda capture: warnings[capture.path]),
+    ]
+    yield tabulate("Captures", analysis.captures, columns, every=every, level=1)
+
+
+def _count_other_packets(capture: CaptureSummary) -> int:
+    return sum(packets for kind, packets in capture.accounting.items() if kind not in ("ike", "esp", "radius"))
 
 
 def _format_span(capture: CaptureSummary) -> str:
-    return (
-        "-"
-        if capture.first_ns is None or capture.last_ns is None
-        else format_duration(capture.last_ns - capture.first_ns)
-    )
+    if capture.first_ns is None or capture.last_ns is None:
+        return UNKNOWN
+    return format_duration(capture.last_ns - capture.first_ns)
 
 
 def _describe_capture(capture: CaptureSummary, warnings: int) -> Iterator[tuple[str, str]]:

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from ikeanalyze.analysis.verification.checks import VerificationCheck
 from ikeanalyze.analysis.verification.verify import Verification, VerifiedHandshake
-from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection, make_table
-from ikeanalyze.render.core.table import TableColumn, number_columns
+from ikeanalyze.render.core.section import FEW, Columns, KeyValueSection, Section, TableSection, tabulate
+from ikeanalyze.render.core.table import TableColumn
 from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_count, join_items
 
 #: The column of each check in the table of IKE SAs; all other checks belong to the key schedule.
@@ -62,24 +63,14 @@ def render_sections(verification: Verification, *, every: bool) -> Iterator[Sect
 
 
 def _make_check_table(handshake: VerifiedHandshake) -> TableSection:
-    columns = (
-        TableColumn("check"),
-        TableColumn("epoch", right=True),
-        TableColumn("of"),
-        TableColumn("made with", narrow=9),
-        TableColumn("outcome"),
-    )
-    rows = [
-        (
-            check.what,
-            UNKNOWN if check.epoch is None else str(check.epoch),
-            _format_subject(check),
-            escape_text(check.how or ""),
-            check.outcome,
-        )
-        for check in handshake.checks
+    columns: Columns[VerificationCheck] = [
+        (TableColumn("check"), lambda check: check.what),
+        (TableColumn("epoch", right=True), lambda check: check.epoch),
+        (TableColumn("of"), _format_subject),
+        (TableColumn("made with", narrow=9), lambda check: check.how or ""),
+        (TableColumn("outcome"), lambda check: check.outcome),
     ]
-    return TableSection("Checks", columns, rows, notes=_list_notes([handshake]))
+    return tabulate("Checks", handshake.checks, columns, notes=_list_notes([handshake]))
 
 
 def _format_subject(check: VerificationCheck) -> str:
@@ -93,20 +84,16 @@ def _format_subject(check: VerificationCheck) -> str:
 
 def _make_sa_table(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
     groups = ("ICV", _KEYS, "IntAuth", "AUTH")
-    columns = (*number_columns("#", *groups), TableColumn("outcome"))
-    rows = [
-        (
-            str(handshake.id),
-            *(_format_passed_of_made(handshake, name) for name in groups),
-            _combine_outcomes(handshake.checks),
-        )
-        for handshake in handshakes
+    columns: Columns[VerifiedHandshake] = [
+        (TableColumn("#", right=True), lambda handshake: str(handshake.id)),
+        *((TableColumn(name, right=True), partial(_format_passed_of_made, name)) for name in groups),
+        (TableColumn("outcome"), lambda handshake: _combine_outcomes(handshake.checks)),
     ]
     notes = ["passed / made; keys: nonces, SKEYSEED and SK_*", *_list_notes(handshakes)]
-    return make_table("IKE SAs", columns, rows, every=every, notes=notes)
+    return tabulate("IKE SAs", handshakes, columns, every=every, notes=notes)
 
 
-def _format_passed_of_made(handshake: VerifiedHandshake, group: str) -> str:
+def _format_passed_of_made(group: str, handshake: VerifiedHandshake) -> str:
     outcomes = [
         check.outcome
         for check in handshake.checks

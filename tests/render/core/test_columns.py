@@ -18,4 +18,4 @@ def test_enums_and_categories_become_text():
     table = pl.DataFrame(
         {"a": ["x"], "b": ["y"], "n": [1]}, schema={"a": pl.Enum(["x"]), "b": pl.Categorical, "n": pl.UInt8}
     )
-    assert table.with_columns(*columns.cast_text_columns(table)).dtypes == [pl.String, pl.String, pl.UInt8]
+    assert columns.cast_text_columns(table).dtypes == [pl.String, pl.String, pl.UInt8]
