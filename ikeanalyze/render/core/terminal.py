@@ -4,9 +4,9 @@ Colour only repeats what the text contains: nothing is lost in a pipe or with NO
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
-from typing import TextIO, assert_never
+from typing import Final, TextIO, assert_never
 
 from rich.console import Console
 from rich.style import Style
@@ -14,7 +14,9 @@ from rich.style import Style
 from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection
 from ikeanalyze.render.core.table import fit_columns, format_lines, pad_text
 
-_MIN_WIDTH = 60
+_MIN_WIDTH: Final = 60
+#: Names of facts that are shown in colour.
+_PROBLEMS: Final = ("damaged", "warnings", "one-sided", "malformed", "cut by the snaplen")
 
 
 class TextStyler:
@@ -51,24 +53,21 @@ def _format_section(section: Section, paint: TextStyler) -> Iterator[str]:
         yield paint(line, style)
     match section:
         case KeyValueSection():
-            yield from _format_facts(section, paint)
+            yield from format_facts(section.rows, paint)
         case TableSection():
             yield from _format_table(section, paint)
         case _:
             assert_never(section)
 
 
-def _format_facts(section: KeyValueSection, paint: TextStyler) -> Iterator[str]:
-    names = max((len(name) for name, _ in section.rows), default=0)
-    for name, value in section.rows:
+def format_facts(facts: Sequence[tuple[str, str]], paint: TextStyler) -> Iterator[str]:
+    """Yield names and values in two columns; a long value is wrapped."""
+    names = max((len(name) for name, _ in facts), default=0)
+    for name, value in facts:
         texts = wrap(value, paint.width - names - 4, break_on_hyphens=False) or [""]
-        yield f"  {paint(pad_text(name, names), 'dim')}  {paint(texts[0], _get_style(name))}".rstrip()
+        yield f"  {paint(pad_text(name, names), 'dim')}  {paint(texts[0], 'yellow' if name in _PROBLEMS else '')}".rstrip()
         for text in texts[1:]:
             yield " " * (names + 4) + text
-
-
-def _get_style(name: str) -> str:
-    return "yellow" if name in ("damaged", "warnings", "one-sided", "malformed", "cut by the snaplen") else ""
 
 
 def _format_table(section: TableSection, paint: TextStyler) -> Iterator[str]:

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Final, TextIO
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, get_encryption_name, get_integrity_name
 from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key, compute_fingerprint, number_epochs
 from ikeanalyze.render import RenderOptions
-from ikeanalyze.render.core.table import TableColumn, fit_columns, format_lines, pad_text
-from ikeanalyze.render.core.terminal import TextStyler
+from ikeanalyze.render.core.section import Columns, TableSection, tabulate
+from ikeanalyze.render.core.table import TableColumn, fit_columns, format_lines
+from ikeanalyze.render.core.terminal import TextStyler, format_facts
 from ikeanalyze.render.core.values import escape_text, format_count
 
 _MISSING: Final = "not said"
@@ -51,83 +51,55 @@ def _file(file: KeyFile, paint: TextStyler, *, reveal: bool) -> Iterator[str]:
         facts.append(("IKEv1", format_count(len(file.phase1), "key")))
     if file.esp:
         facts.append(("ESP", format_count(len(file.esp), "SA")))
-    names = max(len(name) for name, _ in facts)
-    for name, value in facts:
-        texts = wrap(value, paint.width - names - 4, break_on_hyphens=False)
-        yield f"  {paint(pad_text(name, names), 'dim')}  {texts[0]}"
-        for text in texts[1:]:
-            yield " " * (names + 4) + text
+    yield from format_facts(facts, paint)
     if file.key_sets:
-        yield from _table("IKEv2 key sets", _SET_COLUMNS, _set_rows(file), paint, narrow=len(same) == 1)
+        epochs = zip(file.key_sets, number_epochs(file.key_sets), strict=True)
+        # the last two columns are omitted if their values are listed above
+        columns = _SET_COLUMNS[:-2] if len(same) == 1 else _SET_COLUMNS
+        yield from _format_table(tabulate("IKEv2 key sets", list(epochs), columns), paint)
     if file.phase1:
-        rows = [
-            (key.cookie_i.hex(), f"{len(key.key)} bytes", compute_fingerprint(key), _line(key)) for key in file.phase1
-        ]
-        yield from _table("IKEv1 keys", _PHASE1_COLUMNS, rows, paint)
+        yield from _format_table(tabulate("IKEv1 keys", file.phase1, _PHASE1_COLUMNS), paint)
     if file.esp:
-        yield from _table("ESP", _ESP_COLUMNS, [_esp_row(key) for key in file.esp], paint)
+        yield from _format_table(tabulate("ESP", file.esp, _ESP_COLUMNS), paint)
     if reveal:
         yield from _revealed(file, paint)
 
 
-_SET_COLUMNS: Final = (
-    TableColumn("SPIi"),
-    TableColumn("SPIr"),
-    TableColumn("epoch", right=True),
-    TableColumn("fingerprint"),
-    TableColumn("line", right=True),
-    TableColumn("algorithms", narrow=16),
-    TableColumn("key sizes", optional=1),
+def _line(key: KeySet | Phase1Key | EspKey) -> str | None:
+    return None if key.origin.line is None else str(key.origin.line)
+
+
+_SET_COLUMNS: Final[Columns[tuple[KeySet, int | None]]] = (
+    (TableColumn("SPIi"), lambda row: _MISSING if row[0].spi_i is None else row[0].spi_i.hex()),
+    (TableColumn("SPIr"), lambda row: _MISSING if row[0].spi_r is None else row[0].spi_r.hex()),
+    (TableColumn("epoch", right=True), lambda row: _MISSING if row[1] is None else str(row[1])),
+    (TableColumn("fingerprint"), lambda row: compute_fingerprint(row[0])),
+    (TableColumn("line", right=True), lambda row: _line(row[0])),
+    (TableColumn("algorithms", narrow=16), lambda row: _algorithms(row[0])),
+    (TableColumn("key sizes", optional=1), lambda row: _sizes(row[0])),
 )
-_PHASE1_COLUMNS: Final = (
-    TableColumn("cookie of the initiator"),
-    TableColumn("key", right=True),
-    TableColumn("fingerprint"),
-    TableColumn("line", right=True),
+_PHASE1_COLUMNS: Final[Columns[Phase1Key]] = (
+    (TableColumn("cookie of the initiator"), lambda key: key.cookie_i.hex()),
+    (TableColumn("key", right=True), lambda key: f"{len(key.key)} bytes"),
+    (TableColumn("fingerprint"), compute_fingerprint),
+    (TableColumn("line", right=True), _line),
 )
-_ESP_COLUMNS: Final = (
-    TableColumn("SPI"),
-    TableColumn("source", narrow=11),
-    TableColumn("destination", narrow=11),
-    TableColumn("fingerprint"),
-    TableColumn("line", right=True),
-    TableColumn("algorithms", narrow=16),
+_ESP_COLUMNS: Final[Columns[EspKey]] = (
+    (TableColumn("SPI"), lambda key: "any" if key.spi is None else f"{key.spi:08x}"),
+    (TableColumn("source", narrow=11), lambda key: key.source),
+    (TableColumn("destination", narrow=11), lambda key: key.destination),
+    (TableColumn("fingerprint"), compute_fingerprint),
+    (TableColumn("line", right=True), _line),
+    (TableColumn("algorithms", narrow=16), lambda key: f"{key.encryption}, {key.integrity}"),
 )
 
 
-def _table(
-    title: str,
-    columns: Sequence[TableColumn],
-    rows: Sequence[Sequence[str]],
-    paint: TextStyler,
-    *,
-    narrow: bool = False,
-) -> Iterator[str]:
-    """A table; `narrow`: without its last two columns, because their values are listed above."""
-    if narrow:
-        columns, rows = columns[:-2], [row[:-2] for row in rows]
+def _format_table(table: TableSection, paint: TextStyler) -> Iterator[str]:
     yield ""
-    yield paint(title, "bold")
-    fitted = fit_columns(columns, rows, paint.width - 2)
-    text = format_lines(columns, rows, fitted)
-    yield "  " + paint(next(text), "dim")
-    for line in text:
-        yield "  " + line
-
-
-def _set_rows(file: KeyFile) -> list[tuple[str, ...]]:
-    return [
-        (
-            _MISSING if keys.spi_i is None else keys.spi_i.hex(),
-            _MISSING if keys.spi_r is None else keys.spi_r.hex(),
-            _MISSING if epoch is None else str(epoch),
-            compute_fingerprint(keys),
-            _line(keys),
-            _algorithms(keys),
-            _sizes(keys),
-        )
-        for keys, epoch in zip(file.key_sets, number_epochs(file.key_sets), strict=True)
-    ]
+    yield paint(table.title, "bold")
+    heading, *lines = format_lines(table.columns, table.rows, fit_columns(table.columns, table.rows, paint.width - 2))
+    yield "  " + paint(heading, "dim")
+    yield from (f"  {line}" for line in lines)
 
 
 def _algorithms(keys: KeySet) -> str:
@@ -168,39 +140,18 @@ def _both(i: bytes, r: bytes) -> str:
     return str(len(i)) if len(i) == len(r) else f"{len(i)} and {len(r)}"
 
 
-def _esp_row(key: EspKey) -> tuple[str, ...]:
-    return (
-        "any" if key.spi is None else f"{key.spi:08x}",
-        escape_text(key.source),
-        escape_text(key.destination),
-        compute_fingerprint(key),
-        _line(key),
-        f"{key.encryption}, {key.integrity}",
-    )
-
-
-def _line(key: KeySet | Phase1Key | EspKey) -> str:
-    return "-" if key.origin.line is None else str(key.origin.line)
-
-
 def _revealed(file: KeyFile, paint: TextStyler) -> Iterator[str]:
     """The secrets without line breaks, so that they can be copied."""
-    for keys in file.key_sets:
-        yield ""
-        yield paint(compute_fingerprint(keys), "bold")
-        for name in SECRETS:
-            if value := getattr(keys, name):
-                yield f"  {_format_key_name(name)}  {value.hex()}"
-    for key in file.phase1:
+    keys: list[KeySet | Phase1Key | EspKey] = [*file.key_sets, *file.phase1, *file.esp]
+    for key in keys:
         yield ""
         yield paint(compute_fingerprint(key), "bold")
-        yield f"  key    {key.key.hex()}"
-    for esp in file.esp:
-        yield ""
-        yield paint(compute_fingerprint(esp), "bold")
-        yield f"  encryption  {esp.encryption_key.hex()}"
-        yield f"  integrity   {esp.integrity_key.hex()}"
-
-
-def _format_key_name(name: str) -> str:
-    return pad_text("SK_" + name.removeprefix("sk_"), 5)
+        match key:
+            case KeySet():
+                secrets = ((f"SK_{name.removeprefix('sk_')}", getattr(key, name)) for name in SECRETS)
+                yield from (f"  {name:5}  {secret.hex()}" for name, secret in secrets if secret)
+            case Phase1Key():
+                yield f"  key    {key.key.hex()}"
+            case EspKey():
+                yield f"  encryption  {key.encryption_key.hex()}"
+                yield f"  integrity   {key.integrity_key.hex()}"
