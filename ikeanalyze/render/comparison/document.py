@@ -1,6 +1,7 @@
 """The JSON document of a comparison, schema "ikeanalyze.comparison/1", and CSV with a row per metric and group."""
 
 import csv
+from dataclasses import asdict
 from typing import Any, Final, TextIO
 
 from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, GroupDifference, MetricSummary
@@ -18,18 +19,16 @@ def build_document(comparison: Comparison) -> dict[str, Any]:
         "source": comparison.source,
         "by": list(comparison.by),
         "baseline": comparison.baseline,
-        "where": [{"column": summary.column, "value": summary.value} for summary in comparison.where],
+        "where": [select_attributes(condition, "column", "value") for condition in comparison.where],
         "outcomes": list(comparison.outcomes),
-        "confidence": comparison.confidence,
-        "resamples": comparison.resamples,
+        **select_attributes(comparison, "confidence", "resamples"),
         "test": "Mann-Whitney U, two-sided",
         "correction": "Benjamini-Yekutieli",
         **select_attributes(comparison, "unread", "complete", "rekeyed"),
         "groups": [_group(group, comparison.by) for group in comparison.groups],
         "metrics": [
             {
-                "name": metric.name,
-                "unit": metric.unit,
+                **select_attributes(metric, "name", "unit"),
                 "groups": [
                     {"values": _values(group, comparison.by), **_summarize(summary)}
                     for group, summary in zip(comparison.groups, metric.groups, strict=True)
@@ -63,15 +62,7 @@ def _summarize(summary: MetricSummary) -> dict[str, Any]:
 
 
 def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "method": estimate.method,
-        "resamples": estimate.resamples,
-    }
+    return None if estimate is None else asdict(estimate)
 
 
 def _difference(difference: GroupDifference) -> dict[str, Any]:

@@ -7,13 +7,7 @@ from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.comparison import document
 from ikeanalyze.render.comparison.text import render_sections
-from ikeanalyze.render.core.formats import (
-    OutputFormats,
-    make_json_writer,
-    make_markdown_writer,
-    make_terminal_writer,
-    make_text_writer,
-)
+from ikeanalyze.render.core.formats import OutputFormats, make_formats, make_text_writer
 
 
 def _page(comparison: Comparison, out: TextIO, view: RenderOptions) -> None:
@@ -30,12 +24,8 @@ def write_comparison_figures(comparison: Comparison, directory: str) -> list[Pat
     return write_figures(directory, make_figures(comparison))
 
 
-FORMATS: Final[OutputFormats[Comparison]] = OutputFormats(
-    {
-        Format.TERMINAL: make_terminal_writer(render_sections),
-        Format.MARKDOWN: make_markdown_writer(render_sections),
-        Format.JSON: make_json_writer(document.build_document),
-        Format.CSV: make_text_writer(document.write_csv),
-        Format.HTML: _page,
-    }
+FORMATS: Final[OutputFormats[Comparison]] = make_formats(
+    render_sections,
+    document.build_document,
+    {Format.CSV: make_text_writer(document.write_csv), Format.HTML: _page},
 )

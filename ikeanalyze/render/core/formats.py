@@ -107,3 +107,17 @@ def make_text_writer(write: Callable[[Result, TextIO], None]) -> Writer[Result]:
         write(result, out)
 
     return writer
+
+
+def make_formats(
+    sections: SectionsFunction[Result],
+    document: Callable[[Result], dict[str, Any]],
+    others: Mapping[Format, Writer[Result]],
+) -> OutputFormats[Result]:
+    """Return the formats of a kind of result: its sections for the terminal and as Markdown, its document, and `others`."""
+    common: dict[Format, Writer[Result]] = {
+        Format.TERMINAL: make_terminal_writer(sections),
+        Format.MARKDOWN: make_markdown_writer(sections),
+        Format.JSON: make_json_writer(document),
+    }
+    return OutputFormats({**common, **others})

@@ -5,6 +5,7 @@ from typing import Any, Final
 from ikeanalyze.crypto.algorithms import get_encryption_name, get_integrity_name
 from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.keys.key_set import compute_fingerprint, number_epochs
+from ikeanalyze.render.core.json import select_attributes
 from ikeanalyze.render.keys.text import SECRETS, KeyList, key_bits
 
 SCHEMA: Final = "ikeanalyze.keylist/1"
@@ -31,8 +32,7 @@ def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
                 "encryption": get_encryption_name(keys.encryption),
                 "key_bits": key_bits(keys),
                 "integrity": get_integrity_name(keys.integrity),
-                "unchecked_icv": keys.unchecked_icv,
-                "no_salt": keys.no_salt,
+                **select_attributes(keys, "unchecked_icv", "no_salt"),
                 "bytes": {name: len(getattr(keys, name) or b"") for name in SECRETS},
                 "fingerprint": compute_fingerprint(keys),
                 "line": keys.origin.line,
@@ -52,21 +52,14 @@ def _file_object(file: KeyFile, *, reveal: bool) -> dict[str, Any]:
         ],
         "esp": [
             {
-                "protocol": key.protocol,
-                "source": key.source,
-                "destination": key.destination,
+                **select_attributes(key, "protocol", "source", "destination"),
                 "spi": None if key.spi is None else f"{key.spi:08x}",
-                "encryption": key.encryption,
-                "integrity": key.integrity,
+                **select_attributes(key, "encryption", "integrity"),
                 "fingerprint": compute_fingerprint(key),
                 "line": key.origin.line,
-                **(
-                    {"encryption_key": key.encryption_key.hex(), "integrity_key": key.integrity_key.hex()}
-                    if reveal
-                    else {}
-                ),
+                **({name: getattr(key, name).hex() for name in ("encryption_key", "integrity_key")} if reveal else {}),
             }
             for key in file.esp
         ],
-        "warnings": [{"line": warning.line, "message": warning.message} for warning in file.warnings],
+        "warnings": [select_attributes(warning, "line", "message") for warning in file.warnings],
     }

@@ -1,13 +1,13 @@
-"""The JSON document of predictions, schema "ikeanalyze.prediction/1", and CSV with a row for each."""
+"""The JSON document of predictions, schema "ikeanalyze.prediction/1", and the rows of its CSV."""
 
-import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from ikeanalyze.model.prediction.flow import FlowMessage, HandshakeFlow
 from ikeanalyze.model.prediction.link import LinkModel
 from ikeanalyze.model.prediction.predict import Distribution, Prediction
+from ikeanalyze.render.core.json import select_attributes
 from ikeanalyze.render.core.values import convert_to_ms
 
 SCHEMA: Final = "ikeanalyze.prediction/1"
@@ -28,12 +28,9 @@ def build_document(predictions: Sequence[Prediction]) -> dict[str, Any]:
 
 def _flow(flow: HandshakeFlow) -> dict[str, Any]:
     return {
-        "capture": flow.capture,
-        "handshake": flow.handshake,
-        "protocol": flow.protocol,
+        **select_attributes(flow, "capture", "handshake", "protocol"),
         "other_whole_handshakes": flow.others,
-        "messages": flow.messages,
-        "bytes": flow.bytes,
+        **select_attributes(flow, "messages", "bytes"),
         "setup_ms": flow.setup_ns / 1e6,
         "initiator_ms": convert_to_ms(flow.computation_ns("initiator")),
         "responder_ms": convert_to_ms(flow.computation_ns("responder")),
@@ -77,12 +74,10 @@ def _prediction(prediction: Prediction) -> dict[str, Any]:
         "repeats": use.repeats.value,
         "fragment_size": use.fragment_size,
         "once": dict(zip(("messages", "frames", "bytes"), prediction.once, strict=True)),
-        "runs": prediction.runs,
-        "seed": prediction.seed,
-        "failures": prediction.failures,
+        **select_attributes(prediction, "runs", "seed", "failures"),
         "failure": dict(zip(("probability", "low", "high"), prediction.failure, strict=True)),
         "failed_in": dict(prediction.failed_in),
-        **{name: _distribution(getattr(prediction, name)) for name in _DISTRIBUTIONS},
+        **{name: _as_object(getattr(prediction, name)) for name in _DISTRIBUTIONS},
         "all_bytes_mean": prediction.all_bytes,
         "closed_form": None
         if closed is None
@@ -102,53 +97,34 @@ def _link(link: LinkModel) -> dict[str, Any]:
     return {"scenario": values.pop("name"), **values}
 
 
-def _distribution(distribution: Distribution | None) -> dict[str, float] | None:
+def _as_object(distribution: Distribution | None) -> dict[str, float] | None:
     return None if distribution is None else asdict(distribution)
 
 
-def write_csv(predictions: Sequence[Prediction], out: TextIO) -> None:
-    """Write a heading and a row for each prediction. Unknown values are empty."""
-    link = [field.name for field in fields(LinkModel) if field.name not in ("burst", "name")]
-    closed = ("setup_ms", "bytes", "messages")
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(
-        [
-            *("capture", "handshake", "scenario", *link, "burst_mean", "burst_unit", "burst_loss"),
-            *("transport", "policy", "repeats", "fragment_size", "runs", "seed"),
-            *("failure", "failure_low", "failure_high"),
-            *(f"{name}_{value}" for name in _DISTRIBUTIONS for value in _VALUES),
-            *("all_bytes_mean", "closed_failure", *(f"closed_{name}" for name in closed)),
-        ]
-    )
+def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each prediction."""
     for prediction in predictions:
         document = _prediction(prediction)
         exact = document["closed_form"] or {}
         burst = prediction.link.burst
-        bursts = (
-            (None, None, None) if burst is None else (burst.mean, "frames" if burst.of_frames else "ms", burst.loss)
-        )
-        rows.writerow(
-            [
-                *(
-                    prediction.flow.capture,
-                    prediction.flow.handshake,
-                    prediction.link.name,
-                    *(_plain(getattr(prediction.link, name)) for name in link),
-                    *bursts,
-                ),
-                *(
-                    prediction.use.transport.value,
-                    prediction.use.policy.name,
-                    prediction.use.repeats.value,
-                    prediction.use.fragment_size,
-                    prediction.runs,
-                    prediction.seed,
-                ),
-                *prediction.failure,
-                *((document[name] or {}).get(value) for name in _DISTRIBUTIONS for value in _VALUES),
-                *(prediction.all_bytes, exact.get("failure_probability"), *(exact.get(name) for name in closed)),
-            ]
-        )
+        link = {name: _plain(value) for name, value in document["link"].items() if name not in ("burst", "scenario")}
+        yield {
+            "capture": document["capture"],
+            "handshake": document["handshake"],
+            "scenario": prediction.link.name,
+            **link,
+            "burst_mean": burst and burst.mean,
+            "burst_unit": burst and ("frames" if burst.of_frames else "ms"),
+            "burst_loss": burst and burst.loss,
+            "transport": document["transport"],
+            "policy": prediction.use.policy.name,
+            **{name: document[name] for name in ("repeats", "fragment_size", "runs", "seed")},
+            **dict(zip(("failure", "failure_low", "failure_high"), prediction.failure, strict=True)),
+            **{f"{name}_{value}": (document[name] or {}).get(value) for name in _DISTRIBUTIONS for value in _VALUES},
+            "all_bytes_mean": prediction.all_bytes,
+            "closed_failure": exact.get("failure_probability"),
+            **{f"closed_{name}": exact.get(name) for name in ("setup_ms", "bytes", "messages")},
+        }
 
 
 def _plain(value: object) -> object:

@@ -6,13 +6,7 @@ from typing import Final, TextIO
 
 from ikeanalyze.model.prediction.predict import Prediction
 from ikeanalyze.render import Format, RenderOptions
-from ikeanalyze.render.core.formats import (
-    OutputFormats,
-    make_json_writer,
-    make_markdown_writer,
-    make_terminal_writer,
-    make_text_writer,
-)
+from ikeanalyze.render.core.formats import OutputFormats, make_csv_writer, make_formats
 from ikeanalyze.render.prediction import document
 from ikeanalyze.render.prediction.text import render_sections
 
@@ -32,12 +26,8 @@ def write_prediction_figures(predictions: Sequence[Prediction], directory: str) 
 
 
 #: For at least one prediction.
-FORMATS: Final[OutputFormats[Sequence[Prediction]]] = OutputFormats(
-    {
-        Format.TERMINAL: make_terminal_writer(render_sections),
-        Format.MARKDOWN: make_markdown_writer(render_sections),
-        Format.JSON: make_json_writer(document.build_document),
-        Format.CSV: make_text_writer(document.write_csv),
-        Format.HTML: _page,
-    }
+FORMATS: Final[OutputFormats[Sequence[Prediction]]] = make_formats(
+    render_sections,
+    document.build_document,
+    {Format.CSV: make_csv_writer(document.build_rows), Format.HTML: _page},
 )

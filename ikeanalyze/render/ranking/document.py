@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ikeanalyze.model.ranking.ranking import RankedCriterion, Ranking
+from ikeanalyze.render.core.json import select_attributes
 
 SCHEMA: Final = "ikeanalyze.ranking/1"
 
@@ -14,11 +15,9 @@ def build_document(ranking: Ranking) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "criteria_file": criteria.path,
-        "title": criteria.title,
-        "source": criteria.source,
+        **select_attributes(criteria, "title", "source"),
         "notes": list(criteria.notes),
-        "criteria_step": criteria.criteria_step,
-        "grade_step": criteria.grade_step,
+        **select_attributes(criteria, "criteria_step", "grade_step"),
         "ranking": [
             {
                 "rank": place.rank,
@@ -34,9 +33,7 @@ def build_document(ranking: Ranking) -> dict[str, Any]:
 
 def _criterion(criterion: RankedCriterion) -> dict[str, Any]:
     return {
-        "name": criterion.name,
-        "weight": criterion.weight,
-        "graded": criterion.graded,
+        **select_attributes(criterion, "name", "weight", "graded"),
         "grades": dict(criterion.grades) if criterion.graded else None,
         "turning_points": [
             {"weight": turn.weight, "ahead_with_more": turn.above, "ahead_with_less": turn.below}
@@ -44,10 +41,7 @@ def _criterion(criterion: RankedCriterion) -> dict[str, Any]:
         ],
         "parts": [
             {
-                "name": part.name,
-                "weight": part.weight,
-                "unit": part.unit,
-                "left_out": part.left_out,
+                **select_attributes(part, "name", "weight", "unit", "left_out"),
                 "values": dict(part.values) or None,
                 "grades": dict(part.grades) or None,
             }

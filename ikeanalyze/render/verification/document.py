@@ -19,10 +19,7 @@ def build_document(verification: Verification) -> dict[str, Any]:
         "totals": {word.replace(" ", "_"): outcomes[word] for word in ("passed", "failed", "not made")},
         "handshakes": [
             {
-                "id": item.id,
-                "spi_i": item.spi_i,
-                "spi_r": item.spi_r,
-                "replaces": item.replaces,
+                **select_attributes(item, "id", "spi_i", "spi_r", "replaces"),
                 "checks": [_check(check) for check in item.checks],
             }
             for item in verification.handshakes
@@ -30,7 +27,7 @@ def build_document(verification: Verification) -> dict[str, Any]:
         "warnings": [
             {"capture": item.capture, "frame": item.frame, "message": item.message} for item in verification.warnings
         ],
-        "skipped": [{"path": item.path, "reason": item.reason} for item in verification.skipped],
+        "skipped": [select_attributes(item, "path", "reason") for item in verification.skipped],
     }
 
 
