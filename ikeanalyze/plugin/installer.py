@@ -6,13 +6,13 @@ only if it does not exist, if it is unchanged since its installation, or with `f
 """
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.plugin import PluginError
 from ikeanalyze.plugin.manifest import NAME, InstallManifest, compute_digest, encode_manifest, read_manifest
 from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile
@@ -181,16 +181,9 @@ def _make(folder: Path, created: list[Path]) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    number, name = tempfile.mkstemp(prefix=".ikeanalyze-", dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
+    with replace_atomically(str(path)) as temporary:
+        temporary.write_bytes(content)
+    path.chmod(0o644)
 
 
 def _make_plugin_error(error: OSError) -> PluginError:

@@ -12,8 +12,9 @@ Matching ignores case. Incomplete words, such as "bytes>", are ignored.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from functools import reduce
-from operator import and_
+from operator import and_, eq, ge, gt, le, lt
 from typing import Final
 
 import polars as pl
@@ -46,6 +47,7 @@ _NUMBERS: Final = {
     "rtx": ("retransmissions", 1),
 }
 _DECIMALS: Final = 3  # of a number in the list, see `format_ms`
+_OPERATORS: Final[Mapping[str, Callable[[pl.Expr, float], pl.Expr]]] = {"<": lt, "<=": le, "=": eq, ">=": ge, ">": gt}
 _COMPARISON: Final = re.compile(r"(#|[a-z]+)(<=|>=|[<>=])([\d_.,]*)")
 
 #: All names for filters.
@@ -86,18 +88,9 @@ def _compare_number(column: pl.Expr, operator: str, digits: str, unit: int) -> p
         value = float(digits) * unit
     except ValueError:
         return None
-    match operator:
-        case "<":
-            condition = column < value
-        case ">":
-            condition = column > value
-        case "<=":
-            condition = column <= value
-        case ">=":
-            condition = column >= value
-        case _ if unit > 1:  # shown numbers are rounded: equal if they round to the digits that were typed
-            places = min(len(digits.partition(".")[2]), _DECIMALS)
-            condition = (column - value).abs() <= unit / 10**places / 2
-        case _:
-            condition = column == value
+    if operator == "=" and unit > 1:  # shown numbers are rounded: equal if they round to the digits that were typed
+        places = min(len(digits.partition(".")[2]), _DECIMALS)
+        condition: pl.Expr = (column - value).abs() <= unit / 10**places / 2
+    else:
+        condition = _OPERATORS[operator](column, value)
     return condition.fill_null(False)

@@ -18,7 +18,7 @@ from ikeanalyze.model.retransmission_policy import PolicyError, RetransmissionPo
 from ikeanalyze.render.core.output import check_output, make_output_error
 from ikeanalyze.render.core.values import format_count
 from ikeanalyze.render.replay.formats import FORMATS
-from ikeanalyze.render.replay.words import describe_outcome
+from ikeanalyze.render.replay.text import describe_outcome
 from ikeanalyze.replay.credentials import CredentialsError
 from ikeanalyze.replay.initiator.interface import CannotReplayError
 from ikeanalyze.replay.session.capture_writer import RecordingError

@@ -15,30 +15,17 @@ def select_attributes(value: object, *names: str) -> dict[str, Any]:
 
 def format_json(value: Any, depth: int = 0) -> str:
     """Return `value` as JSON, indented by 2. All lines but the first are indented by `depth` more spaces."""
+    if not isinstance(value, dict | list):
+        return encode_json(value)
+    if not any(isinstance(v, dict | list) for v in (value.values() if isinstance(value, dict) else value)):
+        line = encode_json(value)
+        if len(line) + depth <= _WIDTH or not value:
+            return line
     if isinstance(value, dict):
-        if not any(isinstance(v, dict | list) for v in value.values()):
-            return _format_flat(value, depth)
-        return _format_block(
-            "{", [f"{encode_json(k)}: {format_json(v, depth + 2)}" for k, v in value.items()], "}", depth
-        )
-    if isinstance(value, list):
-        if not any(isinstance(v, dict | list) for v in value):
-            return _format_flat(value, depth)
-        return _format_block("[", [format_json(v, depth + 2) for v in value], "]", depth)
-    return encode_json(value)
-
-
-def _format_flat(value: Any, depth: int) -> str:
-    line = encode_json(value)
-    if len(line) + depth <= _WIDTH or not value:
-        return line
-    if isinstance(value, dict):
-        items = [f"{encode_json(k)}: {encode_json(v)}" for k, v in value.items()]
+        opening, closing = "{}"
+        items = [f"{encode_json(k)}: {format_json(v, depth + 2)}" for k, v in value.items()]
     else:
-        items = [encode_json(v) for v in value]
-    return _format_block(line[0], items, line[-1], depth)
-
-
-def _format_block(opening: str, items: list[str], closing: str, depth: int) -> str:
+        opening, closing = "[]"
+        items = [format_json(v, depth + 2) for v in value]
     inner = "\n" + " " * (depth + 2)
     return f"{opening}{inner}{f',{inner}'.join(items)}\n{' ' * depth}{closing}"

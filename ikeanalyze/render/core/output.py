@@ -59,21 +59,12 @@ def open_output(path: str) -> Iterator[TextIO]:
     """Open a text stream to `path` ("-": standard output). On an error, the file is not created or changed."""
     if path == "-":
         check_output(path)
-        try:
+        with _convert_errors("standard output"):
             yield sys.stdout
             sys.stdout.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise make_output_error("standard output", error) from None
     elif is_device_or_pipe(path):
-        try:
-            with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
-                yield stream
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise make_output_error(path, error) from None
+        with _convert_errors(path), open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            yield stream
     else:
         check_output(path)
         with (
@@ -81,6 +72,17 @@ def open_output(path: str) -> Iterator[TextIO]:
             open(temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream,
         ):
             yield stream
+
+
+@contextmanager
+def _convert_errors(path: str) -> Iterator[None]:
+    """Raise `OutputError` for an `OSError`, except for a pipe that its reader closed."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise make_output_error(path, error) from None
 
 
 @contextmanager

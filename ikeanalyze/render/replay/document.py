@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ikeanalyze.render.core.json import select_attributes
 from ikeanalyze.render.core.values import convert_to_ms, format_iso_time
-from ikeanalyze.render.replay.words import describe_outcome, get_round_trip_ns, get_setup_ns
+from ikeanalyze.render.replay.text import describe_outcome, get_round_trip_ns, get_setup_ns
 from ikeanalyze.replay.initiator.interface import ExchangeStats, InitiatorResult
 from ikeanalyze.replay.responses import ResponseSummary
 from ikeanalyze.replay.session.result import (

@@ -6,6 +6,7 @@ and their captions say so.
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.distribution import make_distribution_figures
 from ikeanalyze.render.core.figures.figure import Figure
-from ikeanalyze.render.core.figures.files import write_figures
+from ikeanalyze.render.core.figures.files import TEXT_DPI, Drawing, write_figures
+from ikeanalyze.render.core.figures.style import DOUBLE
 from ikeanalyze.render.core.section import TableSection
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
@@ -27,7 +29,8 @@ from ikeanalyze.render.core.values import (
     format_percentage,
     strip_common_folder,
 )
-from ikeanalyze.render.ladder.model import build_ladder
+from ikeanalyze.render.ladder.diagram import FILE_WIDTH, LadderLayout, draw_ladder
+from ikeanalyze.render.ladder.model import Ladder, build_ladder
 from ikeanalyze.render.report import document
 from ikeanalyze.render.report.selection import select_handshake, select_noteworthy
 
@@ -73,7 +76,13 @@ def write_report_figures(analysis: Analysis, directory: str) -> list[Path]:
     """
     selected = select_noteworthy(analysis.handshakes, _MAX_LADDERS)
     ladders = (build_ladder(select_handshake(analysis, handshake.handshake)) for handshake in selected)
-    return write_figures(directory, make_figures(analysis), ladders)
+    return write_figures(directory, make_figures(analysis), chain.from_iterable(map(_draw_ladder, ladders)))
+
+
+def _draw_ladder(ladder: Ladder) -> Iterator[Drawing]:
+    for layout, name in ((LadderLayout.EVEN, ""), (LadderLayout.TRUE, "-time")):
+        svg = draw_ladder(ladder, layout, width=FILE_WIDTH)
+        yield Drawing(f"handshake-{ladder.handshake}-ladder{name}", svg, DOUBLE.width / FILE_WIDTH, TEXT_DPI)
 
 
 def make_figures(analysis: Analysis) -> Iterator[Figure]:

@@ -9,7 +9,7 @@ from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, Ca
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.core.html.page import make_inline_svg, prepare_figure, render_template
 from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
-from ikeanalyze.render.core.table import TableColumn
+from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
     Cell,
     format_count,
@@ -210,26 +210,24 @@ def render_handshake_table(analysis: Analysis, overview: TableSection, limit: in
     starts = table["start_ns"]
     first = starts.min()
     aaa = table["aaa_retransmitted_messages"]
-    more = [
-        (TableColumn("start, s"), [_seconds(ns, first) for ns in starts.to_list()]),
-        (TableColumn("frames"), map(format_integer, (table["initiator_frames"] + table["responder_frames"]).to_list())),
-        (TableColumn("retransmissions"), map(format_integer, table["retransmitted_messages"].to_list())),
-        (TableColumn("AAA retransmissions"), map(format_integer, aaa.to_list())),
-        (TableColumn("SPIi"), table["spi_i"].to_list()),
-    ]
-    places = ["set-up, ms", "bytes", "outcome", "outcome", None]
-    if not aaa.sum():
-        del more[3], places[3]
-    place = {column.name: index for index, column in enumerate(overview.columns)}
-    columns = list(overview.columns)
-    texts: list[Iterable[str]] = [*zip(*overview.rows[: table.height], strict=True)]
-    for column, before in zip(more, places, strict=True):
-        index = len(columns) if before is None else place[before] + len(columns) - len(overview.columns)
-        columns.insert(index, TableColumn(column[0].name, right=column[0].name != "SPIi"))
-        texts.insert(index, column[1])
-    return TableSection(
-        overview.title, columns, [*zip(*texts, strict=True)], more=analysis.handshakes.height - table.height
-    )
+    frames = table["initiator_frames"] + table["responder_frames"]
+    # new columns by the name of the column that they precede
+    more: dict[str, list[tuple[str, Iterable[str]]]] = {
+        "set-up, ms": [("start, s", (_seconds(ns, first) for ns in starts.to_list()))],
+        "bytes": [("frames", map(format_integer, frames.to_list()))],
+        "outcome": [("retransmissions", map(format_integer, table["retransmitted_messages"].to_list()))],
+    }
+    if aaa.sum():
+        more["outcome"].append(("AAA retransmissions", map(format_integer, aaa.to_list())))
+    columns: list[TableColumn] = []
+    texts: list[Iterable[str]] = []
+    for column, cells in zip(overview.columns, zip(*overview.rows[: table.height], strict=True), strict=True):
+        new = more.get(column.name, ())
+        columns += [*number_columns(*(name for name, _ in new)), column]
+        texts += [*(new_cells for _, new_cells in new), cells]
+    columns.append(TableColumn("SPIi"))
+    rows = [*zip(*texts, table["spi_i"].to_list(), strict=True)]
+    return TableSection(overview.title, columns, rows, more=analysis.handshakes.height - table.height)
 
 
 def _seconds(ns: int | None, first: object) -> str:

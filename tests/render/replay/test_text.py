@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from ikeanalyze.render import Format
 from ikeanalyze.render.replay.formats import FORMATS
-from ikeanalyze.render.replay.words import describe_outcome, get_round_trip_ns, get_setup_ns
+from ikeanalyze.render.replay.text import describe_outcome, get_round_trip_ns, get_setup_ns
 from tests.render import replay_examples
 from tests.render.render_text import written
 
