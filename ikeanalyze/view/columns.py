@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 import polars as pl
@@ -87,32 +88,28 @@ def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
     times = table["time"].drop_nulls()
     with_date = len(times) > 0 and int(times.max()) // _DAY != int(times.min()) // _DAY  # type: ignore[arg-type]
     columns = [
-        ListColumn("#", "handshake", lambda row: format_integer(row["handshake"]), right=True),
+        _make_number_column("#", "handshake"),
         ListColumn("time", "time", lambda row: _format_time(row["time"], with_date=with_date)),
         ListColumn("initiator", "initiator", lambda row: escape_text(row["initiator"] or "-")),
         ListColumn("responder", "responder", lambda row: escape_text(row["responder"] or "-")),
-        ListColumn(
-            "outcome", "outcome", lambda row: row["outcome"], style=lambda row: _OUTCOMES.get(row["outcome"], "")
-        ),
-        ListColumn("msgs", "messages", lambda row: format_integer(row["messages"]), right=True),
-        ListColumn("bytes", "bytes", lambda row: format_integer(row["bytes"]), right=True),
+        ListColumn("outcome", "outcome", itemgetter("outcome"), style=lambda row: _OUTCOMES.get(row["outcome"], "")),
+        _make_number_column("msgs", "messages"),
+        _make_number_column("bytes", "bytes"),
         ListColumn("set-up, ms", "setup", lambda row: format_ms(row["setup"]), right=True),
-        ListColumn(
-            "rtx",
-            "retransmissions",
-            lambda row: format_integer(row["retransmissions"]),
-            right=True,
-            style=lambda row: SPECIAL if row["retransmissions"] else "",
-        ),
-        ListColumn(
-            "key exchange",
-            "kex",
-            lambda row: format_key_exchanges(row["key_exchange"], row["additional_key_exchanges"]) or "-",
-        ),
+        _make_number_column("rtx", "retransmissions", lambda row: SPECIAL if row["retransmissions"] else ""),
+        ListColumn("key exchange", "kex", _format_key_exchanges),
     ]
     if table["reason"].null_count() < table.height:
         columns.append(ListColumn("reason", "reason", lambda row: escape_text(row["reason"] or "")))
     return columns
+
+
+def _make_number_column(name: str, source: str, style: Callable[[dict[str, Any]], str] | None = None) -> ListColumn:
+    return ListColumn(name, source, lambda row: format_integer(row[source]), right=True, style=style)
+
+
+def _format_key_exchanges(row: dict[str, Any]) -> str:
+    return format_key_exchanges(row["key_exchange"], row["additional_key_exchanges"]) or "-"
 
 
 def _format_time(ns: int | None, *, with_date: bool) -> str:

@@ -12,7 +12,7 @@ from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estim
 from ikeanalyze.render.comparison.text import format_interval, format_significant
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.distribution import make_distribution_figures
-from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.table import clip_text, min_distinct_width
 from ikeanalyze.render.core.values import escape_text
 

@@ -4,7 +4,7 @@ from ikeanalyze.dataset.compare.columns import format_value
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.render.comparison.figures import make_figures
 from ikeanalyze.render.comparison.text import render_sections
-from ikeanalyze.render.core.html.page import prepare_figure, render_template
+from ikeanalyze.render.core.html.page import SummaryCard, prepare_figure, render_template
 from ikeanalyze.render.core.section import TableSection
 from ikeanalyze.render.core.values import escape_text, format_count
 
@@ -20,18 +20,10 @@ def render_page(comparison: Comparison, *, every: bool = False) -> str:
         subtitle=escape_text(comparison.source),
         contents=[("groups", "Groups"), ("metrics", "Metrics"), ("figures", "Figures"), ("asked", "How")],
         cards=[
-            {"name": "Handshakes", "value": f"{sum(g.handshakes for g in comparison.groups):,}", "more": ""},
-            {"name": "Groups", "value": f"{len(comparison.groups):,}", "more": f"by {by}"},
-            {
-                "name": "Baseline",
-                "value": escape_text(format_value(comparison.baseline)),
-                "more": escape_text(comparison.by[0]),
-            },
-            {
-                "name": "Failures",
-                "value": f"{sum(g.failures for g in comparison.groups):,}",
-                "more": "failed or unanswered",
-            },
+            SummaryCard("Handshakes", f"{sum(g.handshakes for g in comparison.groups):,}"),
+            SummaryCard("Groups", f"{len(comparison.groups):,}", f"by {by}"),
+            SummaryCard("Baseline", escape_text(format_value(comparison.baseline)), escape_text(comparison.by[0])),
+            SummaryCard("Failures", f"{sum(g.failures for g in comparison.groups):,}", "failed or unanswered"),
         ],
         notices=_notices(comparison),
         asked=facts,

@@ -17,7 +17,7 @@ from ikeanalyze.model.esp.overhead import (
 from ikeanalyze.model.esp.queue import PAPER_MIPS
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.charts import Axes, draw_curves
-from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.values import format_count, format_duration, format_percentage
 from ikeanalyze.render.overhead.esp_traffic import name_sas
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ikeanalyze.model.prediction.predict import Distribution, Prediction
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.distribution import make_distribution_figures
-from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.figures.style import Style
 from ikeanalyze.render.prediction.text import describe_settings, find_varied_settings, format_settings, format_value
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ikeanalyze.model.prediction.predict import Prediction
-from ikeanalyze.render.core.html.page import prepare_figure, render_template
+from ikeanalyze.render.core.html.page import SummaryCard, prepare_figure, render_template
 from ikeanalyze.render.core.section import KeyValueSection, TableSection
 from ikeanalyze.render.core.values import format_count, format_input_name
 from ikeanalyze.render.prediction.figures import make_figures
@@ -21,12 +21,8 @@ def render_page(predictions: Sequence[Prediction]) -> str:
         subtitle=", ".join(captures),
         contents=[("predicted", "Predicted"), ("figures", "Figures")],
         cards=[
-            {"name": "Captures", "value": f"{len(captures):,}", "more": ""},
-            {
-                "name": "Predictions",
-                "value": f"{len(predictions):,}",
-                "more": format_count(predictions[0].runs, "run") + " each",
-            },
+            SummaryCard("Captures", f"{len(captures):,}"),
+            SummaryCard("Predictions", f"{len(predictions):,}", format_count(predictions[0].runs, "run") + " each"),
         ],
         beside=[section for section in sections if isinstance(section, KeyValueSection) or not many],
         predicted=[section for section in sections if isinstance(section, TableSection) and many],

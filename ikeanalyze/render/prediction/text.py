@@ -55,9 +55,8 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
 def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
     handshake = f"{flow.handshake}, {flow.protocol}"
     if flow.others:
-        handshake += (
-            f"; {format_count(flow.others, 'other')} of this capture {'is' if flow.others == 1 else 'are'} whole too"
-        )
+        verb = "is" if flow.others == 1 else "are"
+        handshake += f"; {format_count(flow.others, 'other')} of this capture {verb} whole too"
     trips = sum(exchange.aaa_round_trips for exchange in flow.exchanges)
     aaa = sum(exchange.aaa_ns for exchange in flow.exchanges)
     facts = [
@@ -76,12 +75,8 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
             path = f"over a path of {format_ms(flow.path_rtt_ns)} ms" if flow.path_rtt_ns else "without a path's delay"
             facts.append(("recorded", f"at the responder {path}: the lab's manifest says so"))
         case "estimated":
-            facts.append(
-                (
-                    "computation",
-                    f"is what a path of {format_ms(flow.path_rtt_ns)} ms leaves, the shortest time seen, an estimate",
-                )
-            )
+            path = f"a path of {format_ms(flow.path_rtt_ns)} ms"
+            facts.append(("computation", f"is what {path} leaves, the shortest time seen, an estimate"))
     if flow.unknown:
         facts.append(("not known", f"{', '.join(flow.unknown)}: counts as no time, so set-up takes longer than below"))
     return facts
@@ -92,13 +87,10 @@ def _computation(ns: int | None) -> str:
 
 
 def _render_prediction(prediction: Prediction) -> Iterator[Section]:
-    once = prediction.once
     closed = prediction.closed
+    once = map(format_count, prediction.once, ("message", "frame", "byte"))
     facts = [
-        (
-            "without loss",
-            ", ".join(format_count(n, unit) for n, unit in zip(once, ("message", "frame", "byte"), strict=True)),
-        ),
+        ("without loss", ", ".join(once)),
         ("fails", _failure(prediction)),
         ("bytes, failed ones too", f"{prediction.all_bytes:,.0f} on average"),
     ]
@@ -107,15 +99,10 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
     yield KeyValueSection("Predicted", facts)
     if prediction.setup_ms is None:
         return
-    exact: Mapping[str, float | None] = (
-        {}
-        if closed is None
-        else {
-            "setup_ms": None if closed.setup_s is None else closed.setup_s * 1000,
-            "bytes": closed.bytes,
-            "messages": closed.messages,
-        }
-    )
+    exact: dict[str, float | None] = {}
+    if closed is not None:
+        setup_ms = None if closed.setup_s is None else closed.setup_s * 1000
+        exact = {"setup_ms": setup_ms, "bytes": closed.bytes, "messages": closed.messages}
     columns = [TableColumn(""), *number_columns(*QUANTILES, "greatest")]
     if closed is not None:
         columns.insert(2, TableColumn("in closed form", right=True))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ikeanalyze.model.ranking.ranking import RankedCriterion, Ranking
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.charts import Axes, draw_curves
-from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.figures.style import Style
 from ikeanalyze.render.core.values import escape_text
 

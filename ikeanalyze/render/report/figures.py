@@ -16,8 +16,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.distribution import make_distribution_figures
-from ikeanalyze.render.core.figures.figure import Figure
-from ikeanalyze.render.core.figures.files import TEXT_DPI, Drawing, write_figures
+from ikeanalyze.render.core.figures.files import TEXT_DPI, Drawing, Figure, write_figures
 from ikeanalyze.render.core.figures.style import DOUBLE
 from ikeanalyze.render.core.section import TableSection
 from ikeanalyze.render.core.table import TableColumn, number_columns

@@ -1,13 +1,13 @@
 """A report as an HTML page that needs no network and no other file."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TextIO
 
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, CaptureSummary, SkippedFile
 from ikeanalyze.render import RenderOptions
-from ikeanalyze.render.core.html.page import make_inline_svg, prepare_figure, render_template
+from ikeanalyze.render.core.html.page import SummaryCard, make_inline_svg, prepare_figure, render_template
 from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
@@ -32,15 +32,6 @@ from ikeanalyze.render.report.text import PACKETS
 MAX_HANDSHAKES: Final = 10_000
 _MAX_CAPTURES: Final = 200
 _MAX_WARNINGS: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryCard:
-    """One number of the summary."""
-
-    name: str
-    value: str
-    more: str = ""
 
 
 def write_page(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:

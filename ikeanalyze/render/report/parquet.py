@@ -7,10 +7,9 @@ of packet in its accounting (`ike_packets`, `ike_bytes`).
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis
 from ikeanalyze.render.core import output
@@ -25,7 +24,7 @@ def write_parquet(analysis: Analysis, directory: str) -> None:
         writer.finish(analysis)
 
 
-class ParquetWriter:
+class ParquetWriter(AbstractContextManager["ParquetWriter"]):
     """Writes tables as they become complete. A context manager: the files get their names at its end, or are removed.
 
     polars writes a table mostly on one processor, so that several are written in parallel, also while others are built.
@@ -66,14 +65,9 @@ class ParquetWriter:
             path = str(self._directory / f"{name}.parquet")
             raise output.make_output_error(path, OSError(str(error))) from None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._pool.shutdown()
-        self._files.__exit__(kind, error, trace)
+        self._files.__exit__(*error)
 
 
 def _write(name: str, table: "pl.DataFrame", path: Path) -> None:
@@ -98,11 +92,7 @@ def build_captures_table(analysis: Analysis) -> "pl.DataFrame":
     rows = [
         (
             *(getattr(summary, "path" if name == "capture" else name) for name in names),
-            *(
-                counted.get(kind, 0)
-                for kind in ACCOUNTING
-                for counted in (summary.accounting, summary.accounting_bytes)
-            ),
+            *(n.get(kind, 0) for kind in ACCOUNTING for n in (summary.accounting, summary.accounting_bytes)),
         )
         for summary in analysis.captures
     ]

@@ -75,10 +75,8 @@ def _noteworthy(handshakes: pl.DataFrame) -> Iterator[tuple[int, str]]:
             yield timed["handshake"][round(rank * (timed.height - 1))], name
     retransmitted = handshakes.filter(pl.col("retransmitted_messages") > 0)
     if retransmitted.height:
-        yield (
-            retransmitted.sort("retransmitted_bytes", "handshake", descending=[True, False])["handshake"][0],
-            "most sent again",
-        )
+        by_bytes = retransmitted.sort("retransmitted_bytes", "handshake", descending=[True, False])
+        yield by_bytes["handshake"][0], "most sent again"
     with_extra = handshakes.filter(pl.col("extra_round_trips").list.len() > 0)
     if with_extra.height:
         yield with_extra["handshake"].min(), "first with an extra round trip"  # type: ignore[misc]

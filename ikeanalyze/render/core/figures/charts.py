@@ -216,6 +216,7 @@ def _bars_height(count: int, style: Style) -> float:
 
 def compile_svg(chart: Any, style: Style, height: float | None = None) -> str:
     """Return the chart as SVG; `height` in the unit of the style's width, None: in proportion to it."""
+    text = {"labelFontSize": style.font, "titleFontSize": style.font, "labelColor": COLOURS["ink"]}
     spec = (
         chart.properties(
             width="container",
@@ -226,17 +227,13 @@ def compile_svg(chart: Any, style: Style, height: float | None = None) -> str:
         .configure(background="transparent", font=FONT)
         .configure_view(stroke=None, continuousWidth=style.width)
         .configure_axis(
-            labelFontSize=style.font,
-            titleFontSize=style.font,
-            labelColor=COLOURS["ink"],
+            **text,
             titleColor=COLOURS["ink"],
             titleFontWeight="normal",
             gridColor=COLOURS["rule"],
             domainColor=COLOURS["muted"],
             tickColor=COLOURS["muted"],
-            gridWidth=style.font / 14,
-            domainWidth=style.font / 14,
-            tickWidth=style.font / 14,
+            **dict.fromkeys(("gridWidth", "domainWidth", "tickWidth"), style.font / 14),
             tickSize=style.font / 3,
             labelSeparation=style.font,
             labelPadding=style.font / 4,
@@ -247,9 +244,7 @@ def compile_svg(chart: Any, style: Style, height: float | None = None) -> str:
         .configure_text(fontSize=style.font)
         .configure_legend(
             orient="top",
-            labelFontSize=style.font,
-            titleFontSize=style.font,
-            labelColor=COLOURS["ink"],
+            **text,
             symbolSize=style.font * 8,
             columnPadding=style.font,
             rowPadding=style.font / 4,

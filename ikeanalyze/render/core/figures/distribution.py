@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from ikeanalyze.render.core.figures import charts
-from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.figures.style import Style
 
 #: Minimum distinct values for which a density is estimated.

@@ -1,16 +1,16 @@
-"""Figures as SVG and PNG files for a paper: as wide as one or two columns, with readable text."""
+"""Figures, and how they are written as SVG and PNG files: as wide as one or two columns of a paper, with readable text."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.render.core.figures.figure import Figure
-from ikeanalyze.render.core.figures.style import COLOURS, MM_PER_POINT, SINGLE
+from ikeanalyze.render.core.figures.style import COLOURS, MM_PER_POINT, SINGLE, Style
 from ikeanalyze.render.core.figures.text_widths import add_text_lengths
 from ikeanalyze.render.core.output import make_output_error, replace_atomically
+from ikeanalyze.render.core.section import TableSection
 
 #: Resolution of PNG files: what journals require for line drawings (charts) and for text.
 CHART_DPI: Final = 600
@@ -19,6 +19,17 @@ TEXT_DPI: Final = 300
 #: Maximum width and height of a PNG: the ladder of a handshake of minutes is metres long.
 _MAX_PIXELS: Final = 16_000
 _SIZE: Final = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart that is drawn on demand."""
+
+    name: str  # of its files, without ending
+    title: str
+    caption: str  # the quantity, the number of values, and the method
+    draw: Callable[[Style], str]  # returns the SVG of this size, in light colours
+    numbers: TableSection | None = None  # the drawn numbers as a table
 
 
 @dataclass(frozen=True, slots=True)

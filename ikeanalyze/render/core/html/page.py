@@ -9,6 +9,7 @@ Colours are CSS variables: light or dark as the system or the reader chooses, an
 
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -18,8 +19,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ikeanalyze._version import installed_version
-from ikeanalyze.render.core.figures.figure import Figure
+from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.figures.style import COLOURS, DARK, PAGE, insert_css_variables
+from ikeanalyze.render.core.json import select_attributes
 
 #: With the colours that only pages need: raised areas, links, notices.
 _LIGHT: Final = {**COLOURS, "raised": "#f4f6f9", "link": "#0f5c9c", "mark": "#fff4d6"}
@@ -45,32 +47,27 @@ def _format_rule(scheme: str, colours: Mapping[str, str]) -> str:
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
+@dataclass(frozen=True, slots=True)
+class SummaryCard:
+    """One number of the summary of a page."""
+
+    name: str
+    value: str
+    more: str = ""
+
+
 def render_template(template: str, **content: Any) -> str:
     """Return the page of a template; `content` are the variables of the template."""
     style = build_palette_css() + _read_template_file("style.css")
     script = _read_template_file("script.js")
-    return (
-        _make_environment()
-        .get_template(template)
-        .render(
-            style=Markup(style),
-            script=Markup(script),
-            policy=_make_policy(style, script),
-            version=installed_version(),
-            **content,
-        )
-    )
+    content |= {"style": Markup(style), "script": Markup(script), "policy": _make_policy(style, script)}
+    return _make_environment().get_template(template).render(version=installed_version(), **content)
 
 
 def prepare_figure(figure: Figure) -> dict[str, Any]:
     """Return a figure as the templates need it."""
-    return {
-        "name": figure.name,
-        "title": figure.title,
-        "caption": figure.caption,
-        "numbers": figure.numbers,
-        "svg": make_inline_svg(figure.draw(PAGE)),
-    }
+    svg = make_inline_svg(figure.draw(PAGE))
+    return {**select_attributes(figure, "name", "title", "caption", "numbers"), "svg": svg}
 
 
 def make_inline_svg(svg: str) -> Markup:
