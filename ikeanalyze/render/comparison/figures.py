@@ -5,7 +5,7 @@ groups (such as loss), and the distributions.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ikeanalyze.dataset.compare.columns import format_value
 from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, MetricComparison
@@ -101,8 +101,11 @@ def _bounds(estimate: Estimate) -> tuple[float, float]:
     return low, estimate.value if estimate.high is None else estimate.high
 
 
-def _describe_mean(label: str, estimate: Estimate, counted: int) -> str:
-    return f"{label}: mean {format_significant(estimate.value)} ({format_interval(estimate)}) of {counted:,}"
+def _make_mean_row(comparison: Comparison, group: ComparisonGroup, mean: Estimate, counted: int) -> dict[str, Any]:
+    low, high = _bounds(mean)
+    label = _format_group(comparison, group)
+    text = f"{label}: mean {format_significant(mean.value)} ({format_interval(mean)}) of {counted:,}"
+    return {"low": low, "high": high, "said": text}
 
 
 def _caption(comparison: Comparison) -> str:
@@ -116,9 +119,8 @@ def _means(comparison: Comparison, metric: MetricComparison, name: str, labels: 
     rows = []
     for group, label, summary in zip(comparison.groups[:_MAX_LINES], labels, metric.groups, strict=False):
         if summary.mean is not None:
-            low, high = _bounds(summary.mean)
-            text = _describe_mean(_format_group(comparison, group), summary.mean, summary.counted)
-            rows.append({"label": label, "value": summary.mean.value, "low": low, "high": high, "said": text})
+            row = _make_mean_row(comparison, group, summary.mean, summary.counted)
+            rows.append({"label": label, "value": summary.mean.value, **row})
     if len(rows) < 2:
         return
     more = len(comparison.groups) - _MAX_LINES
@@ -141,12 +143,9 @@ def _against(comparison: Comparison, metric: MetricComparison, name: str, number
     short = dict(zip(others, _shorten_names(others), strict=True))
     groups = list(short.values())
     for group, other, summary in zip(comparison.groups, others, metric.groups, strict=True):
-        label = short[other]
         if summary.mean is not None:
-            low, high = _bounds(summary.mean)
-            text = _describe_mean(_format_group(comparison, group), summary.mean, summary.counted)
-            x = group.values[number]
-            rows.append({"group": label, "x": x, "y": summary.mean.value, "low": low, "high": high, "said": text})
+            row = _make_mean_row(comparison, group, summary.mean, summary.counted)
+            rows.append({"group": short[other], "x": group.values[number], "y": summary.mean.value, **row})
     if len(groups) > _MAX_COLOURS or len({row["x"] for row in rows}) < 2:
         return
     column = escape_text(comparison.by[number])

@@ -134,10 +134,13 @@ def _payload(sa: EspSa, suite: EspCipherSuite) -> tuple[int, int]:
     return compute_payload_bounds(suite, sa.packets - sa.unsized, sa.esp_bytes)
 
 
+def count_sizes(traffic: EspTraffic) -> Counter[int]:
+    """Return the packets of all SAs by upper bound of their size class."""
+    return sum((Counter(dict(sa.histogram)) for sa in traffic.sas), Counter())
+
+
 def _sizes(traffic: EspTraffic) -> TableSection:
-    sizes: Counter[int] = Counter()
-    for sa in traffic.sas:
-        sizes.update(dict(sa.histogram))
+    sizes = count_sizes(traffic)
     total = sizes.total()
     rows = [
         (f"to {bound:,}", format_integer(sizes[bound]), format_percentage(sizes[bound], total))

@@ -18,8 +18,8 @@ from ikeanalyze.model.esp.queue import PAPER_MIPS
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.charts import Axes, draw_curves
 from ikeanalyze.render.core.figures.files import Figure
-from ikeanalyze.render.core.values import format_count, format_duration, format_percentage
-from ikeanalyze.render.overhead.esp_traffic import name_sas
+from ikeanalyze.render.core.values import format_count, format_duration
+from ikeanalyze.render.overhead.esp_traffic import count_sizes, name_sas
 
 #: Number of lines that can be distinguished in one chart.
 _LINES: Final = 7
@@ -83,14 +83,10 @@ def make_measured_figures(traffic: EspTraffic) -> Iterator[Figure]:
 
 
 def _sizes(traffic: EspTraffic) -> Figure:
-    counts: dict[int, int] = {}
-    for sa in traffic.sas:
-        for bound, packets in sa.histogram:
-            counts[bound] = counts.get(bound, 0) + packets
-    total = sum(counts.values())
+    counts = count_sizes(traffic)
+    total = counts.total()
     rows = []
     for bound in sorted(counts):
-        text = format_percentage(counts[bound], total)
         text = f"to {bound:,} bytes: {format_count(counts[bound], 'packet')}"
         rows.append({"label": f"to {bound:,}", "value": counts[bound], "text": text, "said": text})
     return Figure(

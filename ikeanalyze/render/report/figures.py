@@ -135,31 +135,18 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
         caption += " Where the side of the capture is not known, the network's part is contained in the peers'."
     used = [part for part in PARTS if any(row[part[1]] for _, row in bars)]
     rows = [
-        {
-            "label": label,
-            "part": name,
-            "value": row[column] / 1e6,
-            "said": f"{label}, {name}: {format_ms(row[column])} ms",
-        }
+        {"label": label, "part": name, "value": ns / 1e6, "said": f"{label}, {name}: {format_ms(ns)} ms"}
         for label, row in bars
         for name, column, _ in used
-        if row[column]
+        if (ns := row[column])
     ]
     if not rows:
         return
     totals = {label: format_ms(row["setup_ns"]) for label, row in bars}
-    numbers = TableSection(
-        "Where the set-up time went, ms",
-        (
-            TableColumn("handshake"),
-            *(TableColumn(f"{name}, ms", right=True) for name, _, _ in used),
-            TableColumn("total, ms", right=True),
-        ),
-        [
-            (label, *(format_ms(row[column]) for _, column, _ in used), format_ms(row["setup_ns"]))
-            for label, row in bars
-        ],
-    )
+    headings = number_columns(*(f"{name}, ms" for name, _, _ in used), "total, ms")
+    shown = [*(column for _, column, _ in used), "setup_ns"]
+    cells = [(label, *(format_ms(row[column]) for column in shown)) for label, row in bars]
+    numbers = TableSection("Where the set-up time went, ms", (TableColumn("handshake"), *headings), cells)
     colours = {name: colour for name, _, colour in used}
     yield Figure(
         "setup-parts",
@@ -220,29 +207,30 @@ def _many_trips(timed: pl.DataFrame, order: list[str], stats: dict[str, dict[str
         {
             "label": escape_text(label),
             "x": ns / 1e6,
-            "said": f"handshake {handshake:,}, {escape_text(label)}: {format_ms(ns)} ms",
+            "said": f"handshake {h:,}, {escape_text(label)}: {format_ms(ns)} ms",
         }
-        for handshake, label, ns in single.select("handshake", "label", "rtt_ns").iter_rows()
+        for h, label, ns in single.select("handshake", "label", "rtt_ns").iter_rows()
     ]
     log = charts.needs_log_scale([ns / 1e6 for ns in timed["rtt_ns"].to_list()])
     labels = [escape_text(label) for label in order]
+    columns = (
+        TableColumn("exchange"),
+        *number_columns("round trips", *(f"{name}, ms" for name in _QUARTILES.values())),
+    )
+    cells = [
+        (
+            escape_text(label),
+            format_integer(stats[label]["len"]),
+            *(format_ms(stats[label][name]) for name in _QUARTILES),
+        )
+        for label in order
+    ]
     return Figure(
         "round-trips",
         "Round trips by exchange",
         f"{_TRIP}: least, quartiles, median and most{', and each' if dots else ''}.",
         lambda style: charts.draw_boxes(rows, dots, style, labels=labels, x_title="round trip, ms", log=log),
-        TableSection(
-            "Round trips, ms",
-            (TableColumn("exchange"), *number_columns("round trips", *(f"{name}, ms" for name in _QUARTILES.values()))),
-            [
-                (
-                    escape_text(label),
-                    format_integer(stats[label]["len"]),
-                    *(format_ms(stats[label][name]) for name in _QUARTILES),
-                )
-                for label in order
-            ],
-        ),
+        TableSection("Round trips, ms", columns, cells),
     )
 
 
@@ -269,13 +257,8 @@ def make_link_bytes_figure(analysis: Analysis) -> Iterator[Figure]:
             if value:
                 text = f"{label}, {part}: {format_count(value, 'byte')}"
                 rows.append({"label": label, "part": part, "value": value, "said": text})
-        table.append(
-            (
-                label,
-                *(format_integer(link[w]) for w in ("messages", "frames", "bytes", "needed_bytes")),
-                format_integer(repeated),
-            )
-        )
+        sums_of_link = (*(link[name] for name in ("messages", "frames", "bytes", "needed_bytes")), repeated)
+        table.append((label, *map(format_integer, sums_of_link)))
     columns = ("messages", "frames", "bytes", "needed once, bytes", "sent again, bytes")
     parts = {"needed once": "initiator", "sent again": "lost"}
     yield Figure(
@@ -300,15 +283,11 @@ def make_payload_bytes_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
     if not parts:
         return
     total = sum(part["bytes"] for part in parts)
-    rows = [
-        {
-            "label": escape_text(part["payload"]),
-            "value": part["bytes"],
-            "text": f"{part['bytes']:,}",
-            "said": f"{escape_text(part['payload'])}: {format_count(part['bytes'], 'byte')}, {format_percentage(part['bytes'], total)}",
-        }
-        for part in parts
-    ]
+    rows = []
+    for part in parts:
+        name, size = escape_text(part["payload"]), part["bytes"]
+        text = f"{name}: {format_count(size, 'byte')}, {format_percentage(size, total)}"
+        rows.append({"label": name, "value": size, "text": f"{size:,}", "said": text})
     count = int(handshakes["payload_bytes"].is_not_null().sum())
     yield Figure(
         "payload-bytes",
