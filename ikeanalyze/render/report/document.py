@@ -8,7 +8,7 @@ Times are ISO 8601 strings in UTC with nine fractional digits, durations (`*_ms`
 null.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from json import loads
 from typing import Any, Final, TextIO
 
@@ -17,7 +17,7 @@ import polars as pl
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
-from ikeanalyze.render.core.json import encode_json, format_json, select_attributes
+from ikeanalyze.render.core.json import format_json, select_attributes
 from ikeanalyze.render.core.values import format_iso_time
 
 SCHEMA: Final = "ikeanalyze.report/1"
@@ -31,14 +31,21 @@ _MAX_INDENTED: Final = 100  # handshakes; indenting takes ten times as long as e
 
 
 def build_report(analysis: Analysis) -> Document:
-    """Return the whole document. `write_report` streams the same."""
+    """Return the whole document."""
+    return {**_build_without_handshakes(analysis), "handshakes": list(build_handshakes(analysis))}
+
+
+def _build_without_handshakes(analysis: Analysis) -> Document:
     return {
         "schema": SCHEMA,
         "captures": [build_capture(summary) for summary in analysis.captures],
-        "handshakes": list(build_handshakes(analysis)),
+        "handshakes": [],
         "totals": compute_totals(analysis),
-        "warnings": list(build_warnings(analysis)),
-        "skipped": list(build_skipped(analysis)),
+        "warnings": [
+            {"capture": warning.capture, "frame": warning.frame, "message": warning.what}
+            for warning in analysis.warnings
+        ],
+        "skipped": [select_attributes(file, "path", "reason") for file in analysis.skipped],
     }
 
 
@@ -54,18 +61,6 @@ def build_capture(summary: CaptureSummary) -> Document:
             for name in ("accounting", "accounting_bytes")
         },
     }
-
-
-def build_warnings(analysis: Analysis) -> Iterator[Document]:
-    """Yield the warnings about the captures."""
-    for warning in analysis.warnings:
-        yield {"capture": warning.capture, "frame": warning.frame, "message": warning.message}
-
-
-def build_skipped(analysis: Analysis) -> Iterator[Document]:
-    """Yield the captures that could not be read."""
-    for file in analysis.skipped:
-        yield select_attributes(file, "path", "reason")
 
 
 def build_handshakes(analysis: Analysis) -> Iterator[Document]:
@@ -342,28 +337,12 @@ def write_json_lines(analysis: Analysis, out: TextIO) -> None:
 
 
 def write_report(analysis: Analysis, out: TextIO) -> None:
-    """Write the whole document."""
-    out.write(f'{{\n  "schema": {encode_json(SCHEMA)},\n  "captures": ')
-    _write_list(out, map(build_capture, analysis.captures))
-    out.write(',\n  "handshakes": ')
+    """Write the whole document. Many handshakes are a line each, and are written as they are encoded."""
     if analysis.handshakes.height <= _MAX_INDENTED:
-        _write_list(out, build_handshakes(analysis))
-    else:
-        _write_texts(out, iterate_handshake_json(analysis))
-    out.write(f',\n  "totals": {format_json(compute_totals(analysis), 2)},\n  "warnings": ')
-    _write_list(out, build_warnings(analysis))
-    out.write(',\n  "skipped": ')
-    _write_list(out, build_skipped(analysis))
-    out.write("\n}\n")
-
-
-def _write_list(out: TextIO, items: Iterable[Any]) -> None:
-    _write_texts(out, (format_json(item, 4) for item in items))
-
-
-def _write_texts(out: TextIO, texts: Iterable[str]) -> None:
-    opening = "["
-    for text in texts:
-        out.write(f"{opening}\n    {text}")
-        opening = ","
-    out.write("[]" if opening == "[" else "\n  ]")
+        out.write(format_json(build_report(analysis)) + "\n")
+        return
+    before, after = format_json(_build_without_handshakes(analysis)).split('"handshakes": []')
+    out.write(before + '"handshakes": [')
+    for index, text in enumerate(iterate_handshake_json(analysis)):
+        out.write(f"{',' if index else ''}\n    {text}")
+    out.write(f"\n  ]{after}\n")
