@@ -71,15 +71,7 @@ def _list_header_facts(part: CapturedPart) -> Iterator[tuple[str, str]]:
     except WireError:
         return
     yield "SPIi, SPIr", f"{header.spi_i.hex()}, {header.spi_r.hex()}"
-    flags = [
-        name
-        for name, is_set in (
-            ("initiator", header.initiator),
-            ("response", header.response),
-            ("higher version", header.higher_version),
-        )
-        if is_set
-    ]
+    flags = [name.replace("_", " ") for name in ("initiator", "response", "higher_version") if getattr(header, name)]
     if header.major_version == 1:
         flags = ["encrypted"] if header.encrypted else []
     yield "version", f"{header.major_version}.{header.minor_version}"
@@ -105,11 +97,9 @@ def inspect_payloads(message: MessageDetails) -> tuple[list[PayloadView], list[s
     if message.row["protocol"] == "HIP":
         return _inspect_hip(message)
     if content is not None:
-        return _inspect_chain(
-            PayloadChain(content.payloads, content.error),
-            ikev1_exchange=content.exchange_type if message.row["protocol"] == "IKEv1" else None,
-            response=content.response,
-        )
+        ikev1_exchange = content.exchange_type if message.row["protocol"] == "IKEv1" else None
+        chain = PayloadChain(content.payloads, content.error)
+        return _inspect_chain(chain, ikev1_exchange=ikev1_exchange, response=content.response)
     if message.row["protocol"] == "IKEv1" or not message.parts:
         return [], []  # an encrypted IKEv1 message hides even the types of its payloads
     return _inspect_chain(parse_message_chain(message.parts[0].data), ikev1_exchange=None, response=None)
@@ -118,19 +108,13 @@ def inspect_payloads(message: MessageDetails) -> tuple[list[PayloadView], list[s
 def _inspect_chain(
     chain: PayloadChain, *, ikev1_exchange: int | None, response: bool | None
 ) -> tuple[list[PayloadView], list[str]]:
+    views = []
     if ikev1_exchange is not None:
-        views = [
-            PayloadView(
-                payload.type,
-                describe_ikev1_payload(payload),
-                len(payload.body) + _HEADER,
-                list(list_ikev1_facts(payload, ikev1_exchange)),
-            )
-            for payload in chain.payloads
-        ]
+        for payload in chain.payloads:
+            facts = list(list_ikev1_facts(payload, ikev1_exchange))
+            views.append(PayloadView(payload.type, describe_ikev1_payload(payload), len(payload.body) + _HEADER, facts))
         return views, [] if chain.error is None else [f"payloads: {chain.error}"]
     inspected = check_payload_chain(chain, response=response)
-    views = []
     for checked in inspected.payloads:
         payload, body = checked.payload, checked.body
         name = describe_payload(payload, body)

@@ -74,21 +74,17 @@ def _resamples(comparison: Comparison) -> str:
 
 
 def _groups(comparison: Comparison, shown: Sequence[int]) -> TableSection:
-    outcomes = [
-        outcome
-        for outcome in comparison.groups[0].outcomes
-        if any(group.outcomes[outcome] for group in comparison.groups)
-    ]
-    counts = ("captures", "handshakes", *outcomes)
-    rows = []
-    for i in shown:
-        group = comparison.groups[i]
-        numbers = (group.captures, group.handshakes, *(group.outcomes[outcome] for outcome in outcomes))
-        rows.append((*_values(comparison, i), *(f"{number:,}" for number in numbers)))
+    groups = comparison.groups
+    outcomes = [name for name in groups[0].outcomes if any(group.outcomes[name] for group in groups)]
     columns = (
         *_labels(comparison, shown),
-        *(TableColumn(name, right=True, optional=int(name == "captures")) for name in counts),
+        *number_columns("captures", optional=1),
+        *number_columns("handshakes", *outcomes),
     )
+    rows = []
+    for i in shown:
+        numbers = (groups[i].captures, groups[i].handshakes, *(groups[i].outcomes[name] for name in outcomes))
+        rows.append((*_values(comparison, i), *(f"{number:,}" for number in numbers)))
     return TableSection("Groups", columns, rows, more=len(comparison.groups) - len(shown))
 
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
-from ikeanalyze.model.esp.overhead import EspProcessor, OverheadResult, PacketCost, QueueDelay
-from ikeanalyze.model.esp.queue import MeanDelay
+from ikeanalyze.model.esp.overhead import EspProcessor, OverheadResult, PacketCost
 from ikeanalyze.render.core.json import select_attributes
 from ikeanalyze.render.overhead import esp_traffic
 from ikeanalyze.render.overhead.text import OverheadReport
@@ -73,17 +72,5 @@ def _packet(packet: PacketCost) -> dict[str, Any]:
 def _peer(peer: EspProcessor) -> dict[str, Any]:
     return {
         **select_attributes(peer, "suite", "mips", "mean_operations", "mean_us", "ceiling_bps", "throughput_bps"),
-        "delays": [_waiting(delay) for delay in peer.waiting],
-    }
-
-
-def _waiting(delay: QueueDelay) -> dict[str, Any]:
-    def of(delay: MeanDelay | None) -> dict[str, Any] | None:
-        return None if delay is None else asdict(delay)
-
-    return {
-        "rate_bps": delay.rate_bps,
-        "processor": of(delay.processor),
-        "channel": of(delay.channel),
-        "total_ms": delay.total_ms,
+        "delays": [asdict(delay) for delay in peer.waiting],
     }

@@ -154,12 +154,8 @@ def _json_compared(compared: ReplayComparison) -> dict[str, Any]:
     def side(cost: ExchangeCost | None) -> dict[str, Any] | None:
         if cost is None:
             return None
-        return {
-            "messages": cost.messages,
-            "bytes": cost.bytes,
-            "ms": convert_to_ms(cost.rtt_ns),
-            "answered": cost.answered,
-        }
+        sizes = select_attributes(cost, "messages", "bytes")
+        return {**sizes, "ms": convert_to_ms(cost.rtt_ns), "answered": cost.answered}
 
     return {
         "exchanges": [

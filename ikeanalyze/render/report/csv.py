@@ -38,8 +38,7 @@ def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
     spans = [name for name in HANDSHAKES if name.endswith("_ns") and name not in points]
     lists = [name for name, kind in HANDSHAKES.items() if kind == pl.List(pl.String)]
     slot = pl.element().struct
-    phases, inside, parts = _phases(handshakes), _inside(handshakes), _parts(handshakes)
-    return (
+    table = (
         cast_text_columns(handshakes.sort("handshake"))
         .with_columns(
             *format_time_columns(points),
@@ -58,11 +57,11 @@ def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
             _texts("certificates", _certificate),
         )
         .rename({**{n: f"{n[:-3]}_time" for n in points}, **{n: f"{n[:-3]}_ms" for n in spans}})
-        .join(phases, on="handshake", how="left", maintain_order="left")
-        .join(inside, on="handshake", how="left", maintain_order="left")
-        .join(parts, on="handshake", how="left", maintain_order="left")
         .drop("phases", "payload_bytes")
     )
+    for more in (_phases(handshakes), _inside(handshakes), _parts(handshakes)):
+        table = table.join(more, on="handshake", how="left", maintain_order="left")
+    return table
 
 
 def _texts(column: str, text: Callable[[Field], pl.Expr]) -> pl.Expr:
@@ -105,14 +104,14 @@ def _inside(handshakes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _explode(handshakes: pl.DataFrame, column: str) -> pl.DataFrame:
+    """A row for each struct in the lists of a column, with the handshake and the struct's fields."""
+    return handshakes.select("handshake", column).explode(column).drop_nulls(column).unnest(column)
+
+
 def _parts(handshakes: pl.DataFrame) -> pl.DataFrame:
     """`payload_NAME_bytes` for every payload that occurs, 0 if a decrypted handshake lacks it."""
-    rows = (
-        handshakes.select("handshake", "payload_bytes")
-        .explode("payload_bytes")
-        .drop_nulls("payload_bytes")
-        .unnest("payload_bytes")
-    )
+    rows = _explode(handshakes, "payload_bytes")
     names = sorted(rows["payload"].unique().to_list())
     return rows.group_by("handshake").agg(
         pl.col("bytes").filter(pl.col("payload") == name).sum().alias(f"payload_{name.replace(' ', '_')}_bytes")
@@ -122,13 +121,7 @@ def _parts(handshakes: pl.DataFrame) -> pl.DataFrame:
 
 def _phases(handshakes: pl.DataFrame) -> pl.DataFrame:
     """`phase_TYPE_messages`, `..._frames` and `..._bytes` for every phase that occurs."""
-    rows = (
-        handshakes.select("handshake", "phases")
-        .explode("phases")
-        .drop_nulls("phases")
-        .unnest("phases")
-        .select("handshake", "type", "messages", "frames", "bytes")
-    )
+    rows = _explode(handshakes, "phases")
     types = rows["type"].unique(maintain_order=True).to_list()
     return rows.group_by("handshake").agg(
         pl.col(count).filter(pl.col("type") == kind).first().alias(f"phase_{kind}_{count}")

@@ -35,14 +35,7 @@ from ikeanalyze.render.report.selection import select_handshake, select_notewort
 
 #: Handshakes with a bar of their own; of more, the handshakes at these ranks.
 _MAX_BARS: Final = 25
-_RANKS: Final = (
-    ("fastest", 0.0),
-    ("quarter", 0.25),
-    ("median", 0.5),
-    ("three quarters", 0.75),
-    ("95 %", 0.95),
-    ("slowest", 1.0),
-)
+_RANKS: Final = {"fastest": 0.0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "95 %": 0.95, "slowest": 1.0}
 _MAX_ROUND_TRIP_POINTS: Final = 1_000  # round trips that are drawn one by one
 _MAX_HANDSHAKE_POINTS: Final = 1_000  # handshakes that are drawn one by one; of more, the means
 _MAX_EXCHANGES: Final = 14  # that are distinguished by their message IDs
@@ -127,7 +120,7 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
         mean = timed.select(parts).row(0, named=True)
         by_time = timed.sort("setup_ns", "handshake")
         bars = [("mean of all", mean)]
-        for name, rank in _RANKS:
+        for name, rank in _RANKS.items():
             row = by_time.row(round(rank * (timed.height - 1)), named=True)
             bars.append((f"{name} (no. {row['handshake']:,})", row))
         caption = f"The mean of {timed.height:,} handshakes with a set-up time, and single ones by their rank."

@@ -68,12 +68,8 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
         nas = f"asked by {escape_text(row['nas_address'] or '?')}"
         matched = describe_radius_matching(analysis.messages)
         yield "AAA server", f"{escape_text(row['aaa_address'])} ({nas}{matched and f', {matched}'})"
-    yield (
-        "NAT",
-        {None: "not known", "none": "none", "both": "detected on both sides"}.get(
-            row["nat"], f"detected on the side of the {row['nat']}"
-        ),
-    )
+    nat = {None: "not known", "none": "none", "both": "detected on both sides"}
+    yield "NAT", nat.get(row["nat"], f"detected on the side of the {row['nat']}")
     yield "from", format_time(row["start_ns"])
     yield "to", format_time(row["end_ns"])
     opened = describe_decryption(analysis.messages)
@@ -177,13 +173,8 @@ def _sent(row: Mapping[str, Any], kind: str) -> str:
 
 
 def _breakdown(row: Mapping[str, Any]) -> TableSection:
-    parts = {
-        "network": "network_ns",
-        "initiator": "initiator_ns",
-        "responder": "responder_ns",
-        "AAA server": "aaa_ns",
-        "waiting to retransmit": "retransmission_wait_ns",
-    }
+    parts = {name: f"{name}_ns" for name in ("network", "initiator", "responder")}
+    parts |= {"AAA server": "aaa_ns", "waiting to retransmit": "retransmission_wait_ns"}
     rows = [(name, format_ms(row[column])) for name, column in parts.items() if row[column] is not None]
     vantage = {"unknown": "unknown capture point, network time not separated: set it with --vantage", None: ""}
     notes = [vantage.get(row["vantage"], f"captured at the {row['vantage']}")]

@@ -61,39 +61,19 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
 def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[str, pl.Series, list[str]]]:
     """Properties that may be common to all handshakes: name, column to compare, texts of the shown rows."""
     several = table["capture"].n_unique() > 1
-    for name, column in (
-        ("capture", "capture"),
-        ("protocol", "protocol"),
-        ("initiator", "initiator_address"),
-        ("responder", "responder_address"),
-    ):
+    for column in ("capture", "protocol", "initiator_address", "responder_address"):
         if column != "capture" or several:
-            yield name, table[column], [escape_text(v) if v else "-" for v in texts[column].to_list()]
-    methods = (
-        table["additional_key_exchanges"].list.eval(pl.element().struct.field("id").cast(pl.String)).list.join(",")
-    )
-    yield (
-        "key exchange",
-        table["key_exchange"].fill_null("") + methods.fill_null(""),
-        [
-            format_key_exchanges(first, more) or "-"
-            for first, more in zip(
-                texts["key_exchange"].to_list(), texts["additional_key_exchanges"].to_list(), strict=True
-            )
-        ],
-    )
+            known = [escape_text(value) if value else "-" for value in texts[column].to_list()]
+            yield column.removesuffix("_address"), table[column], known
+    ids = table["additional_key_exchanges"].list.eval(pl.element().struct.field("id").cast(pl.String)).list.join(",")
+    methods = table["key_exchange"].fill_null("") + ids.fill_null("")
+    names = texts.select("key_exchange", "additional_key_exchanges").iter_rows()
+    yield "key exchange", methods, [format_key_exchanges(first, more) or "-" for first, more in names]
     auth = ("auth_initiator", "auth_responder", "auth_eap", "auth_guessed")
-    yield (
-        "authentication",
-        table.select(pl.struct(auth).alias("auth"))["auth"],
-        [_auth_short(*row) for row in texts.select(auth).iter_rows()],
-    )
+    compared = table.select(pl.struct(auth).alias("auth"))["auth"]
+    yield "authentication", compared, [_auth_short(*row) for row in texts.select(auth).iter_rows()]
     if table["replaces"].null_count() < table.height:
-        yield (
-            "replaces",
-            table["replaces"],
-            [str(replaced) if replaced else "" for replaced in texts["replaces"].to_list()],
-        )
+        yield "replaces", table["replaces"], [str(number) if number else "" for number in texts["replaces"].to_list()]
 
 
 def _auth_short(initiator: str | None, responder: str | None, eap: str | None, guessed: bool | None) -> str:

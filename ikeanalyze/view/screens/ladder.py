@@ -112,7 +112,7 @@ class LadderScreen(Screen[None]):
         """Load a handshake, and show it when it is loaded; until then nothing of another handshake is shown."""
         self._requested = handshake
         self._details = None
-        self.ladder.clear()
+        self.ladder.show(None)
         self.query_one(TextPane).show(lambda _: ())
         self.query_one(TitleBar).show(f"handshake {handshake:,}  {escape_text(self._session.path)}")
         self.query_one("#about", Static).update(Text("loading...", "dim"))

@@ -47,14 +47,8 @@ class LadderView(ListView):
         self._messages: list[int] = []
         self._drawn = 0
 
-    def clear(self) -> None:
-        """Remove the handshake."""
-        self._details = None
-        self._heading, self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], [], []
-        self.update_rows()
-
-    def show(self, details: HandshakeDetails) -> None:
-        """Show a handshake."""
+    def show(self, details: HandshakeDetails | None) -> None:
+        """Show a handshake; None: nothing."""
         self._details = details
         self._lay_out()
         self.update_rows()
@@ -82,6 +76,7 @@ class LadderView(ListView):
         return max(self.scrollable_content_region.width - _GUTTER, _MIN_WIDTH)
 
     def _lay_out(self) -> None:
+        self._heading, self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], [], []
         if self._details is None:
             return
         analysis = self._details.analysis
@@ -89,7 +84,6 @@ class LadderView(ListView):
             nothing = pl.lit(None, MESSAGES["payloads"]).alias("payloads")
             analysis = replace(analysis, messages=analysis.messages.with_columns(nothing))
         self._drawn = self._width()
-        self._lines, self._entry_of_line, self._spans, self._messages = [], [], [], []
         first, *rungs = ladder_text.render_rows(analysis, StyledText(self._drawn))
         self._heading = list(map(_text, first.lines))
         for rung in rungs:

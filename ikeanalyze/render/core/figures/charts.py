@@ -104,17 +104,16 @@ def draw_areas(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str,
 
 def draw_steps(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool) -> str:
     """A cumulative distribution. Rows: `group`, `x`, `y` (a share)."""
-    chart = (
-        make_chart(rows)
-        .mark_line(interpolate="step-after", strokeWidth=style.font / 7)
-        .encode(
-            x=_x(x_title, style, log),
-            y=alt.Y("y:Q").title(y_title).axis(format="%", tickCount=5).scale(domain=[0, 1]),
-            color=make_group_colours(groups, style),
-            strokeDash=alt.StrokeDash("group:N", sort=list(groups), legend=None),
-        )
+    y = alt.Y("y:Q").title(y_title).axis(format="%", tickCount=5).scale(domain=[0, 1])
+    return compile_svg(_make_lines(rows, style, groups, _x(x_title, style, log), y, stepped=True), style)
+
+
+def _make_lines(rows: Rows, style: Style, groups: Sequence[str], x: alt.X, y: alt.Y, *, stepped: bool) -> Any:
+    chart: Any = make_chart(rows).mark_line(
+        interpolate="step-after" if stepped else "linear", strokeWidth=style.font / 7
     )
-    return compile_svg(chart, style)
+    dashes = alt.StrokeDash("group:N", sort=list(groups), legend=None)
+    return chart.encode(x=x, y=y, color=make_group_colours(groups, style), strokeDash=dashes)
 
 
 def draw_points(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str) -> str:
@@ -279,16 +278,8 @@ def draw_curves(
     """
     scale = alt.Scale(type="log", nice=False) if axes.log else alt.Scale(zero=True)
     x = alt.X("x:Q").title(axes.x).scale(zero=False, nice=False).axis(make_number_axis(style))
-    chart = (
-        make_chart(rows)
-        .mark_line(interpolate="step-after" if stepped else "linear", strokeWidth=style.font / 7)
-        .encode(
-            x=x,
-            y=alt.Y("y:Q").title(axes.y).axis(make_number_axis(style, 5)).scale(scale),
-            color=make_group_colours(groups, style),
-            strokeDash=alt.StrokeDash("group:N", sort=list(groups), legend=None),
-        )
-    )
+    y = alt.Y("y:Q").title(axes.y).axis(make_number_axis(style, 5)).scale(scale)
+    chart = _make_lines(rows, style, groups, x, y, stepped=stepped)
     if not marks:
         return compile_svg(chart, style)
     rules = make_chart([{"x": value} for value in marks]).mark_rule(
