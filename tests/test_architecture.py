@@ -125,6 +125,15 @@ def test_imports_go_one_way():
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_core_of_render_knows_no_kind_of_result():
+    kinds = {path.parent.name for path in (PACKAGE / "render").glob("*/__init__.py")} - {"core"}
+    for module in SOURCES:
+        if within(module, {"ikeanalyze.render.core"}):
+            assert not [
+                name for name in imported_modules(module) if within(name, {f"ikeanalyze.render.{k}" for k in kinds})
+            ]
+
+
 def test_every_package_has_a_layer():
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert packages == {package for package in ALLOWED if "." not in package}

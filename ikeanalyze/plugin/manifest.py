@@ -18,14 +18,10 @@ NAME: Final = "ikeanalyze-plugin.json"
 class InstallManifest:
     """One installation."""
 
-    #: Version of ikeanalyze that installed the plugin.
-    version: str
-    #: Folders of the plugins and profiles.
-    folders: WiresharkFolders
-    #: SHA-256 of each installed file in hex digits, by key ("plugins/ikex.lua").
-    files: dict[str, str]
-    #: Folders that the installation created, parents first.
-    created: list[Path] = field(default_factory=list)
+    version: str  # version of ikeanalyze that installed the plugin
+    folders: WiresharkFolders  # folders of the plugins and profiles
+    files: dict[str, str]  # SHA-256 of each installed file in hex digits, by key ("plugins/ikex.lua")
+    created: list[Path] = field(default_factory=list)  # folders that the installation created, parents first
 
     def path(self, key: str) -> Path:
         """Path of the file with this key."""

@@ -22,12 +22,9 @@ class InstallDir(StrEnum):
 class PluginFile:
     """One file to install."""
 
-    #: Folder where it is installed.
-    place: InstallDir
-    #: Its path in that folder, with slashes: "ikex/names.lua", "IKE/preferences".
-    name: str
-    #: Its bytes.
-    content: bytes = field(repr=False)
+    place: InstallDir  # folder where it is installed
+    name: str  # its path in that folder, with slashes: "ikex/names.lua", "IKE/preferences"
+    content: bytes = field(repr=False)  # its bytes
 
     @property
     def key(self) -> str:

@@ -33,20 +33,14 @@ print(table.concat({{
 class TsharkInfo:
     """A tshark as the current user runs it."""
 
-    #: The command that was run.
-    program: str
-    #: "4.0.17".
-    version: str
-    #: Personal folders; None: unknown.
-    folders: WiresharkFolders | None
-    #: "Lua 5.4"; None: it does not run Lua.
-    lua: str | None
-    #: It has ciphers for Lua (GcryptCipher), so the plugin decrypts; None: it does not run Lua.
-    ciphers: bool | None
+    program: str  # the command that was run
+    version: str  # "4.0.17"
+    folders: WiresharkFolders | None  # personal folders; None: unknown
+    lua: str | None  # "Lua 5.4"; None: it does not run Lua
+    ciphers: bool | None  # it has ciphers for Lua (GcryptCipher), so the plugin decrypts; None: it does not run Lua
     #: Parts of the plugin that are loaded in it: "ikex", "iketcp"; None: it does not run Lua.
     loaded: tuple[str, ...] | None
-    #: Lines on standard error about the plugin.
-    complaints: tuple[str, ...]
+    complaints: tuple[str, ...]  # lines on standard error about the plugin
 
 
 def is_superuser() -> bool:
@@ -58,11 +52,11 @@ def probe_tshark(program: str) -> TsharkInfo | None:
     """Probe `program`, a name on the PATH or a path; None if it is missing or not a tshark."""
     if shutil.which(program) is None:
         return None
-    _, text, _ = _run(program, "--version")
+    text, _ = _run(program, "--version")
     version = re.search(r"\(Wireshark\)\s+(\d+(?:\.\d+)+)", text)
     if version is None:
         return None
-    _, folders, _ = _run(program, "-G", "folders")
+    folders, _ = _run(program, "-G", "folders")
     return probe_lua(TsharkInfo(program, version[1], parse_tshark_folders(folders), None, None, None, ()))
 
 
@@ -72,7 +66,7 @@ def probe_lua(tshark: TsharkInfo) -> TsharkInfo:
         script, capture = Path(folder, "probe.lua"), Path(folder, "empty.pcap")
         script.write_text(_SCRIPT)
         capture.write_bytes(_NO_PACKETS)
-        _, text, errors = _run(tshark.program, "-n", "-X", f"lua_script:{script}", "-r", str(capture))
+        text, errors = _run(tshark.program, "-n", "-X", f"lua_script:{script}", "-r", str(capture))
     complaints = [line.strip() for line in errors.splitlines() if re.search(r"\bikex\b|\biketcp\b", line)]
     complaints.sort(key=lambda line: re.search(r"\.lua:\d+:", line) is None)  # lines with a line number first
     answers = [line.split("\t")[1:] for line in text.splitlines() if line.startswith(f"{_MARK}\t")]
@@ -84,8 +78,8 @@ def probe_lua(tshark: TsharkInfo) -> TsharkInfo:
     return replace(tshark, lua=lua, ciphers=ciphers, loaded=loaded, complaints=tuple(complaints[:5]))
 
 
-def _run(program: str, *arguments: str) -> tuple[int | None, str, str]:
-    """Exit status (None: does not start, or hangs), standard output, standard error."""
+def _run(program: str, *arguments: str) -> tuple[str, str]:
+    """Return standard output and standard error, both empty if the program does not start or hangs."""
     try:
         done = subprocess.run(
             [program, *arguments],
@@ -96,5 +90,5 @@ def _run(program: str, *arguments: str) -> tuple[int | None, str, str]:
             env={**os.environ, "LC_ALL": "C.UTF-8"},
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None, "", ""
-    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        return "", ""
+    return done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")

@@ -15,12 +15,9 @@ from pathlib import Path
 class WiresharkFolders:
     """Personal folders of Wireshark, which may not exist yet."""
 
-    #: Wireshark loads the Lua files in this folder and its subfolders.
-    plugins: Path
-    #: Each subfolder is a profile.
-    profiles: Path
-    #: Whether tshark printed them; otherwise the defaults.
-    told: bool
+    plugins: Path  # Wireshark loads the Lua files in this folder and its subfolders
+    profiles: Path  # each subfolder is a profile
+    told: bool  # whether tshark printed them; otherwise the defaults
 
 
 def parse_tshark_folders(text: str) -> WiresharkFolders | None:

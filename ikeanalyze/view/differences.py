@@ -35,10 +35,8 @@ def compare_messages(first: MessageDetails, second: MessageDetails, width: int) 
     yield make_line(f"  {format_ms(abs(gap))} ms {'later' if gap >= 0 else 'earlier'}", NAME, 2)
     yield make_line("")
     yield make_line("How they were sent", TITLE)
-    yield from _compare_facts(
-        [fact for fact in list_message_facts(first) if fact[0] != "time"],
-        [fact for fact in list_message_facts(second) if fact[0] != "time"],
-    )
+    sent = [[fact for fact in list_message_facts(message) if fact[0] != "time"] for message in (first, second)]
+    yield from _compare_facts(sent[0], sent[1])
     yield make_line("")
     yield make_line("Payloads", TITLE)
     if any(message.content is None and message.row["protocol"] != "RADIUS" for message in (first, second)):

@@ -65,6 +65,7 @@ def _message(message: FlowMessage) -> dict[str, Any]:
 
 def _prediction(prediction: Prediction) -> dict[str, Any]:
     use, closed = prediction.use, prediction.closed
+    distributions: dict[str, Distribution | None] = {name: getattr(prediction, name) for name in _DISTRIBUTIONS}
     return {
         "capture": prediction.flow.capture,
         "handshake": prediction.flow.handshake,
@@ -77,7 +78,7 @@ def _prediction(prediction: Prediction) -> dict[str, Any]:
         **select_attributes(prediction, "runs", "seed", "failures"),
         "failure": dict(zip(("probability", "low", "high"), prediction.failure, strict=True)),
         "failed_in": dict(prediction.failed_in),
-        **{name: _as_object(getattr(prediction, name)) for name in _DISTRIBUTIONS},
+        **{name: values and asdict(values) for name, values in distributions.items()},
         "all_bytes_mean": prediction.all_bytes,
         "closed_form": None
         if closed is None
@@ -95,10 +96,6 @@ def _prediction(prediction: Prediction) -> dict[str, Any]:
 def _link(link: LinkModel) -> dict[str, Any]:
     values = asdict(link)
     return {"scenario": values.pop("name"), **values}
-
-
-def _as_object(distribution: Distribution | None) -> dict[str, float] | None:
-    return None if distribution is None else asdict(distribution)
 
 
 def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:

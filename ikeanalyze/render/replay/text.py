@@ -44,9 +44,10 @@ def render_sections(replayed: ReplayReport, *, every: bool) -> Iterator[Section]
 
 def _head(replayed: ReplayReport) -> KeyValueSection:
     local, counts = replayed.local, replayed.counts
+    way = "scapy on layer 3" if replayed.way == "layer 3" else "ordinary UDP sockets"
     rows = [
         ("target", escape_text(replayed.target)),
-        ("from", f"{escape_text(local.address)} ports {local.port} and {local.nat_port}, by {_way(replayed)}"),
+        ("from", f"{escape_text(local.address)} ports {local.port} and {local.nat_port}, by {way}"),
         ("mode", replayed.mode if replayed.mutated is None else "mutated first messages"),
     ]
     if replayed.policy is not None:
@@ -68,10 +69,6 @@ def _head(replayed: ReplayReport) -> KeyValueSection:
     if replayed.recording is not None:
         rows.append(("capture", join_items([replayed.recording, replayed.keys])))
     return KeyValueSection(escape_text(replayed.capture), rows, level=1)
-
-
-def _way(replayed: ReplayReport) -> str:
-    return "scapy on layer 3" if replayed.way == "layer 3" else "ordinary UDP sockets"
 
 
 def _render_run(run: ReplayRun) -> Iterator[Section]:

@@ -93,7 +93,7 @@ def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
     sums = document.compute_totals(analysis)
     outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in sums["outcomes"].items() if n)
     if sums["handshakes"] == 1:
-        yield SummaryCard("Handshake", outcomes.removeprefix("1 "), _reason(analysis))
+        yield SummaryCard("Handshake", outcomes.removeprefix("1 "), analysis.handshakes["reason"][0] or "")
     else:
         yield SummaryCard("Handshakes", f"{sums['handshakes']:,}", outcomes)
     setup = sums["setup_ms"]
@@ -119,10 +119,6 @@ def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
             f"{format_count(retransmissions['messages'], 'retransmission')}, {retransmissions['bytes']:,} bytes",
         )
     yield SummaryCard("Packets", f"{sums['packets']:,}", f"in {format_count(sums['captures'], 'capture')}")
-
-
-def _reason(analysis: Analysis) -> str:
-    return str(analysis.handshakes["reason"][0] or "")
 
 
 def _notices(analysis: Analysis, table: TableSection | None, chosen: list[SelectedHandshake]) -> Iterator[str]:
