@@ -107,7 +107,7 @@ def nothing_counted_otherwise(analysis: Analysis, without: Analysis) -> None:
             if not radius:
                 whole = ours["outcome"].cast(pl.String).is_in(["established", "completed"]) & ~made
                 assert_frame_equal(ours.filter(whole).select(TIMES), theirs.filter(whole).select(TIMES))
-            link = {column for column in ours.columns if column.startswith(("aaa_", "nas_"))} if radius else set()
+            link = {one for one in ours.columns if one.startswith(("aaa_", "nas_"))} if radius else set()
             left_out = filled | TIMES | AGREED | link
         columns = [column for column in ours.columns if column not in left_out]
         assert_frame_equal(ours.select(columns), theirs.select(columns))

@@ -59,7 +59,7 @@ def test_damaged_captures_with_damaged_keys(name):
     whole, keys = path.read_bytes(), KEYS[name](name).encode()
     rng = Random(name)
     with tempfile.TemporaryDirectory() as directory:
-        capture, file, out = (Path(directory) / name for name in ("capture", "keys", "out"))
+        capture, file, out = (Path(directory) / one for one in ("capture", "keys", "out"))
         for case in range(CASES):
             capture.write_bytes(damaged(whole, rng, 24) if case % 4 else whole)
             text = keys if case % 2 else damaged(keys, rng, 0)

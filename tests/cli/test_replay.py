@@ -367,13 +367,13 @@ def test_a_disk_that_fills_up_during_a_run(run, tmp_path, credentials, monkeypat
             "--runs", "2", "--compare-recorded", "--format", "json", "-w", str(tmp_path / "x.pcapng"),
         )  # fmt: skip
     assert done.exit_code == 1
-    assert all(item.established and item.deleted for item in behave.all.values())
-    result = json.loads(done.stdout)
-    assert [(run["outcome"], run["blowup"], run["report_blowup"]) for run in result["runs"]] == [
+    assert all(one.established and one.deleted for one in behave.all.values())
+    found = json.loads(done.stdout)
+    assert [(one["outcome"], one["blowup"], one["report_blowup"]) for one in found["runs"]] == [
         ("established", 1, None)
     ] * 2
-    assert result["recording"] is result["keys"] is result["report"] is None
-    assert result["notes"][-1].endswith("x.pcapng: cannot be written: No space left on device")
+    assert found["recording"] is found["keys"] is found["report"] is None
+    assert found["notes"][-1].endswith("x.pcapng: cannot be written: No space left on device")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["credentials.toml"]
 
 

@@ -34,7 +34,7 @@ def test_ports_are_added_to_500_and_4500(run, tmp_path):
     assert data.count(ike) == 2  # of IKE_SA_INIT
     capture = tmp_path / "other-ports.pcap"
     capture.write_bytes(data.replace(ike, (4600).to_bytes(2, "big") + (4601).to_bytes(2, "big")))
-    assert "completed" not in [handshake["outcome"] for handshake in report(run, str(capture))["handshakes"]]
+    assert "completed" not in [one["outcome"] for one in report(run, str(capture))["handshakes"]]
     (handshake,) = report(run, str(capture), "--port", "4600", "--port", "501")["handshakes"]
     assert handshake["outcome"] == "completed"
 

@@ -17,7 +17,7 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
         assert not path.exists()
         stream.write(b"of it")
     assert path.read_bytes() == b"all of it"
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
 
 
 def fail(path: Path, error: type[BaseException]) -> None:
@@ -33,7 +33,7 @@ def test_on_an_error_nothing_is_left_and_the_old_file_stays(tmp_path: Path, erro
     with pytest.raises(error):
         fail(path, error)
     assert path.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
 
 
 def test_permissions_stay_and_links_are_written_through(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ LICENCE = "GPL-2.0-or-later"
 
 def entry(path: Path, made_by: Path) -> dict:
     """The entry of a recording, from what `lab run` left beside it."""
-    result = json.loads(path.read_text())
-    machine, files = result["machine"], result["files"]
+    found = json.loads(path.read_text())
+    machine, files = found["machine"], found["files"]
     return {
         "path": f"lab/{files['capture']}",
         "what": made_by.read_text().splitlines()[0].removeprefix("# "),
@@ -31,7 +31,7 @@ def entry(path: Path, made_by: Path) -> dict:
         "logs": [f"lab/{name}" for name in files["logs"].values()],
         "truth": f"lab/{path.name}",
         "expected": {
-            role: {name: result["expected"][role][name] for name in ("datagrams", "bytes")}
+            role: {what: found["expected"][role][what] for what in ("datagrams", "bytes")}
             for role in ("initiator", "responder")
         },
         "licence": LICENCE,

@@ -49,7 +49,7 @@ def test_credentials_are_for_their_owner_alone(lab, tmp_path):
     with run_responder(wanted) as responder:
         path = write_credentials(responder, wanted, tmp_path)
         assert responder.credentials.psk in path.read_text()
-    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
     assert modes["credentials.toml"] == modes["initiator.key"] == 0o600
     assert (tmp_path / "initiator.pem").read_text().count("BEGIN CERTIFICATE") == 2
 

@@ -29,16 +29,16 @@ SCENARIOS = CAPTURES / "scenarios"
 def leftovers() -> list[str]:
     """Folders of runs, and processes that have something to do with one: by their mounts, files or command line."""
     place = tempfile.gettempdir()
-    result = [str(path) for path in Path(place).glob(f"*{PREFIX}*")]
+    found = [str(path) for path in Path(place).glob(f"*{PREFIX}*")]
     for process in Path("/proc").glob("[0-9]*"):
         if process.name == str(os.getpid()):
             continue
         with suppress(OSError):
-            reported = [os.fsdecode((process / name).read_bytes()) for name in ("cmdline", "mountinfo")]
-            reported += [os.readlink(path) for path in (process / "fd").iterdir()]
-            if any(place in item for item in reported):
-                result.append(reported[0])
-    return result
+            told = [os.fsdecode((process / name).read_bytes()) for name in ("cmdline", "mountinfo")]
+            told += [os.readlink(one) for one in (process / "fd").iterdir()]
+            if any(place in one for one in told):
+                found.append(told[0])
+    return found
 
 
 def nothing_stays() -> bool:
@@ -203,13 +203,13 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
     if not kept:
         assert not list(tmp_path.iterdir())
         return
-    reported = json.loads(manifest.read_text())
-    assert re.match(f"{said} ended by itself in handshake 2$", reported["ended"])
-    assert [handshake["established"] for handshake in reported["handshakes"]] == [True]
-    first = ikeanalyze.read(tmp_path / reported["files"]["capture"]).handshakes.row(0, named=True)
+    told = json.loads(manifest.read_text())
+    assert re.match(f"{said} ended by itself in handshake 2$", told["ended"])
+    assert [one["established"] for one in told["handshakes"]] == [True]
+    first = ikeanalyze.read(tmp_path / told["files"]["capture"]).handshakes.row(0, named=True)
     assert (first["spi_i"], first["spi_r"]) == (
-        reported["handshakes"][0]["spi_i"],
-        reported["handshakes"][0]["spi_r"],
+        told["handshakes"][0]["spi_i"],
+        told["handshakes"][0]["spi_r"],
     )
 
 

@@ -64,7 +64,7 @@ def render_sections(traffic: EspTraffic, suite: EspCipherSuite | None, *, every:
     ]
     notes = [f"late: more than {WINDOW:,} below the highest; repeated: a replay, or captured twice"]
     yield tabulate("Sequence numbers", named, numbers, every=every, notes=notes)
-    if any(sa.inside is not None for sa in traffic.sas):
+    if any(sa.payload_stats is not None for sa in traffic.sas):
         yield _insides(named, every=every)
     yield _sizes(traffic)
 
@@ -76,7 +76,7 @@ def name_sas(traffic: EspTraffic) -> list[str]:
 
 
 def _insides(named: Sequence[tuple[str, EspSa]], *, every: bool) -> TableSection:
-    opened = [(name, sa.inside) for name, sa in named if sa.inside is not None]
+    opened = [(name, sa.payload_stats) for name, sa in named if sa.payload_stats is not None]
     columns: Columns[tuple[str, EspPayloadStats]] = [
         (TableColumn("SPI"), lambda row: row[0]),
         (TableColumn("opened", right=True), lambda row: row[1].opened),

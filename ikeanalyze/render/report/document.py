@@ -42,7 +42,7 @@ def _build_without_handshakes(analysis: Analysis) -> Document:
         "handshakes": [],
         "totals": compute_totals(analysis),
         "warnings": [
-            {"capture": warning.capture, "frame": warning.frame, "message": warning.what}
+            {"capture": warning.capture, "frame": warning.frame, "message": warning.message}
             for warning in analysis.warnings
         ],
         "skipped": [select_attributes(file, "path", "reason") for file in analysis.skipped],

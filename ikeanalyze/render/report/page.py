@@ -242,7 +242,7 @@ def render_warning_table(analysis: Analysis) -> TableSection | None:
     columns: Columns[AnalysisWarning] = [
         (TableColumn("file"), lambda warning: warning.capture),
         (TableColumn("frame", right=True), lambda warning: warning.frame),
-        (TableColumn("what"), lambda warning: warning.what),
+        (TableColumn("message"), lambda warning: warning.message),
     ]
     return (
         tabulate("Warnings", analysis.warnings, columns, every=False, most=_MAX_WARNINGS) if analysis.warnings else None

@@ -168,8 +168,8 @@ def test_xauth_belongs_to_the_set_up():
     assert (row["initiator_messages"], row["responder_messages"]) == (6, 4)
     assert [phase["messages"] for phase in row["phases"]] == [3, 4, 3]
     kind = row["phases"][1]["type"]
-    requested = [row for row in rows(analysis.exchanges, *EXCHANGE) if row[0] == kind]
-    assert requested == [(kind, 1, "responder", True, 1, 1)] * 2
+    asked = [one for one in rows(analysis.exchanges, *EXCHANGE) if one[0] == kind]
+    assert asked == [(kind, 1, "responder", True, 1, 1)] * 2
 
 
 def test_xauth_in_vain_is_unanswered():

@@ -66,9 +66,9 @@ def test_changed_nonces_fail_the_check(tmp_path):
 @pytest.mark.parametrize(("nth", "handshake"), [(4, 2), (5, 3)])
 def test_a_bit_of_a_secret_of_rekeying(tmp_path, nth, handshake):
     """Dumps: three epochs, a CHILD_SA, and two IKE SAs that replace one another (RFC 9370, section 2.2.4)."""
-    result = changed(tmp_path, "additional key exchange secret", nth, "followup")
-    assert failed(result) == [("SKEYSEED", 0)]
-    ids = [handshake.id for handshake in result.handshakes for check in handshake.checks if check.outcome == "failed"]
+    found = changed(tmp_path, "additional key exchange secret", nth, "followup")
+    assert failed(found) == [("SKEYSEED", 0)]
+    ids = [one.id for one in found.handshakes for check in one.checks if check.outcome == "failed"]
     assert ids == [handshake]
 
 

@@ -13,10 +13,7 @@ def wanted(sizes):
 
 
 def grouped(sizes):
-    return [
-        ([int(capture.capture) for capture in capture.captures], capture.bytes)
-        for capture in group_captures(wanted(sizes))
-    ]
+    return [([int(one.capture) for one in found.captures], found.bytes) for found in group_captures(wanted(sizes))]
 
 
 def test_small_captures_by_number():

@@ -149,11 +149,11 @@ def test_what_is_said_of_keys_does_not_depend_on_the_group(task, tmp_path):
     wanted = tuple(replace(task.captures[n], keys=own) for n in (0, 2))
     together = hidden(task, run_task(replace(task, captures=wanted)))["captures"]["warnings"].to_list()
     alone = [
-        hidden(task, run_task(replace(task, captures=(item,))))["captures"]["warnings"][0].to_list() for item in wanted
+        hidden(task, run_task(replace(task, captures=(one,))))["captures"]["warnings"][0].to_list() for one in wanted
     ]
     assert together == alone
-    assert sum(item.startswith("run.keys: line ") for item in alone[0]) == 2
-    assert sum(item.startswith("bad.keys: not used: ") for item in alone[0]) == 1
+    assert sum(said.startswith("run.keys: line ") for said in alone[0]) == 2
+    assert sum(said.startswith("bad.keys: not used: ") for said in alone[0]) == 1
 
 
 def test_how_far_a_capture_is_that_is_read_alone(task):

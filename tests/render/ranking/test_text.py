@@ -86,14 +86,14 @@ def test_parts_that_begin_alike_stay_apart_in_80_columns():
 def test_long_names_stay_apart_in_80_columns(tmp_path):
     names = [f"IKEv2 with EAP-TLS, certificates of RSA-4096, and a chain of {n}" for n in ("two", "three")]
     tables = [
-        f'[[criterion]]\nname = "{value}, as all of the experts that were asked have understood it"\n'
-        f'grades = {{ "{names[0]}" = {value}, "{names[1]}" = {other} }}\n'
-        for value, value, other in (("security", 1, 2), ("speed", 3, 1))
+        f'[[criterion]]\nname = "{what}, as all of the experts that were asked have understood it"\n'
+        f'grades = {{ "{names[0]}" = {one}, "{names[1]}" = {other} }}\n'
+        for what, one, other in (("security", 1, 2), ("speed", 3, 1))
     ]
     (tmp_path / "c.toml").write_text(f"alternatives = {json.dumps(names)}\n" + "".join(tables))
     out = io.StringIO()
-    result = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
-    write_sections(render_sections(result, every=True), out, 80)
+    found = rank_alternatives(load_criteria(str(tmp_path / "c.toml")), lambda measured: {})
+    write_sections(render_sections(found, every=True), out, 80)
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     _, _, turns = out.getvalue().partition("\nTurning points\n")

@@ -191,4 +191,4 @@ def test_outcomes():
     run = replay_examples.reenact().runs[0]
     assert describe_outcome(replace(run, broken_off="x")) == "broken off: x"
     assert describe_outcome(replay_examples.verbatim().runs[0]) == "1 of 2 requests answered"
-    assert Counter(describe_outcome(run) for run in replay_examples.many().runs)["failed: no answer"] == 1
+    assert Counter(describe_outcome(one) for one in replay_examples.many().runs)["failed: no answer"] == 1

@@ -49,28 +49,28 @@ def ms(value: float | None) -> str:
     "name", ["pq-mlkem768-psk.pcap", "eap-md5-radius.pcapng", "loss20-classic.pcap", "ikev1-xauth.pcap"]
 )
 def test_numbers_are_those_of_the_document(name):
-    reported, page = recorded(name)
-    first = reported["handshakes"][0]
+    said, page = recorded(name)
+    first = said["handshakes"][0]
     tables = page.tables
     counts = ("messages", "frames", "bytes")
     assert tables["Phases"][1:-1] == [
-        [name, *(f"{phase[count]:,}" for count in counts)] for name, phase in first["phases"].items()
+        [name, *(f"{phase[what]:,}" for what in counts)] for name, phase in first["phases"].items()
     ]
     links = [link[way] for link in first["links"] for way in ("a_to_b", "b_to_a")]
     after = [link[way] for link in first["after_setup"] for way in ("a_to_b", "b_to_a")]
-    if any(item["messages"] for item in after):
+    if any(one["messages"] for one in after):
         links += after
-    assert [row[2:] for row in tables["Links"][1:]] == [[f"{link[w]:,}" for w in counts] for link in links]
+    assert [row[2:] for row in tables["Links"][1:]] == [[f"{one[w]:,}" for w in counts] for one in links]
     assert tables["Set-up time"][-1] == ["total", ms(first["setup_ms"])]
-    set_up = [exchange for exchange in first["exchanges"] if exchange["set_up"]]
-    assert [row[0] for row in tables["Exchanges"][1:]] == [item["type"] for item in set_up]
+    set_up = [one for one in first["exchanges"] if one["set_up"]]
+    assert [row[0] for row in tables["Exchanges"][1:]] == [one["type"] for one in set_up]
     at = tables["Exchanges"][0].index("RTT")
-    assert [row[at] for row in tables["Exchanges"][1:]] == [ms(item["rtt_ms"]) for item in set_up]
+    assert [row[at] for row in tables["Exchanges"][1:]] == [ms(one["rtt_ms"]) for one in set_up]
     if first["payload_bytes"]:
         assert [row[:2] for row in tables["Bytes by payload"][1:-1]] == [
             [part["payload"], f"{part['bytes']:,}"] for part in first["payload_bytes"]
         ]
-    capture = reported["captures"][0]
+    capture = said["captures"][0]
     cells = dict(zip(*tables["Captures and what their packets are"], strict=True))
     assert (cells["bytes"], cells["packets"]) == (f"{capture['bytes']:,}", f"{capture['packets']:,}")
     packets = [int(text.replace(",", "")) for name, text in cells.items() if name.endswith(", packets")]
@@ -171,7 +171,7 @@ def test_warnings_and_skipped_captures():
     page = page_of(
         analysis(warnings=[AnalysisWarning("a.pcap", 7, "odd")], skipped=[SkippedFile("b.pcap", "empty file")])
     )
-    assert page.tables["Warnings"] == [["file", "frame", "what"], ["a.pcap", "7", "odd"]]
+    assert page.tables["Warnings"] == [["file", "frame", "message"], ["a.pcap", "7", "odd"]]
     assert page.tables["Skipped"] == [["file", "why"], ["b.pcap", "empty file"]]
     assert "1 warning: see Warnings." in page.text
     assert "1 file could not be read: see Skipped." in page.text

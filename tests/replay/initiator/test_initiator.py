@@ -337,8 +337,8 @@ def test_requests_of_the_responder():
     def ask(exchange, ident, payloads):
         (request,) = responder.encrypt_message(exchange, ident, *ike.chain(payloads), flags=0)
         step = wire.initiator.receive(request, wire.now, 500)
-        assert all(item.response and item.exchange_type == exchange and item.message_id == ident for item in step.send)
-        assert [item.transmission for item in step.send] in ([], [1], [2])
+        assert all(one.response and one.exchange_type == exchange and one.message_id == ident for one in step.send)
+        assert [one.transmission for one in step.send] in ([], [1], [2])
         found = []
         for one in step.send:
             assert one.data[19] == ike.INITIATOR | ike.RESPONSE
@@ -353,7 +353,7 @@ def test_requests_of_the_responder():
     assert ask(37, 2, [ike.delete()]) == [b""]
     result = wire.close()
     assert result.established
-    assert [exchange.exchange_type for exchange in result.exchanges] == [34, 35]
+    assert [one.exchange_type for one in result.exchanges] == [34, 35]
     assert (result.ignored.repeated, result.ignored.unexpected) == (1, 1)
 
 

@@ -11,13 +11,13 @@ def test_side_by_side():
     row = live.handshakes.row(0, named=True)
     both = compare_handshakes(recorded, 1, live, bytes.fromhex(row["spi_i"]), 7)
     assert both.run == 7
-    assert [(row.exchange, row.message_id, row.attempt) for row in both.rows] == [
+    assert [(one.exchange, one.message_id, one.attempt) for one in both.rows] == [
         ("IKE_SA_INIT", 0, 1),
         ("IKE_INTERMEDIATE", 1, 1),
         ("IKE_AUTH", 2, 1),
     ]
     # by the sizes in the manifest of the recording: 312 + 320, 1,248 + 66 + 1,153, 267 + 228
-    assert [(row.recorded.messages, row.recorded.bytes) for row in both.rows] == [
+    assert [(one.recorded.messages, one.recorded.bytes) for one in both.rows] == [
         (2, 632),
         (2, 2467),
         (2, 495),

@@ -168,10 +168,10 @@ COMPANIONS = [
 
 
 def test_companions_as_tshark_reads_them(tshark):
-    packet = hip.packet(hip.NOTIFY, bytes(16), bytes(16), COMPANIONS)
+    one = hip.packet(hip.NOTIFY, bytes(16), bytes(16), COMPANIONS)
     trace = Trace()
-    trace.send(0, bytes(4) + packet, sport=10500, dport=10500)
-    view = parse_hip(packet)
+    trace.send(0, bytes(4) + one, sport=10500, dport=10500)
+    view = parse_hip(one)
     by_type = {parameter.type: parameter.value for parameter in view.parameters}
     (locator,) = by_type[193].locators
     certificate = by_type[768]
@@ -200,11 +200,11 @@ def test_companions_as_tshark_reads_them(tshark):
     names = [*expected, *addresses]
     options = [part for name in names for part in ("-e", f"hip.{name}")]
     done = tshark.run("-n", "-T", "fields", "-E", "aggregator=|", *options, capture=trace.pcap())
-    reported = dict(zip(names, (part.split("|") for part in done.lines[0].split("\t")), strict=True))
+    said = dict(zip(names, (one.split("|") for one in done.lines[0].split("\t")), strict=True))
     for name, numbers in expected.items():
-        assert [int(value, 0) for value in reported[name]] == list(numbers), name
+        assert [int(value, 0) for value in said[name]] == list(numbers), name
     for name, texts in addresses.items():
-        assert [value.removeprefix("::ffff:") for value in reported[name]] == list(texts), name
+        assert [value.removeprefix("::ffff:") for value in said[name]] == list(texts), name
 
 
 def test_host_id_of_version_1_as_tshark_reads_it(tshark):
