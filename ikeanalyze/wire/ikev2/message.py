@@ -29,8 +29,8 @@ _CERTREQ: Final = PayloadType.CERTREQ
 
 #: Beginning of a KE payload: the method.
 _METHOD: Final = Struct(">Hxx")
-#: Beginning of an SKF payload: fragment number, total fragments.
-_FRAGMENT: Final = Struct(">4xHH")
+#: Beginning of an SKF payload: its length, fragment number, total fragments.
+_FRAGMENT: Final = Struct(">2xHHH")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ def parse_decrypted_payloads(data: bytes, first: int) -> PayloadChain:
 def parse_fragment_header(data: bytes) -> tuple[int, int] | None:
     """Fragment number and total fragments of an IKE fragment (RFC 7383, section 2.5); None for other messages.
 
-    The SKF payload is the last one of its message, but may follow others. The end of the message may be missing.
-    Never raises.
+    Also None if the length of the SKF payload leaves no room for both. The SKF payload is the last one of its message,
+    but may follow others. The end of the message may be missing. Never raises.
     """
     try:
         fields = Cursor(data).unpack(HEADER)
@@ -113,7 +113,7 @@ def parse_fragment_header(data: bytes) -> tuple[int, int] | None:
             cursor.skip(length - PAYLOAD_HEADER.size)
         if kind != PayloadType.SKF:
             return None
-        number, total = cursor.unpack(_FRAGMENT)
+        length, number, total = cursor.unpack(_FRAGMENT)
     except WireError:
         return None
-    return number, total
+    return (number, total) if length >= _FRAGMENT.size else None

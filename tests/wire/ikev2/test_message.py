@@ -34,6 +34,13 @@ def test_other_messages_have_no_fragment_header(kind):
     assert parse_fragment_header(ike.message(SPI_I, SPI_R, 34, 0x08, 0, [(kind, b"123456")] if kind else [])) is None
 
 
+@pytest.mark.parametrize("size", range(8))
+def test_an_skf_payload_without_room_for_its_numbers(size):
+    message = bytearray(ike.message(SPI_I, SPI_R, 35, 0x08, 1, [(53, b"\x00\x03\x00\x0bsecret")]))
+    message[30:32] = size.to_bytes(2)  # the length in the generic payload header
+    assert parse_fragment_header(bytes(message)) is None
+
+
 def test_payloads_from_inside_an_encrypted_one():
     first, data = ike.chain([(35, b"id"), (39, b"auth")])
     assert [payload.type for payload in parse_decrypted_payloads(data, first).payloads] == [35, 39]
