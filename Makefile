@@ -7,6 +7,7 @@
 #   make lint                format, linter and type checks
 #   make format              format the code and apply the fixes of the linter
 #   make lab                 run real daemons and compare reports with their logs
+#   make fuzz                run each fuzzing harness for a minute; T=name runs one, SECONDS=n or RUNS=n sets how long
 #   make bench               measure the speed
 #   make figures             draw the figures that come from formulas
 #   make readme              run the commands of README.md and docs again and insert their output
@@ -28,7 +29,7 @@ PYTEST := $(BIN)/python -m pytest $(T) $(if $(K),-k "$(K)")
 # A selection may have no tests of one kind, which pytest reports with exit status 5.
 MAYBE_NONE := $(if $(T)$(K),|| [ $$? = 5 ])
 
-.PHONY: demo test unit readme lint format bench figures trees lab clean
+.PHONY: demo test unit readme lint format bench fuzz figures trees lab clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
@@ -57,6 +58,12 @@ bench: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(BIN)/python -m benchmarks.compare
 	$(BIN)/python -m benchmarks.many
 
+# The seeds are derived from captures/; docs/fuzzing.md describes the rest of .fuzz/.
+fuzz: $(VENV)/.fuzz-installed
+	@rm -rf .fuzz/seeds
+	$(BIN)/python -m fuzz.corpus .fuzz/seeds
+	$(BIN)/python -m fuzz $(T) $(if $(RUNS),--runs $(RUNS),--seconds $(or $(SECONDS),60))
+
 figures: $(VENV)/.installed
 	@mkdir -p figures
 	$(BIN)/ikeanalyze overhead paper --figures figures/overhead -o figures/overhead.txt
@@ -80,6 +87,11 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.test-installed: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing into $(VENV): a minute or two" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.fuzz-installed: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing into $(VENV): a minute or two" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	@touch $@ $(VENV)/.installed
 
 # The tests compare with tshark and open pages in Chromium. They read captures from files, so nothing needs permission to

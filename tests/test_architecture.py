@@ -101,6 +101,11 @@ def test_imports_are_of_modules_that_exist():
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_product_imports_no_fuzzer_and_no_test():
+    foreign = {"atheris", "benchmarks", "fuzz", "tests"}
+    assert [module for module in SOURCES if {name.split(".")[0] for name in imports(module)} & foreign] == []
+
+
 def test_there_are_no_import_circles():
     """Late imports and those for type checking count: modules in a circle can only be understood together."""
     try:

@@ -1,0 +1,1 @@
+"""The harnesses, one module each. `fuzz.harness` has their names."""

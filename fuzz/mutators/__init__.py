@@ -1,0 +1,1 @@
+"""Mutators: functions that return a changed copy of an input, reproducibly for a random generator."""
