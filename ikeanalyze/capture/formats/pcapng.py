@@ -91,7 +91,7 @@ def is_pcapng(head: bytes) -> bool:
 
 
 def get_section_header_size(head: bytes) -> int:
-    """Bytes of the section header block that begins with these 12 bytes.
+    """Bytes of the section header block that begins with these 12 bytes, including padding missing in its length.
 
     Raises:
         ValueError: not a section header; the text is a clause for the user.
@@ -102,7 +102,7 @@ def get_section_header_size(head: bytes) -> int:
     size: int = Struct(order + "I").unpack_from(head, 4)[0]
     if not FILE_HEADER <= size <= _MAX_BLOCK:
         raise ValueError(f"its section header is said to be {size} bytes long")
-    return size
+    return size + 3 & ~3
 
 
 class Pcapng:
@@ -219,9 +219,12 @@ class Pcapng:
         link_type, snaplen = Struct(self._order + "HxxI").unpack_from(body)
         names: dict[int, str] = {}
         resolution, offset, fcs = _MICROSECONDS, 0, None
+        options: dict[int, bytes] = {}
         for code, value in pcapng_blocks.read_options(body[8:], self._order):
+            options.setdefault(code, value)  # of a repeated option the first counts, as in Wireshark
+        for code, value in options.items():
             if code in (pcapng_blocks.IF_NAME, pcapng_blocks.IF_DESCRIPTION):
-                names.setdefault(code, value.rstrip(b"\0").decode("utf-8", "replace"))
+                names[code] = value.rstrip(b"\0").decode("utf-8", "replace")
             elif code == pcapng_blocks.IF_TSRESOL and len(value) == 1:
                 resolution = value[0]
             elif code == pcapng_blocks.IF_FCSLEN and len(value) == 1:

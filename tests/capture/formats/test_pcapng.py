@@ -1,5 +1,6 @@
 import struct
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from ikeanalyze.capture.formats.pcapng import InterfaceClock, Pcapng, get_section_header_size, is_pcapng
 from ikeanalyze.capture.formats.records import PADDING, WalkResult
+from ikeanalyze.capture.reader import open_capture
 from tests.capture.savefiles import block, enhanced, interface, obsolete, option, section, simple
 from tests.paths import CAPTURES
 
@@ -186,6 +188,18 @@ def test_reading_stops_at_an_invalid_block(bad: bytes, what: str) -> None:
     assert [p[0] for p in packets(walked, buffer)] == [b"good"]
 
 
+def test_section_header_length_without_the_padding_of_an_option_is_tolerated(tmp_path: Path) -> None:
+    header = bytearray(section(options=option(4, b"editor")))
+    shorter = len(header) - 2
+    for place in (4, len(header) - 4):
+        header[place : place + 4] = shorter.to_bytes(4, "little")
+    path = tmp_path / "unpadded.pcapng"
+    path.write_bytes(bytes(header) + interface() + enhanced(b"packet"))
+    with open_capture(path) as reader:
+        assert [len(batch) for batch in reader.iterate_batches()] == [1]
+        assert reader.damage is None
+
+
 def test_block_length_without_the_padding_is_tolerated() -> None:
     body = struct.pack("<5I", 0, 0, 5, 5, 5) + b"abcde"
     assert [p[0] for p in read(GOOD + block(6, body, size=37) + block(6, body, size=37, trailer=37) + GOOD)] == [
@@ -250,6 +264,7 @@ def test_resolution_and_frame_check_sequence_of_interfaces(order: str) -> None:
     # if_fcslen counts bits; some have read it as bytes
     options = [b"", option(9, b"\x09", order), option(13, b"\x20", order), option(13, b"\x04", order)]
     options += [option(13, b"\0", order), option(9, b"\x8a", order) + option(13, b"\x10", order)]
+    options += [option(9, b"\x03", order) + option(9, b"\x09", order)]  # of repeated options the first, as in Wireshark
     _, _, reader = walk(section(order) + b"".join(interface(order=order, options=item) for item in options))
     assert [(item.resolution, item.fcs_bytes) for item in reader.interfaces] == [
         (6, None),
@@ -258,4 +273,5 @@ def test_resolution_and_frame_check_sequence_of_interfaces(order: str) -> None:
         (6, 4),
         (6, 0),
         (0x8A, 2),
+        (3, None),
     ]
