@@ -58,12 +58,12 @@ def _fuzz(name: str, runs: int | None, seconds: int) -> bool:
         options.append(f"-max_total_time={seconds}")
         directories = [str(corpus), str(seeds)]
     else:
-        # the same inputs in each run: only the seeds, and nothing is kept
+        # the same in each run: from the seeds alone, with a fixed random seed, and nothing is kept
         options += [f"-runs={max(round(runs * load_harness(name).share), 1)}", "-seed=1"]
         directories = [str(seeds)]
     print(f"== {name}", file=sys.stderr, flush=True)
     code = f"from fuzz.engine import fuzz; fuzz({name!r}, {[*options, '-print_final_stats=1', *directories]!r})"
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
     return subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
 

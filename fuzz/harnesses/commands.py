@@ -77,4 +77,4 @@ def mutate(data: bytes, rng: Random) -> bytes:
     return command + _mutate_files(data[1:], rng)
 
 
-HARNESS: Final = Harness(run, mutate, max_bytes=49152, share=0.003)
+HARNESS: Final = Harness(run, mutate, max_bytes=49152, share=0.01)

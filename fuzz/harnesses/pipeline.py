@@ -53,4 +53,4 @@ def mutate(data: bytes, rng: Random) -> bytes:
     return join_parts([keys, *captures])
 
 
-HARNESS: Final = Harness(run, mutate, max_bytes=98304, share=0.005)
+HARNESS: Final = Harness(run, mutate, max_bytes=98304, share=0.01)
