@@ -1,11 +1,12 @@
 """Harnesses accept any bytes, and notice what they are there for."""
 
 import struct
+from functools import cache
 from random import Random
 
 import pytest
 
-from fuzz.corpus import make_seeds
+from fuzz import corpus
 from fuzz.harness import NAMES, load_harness
 from fuzz.harnesses import crypto, plaintexts, toml, wire
 from fuzz.laws import check_analysis, check_text
@@ -18,6 +19,7 @@ from tests.craft import Handshake, Trace
 from tests.paths import CAPTURES
 
 SEEDS = 12
+make_seeds = cache(corpus.make_seeds)
 
 
 @pytest.mark.parametrize("name", NAMES)
