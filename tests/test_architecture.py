@@ -101,11 +101,6 @@ def test_imports_are_of_modules_that_exist():
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_product_imports_no_fuzzer_and_no_test():
-    foreign = {"atheris", "benchmarks", "fuzz", "tests"}
-    assert [module for module in SOURCES if {name.split(".")[0] for name in imports(module)} & foreign] == []
-
-
 def test_there_are_no_import_circles():
     """Late imports and those for type checking count: modules in a circle can only be understood together."""
     try:
@@ -189,6 +184,11 @@ def test_every_package_says_what_it_is_for():
 def test_every_folder_with_modules_is_a_package():
     folders = {path.parent for path in SOURCES.values()}
     assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_the_product_imports_no_fuzzer_and_no_test():
+    foreign = {"atheris", "benchmarks", "fuzz", "tests"}
+    assert [module for module in SOURCES if {name.split(".")[0] for name in imports(module)} & foreign] == []
 
 
 def test_paths_in_the_description_exist():

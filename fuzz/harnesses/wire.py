@@ -20,8 +20,7 @@ from ikeanalyze.wire.hip.packet import check_hip_packet, is_checksum_valid, pars
 from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
 from ikeanalyze.wire.ikev1.message import parse_ikev1_fragment, parse_ikev1_payloads, parse_phase1_message
-from ikeanalyze.wire.ikev1.phase1_sa import parse_phase1_sa
-from ikeanalyze.wire.ikev1.quick_mode import parse_quick_mode_sa
+from ikeanalyze.wire.ikev1.proposals import parse_ikev1_sa
 from ikeanalyze.wire.ikev2.checks import check_payload_chain
 from ikeanalyze.wire.ikev2.describe import describe_payloads
 from ikeanalyze.wire.ikev2.encode import encode_chain
@@ -104,10 +103,9 @@ def _run_ikev1(data: bytes) -> None:
 def _run_ikev1_bodies(data: bytes) -> None:
     chain = parse_decrypted_payloads(data[1:], data[0] if data else 0)
     _check_printable(describe_ikev1_payloads(chain))
-    for transform in parse_phase1_sa(data[1:]).transforms:
-        _check_printable([transform.describe()])
-    for proposal in parse_quick_mode_sa(data[1:]).proposals:
-        _check_printable([proposal.describe()])
+    sa = parse_ikev1_sa(data[1:])
+    _check_printable(proposal.describe() for proposal in sa.proposals)
+    _check_printable(transform.describe() for transform in sa.transforms)
 
 
 def _run_hip(data: bytes) -> None:
