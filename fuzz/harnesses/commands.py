@@ -1,4 +1,4 @@
-"""The command line, run in this process: captures, key files and TOML files as arguments of every command that reads them.
+"""The command line, run in this process on captures, key files and TOML files, for every command that reads them.
 
 The first byte selects the command line. The exit status is a documented one, no error is an internal one, and what
 people read is printable.
