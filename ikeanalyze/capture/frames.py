@@ -10,7 +10,8 @@ from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes,
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import ADDRESS_BITS, FIRST_IPV6
-from ikeanalyze.capture.formats.records import Interface
+from ikeanalyze.capture.formats.records import CaptureDamage, Interface
+from ikeanalyze.capture.joined import JoinedReader, open_joined
 from ikeanalyze.capture.parallel import ParallelReader, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
 
@@ -85,28 +86,66 @@ def read_frames(
         finally:
             if parallel is not None:
                 parallel.stop()
-        collector.finish()
-        warnings = collector.warnings()
-        if reader.damage is not None:
-            warnings.append((None, f"damaged at byte {reader.damage.offset}: {reader.damage.what}; read up to there"))
-        warnings.extend((note.first, note.what) for note in reader.notes)
-        return CaptureFrames(
-            format=reader.format,
-            packets=collector.packets,
-            bytes=collector.bytes,
-            first_ns=collector.first_ns,
-            last_ns=collector.last_ns,
-            snaplen_truncated=collector.truncated,
-            damaged=reader.damage is not None,
-            accounting=collector.accounting.packets(),
-            accounting_bytes=collector.accounting.bytes(),
-            columns=collector.columns(),
-            clear=messages.clear,
-            sealed=messages.sealed,
-            addresses=collector.book.ipv6,
-            interfaces=reader.interfaces,
-            warnings=warnings,
-        )
+        damages = [] if reader.damage is None else [describe_damage(reader.damage)]
+        return _finish(collector, messages, reader, damages)
+
+
+def read_joined_frames(
+    paths: Sequence[str],
+    ports: Collection[int] = (),
+    progress: Progress | None = None,
+    spis: Collection[int] | None = (),
+) -> tuple[CaptureFrames, list[tuple[str, str]]]:
+    """Read files of one recording as one capture, in the order of their first packets.
+
+    Arguments are those of `read_frames`. Returns the capture, and path and reason of each file that cannot be read.
+
+    Raises:
+        CaptureError: no file can be read, or one of several is standard input.
+    """
+    tune_malloc()
+    reader, skipped = open_joined(paths)
+    with reader:
+        messages = MessageStore(spis)
+        collector = FrameCollector(ports, reader.interfaces, FrameRows(LAYOUT), messages)
+        size = reader.size
+        for batch in reader.iterate_batches():
+            collector.add(batch, reader.consumed / size if size else None)
+            if progress is not None:
+                progress(reader.consumed, size)
+        damages = [f"{path}: {describe_damage(damage)}" for path, damage in reader.damages]
+        return _finish(collector, messages, reader, damages), skipped
+
+
+def describe_damage(damage: CaptureDamage) -> str:
+    """Where and why reading a file stopped, as a warning."""
+    return f"damaged at byte {damage.offset}: {damage.what}; read up to there"
+
+
+def _finish(
+    collector: FrameCollector, messages: MessageStore, reader: CaptureReader | JoinedReader, damages: list[str]
+) -> CaptureFrames:
+    collector.finish()
+    warnings = collector.warnings()
+    warnings.extend((None, damage) for damage in damages)
+    warnings.extend((note.first, note.what) for note in reader.notes)
+    return CaptureFrames(
+        format=reader.format,
+        packets=collector.packets,
+        bytes=collector.bytes,
+        first_ns=collector.first_ns,
+        last_ns=collector.last_ns,
+        snaplen_truncated=collector.truncated,
+        damaged=bool(damages),
+        accounting=collector.accounting.packets(),
+        accounting_bytes=collector.accounting.bytes(),
+        columns=collector.columns(),
+        clear=messages.clear,
+        sealed=messages.sealed,
+        addresses=collector.book.ipv6,
+        interfaces=reader.interfaces,
+        warnings=warnings,
+    )
 
 
 def _collect(
@@ -145,4 +184,12 @@ def _collect(
             progress(consumed + (parallel.consumed if parallel else 0), size)
 
 
-__all__ = ["CaptureFrames", "Columns", "Progress", "Protocol", "format_address_code", "read_frames"]
+__all__ = [
+    "CaptureFrames",
+    "Columns",
+    "Progress",
+    "Protocol",
+    "format_address_code",
+    "read_frames",
+    "read_joined_frames",
+]

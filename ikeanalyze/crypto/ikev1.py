@@ -140,7 +140,7 @@ class Phase1Decryptor:
         return None
 
     def _chain_end(self, plaintext: bytes, exchange_type: int, first: int) -> int | None:
-        """Length of the chain of payloads, which at most one block of padding follows; None if it is invalid.
+        """Length of the chain of payloads before the padding; None if it is invalid.
 
         Main mode begins with the identification (RFC 2409, section 5), exchanges after phase 1 with a hash.
         """
@@ -162,4 +162,13 @@ class Phase1Decryptor:
                 payload_type = following
         except WireError:
             return None
-        return cursor.position if cursor.position > 0 and cursor.remaining() <= self._block else None
+        is_padded = self._is_padding(plaintext[cursor.position :])
+        return cursor.position if cursor.position > 0 and is_padded else None
+
+    def _is_padding(self, padding: bytes) -> bool:
+        """Whether these bytes can be padding.
+
+        RFC 2409, appendix B, fills the last block with zeros. racoon, and with it iOS, macOS and old Android, can add
+        blocks of random bytes; the last byte is the length of the padding, with or without that byte itself.
+        """
+        return len(padding) <= self._block or (len(padding) - padding[-1]) % 256 in (0, 1)

@@ -111,12 +111,14 @@ class Sender:
     def digest(self, data: bytes) -> bytes:
         return hashlib.new(HASHES[self.hash][0], data).digest()[: CIPHERS[self.encryption][1]]
 
-    def send(self, exchange_type: int, message_id: int, inside: list[tuple[int, bytes]]) -> bytes:
+    def send(
+        self, exchange_type: int, message_id: int, inside: list[tuple[int, bytes]], padding: bytes | None = None
+    ) -> bytes:
         _, block, cipher = CIPHERS[self.encryption]
         self.ivs.setdefault(0, self.digest(PUBLIC_I + PUBLIC_R))
         iv = self.ivs.get(message_id) or self.digest(self.ivs[0] + message_id.to_bytes(4, "big"))
         first, data = chain(inside)
-        data += bytes(-len(data) % block)
+        data += bytes(-len(data) % block) if padding is None else padding
         body = Cipher(cipher(self.key), CBC(iv)).encryptor().update(data)
         self.ivs[message_id] = body[-block:]
         return ikev1.encrypted(COOKIE_I, COOKIE_R, exchange_type, first, body, message_id)
@@ -157,6 +159,29 @@ def test_messages_of_every_algorithm_are_decrypted(encryption, hash_algorithm):
     sender = Sender(encryption, hash_algorithm)
     opener = sender.opener()
     assert [types_of(opener.open(message)) for message in sender.handshake()] == EXPECTED
+
+
+@pytest.mark.parametrize("counts_itself", [True, False], ids=["counts itself", "counts the bytes before it"])
+@pytest.mark.parametrize("blocks", [0, 1, 2, 20])
+def test_random_padding_of_several_blocks(blocks, counts_itself):
+    """As `randomize_padlen` of racoon's configuration makes it, which iOS, macOS and old Android have on."""
+    sender = Sender()
+    opener = sender.opener()
+    for message in sender.handshake()[:2]:
+        opener.open(message)
+    inside = [sender.hash_payload(), (ikev1.NOTIFY, bytes(12))]
+    size = -len(chain(inside)[1]) % 16 + 16 * blocks
+    padding = Random(blocks).randbytes(size - 1) + bytes([(size - (not counts_itself)) % 256])
+    message = sender.send(ikev1.INFORMATIONAL, 4321, inside, padding)
+    assert types_of(opener.open(message)) == [ikev1.HASH, ikev1.NOTIFY]
+
+
+def test_bytes_after_the_payloads_that_are_not_padding():
+    sender = Sender()
+    opener = sender.opener()
+    inside = [sender.hash_payload(), (ikev1.NOTIFY, bytes(12))]
+    size = -len(chain(inside)[1]) % 16 + 32
+    assert opener.open(sender.send(ikev1.INFORMATIONAL, 4321, inside, bytes(size))) is None
 
 
 def test_retransmissions_and_other_orders():
