@@ -214,7 +214,7 @@ class _CaptureRewriter:
             if located is None:
                 self._refuse(edits, rows[its].tolist(), f"link type {get_link_type_name(kind)} is not decoded")
                 continue
-            columns = (rows[its], at[its], end[its], located[0] - at[its], located[1])
+            columns = (rows[its], at[its], end[its], located.at - at[its], located.family)
             for row, low, high, ip_at, family in zip(*(column.tolist() for column in columns), strict=True):
                 if not family:
                     self._refuse(edits, [row], "it has no IP packet")
