@@ -121,7 +121,7 @@ def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple
 def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
     """Pair RADIUS datagrams, which are in order of capture and time."""
     pairs: list[RadiusExchange] = []
-    waiting: dict[tuple[int, int, int, int, int], RadiusExchange] = {}
+    waiting: dict[tuple[int, int, int, int, int, int], RadiusExchange] = {}
     states: dict[tuple[int, bytes], int] = {}
     # the latest requests, by capture, code and EAP message
     asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
@@ -132,12 +132,12 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
         datagrams.destination,
         datagrams.destination_port,
     ]
-    columns += [datagrams.exchange_type, datagrams.message_id, datagrams.datagram]
+    columns += [datagrams.exchange_type, datagrams.message_id, datagrams.datagram, datagrams.scope]
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    for row, (source, source_port, destination, destination_port, code, identifier, datagram) in enumerate(rows):
+    for row, (source, source_port, destination, destination_port, code, identifier, datagram, scope) in enumerate(rows):
         view = parse_radius(clear.get(datagram, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
-            key = (source, source_port, destination, destination_port, identifier)
+            key = (source, source_port, destination, destination_port, identifier, scope)
             pair = waiting.get(key)
             if pair is None or pair.view.authenticator != view.authenticator or pair.code != code:
                 from_client = code in _REQUESTS
@@ -155,13 +155,14 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
                 pair.conversation = earlier
             pair.requests.append(row)
             continue
-        pair = waiting.get((destination, destination_port, source, source_port, identifier))
+        key = (destination, destination_port, source, source_port, identifier, scope)
+        pair = waiting.get(key)
         if pair is None:
             # the request is not in the capture
             pair = RadiusExchange(code, identifier, destination, source, True, view, conversation=conversations)
             conversations += 1
             pairs.append(pair)
-            waiting[(destination, destination_port, source, source_port, identifier)] = pair
+            waiting[key] = pair
         pair.responses.append(row)
         pair.response_view = view
         if view.state is not None:

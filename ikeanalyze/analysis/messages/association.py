@@ -5,6 +5,7 @@ section 2.11). Only IKE_SA_INIT needs more, because the responder's SPI is still
 
 - One initiator SPI, one responder SPI, one request body, one initiator address and port: one IKE SA. This holds for
   almost every IKE SA, and is decided for all of them at once.
+- The same SPIs in another tunnel are of another IKE SA.
 - Anything else is decided message by message, in order of time (`SpiDisambiguator`). A request with another body
   belongs to the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
   nonce. It belongs to another one if it comes from elsewhere (two initiators chose the same SPI) or if the IKE SA had
@@ -24,7 +25,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_within_captures
+from ikeanalyze.analysis.grouping import find_distinct, find_group_starts, group_order, number_within_captures
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
@@ -63,7 +64,7 @@ def associate_datagrams(
     total = len(datagrams)
     if not total:
         return SaAssociation(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
-    spi_i = number_within_captures(datagrams.spi_i, datagrams.source)
+    spi_i = number_within_captures(_separate_spis(datagrams), datagrams.source)
     order = group_order(spi_i)
     new = find_group_starts(spi_i[order])
     start = np.flatnonzero(new)
@@ -88,6 +89,13 @@ def associate_datagrams(
     handshake = np.empty(total, np.int64)
     handshake[order] = rank[label]
     return SaAssociation(handshake, _find_senders(datagrams, handshake, next_label), next_label)
+
+
+def _separate_spis(datagrams: Datagrams) -> UInt64Array:
+    """Initiator SPIs, or numbers that also differ by tunnel: the same SPI in two tunnels is of two IKE SAs. (n,)"""
+    if not datagrams.scope.any():
+        return datagrams.spi_i
+    return find_distinct(datagrams.spi_i)[1] | datagrams.scope.astype(np.uint64) << np.uint64(32)
 
 
 _ALL: Final = slice(None)

@@ -1,6 +1,6 @@
 """Builds the tables of `schema` from the results of the analysis."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,6 +79,7 @@ class TableSources:
     radius: RadiusMessages
     handshakes: HandshakeColumns
     capture_duplicates: Int64Array  # number of duplicate frames of each handshake
+    tunnels: Mapping[int, str]  # tunnels of the handshakes (rows) that are in some
     insides: "CaptureContents | None"  # None: no keys were given
 
 
@@ -225,11 +226,15 @@ def build_frames_table(
     numbering: RowNumbering,
     columns: Columns,
     addresses: Sequence[bytes],
+    tunnels: Sequence[str],
     duplicate: BoolArray,
     labels: DatagramLabels,
     handshake_ids: Int64Array,
 ) -> pl.DataFrame:
-    """The frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes."""
+    """The frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes.
+
+    `tunnels` are the names of the tunnels, from number 1 on.
+    """
     unit = columns["unit"]
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
@@ -240,6 +245,10 @@ def build_frames_table(
     has_ports = columns["encapsulation"] != int(Encapsulation.IP)
     several = len(numbering.paths) > 1
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
+    tunnel: dict[str, Any] = {}
+    if columns["tunnel"].any():
+        names = pl.Series([None, *tunnels], dtype=pl.Categorical)
+        tunnel["tunnel"] = names.gather(columns["tunnel"])
     return make_table(
         {
             "number": columns["number"],
@@ -253,6 +262,7 @@ def build_frames_table(
             "source_port": (columns["source_port"], has_ports),
             "destination": destination,
             "destination_port": (columns["destination_port"], has_ports),
+            **tunnel,
             "ttl": columns["ttl"],
             "ip_id": (columns["ip_id"], columns["ip_id"] != NO_IDENT),
             "ip_fragment": columns["ip_fragment"],

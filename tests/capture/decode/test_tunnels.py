@@ -1,10 +1,8 @@
-import dataclasses
-
 import pytest
 
-from tests.capture.laws import counted, read_packets, rows, texts
+from tests.capture.laws import counted, read_packets, rows
 from tests.craft import Handshake, link, udp_packet
-from tests.craft.tunnel import IP_IN_IP, LINKS, TUNNELS, Encapsulation
+from tests.craft.tunnel import IP_IN_IP, LINKS, TUNNELS
 
 MESSAGE = Handshake(1).init()[0].datagrams[0]
 V4 = udp_packet(MESSAGE, 500, 501)

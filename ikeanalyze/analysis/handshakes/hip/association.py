@@ -89,7 +89,7 @@ class _HostAssociationCandidate:
 class _Packet:
     """The values that identify the association of a packet."""
 
-    capture: int
+    capture: int  # and tunnel
     kind: int
     sender: bytes
     receiver: bytes
@@ -146,7 +146,8 @@ def _packets(datagrams: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
     header = read_struct_array(clear.heap, begin, _HEADER)
     header[size < _HEADER.itemsize] = np.zeros(1, _HEADER)  # was not kept
     columns: list[npt.NDArray[Any]] = [
-        get_capture_numbers(datagrams.source),
+        # hosts are known within a capture and tunnel
+        get_capture_numbers(datagrams.source) << 32 | datagrams.scope,
         datagrams.exchange_type,
         header["sender"],
         header["receiver"],
