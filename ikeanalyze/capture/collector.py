@@ -179,7 +179,10 @@ class FrameCollector:
             self._add_fragments(batch, packets.select(fragmented), category)
             packets = packets.select(~fragmented)
         found, message_batches, malformed = classify_packets(batch.buffer, packets, self._ports)
-        _set_categories(category, packets.row, found)
+        if depth == 1:
+            category[packets.row] = found
+        else:
+            _set_inner_categories(category, packets.row, found)
         for packet in malformed:
             self._warn(self.packets + 1 + int(packets.row[packet.packet]), packet.reason)
         tcp = np.flatnonzero(packets.protocol == PROTOCOL_TCP)
@@ -363,7 +366,7 @@ class FrameCollector:
         depth = 1
         while packets is not None:
             found, message_batches, malformed = classify_packets(buffer, packets, self._ports)
-            _set_categories(category, packets.row, found)
+            _set_inner_categories(category, packets.row, found)
             for malformed_packet in malformed:
                 first = datagrams[int(packets.row[malformed_packet.packet])].fragments[0]
                 self._warn(first.number, malformed_packet.reason)
@@ -505,12 +508,10 @@ class FrameCollector:
         )
 
 
-def _set_categories(category: UInt8Array, row: Int64Array, found: UInt8Array) -> None:
+def _set_inner_categories(category: UInt8Array, row: Int64Array, found: UInt8Array) -> None:
     """Set the category of packets by what is inside of them; AH with contents of no other category remains AH."""
-    if (category[row] == PacketCategory.AH).any():
-        remains = (category[row] == PacketCategory.AH) & np.isin(found, (PacketCategory.OTHER, PacketCategory.ICMP))
-        found = np.where(remains, np.uint8(PacketCategory.AH), found)
-    category[row] = found
+    remains = (category[row] == PacketCategory.AH) & np.isin(found, (PacketCategory.OTHER, PacketCategory.ICMP))
+    category[row] = np.where(remains, np.uint8(PacketCategory.AH), found)
 
 
 def _fragment_columns(fragments: Sequence[IpFragment]) -> Columns:

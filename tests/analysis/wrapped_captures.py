@@ -8,11 +8,14 @@ import dpkt
 from tests.craft import Packet, pcap
 from tests.craft.tunnel import Encapsulation
 
+IP_TYPES = (b"\x08\x00", b"\x86\xdd")
+
 
 def read_packets(path: Path) -> list[Packet]:
-    """The packets of an Ethernet capture."""
+    """The IP packets of an Ethernet capture, with times in microseconds."""
     with path.open("rb") as file:
-        return [Packet(round(when * 10**6) * 1000, data) for when, data in dpkt.pcap.UniversalReader(file)]
+        packets = [Packet(round(when * 10**6) * 1000, data) for when, data in dpkt.pcap.UniversalReader(file)]
+    return [packet for packet in packets if packet.data[12:14] in IP_TYPES]
 
 
 def wrap_packets(packets: Sequence[Packet], encapsulation: Encapsulation) -> Iterator[Packet]:

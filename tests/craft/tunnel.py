@@ -306,3 +306,5 @@ LINKS: dict[str, Encapsulation] = {
     ),
     "ppi": Encapsulation(lambda f: struct.pack("<BBHI", 0, 0, 8, 105) + wlan(packet_of(f)), linktype=192),
 }
+
+ALL = {**TUNNELS, **IP_IN_IP, **LINKS}

@@ -2,12 +2,11 @@ import pytest
 
 from tests.capture.laws import counted, read_packets, rows
 from tests.craft import Handshake, link, udp_packet
-from tests.craft.tunnel import IP_IN_IP, LINKS, TUNNELS
+from tests.craft.tunnel import ALL
 
 MESSAGE = Handshake(1).init()[0].datagrams[0]
 V4 = udp_packet(MESSAGE, 500, 501)
 V6 = udp_packet(MESSAGE, 500, 501, "2001:db8::1", "2001:db8::2")
-ALL = {**TUNNELS, **IP_IN_IP, **LINKS}
 
 
 @pytest.mark.parametrize("name", ALL)
