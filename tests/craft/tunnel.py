@@ -280,7 +280,7 @@ IP_IN_IP: dict[str, Encapsulation] = {
 }
 
 LINKS: dict[str, Encapsulation] = {
-    "macsec": Encapsulation(macsec),
+    "macsec": Encapsulation(macsec, "macsec"),
     "802.11": Encapsulation(lambda f: wlan(packet_of(f)), linktype=105),
     "802.11, no qos": Encapsulation(lambda f: wlan(packet_of(f), 0x0208), linktype=105),
     "802.11, four addresses": Encapsulation(lambda f: wlan(packet_of(f), 0x0388), linktype=105),

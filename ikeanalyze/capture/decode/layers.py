@@ -84,7 +84,7 @@ _CONTROL_ETHERTYPES: Final = (
 #: How to write the kind of a tunnel in a sentence.
 _TITLES: Final = {
     "erspan": "ERSPAN", "etherip": "EtherIP", "geneve": "Geneve", "gre": "GRE", "gtp": "GTP-U", "l2tp": "L2TP",
-    "mpls": "MPLS", "nsh": "NSH", "nvgre": "NVGRE", "pbb": "802.1ah", "pptp": "PPTP", "tzsp": "TZSP",
+    "macsec": "MACsec", "mpls": "MPLS", "nsh": "NSH", "nvgre": "NVGRE", "pbb": "802.1ah", "pptp": "PPTP", "tzsp": "TZSP",
     "vxlan": "VXLAN",
 }  # fmt: skip
 
@@ -276,7 +276,7 @@ class HeaderChain:
         size = np.where(control & 0x20, 14, 6).astype(np.int64)  # with or without secure channel identifier
         stop = layers.wire_end - _MACSEC_ICV
         layers = Layers(layers.row, layers.at, np.minimum(layers.end, stop), stop, layers.tunnel, layers.kind)
-        layers = layers.skip(size, HEADER_UNKNOWN)
+        layers = layers.skip(size, HEADER_UNKNOWN, self._tunnels.enter("macsec", layers.tunnel))
         layers = self.require(layers, 2, "MACsec")
         return layers.skip(2, _read_ethertype(buffer, layers.at))
 

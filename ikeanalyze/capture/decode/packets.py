@@ -38,8 +38,9 @@ class IpPacketFinder:
         self.findings = LayerFindings()
         self._interfaces = interfaces
         self._book = book
+        self._tunnels = tunnels
         self._chain = HeaderChain(tunnels, self.findings)
-        self._tunnels = TunnelFinder(tunnels, self._chain, book)
+        self._finder = TunnelFinder(tunnels, self._chain, book)
 
     def read(self, batch: RecordBatch) -> IpPackets | None:
         """The IP packets of a batch, without those in tunnels over IP; None: there are none."""
@@ -81,12 +82,14 @@ class IpPacketFinder:
         `row` is that of the packet around; None: there are none.
         """
         parts: list[IpPackets] = []
-        inside = self._tunnels.find(buffer, packets, category)
+        inside = self._finder.find(buffer, packets, category)
         if inside is not None and len(inside):
             parts = self._follow(buffer, inside)
         authenticated = np.flatnonzero(category == PacketCategory.AH)
         if len(authenticated):
-            parts.append(_skip_authentication_headers(buffer, packets.select(authenticated)))
+            packets = _skip_authentication_headers(buffer, packets.select(authenticated))
+            packets.tunnel = self._tunnels.enter("ah", packets.tunnel)
+            parts.append(packets)
         if not any(len(part) for part in parts):
             return None
         if depth >= MAX_DEPTH:

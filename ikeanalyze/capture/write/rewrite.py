@@ -200,7 +200,8 @@ class _CaptureRewriter:
 
     def _frames(self, batch: RecordBatch, edits: dict[int, PacketEdit]) -> dict[int, list[CleartextFrame]]:
         """The frames in clear by row of the batch; edits that cannot be applied are removed from `edits`."""
-        rows = np.array([row for row, edit in edits.items() if edit.clear], np.int64)
+        # a packet that is removed for a message in another one has a link header of the same kind: both are refused
+        rows = np.array(list(edits), np.int64)
         clear_frames: dict[int, list[CleartextFrame]] = {}
         if not len(rows):
             return clear_frames
