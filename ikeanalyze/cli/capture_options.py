@@ -114,6 +114,13 @@ def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str
     return ". It has keys: name it with --keys"
 
 
+def describe_missing_handshakes(result: "Analysis") -> str:
+    """The message for captures without handshakes, with possible causes."""
+    unread = any("cannot be read" in warning.what or "is not decoded" in warning.what for warning in result.warnings)
+    causes = "It may be in the packets that cannot be read, see the warnings. " if unread else ""
+    return f"no handshake found. {causes}If IKE uses another UDP port, name it with --port"
+
+
 def display_path(path: str) -> str:
     """Return the name of a capture for messages."""
     return "standard input" if path == "-" else path

@@ -307,4 +307,6 @@ LINKS: dict[str, Encapsulation] = {
     "ppi": Encapsulation(lambda f: struct.pack("<BBHI", 0, 0, 8, 105) + wlan(packet_of(f)), linktype=192),
 }
 
+ENCRYPTED_MACSEC = Encapsulation(lambda f: macsec(f, control=0x2C))
+
 ALL = {**TUNNELS, **IP_IN_IP, **LINKS}

@@ -3,7 +3,13 @@
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
+from ikeanalyze.cli.capture_options import (
+    CaptureArgument,
+    CaptureOptions,
+    HandshakeOption,
+    describe_missing_handshakes,
+    read_captures,
+)
 from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import OutputOptions, check_inputs
@@ -38,7 +44,7 @@ def ladder(
 
     ids = selection.get_id_range(analysis)
     if ids is None:
-        raise CommandError(f"{capture}: no handshake found. If IKE uses another UDP port, name it with --port")
+        raise CommandError(f"{capture}: {describe_missing_handshakes(analysis)}")
     first, last = ids
     if handshake is None and first < last:
         messages.remark(f"{capture}: the first of {last - first + 1} handshakes. --handshake selects another one")

@@ -11,7 +11,14 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.formats.source import open_source
-from ikeanalyze.cli.capture_options import CaptureOptions, HandshakeOption, VantageOption, check_rtt, read_captures
+from ikeanalyze.cli.capture_options import (
+    CaptureOptions,
+    HandshakeOption,
+    VantageOption,
+    check_rtt,
+    describe_missing_handshakes,
+    read_captures,
+)
 from ikeanalyze.cli.exit_status import SOME_SKIPPED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
@@ -137,7 +144,7 @@ def _read(
 def _select(analysis: Analysis, handshake: int | None, messages: MessageOptions) -> Analysis:
     if handshake is None:
         if analysis.handshakes.is_empty():
-            messages.remark("no handshake found. If IKE uses another UDP port, name it with --port")
+            messages.remark(describe_missing_handshakes(analysis))
         return analysis
     from ikeanalyze.render.report import selection  # loads polars, after which the capture reader cannot fork
 

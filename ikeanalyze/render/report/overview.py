@@ -69,6 +69,12 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
     ):
         if column != "capture" or several:
             yield name, table[column], [escape_text(v) if v else "-" for v in texts[column].to_list()]
+    if table["tunnel"].null_count() < table.height:
+        yield (
+            "tunnel",
+            table["tunnel"],
+            [escape_text(tunnel) if tunnel else "-" for tunnel in texts["tunnel"].to_list()],
+        )
     methods = (
         table["additional_key_exchanges"].list.eval(pl.element().struct.field("id").cast(pl.String)).list.join(",")
     )
