@@ -204,7 +204,7 @@ def test_the_tunnel_is_shown(run, tmp_path):
     assert handshake["tunnel"] == "vxlan:42"
     many = write_wrapped(tmp_path / "many.pcap", CAPTURES / "loss20-classic.pcap", tunnel.ALL["vxlan"])
     assert "vxlan:42" in run("report", str(many)).stdout
-    assert "tunnel" not in run("report", str(CAPTURES / "loss20-classic.pcap")).stdout
+    assert "  tunnel " not in run("report", str(CAPTURES / "loss20-classic.pcap")).stdout
     assert "vxlan:42" in run("report", str(many), "--format", "csv").stdout
 
 
