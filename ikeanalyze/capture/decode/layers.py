@@ -150,22 +150,6 @@ class HeaderChain:
     def __init__(self, tunnels: TunnelBook, findings: LayerFindings) -> None:
         self._tunnels = tunnels
         self._findings = findings
-        self._steps: dict[int, Callable[[UInt8Array, Layers], Layers]] = {
-            HEADER_LLC: self._skip_llc,
-            HEADER_WLAN: self._skip_wlan,
-            ETHERTYPE_ETHERNET: self._skip_ethernet,
-            ETHERTYPE_PPPOE_SESSION: self._skip_pppoe,
-            ETHERTYPE_PPP: self._skip_ppp,
-            ETHERTYPE_BACKBONE: self._skip_backbone_tag,
-            ETHERTYPE_MACSEC: self._skip_macsec,
-            ETHERTYPE_NSH: self._skip_nsh,
-            ETHERTYPE_ERSPAN: self._skip_erspan,
-            ETHERTYPE_ERSPAN_III: self._skip_erspan,
-            **dict.fromkeys(ETHERTYPES_VLAN, self._skip_vlan),
-            **dict.fromkeys(ETHERTYPES_MPLS, self._skip_mpls),
-        }
-        self.known = np.zeros(1 << 16, np.bool_)  # EtherTypes that may lead to an IP packet
-        self.known[[*self._steps, ETHERTYPE_IPV4, ETHERTYPE_IPV6]] = True
 
     def find_ip(self, buffer: UInt8Array, layers: Layers) -> list[tuple[int, Layers]]:
         """The IP packets after these headers, in parts, each with the IP version."""
@@ -176,8 +160,8 @@ class HeaderChain:
                 part = layers.select(layers.kind == kind)
                 if kind in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
                     found.append((4 if kind == ETHERTYPE_IPV4 else 6, part))
-                elif kind in self._steps:
-                    following.append(self._steps[kind](buffer, part))
+                elif kind in _STEPS:
+                    following.append(_STEPS[kind](self, buffer, part))
                 elif kind in WLAN_UNREAD:
                     self._findings.unread[WLAN_UNREAD[kind]] += len(part)
                 elif kind > MAX_LLC_LENGTH:
@@ -377,7 +361,7 @@ class HeaderChain:
         kind = read_uint16_be(buffer, layers.at + 12)
         size = layers.wire_end - layers.at - _ETHERNET_HEADER
         version = read_uint8(buffer, layers.at + _ETHERNET_HEADER) >> 4
-        likely = self.known[kind] | np.isin(kind, _CONTROL_ETHERTYPES)
+        likely = IS_KNOWN[kind] | np.isin(kind, _CONTROL_ETHERTYPES)
         likely &= (kind != ETHERTYPE_IPV4) | (version == 4)
         likely &= (kind != ETHERTYPE_IPV6) | (version == 6)
         is_length = (kind <= MAX_LLC_LENGTH) & (kind >= 3) & (kind <= size)
@@ -392,3 +376,24 @@ def _read_ethertype(buffer: UInt8Array, at: Int64Array) -> UInt16Array:
     kind = read_uint16_be(buffer, at)
     kind[kind <= MAX_LLC_LENGTH] = HEADER_LLC
     return kind
+
+
+#: How the headers of each kind are skipped.
+_STEPS: Final[dict[int, Callable[[HeaderChain, UInt8Array, Layers], Layers]]] = {
+    HEADER_LLC: HeaderChain._skip_llc,
+    HEADER_WLAN: HeaderChain._skip_wlan,
+    ETHERTYPE_ETHERNET: HeaderChain._skip_ethernet,
+    ETHERTYPE_PPPOE_SESSION: HeaderChain._skip_pppoe,
+    ETHERTYPE_PPP: HeaderChain._skip_ppp,
+    ETHERTYPE_BACKBONE: HeaderChain._skip_backbone_tag,
+    ETHERTYPE_MACSEC: HeaderChain._skip_macsec,
+    ETHERTYPE_NSH: HeaderChain._skip_nsh,
+    ETHERTYPE_ERSPAN: HeaderChain._skip_erspan,
+    ETHERTYPE_ERSPAN_III: HeaderChain._skip_erspan,
+    **dict.fromkeys(ETHERTYPES_VLAN, HeaderChain._skip_vlan),
+    **dict.fromkeys(ETHERTYPES_MPLS, HeaderChain._skip_mpls),
+}
+
+#: Whether a header of each kind may lead to an IP packet. (65536,)
+IS_KNOWN: Final[BoolArray] = np.zeros(1 << 16, np.bool_)
+IS_KNOWN[[*_STEPS, ETHERTYPE_IPV4, ETHERTYPE_IPV6]] = True

@@ -19,7 +19,7 @@ from ikeanalyze.capture.decode.ip import (
     read_ipv6,
     skip_extension_headers,
 )
-from ikeanalyze.capture.decode.layers import HeaderChain, LayerFindings, Layers
+from ikeanalyze.capture.decode.layers import IS_KNOWN, HeaderChain, LayerFindings, Layers
 from ikeanalyze.capture.decode.link import locate_ip_packets
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.decode.tunnels import TunnelFinder
@@ -68,7 +68,7 @@ class IpPacketFinder:
                     parts.append(self._read_ip(version, batch.buffer, *arguments))
             rest = np.flatnonzero(located.family == 0)
             if len(rest):
-                rest = rest[self._chain.known[located.kind[rest]] & (located.at[rest] < end[rest])]
+                rest = rest[IS_KNOWN[located.kind[rest]] & (located.at[rest] < end[rest])]
             if len(rest):
                 headers = Layers(row, located.at, end, wire_end, tunnel, located.kind)
                 parts += self._follow(batch.buffer, headers.select(rest))

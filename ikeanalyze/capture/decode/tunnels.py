@@ -67,37 +67,16 @@ class TunnelFinder:
         self._tunnels = tunnels
         self._chain = chain
         self._book = book
-        self._protocols: dict[int, Callable[[UInt8Array, IpPackets, Layers], Layers]] = {
-            PROTOCOL_IPV4: self._enter_ip,
-            PROTOCOL_IPV6: self._enter_ip,
-            PROTOCOL_GRE: self._enter_gre,
-            PROTOCOL_ETHERIP: self._enter_etherip,
-            PROTOCOL_L2TP: self._enter_l2tpv3,
-            PROTOCOL_MPLS: self._enter_mpls,
-        }
-        self._ports: dict[int, Callable[[UInt8Array, IpPackets, Layers], Layers]] = {
-            1701: self._enter_l2tp,
-            2152: self._enter_gtp,
-            4789: self._enter_vxlan,
-            4790: self._enter_vxlan_gpe,
-            6081: self._enter_geneve,
-            8472: self._enter_vxlan,  # of Linux before the port was assigned
-            37008: self._enter_tzsp,
-        }
-        self._is_tunnel = np.zeros(256, np.bool_)
-        self._is_tunnel[[*self._protocols, PROTOCOL_UDP]] = True
-        self._is_port = np.zeros(1 << 16, np.bool_)
-        self._is_port[list(self._ports)] = True
 
     def find(self, buffer: UInt8Array, packets: IpPackets, category: UInt8Array) -> Layers | None:
         """The headers inside the tunnels among these packets, which have these categories; None: there are no tunnels."""
         other = np.flatnonzero(category == PacketCategory.OTHER)
-        candidates = other[self._is_tunnel[packets.protocol[other]]]
+        candidates = other[_IS_TUNNEL[packets.protocol[other]]]
         if not len(candidates):
             return None
         protocol = packets.protocol[candidates]
         parts = [
-            self._enter(buffer, packets, candidates[protocol == number], self._protocols[number])
+            self._enter(buffer, packets, candidates[protocol == number], _PROTOCOLS[number])
             for number in np.unique(protocol).tolist()
             if number != PROTOCOL_UDP
         ]
@@ -106,9 +85,9 @@ class TunnelFinder:
             destination = read_uint16_be(buffer, packets.at[udp] + 2)
             # either port of L2TP: the answering side may choose another one
             port = np.where(read_uint16_be(buffer, packets.at[udp]) == 1701, 1701, destination)
-            its = np.flatnonzero(self._is_port[port])
+            its = np.flatnonzero(_IS_PORT[port])
             parts += [
-                self._enter_udp(buffer, packets, udp[its[port[its] == number]], self._ports[number])
+                self._enter_udp(buffer, packets, udp[its[port[its] == number]], _PORTS[number])
                 for number in np.unique(port[its]).tolist()
             ]
         return merge_layers(parts) if parts else None
@@ -118,29 +97,29 @@ class TunnelFinder:
         buffer: UInt8Array,
         packets: IpPackets,
         rows: Int64Array,
-        enter: Callable[[UInt8Array, IpPackets, Layers], Layers],
+        enter: "_Enter",
         skipped: int = 0,
     ) -> Layers:
         """Enter the tunnels whose headers begin `skipped` bytes after the IP headers of these packets."""
         outer = packets.select(rows)
         kind = np.full(len(rows), HEADER_UNKNOWN, np.uint16)
         layers = Layers(outer.row, outer.at + skipped, outer.end, outer.wire_end, outer.tunnel, kind)
-        return enter(buffer, outer, layers)
+        return enter(self, buffer, outer, layers)
 
     def _enter_udp(
         self,
         buffer: UInt8Array,
         packets: IpPackets,
         rows: Int64Array,
-        enter: Callable[[UInt8Array, IpPackets, Layers], Layers],
+        enter: "_Enter",
     ) -> Layers:
         size = read_uint16_be(buffer, packets.at[rows] + 4).astype(np.int64)
 
-        def enter_sized(buffer: UInt8Array, outer: IpPackets, layers: Layers) -> Layers:
+        def enter_sized(self: TunnelFinder, buffer: UInt8Array, outer: IpPackets, layers: Layers) -> Layers:
             # segmentation offload leaves a UDP length of 0
             known = np.where(size == 0, layers.wire_end - layers.at, size - _UDP_HEADER)
             sized = layers.set_size(known)
-            return enter(buffer, outer, sized.select(sized.at < sized.end))
+            return enter(self, buffer, outer, sized.select(sized.at < sized.end))
 
         return self._enter(buffer, packets, rows, enter_sized, _UDP_HEADER)
 
@@ -328,3 +307,31 @@ class TunnelFinder:
         at += np.where(protocol == _TZSP_AVS, get_avs_size(buffer, at), 0)
         kind = np.where(protocol == _TZSP_ETHERNET, ETHERTYPE_ETHERNET, HEADER_WLAN).astype(np.uint16)
         return layers.skip(at - layers.at, kind, self._enter_between("tzsp", outer, layers))
+
+
+_Enter = Callable[[TunnelFinder, UInt8Array, IpPackets, Layers], Layers]
+
+#: How the tunnels over IP are entered, by protocol.
+_PROTOCOLS: Final[dict[int, _Enter]] = {
+    PROTOCOL_IPV4: TunnelFinder._enter_ip,
+    PROTOCOL_IPV6: TunnelFinder._enter_ip,
+    PROTOCOL_GRE: TunnelFinder._enter_gre,
+    PROTOCOL_ETHERIP: TunnelFinder._enter_etherip,
+    PROTOCOL_L2TP: TunnelFinder._enter_l2tpv3,
+    PROTOCOL_MPLS: TunnelFinder._enter_mpls,
+}
+_IS_TUNNEL: Final = np.zeros(256, np.bool_)
+_IS_TUNNEL[[*_PROTOCOLS, PROTOCOL_UDP]] = True
+
+#: How the tunnels over UDP are entered, by port.
+_PORTS: Final[dict[int, _Enter]] = {
+    1701: TunnelFinder._enter_l2tp,
+    2152: TunnelFinder._enter_gtp,
+    4789: TunnelFinder._enter_vxlan,
+    4790: TunnelFinder._enter_vxlan_gpe,
+    6081: TunnelFinder._enter_geneve,
+    8472: TunnelFinder._enter_vxlan,  # of Linux before the port was assigned
+    37008: TunnelFinder._enter_tzsp,
+}
+_IS_PORT: Final = np.zeros(1 << 16, np.bool_)
+_IS_PORT[list(_PORTS)] = True
