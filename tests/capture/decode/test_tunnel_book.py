@@ -7,10 +7,10 @@ OUTSIDE = np.zeros(4, np.uint32)
 
 def test_equal_identifiers_are_one_tunnel() -> None:
     book = TunnelBook()
-    assert book.enter("vxlan", OUTSIDE, np.array([5, 9, 5, 7])).tolist() == [1, 2, 1, 3]
+    assert book.enter("vxlan", OUTSIDE, np.array([5, 9, 5, 7])).tolist() == [1, 3, 1, 2]
     assert book.enter("geneve", OUTSIDE[:2], np.array([5, 5])).tolist() == [4, 4]
-    assert book.enter("vxlan", OUTSIDE[:1], np.array([7])).tolist() == [3]
-    assert book.names == ["vxlan:5", "vxlan:9", "vxlan:7", "geneve:5"]
+    assert book.enter("vxlan", OUTSIDE[:1], np.array([7])).tolist() == [2]
+    assert book.names == ["vxlan:5", "vxlan:7", "vxlan:9", "geneve:5"]
 
 
 def test_tunnels_in_tunnels_and_without_identifier() -> None:
