@@ -28,6 +28,7 @@ from ikeanalyze.analysis.messages.association import SaAssociation, associate_da
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
 from ikeanalyze.analysis.messages.duplicates import DuplicateFrames, find_duplicates, find_translated_endpoints
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
+from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table
@@ -187,6 +188,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         handshakes=handshakes,
         capture_duplicates=frames.capture_duplicates,
         contents=contents,
+        tunnels=frames.tunnels,
     )
     return _PipelineResult(sources, frames.table, warnings)
 
@@ -264,6 +266,7 @@ class _StartedFramesTable:
 
     table: "Future[pl.DataFrame]"
     capture_duplicates: Int64Array  # (handshakes,)
+    tunnels: Mapping[int, str]  # of the handshakes that are in some
 
 
 def _start_frames_table(
@@ -278,12 +281,15 @@ def _start_frames_table(
     labels = label_datagrams(columns, duplicate, state, grouped.radius, message_ids)
 
     def write() -> pl.DataFrame:
-        table = build_frames_table(run.numbering, columns, run.traffic.addresses, duplicate, labels, handshake_ids)
+        traffic = run.traffic
+        table = build_frames_table(
+            run.numbering, columns, traffic.addresses, traffic.tunnels, duplicate, labels, handshake_ids
+        )
         return run.finish("frames", table)
 
-    return _StartedFramesTable(
-        run.pool.submit(write), labels.count(columns["unit"][duplicate], state.association.count)
-    )
+    tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
+    duplicates = labels.count(columns["unit"][duplicate], state.association.count)
+    return _StartedFramesTable(run.pool.submit(write), duplicates, tunnels)
 
 
 def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureWarning]]:

@@ -34,6 +34,7 @@ FRAMES: Final[Schema] = {
     "source_port": pl.UInt16,
     "destination": pl.Categorical,
     "destination_port": pl.UInt16,
+    "tunnel": pl.Categorical,  # that the frame is in: "vxlan:42", "mpls:100/gre:7" (the outer one first); null: none
     "ttl": pl.UInt8,  # IPv4 time to live or IPv6 hop limit
     "ip_id": pl.UInt32,  # null in an unfragmented IPv6 packet
     "ip_fragment": pl.Boolean,  # the IP packet was fragmented: several frames are one datagram
@@ -130,6 +131,7 @@ HANDSHAKES: Final[Schema] = {
     "responder_address": pl.String,
     "responder_port": pl.UInt16,
     "nat": pl.String,  # "none", "initiator", "responder", "both": who is behind a NAT; null: the capture does not tell
+    "tunnel": pl.String,  # that its frames are in, as in `frames`; several, as of both directions, are separated by commas
     "start_ns": pl.Int64,
     "end_ns": pl.Int64,
     "outcome": OUTCOMES,

@@ -29,4 +29,27 @@ def read_uint16_be(buffer: UInt8Array, at: Int64Array) -> UInt16Array:
     return read_struct_array(buffer, at, _UINT16)["value"].astype(np.uint16)
 
 
+def read_uint32_be(buffer: UInt8Array, at: Int64Array) -> UInt32Array:
+    """The 32-bit big-endian number at each position."""
+    return read_struct_array(buffer, at, _UINT32)["value"].astype(np.uint32)
+
+
+def read_uint16_le(buffer: UInt8Array, at: Int64Array) -> UInt16Array:
+    """The 16-bit little-endian number at each position."""
+    return read_struct_array(buffer, at, _UINT16_LE)["value"].astype(np.uint16)
+
+
+def read_uint32_le(buffer: UInt8Array, at: Int64Array) -> UInt32Array:
+    """The 32-bit little-endian number at each position."""
+    return read_struct_array(buffer, at, _UINT32_LE)["value"].astype(np.uint32)
+
+
+def read_uint8(buffer: UInt8Array, at: Int64Array) -> UInt8Array:
+    """The byte at each position; the last byte of the buffer for a position after its end."""
+    return buffer[np.minimum(at, len(buffer) - 1)]
+
+
 _UINT16 = np.dtype([("value", ">u2")])
+_UINT32 = np.dtype([("value", ">u4")])
+_UINT16_LE = np.dtype([("value", "<u2")])
+_UINT32_LE = np.dtype([("value", "<u4")])

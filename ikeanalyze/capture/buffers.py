@@ -155,6 +155,7 @@ LAYOUT: Final[dict[str, type[np.generic]]] = {
     "source_port": np.uint16,
     "destination": np.uint64,
     "destination_port": np.uint16,
+    "tunnel": np.uint32,  # number in the TunnelBook; 0: none
     "ttl": np.uint8,
     "ip_id": np.uint32,
     "ip_fragment": np.bool_,

@@ -20,16 +20,12 @@ from ikeanalyze.capture.decode.classify import (
     find_cleartext_messages,
     read_ike_headers,
 )
-from ikeanalyze.capture.decode.ip import (
-    AddressBook,
-    IpPacketFinder,
-    IpPackets,
-    build_reassembled_packets,
-    extract_fragments,
-)
+from ikeanalyze.capture.decode.ip import AddressBook, IpPackets, build_reassembled_packets, extract_fragments
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
 from ikeanalyze.capture.decode.link import get_link_type_name
+from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams
+from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.formats.records import PADDING, CaptureDamage, Interface, RecordBatch
 from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
 
@@ -52,9 +48,11 @@ class PartialResult:
     clear: Entries
     sealed: Entries
     ipv6: list[builtins.bytes]
+    tunnels: list[str]
     packet_warnings: list[tuple[int, str]]
     packet_warning_count: int
     foreign_links: dict[int, int]
+    unread: dict[str, int]
     damage: CaptureDamage | None
 
 
@@ -124,6 +122,7 @@ class FrameCollector:
     ) -> None:
         self.accounting = Accounting()
         self.book = AddressBook()
+        self.tunnels = TunnelBook()
         self.messages = messages
         self.has_open_fragments = False  # later packets may belong to an IP datagram or TCP stream seen so far
         self.packets = self.bytes = self.truncated = 0
@@ -131,7 +130,7 @@ class FrameCollector:
         self.last_ns: int | None = None
         self._ports = ports
         self._tcp_ports = {PORT_IKE_NAT, *ports}
-        self._ip = IpPacketFinder(interfaces, self.book)
+        self._ip = IpPacketFinder(interfaces, self.book, self.tunnels)
         self._rows = rows
         self._units = 0
         self._reassembler = IpReassembler()
@@ -155,25 +154,43 @@ class FrameCollector:
         self.last_ns = high if self.last_ns is None else max(self.last_ns, high)
 
         category = np.full(count, PacketCategory.OTHER, np.uint8)
-        packets, malformed_rows = self._ip.read(batch)
-        for row, version in malformed_rows:
-            category[row] = PacketCategory.MALFORMED
-            self._warn(self.packets + 1 + row, f"IPv{version} header is truncated or invalid")
-        if packets is not None:
-            fragmented = packets.fragmented
-            if fragmented.any():
-                self._add_fragments(batch, packets.select(fragmented), category)
-                packets = packets.select(~fragmented)
-            category[packets.row], message_batches, malformed = classify_packets(batch.buffer, packets, self._ports)
-            for packet in malformed:
-                self._warn(self.packets + 1 + int(packets.row[packet.packet]), packet.reason)
-            tcp = np.flatnonzero(packets.protocol == PROTOCOL_TCP)
-            if len(tcp):
-                self._add_segments(batch, packets.select(tcp), category)
-            for messages in message_batches:
-                self._append_messages(batch, packets, messages)
+        packets = self._ip.read(batch)
+        self._add_malformed(category)
+        depth = 1
+        while packets is not None:
+            packets = self._add_packets(batch, packets, category, depth)
+            self._add_malformed(category)
+            depth += 1
         self.accounting.add_batch(category, batch.length)
         self.packets += count
+
+    def _add_malformed(self, category: UInt8Array) -> None:
+        """Set the category of the packets with invalid headers, and warn of them."""
+        for row, reason in self._ip.pop_malformed():
+            category[row] = PacketCategory.MALFORMED
+            self._warn(self.packets + 1 + row, reason)
+
+    def _add_packets(
+        self, batch: RecordBatch, packets: IpPackets, category: UInt8Array, depth: int
+    ) -> IpPackets | None:
+        """Add the IP packets of one depth, from 1; return those inside of them."""
+        fragmented = packets.fragmented
+        if fragmented.any():
+            self._add_fragments(batch, packets.select(fragmented), category)
+            packets = packets.select(~fragmented)
+        found, message_batches, malformed = classify_packets(batch.buffer, packets, self._ports)
+        if depth == 1:
+            category[packets.row] = found
+        else:
+            _set_inner_categories(category, packets.row, found)
+        for packet in malformed:
+            self._warn(self.packets + 1 + int(packets.row[packet.packet]), packet.reason)
+        tcp = np.flatnonzero(packets.protocol == PROTOCOL_TCP)
+        if len(tcp):
+            self._add_segments(batch, packets.select(tcp), category)
+        for messages in message_batches:
+            self._append_messages(batch, packets, messages)
+        return self._ip.enter_tunnels(batch.buffer, packets, found, depth)
 
     def finish(self) -> None:
         """Count the IP fragments and TCP segments that are still pending at the end of the capture."""
@@ -194,9 +211,11 @@ class FrameCollector:
             clear=self.messages.clear.entries(),
             sealed=self.messages.sealed.entries(),
             ipv6=self.book.ipv6,
+            tunnels=self.tunnels.names,
             packet_warnings=self._packet_warnings,
             packet_warning_count=self._packet_warning_count,
             foreign_links=self._ip.foreign_links,
+            unread=dict(self._ip.findings.unread),
             damage=damage,
         )
 
@@ -211,6 +230,7 @@ class FrameCollector:
                 "unit": columns["unit"] + np.uint32(self._units),
                 "source": codes(columns["source"]),
                 "destination": codes(columns["destination"]),
+                "tunnel": self.tunnels.translation(part.tunnels)[columns["tunnel"]] if part.tunnels else NO_TUNNEL,
             },
         )
         for store, entries in ((self.messages.clear, part.clear), (self.messages.sealed, part.sealed)):
@@ -221,6 +241,7 @@ class FrameCollector:
         self._packet_warning_count += part.packet_warning_count - len(part.packet_warnings)
         for link_type, count in part.foreign_links.items():
             self._ip.foreign_links[link_type] = self._ip.foreign_links.get(link_type, 0) + count
+        self._ip.findings.unread.update(part.unread)
         self.accounting.merge(part.accounting)
         self.packets += part.packets
         self.bytes += part.bytes
@@ -245,6 +266,7 @@ class FrameCollector:
             (None, f"link type {get_link_type_name(number)} is not decoded: its {count} packets are counted as other")
             for number, count in sorted(self._ip.foreign_links.items())
         ]
+        warnings.extend((None, text) for text in self._ip.findings.warnings("counted as other"))
         if self.last_ns == _LATEST_NS or self.first_ns == _EARLIEST_NS:
             text = "some packets have times before 1678 or after 2261, which are shown as the nearest possible time"
             warnings.append((None, f"{text}: time spans with them are meaningless"))
@@ -289,6 +311,7 @@ class FrameCollector:
                 "source_port": messages.source_port,
                 "destination": packets.destination[index],
                 "destination_port": messages.destination_port,
+                "tunnel": packets.tunnel[index],
                 "ttl": packets.ttl[index],
                 "ip_id": packets.ident[index],
                 "ip_fragment": False,
@@ -337,43 +360,64 @@ class FrameCollector:
 
     def _classify_datagrams(self, datagrams: list[FragmentedPacket]) -> None:
         """Set the category of datagrams, and append rows for those that carry a message."""
-        buffer, packets, truncated = build_reassembled_packets(datagrams)
-        categories, message_batches, malformed = classify_packets(buffer, packets, self._ports)
-        categories[truncated] = PacketCategory.MALFORMED
+        buffer, outer, truncated = build_reassembled_packets(datagrams)
+        category = np.full(len(datagrams), PacketCategory.OTHER, np.uint8)
+        packets: IpPackets | None = outer
+        depth = 1
+        while packets is not None:
+            found, message_batches, malformed = classify_packets(buffer, packets, self._ports)
+            _set_inner_categories(category, packets.row, found)
+            for malformed_packet in malformed:
+                first = datagrams[int(packets.row[malformed_packet.packet])].fragments[0]
+                self._warn(first.number, malformed_packet.reason)
+            for messages in message_batches:
+                self._append_reassembled(datagrams, buffer, packets, messages)
+            packets = self._ip.enter_tunnels(buffer, packets, found, depth)
+            for row, reason in self._ip.pop_malformed():
+                category[row] = PacketCategory.MALFORMED
+                self._warn(datagrams[row].fragments[0].number, reason)
+            if packets is not None and packets.fragmented.any():
+                self._ip.findings.unread["tunnels with two levels of IP fragments"] += int(packets.fragmented.sum())
+                packets = packets.select(~packets.fragmented)
+            depth += 1
+        category[truncated] = PacketCategory.MALFORMED
         for index in np.flatnonzero(truncated).tolist():
             self._warn(datagrams[index].fragments[0].number, "IPv6 header is truncated or invalid")
-        for datagram, category in zip(datagrams, categories.tolist(), strict=True):
-            datagram.category = category
-        for malformed_packet in malformed:
-            self._warn(datagrams[malformed_packet.packet].fragments[0].number, malformed_packet.reason)
-        for messages in message_batches:
-            units = np.arange(self._units, self._units + len(messages), dtype=np.uint32)
-            self._units += len(messages)
-            digests = self._digests(buffer, messages, units)
-            owners = [datagrams[index] for index in messages.packet.tolist()]
-            for datagram, unit in zip(owners, units.tolist(), strict=True):
-                if not datagram.complete:
-                    self._mark_incomplete(unit, datagram.fragments[0].number)
-            repeat = np.repeat(np.arange(len(owners)), [len(datagram.fragments) for datagram in owners])
-            fragments = [fragment for datagram in owners for fragment in datagram.fragments]
-            packet = messages.packet[repeat]
-            columns: Columns = {
-                **_fragment_columns(fragments),
-                "encapsulation": messages.encapsulation[repeat],
-                "source": packets.source[packet],
-                "source_port": messages.source_port[repeat],
-                "destination": packets.destination[packet],
-                "destination_port": messages.destination_port[repeat],
-                "ip_id": packets.ident[packet],
-                "digest": digests[repeat],
-                "unit": units[repeat],
-                **{name: column[repeat] for name, column in messages.header.items()},
-            }
-            self._rows.append(len(fragments), columns)
-            row = 0
-            for datagram in owners:
-                datagram.row = {name: column[row : row + 1] for name, column in columns.items()}
-                row += len(datagram.fragments)
+        for datagram, number in zip(datagrams, category.tolist(), strict=True):
+            datagram.category = number
+
+    def _append_reassembled(
+        self, datagrams: list[FragmentedPacket], buffer: UInt8Array, packets: IpPackets, messages: ClassifiedMessages
+    ) -> None:
+        """Append a row for each fragment of the datagrams that carry these messages; `packets.row` is the datagram."""
+        units = np.arange(self._units, self._units + len(messages), dtype=np.uint32)
+        self._units += len(messages)
+        digests = self._digests(buffer, messages, units)
+        owners = [datagrams[index] for index in packets.row[messages.packet].tolist()]
+        for datagram, unit in zip(owners, units.tolist(), strict=True):
+            if not datagram.complete:
+                self._mark_incomplete(unit, datagram.fragments[0].number)
+        repeat = np.repeat(np.arange(len(owners)), [len(datagram.fragments) for datagram in owners])
+        fragments = [fragment for datagram in owners for fragment in datagram.fragments]
+        packet = messages.packet[repeat]
+        columns: Columns = {
+            **_fragment_columns(fragments),
+            "encapsulation": messages.encapsulation[repeat],
+            "source": packets.source[packet],
+            "source_port": messages.source_port[repeat],
+            "destination": packets.destination[packet],
+            "destination_port": messages.destination_port[repeat],
+            "tunnel": packets.tunnel[packet],
+            "ip_id": packets.ident[packet],
+            "digest": digests[repeat],
+            "unit": units[repeat],
+            **{name: column[repeat] for name, column in messages.header.items()},
+        }
+        self._rows.append(len(fragments), columns)
+        row = 0
+        for datagram in owners:
+            datagram.row = {name: column[row : row + 1] for name, column in columns.items()}
+            row += len(datagram.fragments)
 
     def _add_segments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
         """Pass TCP segments on the ports of RFC 9329 to the stream reassembly, and append those that it finishes."""
@@ -398,6 +442,7 @@ class FrameCollector:
                 destination=int(packets.destination[index]),
                 destination_port=0,
                 wire_size=int(packets.wire_end[index] - packets.at[index]),
+                tunnel=int(packets.tunnel[index]),
             )
             error = self._streams.add(segment, bytes(view[int(packets.at[index]) : int(packets.end[index])]))
             if error is not None:
@@ -453,6 +498,7 @@ class FrameCollector:
                 "source_port": np.array([segment.source_port for segment in segments], np.uint16),
                 "destination": np.array([segment.destination for segment in segments], np.uint64),
                 "destination_port": np.array([segment.destination_port for segment in segments], np.uint16),
+                "tunnel": np.array([segment.tunnel for segment in segments], np.uint32),
                 "ip_id": np.array([segment.ident for segment in segments], np.uint32),
                 "ip_fragment": False,
                 "digest": digests[repeat],
@@ -460,6 +506,12 @@ class FrameCollector:
                 **{name: column[repeat] for name, column in header.items()},
             },
         )
+
+
+def _set_inner_categories(category: UInt8Array, row: Int64Array, found: UInt8Array) -> None:
+    """Set the category of packets by what is inside of them; AH with contents of no other category remains AH."""
+    remains = (category[row] == PacketCategory.AH) & np.isin(found, (PacketCategory.OTHER, PacketCategory.ICMP))
+    category[row] = np.where(remains, np.uint8(PacketCategory.AH), found)
 
 
 def _fragment_columns(fragments: Sequence[IpFragment]) -> Columns:

@@ -13,17 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.accounting import PacketCategory
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, read_struct_array
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
 from ikeanalyze.capture.decode.classify import Encapsulation, classify_packets
 from ikeanalyze.capture.decode.ip import (
+    CAPTURE_BIT,
     AddressBook,
-    IpPacketFinder,
     IpPackets,
     build_reassembled_packets,
     extract_fragments,
 )
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpReassembler
 from ikeanalyze.capture.decode.link import get_link_type_name
+from ikeanalyze.capture.decode.packets import IpPacketFinder
+from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.formats.records import Interface, RecordBatch
 from ikeanalyze.capture.frames import Progress
 from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, PORT_IKE_NAT, PROTOCOL_ESP, PROTOCOL_TCP
@@ -41,7 +43,7 @@ _PORTS: Final = np.dtype([("source", ">u2"), ("destination", ">u2"), ("length", 
 #: Columns of a block, with a value for each packet.
 LAYOUT: Final[dict[str, type[np.generic]]] = {
     "time_ns": np.int64,  # since 1970-01-01 UTC; of an IP-fragmented packet: of the fragment that arrived first
-    "source": np.uint64,  # AddressBook codes
+    "source": np.uint64,  # AddressBook codes, with the number of the tunnel in the bits from CAPTURE_BIT on
     "destination": np.uint64,
     "encapsulation": np.uint8,  # `classify.Encapsulation`
     "spi": np.uint32,
@@ -123,7 +125,7 @@ class _EspCollector:
         self._take = take
         self._ports = ports
         self._book = AddressBook()
-        self._ip = IpPacketFinder(interfaces, self._book)
+        self._ip = IpPacketFinder(interfaces, self._book, TunnelBook())
         self._wanted = wanted
         self._spis = np.array(sorted(wanted.spis or ()) if wanted else [], np.uint32)
         self._reassembler = IpReassembler()
@@ -137,13 +139,13 @@ class _EspCollector:
         low, high = int(batch.time_ns.min()), int(batch.time_ns.max())
         result.first_ns = low if result.first_ns is None else min(result.first_ns, low)
         result.last_ns = high if result.last_ns is None else max(result.last_ns, high)
-        packets, _ = self._ip.read(batch)
-        if packets is not None:
+        packets, depth = self._ip.read(batch), 1
+        while packets is not None:
             fragmented = packets.fragmented
             if fragmented.any():
                 self._add_fragments(batch, packets.select(fragmented))
                 packets = packets.select(~fragmented)
-            esp = self._extract_esp(batch.buffer, packets)
+            category, esp = self._extract_esp(batch.buffer, packets)
             row = packets.row[esp["packet"]]
             self._append(
                 {
@@ -153,6 +155,9 @@ class _EspCollector:
                     **esp,
                 }
             )
+            packets = self._ip.enter_tunnels(batch.buffer, packets, category, depth)
+            depth += 1
+        self._ip.pop_malformed()  # the report warns of them
         result.packets += len(batch)
         result.bytes += int(batch.length.sum())
 
@@ -165,10 +170,11 @@ class _EspCollector:
             f"link type {get_link_type_name(kind)} is not decoded: its {number} packets are ignored"
             for kind, number in sorted(self._ip.foreign_links.items())
         )
+        self._result.warnings.extend(self._ip.findings.warnings("ignored"))
         return self._result
 
-    def _extract_esp(self, buffer: UInt8Array, packets: IpPackets) -> Block:
-        """Columns of the ESP packets among these, and their indexes (`packet`)."""
+    def _extract_esp(self, buffer: UInt8Array, packets: IpPackets) -> tuple[UInt8Array, Block]:
+        """The category of each packet; columns of the ESP packets among them, and their indexes (`packet`)."""
         category, _, _ = classify_packets(buffer, packets, self._ports)
         self._count_tcp(buffer, packets)
         index = np.flatnonzero(category == PacketCategory.ESP)
@@ -188,14 +194,14 @@ class _EspCollector:
             self._pass_bytes(self._wanted, buffer, packets.select(index[rows]), at[rows], wire_end[rows])
         columns: Block = {
             "packet": index,
-            "source": packets.source[index],
-            "destination": packets.destination[index],
+            "source": _add_tunnels(packets.source, packets.tunnel)[index],
+            "destination": _add_tunnels(packets.destination, packets.tunnel)[index],
             "encapsulation": np.where(in_udp, encapsulation, Encapsulation.IP).astype(np.uint8),
             "spi": header["spi"].astype(np.uint32),
             "sequence": header["sequence"].astype(np.uint32),
             "esp_bytes": wire_end - at,
         }
-        return {name: column[captured] for name, column in columns.items()}
+        return category, {name: column[captured] for name, column in columns.items()}
 
     def _pass_bytes(
         self, wanted: EspPacketFilter, buffer: UInt8Array, packets: IpPackets, at: Int64Array, end: Int64Array
@@ -203,7 +209,8 @@ class _EspCollector:
         view = buffer.data
         spis = read_struct_array(buffer, at, _HEADER)["spi"].tolist()
         complete = (end <= packets.end).tolist()
-        sas = zip(packets.source.tolist(), packets.destination.tolist(), spis, strict=True)
+        ends = (_add_tunnels(codes, packets.tunnel) for codes in (packets.source, packets.destination))
+        sas = zip(*(codes.tolist() for codes in ends), spis, strict=True)
         for sa, is_complete, first, stop in zip(sas, complete, at.tolist(), end.tolist(), strict=True):
             wanted.take(sa, bytes(view[first:stop]) if is_complete else None, self._book.ipv6)
 
@@ -232,10 +239,19 @@ class _EspCollector:
         )
         if not fresh:
             return
-        buffer, packets, truncated = build_reassembled_packets(fresh)
-        esp = self._extract_esp(buffer, packets.select(~truncated))
-        esp["packet"] = np.flatnonzero(~truncated)[esp["packet"]]
-        owners = [fresh[i] for i in esp["packet"].tolist()]
+        buffer, reassembled, truncated = build_reassembled_packets(fresh)
+        packets: IpPackets | None = reassembled.select(~truncated)
+        depth = 1
+        while packets is not None:
+            # fragments inside of fragments are not reassembled
+            packets = packets.select(~packets.fragmented)
+            category, esp = self._extract_esp(buffer, packets)
+            self._append_reassembled([fresh[index] for index in packets.row[esp["packet"]].tolist()], esp)
+            packets = self._ip.enter_tunnels(buffer, packets, category, depth)
+            depth += 1
+
+    def _append_reassembled(self, owners: list[FragmentedPacket], esp: Block) -> None:
+        """Append the ESP packets in these datagrams."""
         complete = np.array([datagram.complete for datagram in owners], np.bool_)
         sent = [[part for part in datagram.fragments if not part.repeated] for datagram in owners]
         self._append(
@@ -262,6 +278,11 @@ class _EspCollector:
         if self._parts:
             self._take({name: np.concatenate([part[name] for part in self._parts]) for name in LAYOUT})
             self._parts, self._part_packets = [], 0
+
+
+def _add_tunnels(codes: UInt64Array, tunnel: UInt32Array) -> UInt64Array:
+    """Address codes that differ by tunnel: equal addresses in different tunnels are different hosts."""
+    return codes | tunnel.astype(np.uint64) << np.uint64(CAPTURE_BIT)
 
 
 __all__ = ["LAYOUT", "MAX_ESP_SAS", "Block", "EspCapture", "EspPacketFilter", "read_esp"]

@@ -1,15 +1,13 @@
 """Reads a capture into its frames table: counts all packets, and keeps those with IKE, RADIUS or HIP as rows."""
 
 import builtins
-import ipaddress
-import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore, tune_malloc
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.capture.decode.ip import ADDRESS_BITS, FIRST_IPV6
+from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface
 from ikeanalyze.capture.joined import JoinedReader, open_joined
 from ikeanalyze.capture.parallel import ParallelReader, start_parallel_reader
@@ -39,22 +37,13 @@ class CaptureFrames:
     clear: MessageBytes  # bytes of the messages that can be read without keys, by unit
     sealed: MessageBytes  # bytes of the requested encrypted messages, by unit
     addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
+    tunnels: list[str]  # name of each tunnel: number n of the column `tunnel`, from 1, is `tunnels[n - 1]`
     interfaces: list[Interface]
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
 
     def address(self, code: int) -> str:
         """An address as text (RFC 5952 for IPv6)."""
         return format_address_code(code, self.addresses)
-
-
-def format_address_code(code: int, ipv6: Sequence[bytes]) -> str:
-    """The address of an AddressBook code as text; `ipv6` are the addresses of that AddressBook."""
-    code &= ADDRESS_BITS
-    if code >= FIRST_IPV6:
-        text = socket.inet_ntop(socket.AF_INET6, ipv6[code - FIRST_IPV6])
-        # ipaddress is slow; it is used for IPv4-mapped addresses only, whose last 32 bits it writes in hexadecimal
-        return text if "." not in text else str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
-    return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"
 
 
 def read_frames(
@@ -143,6 +132,7 @@ def _finish(
         clear=messages.clear,
         sealed=messages.sealed,
         addresses=collector.book.ipv6,
+        tunnels=collector.tunnels.names,
         interfaces=reader.interfaces,
         warnings=warnings,
     )

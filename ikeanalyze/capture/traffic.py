@@ -14,6 +14,7 @@ import numpy as np
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT, MAX_CAPTURES, AddressBook
+from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.frames import CaptureFrames
 
 _ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in LAYOUT.values())
@@ -27,13 +28,14 @@ class CombinedFrames:
     clear: MessageBytes
     sealed: MessageBytes
     addresses: list[builtins.bytes]  # IPv6 addresses of the address codes
+    tunnels: list[str]  # name of each tunnel, from number 1 on
     last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
 
 
 def single_capture(capture: CaptureFrames) -> CombinedFrames:
     """The frames of one capture as CombinedFrames."""
     last_ns = np.array([capture.last_ns or 0], np.int64)
-    return CombinedFrames(capture.columns, capture.clear, capture.sealed, capture.addresses, last_ns)
+    return CombinedFrames(capture.columns, capture.clear, capture.sealed, capture.addresses, capture.tunnels, last_ns)
 
 
 class CombinedFramesBuilder:
@@ -43,6 +45,7 @@ class CombinedFramesBuilder:
         self._rows = FrameRows(LAYOUT)
         self._clear, self._sealed = MessageBytes(), MessageBytes()
         self._book = AddressBook()
+        self._tunnels = TunnelBook()
         self._last_ns: list[int] = []
         self._units = 0
 
@@ -65,6 +68,7 @@ class CombinedFramesBuilder:
                     "unit": columns["unit"] + first,
                     "source": codes(columns["source"]) | number,
                     "destination": codes(columns["destination"]) | number,
+                    "tunnel": self._tunnels.translation(capture.tunnels)[columns["tunnel"]],
                 },
             )
             for store, added in ((self._clear, capture.clear), (self._sealed, capture.sealed)):
@@ -76,7 +80,9 @@ class CombinedFramesBuilder:
     def build(self) -> CombinedFrames:
         """The frames of all added captures."""
         last_ns = np.array(self._last_ns, np.int64)
-        return CombinedFrames(self._rows.columns(), self._clear, self._sealed, self._book.ipv6, last_ns)
+        return CombinedFrames(
+            self._rows.columns(), self._clear, self._sealed, self._book.ipv6, self._tunnels.names, last_ns
+        )
 
 
 def retained_size(capture: CaptureFrames) -> int:

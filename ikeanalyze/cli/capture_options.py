@@ -117,6 +117,14 @@ def select_handshake(analysis: "Analysis", number: int) -> "Analysis":
         raise typer.BadParameter(str(error.args[0]), param_hint="--handshake") from None
 
 
+def describe_missing_handshakes(result: "Analysis") -> str:
+    """The message for captures without handshakes, with possible causes."""
+    texts = [warning.message for warning in result.warnings]
+    unread = any("cannot be read" in text or "is not decoded" in text for text in texts)
+    causes = "It may be in the packets that cannot be read, see the warnings. " if unread else ""
+    return f"no handshake found. {causes}If IKE uses another UDP port, name it with --port"
+
+
 def display_path(path: str) -> str:
     """Return the name of a capture for messages."""
     return "standard input" if path == "-" else path

@@ -70,6 +70,7 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         pl.concat_str("auth_initiator", "auth_responder", "auth_eap", separator=" ", ignore_nulls=True).alias("auth"),
         "auth_guessed",
         "nat",
+        "tunnel",
         pl.concat_str("encryption", "prf", "integrity", separator=" ", ignore_nulls=True).alias("algorithms"),
     )
     numbers = ("handshake", "initiator_port", "responder_port", "messages", "bytes")

@@ -34,6 +34,7 @@ _TEXTS: Final = {
     "kex": ("kex",),
     "auth": ("auth",),
     "nat": ("nat",),
+    "tunnel": ("tunnel",),
 }
 #: Names of numbers in filters, their columns, and the factor to the column's unit.
 _NUMBERS: Final = {

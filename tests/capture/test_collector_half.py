@@ -14,8 +14,8 @@ def test_a_half_survives_pickling() -> None:
     clear = (np.array([3], np.uint32), np.array([0]), np.array([28]))
     sealed = (np.array([4], np.uint32), np.array([28]), np.array([80]))
     half = PartialResult(
-        1, 4, 5, 600, 0, 10, 20, accounting, clear, sealed, [bytes(16)], [(2, "bad")], 1, {147: 1},
-        CaptureDamage(9, "cut"),
+        1, 4, 5, 600, 0, 10, 20, accounting, clear, sealed, [bytes(16)], ["vxlan:42"], [(2, "bad")], 1,
+        {147: 1}, {"encrypted MACsec": 2}, CaptureDamage(9, "cut"),
     )  # fmt: skip
     sent = pickle.loads(pickle.dumps(half))
     for field in fields(PartialResult):

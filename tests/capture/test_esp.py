@@ -10,6 +10,7 @@ from ikeanalyze.capture.esp import LAYOUT, read_esp
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import format_address_code, read_frames
 from tests.craft import MS, Packet, ip, ip_fragments, ipv4, ipv6, link, pcap, tcp_packet, transport, udp_packet
+from tests.craft.tunnel import macsec, over_udp, vxlan
 from tests.paths import CAPTURES
 
 
@@ -48,6 +49,26 @@ def test_esp_is_found_in_ip_and_udp():
     sources = [format_address_code(code, result.addresses) for code in columns["source"]]
     assert sources == ["192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::1", "192.0.2.1"]
     assert counted["esp"] == 5
+
+
+def test_in_tunnels():
+    """The same SPI between the same addresses is of another SA in each tunnel."""
+    packet = ipv4(esp(1, 7, 100), protocol=ip.ESP)
+    frames = [
+        link.ethernet(packet),
+        over_udp(vxlan(link.ethernet(packet), 1), 4789),
+        over_udp(vxlan(link.ethernet(packet), 2), 4789),
+        link.ethernet(ipv4(transport.ah(esp(1, 7, 100), ip.ESP, 9, 9), protocol=ip.AH)),
+        macsec(link.ethernet(packet), control=0x2C),
+    ]
+    found, columns, counted = read(*frames)
+    assert columns["spi"] == [1] * 4
+    assert columns["esp_bytes"] == [100] * 4
+    assert columns["bytes"] == [len(frame) for frame in frames[:4]]
+    assert len(set(columns["source"])) == 4
+    assert {format_address_code(code, found.addresses) for code in columns["source"]} == {"192.0.2.1"}
+    assert counted["esp"] == 4
+    assert found.warnings == ["a packet is inside encrypted MACsec, which cannot be read: ignored"]
 
 
 def test_other_packets_are_not_esp():

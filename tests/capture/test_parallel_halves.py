@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,8 @@ from ikeanalyze.capture import parallel as capture_parallel
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.parallel import ParallelReader
 from tests.capture.laws import obey, read
-from tests.craft import MS, SECOND, Handshake, Trace, transport, udp_packet
+from tests.craft import MS, SECOND, Handshake, Trace, pcap, transport, udp_packet
+from tests.craft.tunnel import macsec, over_udp, vxlan
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
 
@@ -56,12 +58,19 @@ def equal(one: CaptureFrames, two: CaptureFrames) -> None:
     for name, column in one.columns.items():
         if name in ("source", "destination"):
             assert addresses(one, name) == addresses(two, name)
+        elif name == "tunnel":
+            assert tunnels(one) == tunnels(two)
         else:
             np.testing.assert_array_equal(column, two.columns[name], name)
 
 
 def addresses(capture: CaptureFrames, name: str) -> list[str]:
     return [capture.address(code) for code in capture.columns[name].tolist()]
+
+
+def tunnels(capture: CaptureFrames) -> list[str | None]:
+    names = [None, *capture.tunnels]
+    return [names[number] for number in capture.columns["tunnel"].tolist()]
 
 
 def both(
@@ -100,6 +109,18 @@ def test_those_of_some_ike_sas(used: list[bool], monkeypatch: pytest.MonkeyPatch
     result = both(many().pcap(), used, monkeypatch, [True], wanted)
     assert {int.from_bytes(data[:8], "big") for data in result.sealed.values()} == set(wanted)
     assert len(result.sealed) == 2 * 8
+
+
+def test_tunnels(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = [replace(packet, data=over_udp(vxlan(packet.data, 1 + number % 5), 4789, six=number % 2 == 1))
+               for number, packet in enumerate(many().packets)]  # fmt: skip
+    packets += [replace(packet, data=macsec(packet.data, control=0x2C)) for packet in packets[:9] + packets[-9:]]
+    packets.sort(key=lambda packet: packet.time_ns)
+    found = both(pcap(packets), used, monkeypatch, [True])
+    assert {name for name in tunnels(found) if name} == {f"vxlan:{number}" for number in range(1, 6)}
+    assert "18 packets are inside encrypted MACsec, which cannot be read: counted as other" in [
+        text for _, text in found.warnings
+    ]
 
 
 def test_ipv6_addresses_have_the_same_codes_in_both_halves(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:

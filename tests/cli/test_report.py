@@ -5,6 +5,8 @@ import pytest
 
 from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
 from ikeanalyze.render import Format
+from tests.analysis.wrapped_captures import write_wrapped
+from tests.craft import tunnel
 from tests.paths import CAPTURES
 from tests.render import analysis_examples
 from tests.render.analysis_examples import CAPTURE, analysis
@@ -184,7 +186,26 @@ def test_a_capture_without_handshakes_is_reported(run, reader):
     reader.analysis = analysis([])
     done = run("report", CAPTURE)
     assert done.exit_code == 0
-    assert "no handshake found" in done.stderr
+    assert "no handshake found. If IKE uses another UDP port" in done.stderr
+
+
+def test_no_handshake_because_packets_cannot_be_read(run, tmp_path):
+    path = write_wrapped(tmp_path / "macsec.pcap", CAPTURES / "psk-classic.pcap", tunnel.ENCRYPTED_MACSEC)
+    done = run("report", str(path))
+    assert "4 packets are inside encrypted MACsec, which cannot be read: counted as other" in done.stderr
+    assert "no handshake found. It may be in the packets that cannot be read, see the warnings" in done.stderr
+
+
+def test_the_tunnel_is_shown(run, tmp_path):
+    path = write_wrapped(tmp_path / "vxlan.pcap", CAPTURES / "psk-classic.pcap", tunnel.ALL["vxlan"])
+    assert "tunnel" in run("report", str(path)).stdout
+    assert "vxlan:42" in run("report", str(path)).stdout
+    (handshake,) = json.loads(run("report", str(path), "--format", "json").stdout)["handshakes"]
+    assert handshake["tunnel"] == "vxlan:42"
+    many = write_wrapped(tmp_path / "many.pcap", CAPTURES / "loss20-classic.pcap", tunnel.ALL["vxlan"])
+    assert "vxlan:42" in run("report", str(many)).stdout
+    assert "  tunnel " not in run("report", str(CAPTURES / "loss20-classic.pcap")).stdout
+    assert "vxlan:42" in run("report", str(many), "--format", "csv").stdout
 
 
 def test_output_that_cannot_be_written(run, reader, tmp_path):

@@ -89,11 +89,18 @@ class DecryptionEdits:
 
     edits: dict[int, PacketEdit]  # by packet number
     messages: int  # transmissions that become cleartext; duplicates in the capture count once
+    in_tunnels: int  # decrypted messages that remain encrypted because they are in tunnels
 
 
 def plan_decryption_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Cleartext]) -> DecryptionEdits:
-    """The edits for `capture.write.rewrite`; `frames` are those of one capture."""
-    wanted = frames.filter(pl.col("message").is_in(list(cleartexts))).select(_COLUMNS).sort("number")
+    """The edits for `capture.write.rewrite`; `frames` are those of one capture.
+
+    Frames in tunnels are not edited: a message of another length would need other headers all around it.
+    """
+    wanted = frames.filter(pl.col("message").is_in(list(cleartexts)))
+    outside = wanted.filter(pl.col("tunnel").is_null())
+    in_tunnels = wanted["message"].n_unique() - outside["message"].n_unique()
+    wanted = outside.select(_COLUMNS).sort("number")
     sightings: dict[int, dict[tuple[Any, ...], list[Row]]] = {}
     for row in wanted.iter_rows(named=True):
         # a frame occurs twice if it was captured on two interfaces, or before and after a router
@@ -125,7 +132,7 @@ def plan_decryption_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Clearte
         if _is_complete(list(first.values()), texts[key]):
             _replace(edits, sorted(first.values(), key=lambda row: row["number"]), texts[key])
             count += 1
-    return DecryptionEdits(edits, count)
+    return DecryptionEdits(edits, count, in_tunnels)
 
 
 def _is_complete(rows: Sequence[Row], text: Cleartext) -> bool:

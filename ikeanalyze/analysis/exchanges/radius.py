@@ -120,17 +120,17 @@ def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple
 def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
     """Pair RADIUS datagrams, which are in order of capture and time."""
     pairs: list[RadiusExchange] = []
-    waiting: dict[tuple[int, int, int, int, int], RadiusExchange] = {}
+    waiting: dict[tuple[int, int, int, int, int, int], RadiusExchange] = {}
     states: dict[tuple[int, bytes], int] = {}
     # the latest requests, by capture, code and EAP message
     asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
     conversations = 0
     names = ("source", "source_port", "destination", "destination_port", "exchange_type", "message_id", "datagram")
-    rows = zip(*(getattr(datagrams, name).tolist() for name in names), strict=True)
-    for row, (source, source_port, destination, destination_port, code, identifier, datagram) in enumerate(rows):
+    rows = zip(*(getattr(datagrams, name).tolist() for name in (*names, "scope")), strict=True)
+    for row, (source, source_port, destination, destination_port, code, identifier, datagram, scope) in enumerate(rows):
         view = parse_radius(clear.get(datagram, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
-            key = (source, source_port, destination, destination_port, identifier)
+            key = (source, source_port, destination, destination_port, identifier, scope)
             pair = waiting.get(key)
             if pair is None or pair.view.authenticator != view.authenticator or pair.code != code:
                 from_client = code in _REQUESTS
@@ -148,7 +148,7 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
                 pair.conversation = earlier
             pair.requests.append(row)
             continue
-        key = (destination, destination_port, source, source_port, identifier)
+        key = (destination, destination_port, source, source_port, identifier, scope)
         pair = waiting.get(key)
         if pair is None:
             # the request is not in the capture

@@ -5,6 +5,7 @@ section 2.11). Only IKE_SA_INIT needs more, because the responder's SPI is still
 
 - One initiator SPI, one responder SPI, one request body, one initiator address and port: one IKE SA. This holds for
   almost every IKE SA, and is decided for all of them at once.
+- The same SPIs in another tunnel are of another IKE SA, unless the IKE SA moved there.
 - Anything else is decided message by message, in order of time (`SpiDisambiguator`). A request with another body
   belongs to the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
   nonce. It belongs to another one if it comes from elsewhere (two initiators chose the same SPI) or if the IKE SA had
@@ -24,7 +25,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_by_first_row, number_within_captures
+from ikeanalyze.analysis.grouping import (
+    find_distinct,
+    find_group_starts,
+    group_order,
+    number_by_first_row,
+    number_within_captures,
+)
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
@@ -64,7 +71,7 @@ def associate_datagrams(
     total = len(datagrams)
     if not total:
         return SaAssociation(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
-    spi_i = number_within_captures(datagrams.spi_i, datagrams.source)
+    spi_i = _separate_spis(datagrams)
     order = group_order(spi_i)
     new = find_group_starts(spi_i[order])
     start = np.flatnonzero(new)
@@ -84,6 +91,27 @@ def associate_datagrams(
     label_of_row[order] = label
     handshake = number_by_first_row(label_of_row, next_label)[label_of_row]
     return SaAssociation(handshake, _find_senders(datagrams, handshake, next_label), next_label)
+
+
+def _separate_spis(datagrams: Datagrams) -> UInt64Array:
+    """Initiator SPIs, or numbers that also differ by tunnel: the same SPI in two tunnels is of two IKE SAs. (n,)
+
+    An IKE SA can move to another tunnel (RFC 4555): one that has no IKE_SA_INIT there belongs to the only one that has.
+    """
+    scope = datagrams.scope
+    spi = number_within_captures(datagrams.spi_i, datagrams.source)
+    if not scope.any():
+        return spi
+    first, place = find_distinct(find_distinct(spi)[1] | scope.astype(np.uint64) << np.uint64(32))
+    spi_of = (first & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    begins = np.zeros(len(first), np.bool_)
+    begins[place[is_init(datagrams)]] = True
+    home = np.arange(len(first))
+    only = np.zeros(int(spi_of.max()) + 1, np.int64)
+    only[spi_of[begins]] = home[begins]
+    moved = ~begins & (np.bincount(spi_of[begins], minlength=len(only)) == 1)[spi_of]
+    home[moved] = only[spi_of[moved]]
+    return home[place].astype(np.uint64)
 
 
 _ALL: Final = slice(None)

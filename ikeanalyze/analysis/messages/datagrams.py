@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.grouping import RowColumns
+from ikeanalyze.analysis.messages.tunnels import separate_tunnels
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
@@ -48,6 +49,7 @@ class Datagrams(RowColumns):
     fragment: npt.NDArray[np.uint16]  # 0: not fragmented
     fragments: npt.NDArray[np.uint16]
     digest: UInt64Array
+    scope: npt.NDArray[np.uint32]  # 0: in no tunnel; equal only if the tunnels are not kept apart
 
     @property
     def is_response(self) -> BoolArray:
@@ -76,6 +78,8 @@ def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
     keep = ~duplicate
     if not keep.all():
         columns = {name: column[keep] for name, column in columns.items()}
+    scope = separate_tunnels(columns)
+    columns = {**columns, "scope": np.zeros(len(columns["tunnel"]), np.uint32) if scope is None else scope}
     time = columns["time_ns"].astype(np.int64, copy=False)
     count = len(time)
     datagram = columns["unit"]

@@ -9,6 +9,8 @@ a second sighting from a retransmission, which has the same content too:
 - within some seconds (a router that shapes traffic or first asks for its neighbour's address): the same IP
   identification and a lower TTL, which only a router makes. Each sighting with a higher TTL has one such
   echo, so that of two transmissions seen on both sides two are left.
+
+A gateway shows the same packet in a tunnel and outside of it. Equal packets in two tunnels are of different hosts.
 """
 
 from bisect import bisect_left
@@ -21,7 +23,8 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.grouping import group_order, number_within_captures
 from ikeanalyze.analysis.messages.datagrams import RESPONSE
-from ikeanalyze.capture.arrays import BoolArray
+from ikeanalyze.analysis.messages.tunnels import separate_tunnels
+from ikeanalyze.capture.arrays import BoolArray, UInt32Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT
@@ -31,6 +34,8 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 WITHIN_NS: Final = 1_000_000
 #: The longest time that a router is assumed to queue a packet.
 HELD_NS: Final = 10_000_000_000
+#: In place of the number of a tunnel.
+_ANY_TUNNEL: Final = -1
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
     """
     known = columns["capture_duplicate"].astype(np.bool_)
     time, datagrams, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
+    scope = separate_tunnels(columns)
     digest = number_within_captures(columns["digest"], columns["source"])
     order = group_order(digest)
     content = digest[order]
@@ -83,8 +89,11 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
         while earlier and now - int(time[earlier[0].row]) > HELD_NS:
             earlier.pop(0)
         for first in earlier:
+            if scope is not None and not _may_be_same_path(columns["tunnel"], scope, row, first.row):
+                continue
             near = now - int(time[first.row]) <= WITHIN_NS
             elsewhere = life != int(ttl[first.row]) or interface != int(columns["interface"][first.row])
+            elsewhere |= bool(columns["tunnel"][row] != columns["tunnel"][first.row])
             echo = life < int(ttl[first.row]) and life not in first.echoes
             if (near and (has_ident or elsewhere)) or echo:
                 first.echoes.add(life)
@@ -95,6 +104,11 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
     if pairs:
         known = known | np.isin(datagrams, datagrams[[row for row, _ in pairs]])
     return DuplicateFrames(known, pairs)
+
+
+def _may_be_same_path(tunnel: UInt32Array, scope: UInt32Array, row: int, other: int) -> bool:
+    """Whether one packet can be seen in both frames: in one tunnel, or in a tunnel and outside of tunnels."""
+    return bool(scope[row] == scope[other] or not tunnel[row] or not tunnel[other])
 
 
 def find_translated_endpoints(columns: Columns, duplicates: DuplicateFrames) -> dict[int, int]:
@@ -129,15 +143,20 @@ def relabel_duplicates(
 ) -> None:
     """Assign duplicates to the message and handshake of the frame that they repeat, in place."""
     time, digest = columns["time_ns"], number_within_captures(columns["digest"], columns["source"])
-    originals: dict[int, list[tuple[int, int]]] = {}
+    tunnel = columns["tunnel"]
+    several = bool(tunnel.any())
+    originals: dict[tuple[int, int], list[tuple[int, int]]] = {}
     rows = np.flatnonzero(np.isin(digest, digest[duplicate]) & ~duplicate)
     for row in rows[np.argsort(time[rows], kind="stable")].tolist():
-        originals.setdefault(int(digest[row]), []).append((int(time[row]), int(columns["unit"][row])))
+        sighting = (int(time[row]), int(columns["unit"][row]))
+        for place in {int(tunnel[row]), _ANY_TUNNEL} if several else {_ANY_TUNNEL}:
+            originals.setdefault((int(digest[row]), place), []).append(sighting)
     for row in np.flatnonzero(duplicate).tolist():
         datagram = int(columns["unit"][row])
         # a duplicated IP fragment may belong to a datagram that is assigned already
         if message[datagram] < 0 and handshake[datagram] < 0:
-            same = originals.get(int(digest[row]), [])
+            content = int(digest[row])
+            same = originals.get((content, int(tunnel[row]))) or originals.get((content, _ANY_TUNNEL), [])
             when = int(time[row])
             place = bisect_left(same, (when, 0))
             around = same[max(place - 1, 0) : place + 1]

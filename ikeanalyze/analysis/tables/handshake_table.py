@@ -51,6 +51,7 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "responder_address": format_addresses(ends.responder, addresses),
         "responder_port": _ports(handshakes, ends.responder_port),
         "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
+        "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
         "end_ns": null_unknown(breakdown.end_ns),
         "outcome": handshakes.outcome,

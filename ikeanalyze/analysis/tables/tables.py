@@ -1,6 +1,6 @@
 """Builds the tables of `schema` from the results of the analysis."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,6 +82,7 @@ class TableSources:
     radius: RadiusMessages
     handshakes: HandshakeColumns
     capture_duplicates: Int64Array  # number of duplicate frames of each handshake
+    tunnels: Mapping[int, str]  # tunnels of the handshakes (rows) that are in some
     contents: "CaptureContents | None"  # None: no keys were given
 
 
@@ -213,11 +214,15 @@ def build_frames_table(
     numbering: RowNumbering,
     columns: Columns,
     addresses: Sequence[bytes],
+    tunnels: Sequence[str],
     duplicate: BoolArray,
     labels: DatagramLabels,
     handshake_ids: Int64Array,
 ) -> pl.DataFrame:
-    """The frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes."""
+    """The frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes.
+
+    `tunnels` are the names of the tunnels, from number 1 on.
+    """
     unit = columns["unit"]
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
@@ -225,6 +230,9 @@ def build_frames_table(
     source, destination = (format_addresses(columns[name], addresses, pl.Categorical) for name in _ENDS)
     several = len(numbering.paths) > 1
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
+    tunnel: dict[str, Any] = {}
+    if columns["tunnel"].any():
+        tunnel["tunnel"] = pl.Series([None, *tunnels], dtype=pl.Categorical).gather(columns["tunnel"])
     known = {
         **dict.fromkeys(("spi_i", "spi_r", "next_payload", "flags"), columns["protocol"] <= Protocol.IKEV1),
         **dict.fromkeys(("source_port", "destination_port"), columns["encapsulation"] != int(Encapsulation.IP)),
@@ -233,13 +241,15 @@ def build_frames_table(
         "fragment": columns["fragment"] > 0,
         "fragments": columns["fragments"] > 0,
     }
-    unchanged = {name: columns[name] for name in schema.FRAMES if name in columns and name not in known}
+    converted = (*known, "tunnel")
+    unchanged = {name: columns[name] for name in schema.FRAMES if name in columns and name not in converted}
     return make_table(
         {
             **unchanged,
             **{name: (columns[name], mask) for name, mask in known.items()},
             "source": source,
             "destination": destination,
+            **tunnel,
             "capture_duplicate": duplicate,
             "message": (message, message >= 0),
             "handshake": (handshake, known_handshake),

@@ -4,6 +4,8 @@ RFC 791; RFC 8200, 4 (extension headers, fragment header). If lengths contradict
 a packet whose headers are truncated or invalid is malformed.
 """
 
+import ipaddress
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,8 +15,7 @@ import numpy.typing as npt
 
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, Key
-from ikeanalyze.capture.decode.link import locate_ip_packets
-from ikeanalyze.capture.formats.records import PADDING, Interface, RecordBatch
+from ikeanalyze.capture.formats.records import PADDING, RecordBatch
 from ikeanalyze.capture.protocol_numbers import EXTENSION_HEADERS, FRAGMENT_HEADER, NO_NEXT_HEADER
 
 _IPV4: Final = np.dtype(
@@ -79,6 +80,16 @@ class AddressBook:
         return translate
 
 
+def format_address_code(code: int, ipv6: Sequence[bytes]) -> str:
+    """The address of an AddressBook code as text; `ipv6` are the addresses of that AddressBook."""
+    code &= ADDRESS_BITS
+    if code >= FIRST_IPV6:
+        text = socket.inet_ntop(socket.AF_INET6, ipv6[code - FIRST_IPV6])
+        # ipaddress is slow; it is used for IPv4-mapped addresses only, whose last 32 bits it writes in hexadecimal
+        return text if "." not in text else str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
+    return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"
+
+
 def get_capture_numbers(codes: UInt64Array) -> Int64Array:
     """The capture number, from 0, of each address code."""
     return (codes >> np.uint64(CAPTURE_BIT)).astype(np.int64)
@@ -104,6 +115,7 @@ class IpPackets:
     ident: UInt32Array  # NO_IDENT: none
     offset: Int64Array  # of a fragment, in bytes
     more: BoolArray  # more fragments follow
+    tunnel: UInt32Array  # number in the TunnelBook
 
     def __len__(self) -> int:
         return len(self.row)
@@ -118,17 +130,24 @@ class IpPackets:
         return self.more | (self.offset > 0)
 
 
-def _merge_packets(parts: list[IpPackets]) -> IpPackets:
+def merge_packets(parts: list[IpPackets]) -> IpPackets:
     """All packets, ordered by row."""
-    if len(parts) == 1:
-        return parts[0]
-    names = IpPackets.__dataclass_fields__
-    merged = IpPackets(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    merged = parts[0]
+    if len(parts) > 1:
+        names = IpPackets.__dataclass_fields__
+        merged = IpPackets(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    elif (merged.row[1:] >= merged.row[:-1]).all():
+        return merged
     return merged.select(np.argsort(merged.row, kind="stable"))
 
 
 def read_ipv4(
-    buffer: UInt8Array, row: Int64Array, at: Int64Array, end: Int64Array, wire_end: Int64Array
+    buffer: UInt8Array,
+    row: Int64Array,
+    at: Int64Array,
+    end: Int64Array,
+    wire_end: Int64Array,
+    tunnel: UInt32Array,
 ) -> tuple[IpPackets, BoolArray]:
     """Decode IPv4 headers at `at`; also which rows are malformed (they are not among the packets)."""
     header = read_struct_array(buffer, at, _IPV4)
@@ -138,8 +157,8 @@ def read_ipv4(
     bad |= (total < size) & (total != 0)
     if bad.any():
         good = ~bad
-        row, at, end, wire_end, header, size, total = (
-            column[good] for column in (row, at, end, wire_end, header, size, total)
+        row, at, end, wire_end, tunnel, header, size, total = (
+            column[good] for column in (row, at, end, wire_end, tunnel, header, size, total)
         )
     # Segmentation offload leaves a total length of 0; a length beyond the frame is ignored. The bytes after the total length
     # are Ethernet padding.
@@ -157,12 +176,19 @@ def read_ipv4(
         ident=header["ident"].astype(np.uint32),
         offset=(fragment & 0x1FFF) * 8,
         more=(fragment & 0x2000) != 0,
+        tunnel=tunnel,
     )
     return packets, bad
 
 
 def read_ipv6(
-    buffer: UInt8Array, row: Int64Array, at: Int64Array, end: Int64Array, wire_end: Int64Array, book: AddressBook
+    buffer: UInt8Array,
+    row: Int64Array,
+    at: Int64Array,
+    end: Int64Array,
+    wire_end: Int64Array,
+    tunnel: UInt32Array,
+    book: AddressBook,
 ) -> tuple[IpPackets, BoolArray]:
     """Decode IPv6 headers at `at` and their extension headers; also which rows are malformed, as in `read_ipv4`."""
     header = read_struct_array(buffer, at, _IPV6)
@@ -209,6 +235,7 @@ def read_ipv6(
         ident=ident,
         offset=offset,
         more=more,
+        tunnel=tunnel[good],
     )
     if truncated.any():
         bad[good[truncated]] = True
@@ -216,10 +243,10 @@ def read_ipv6(
     return packets, bad
 
 
-def _skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
-    """Skip the extension headers of reassembled packets, in place; which packets end inside of one.
+def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
+    """Skip the extension headers at the start of the payload, in place; which packets end inside of one.
 
-    RFC 8200, 4.5: destination options for the final destination follow the fragment header.
+    RFC 8200, 4.5 and RFC 4302, 3.1.1: destination options for the final destination follow the fragment header and AH.
     """
     truncated = np.zeros(len(packets), np.bool_)
     rest = np.flatnonzero((packets.source >= FIRST_IPV6) & np.isin(packets.protocol, _SKIPPED_HEADERS))
@@ -234,46 +261,6 @@ def _skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray
     truncated |= packets.at > packets.end
     packets.protocol[truncated] = NO_NEXT_HEADER
     return truncated
-
-
-class IpPacketFinder:
-    """Finds and decodes the IP packets of batches."""
-
-    def __init__(self, interfaces: Sequence[Interface], book: AddressBook) -> None:
-        """`interfaces` of the capture may grow while it is read; IPv6 addresses are added to `book`."""
-        self.foreign_links: dict[int, int] = {}  # number of packets by link type that is not decoded
-        self._interfaces = interfaces
-        self._book = book
-
-    def read(self, batch: RecordBatch) -> tuple[IpPackets | None, list[tuple[int, int]]]:
-        """The IP packets of a batch (None: no packets), and the rows with an invalid IP header, each with the IP version."""
-        link_type_of = np.array([interface.link_type for interface in self._interfaces], np.int64)
-        link_types = np.unique(link_type_of[np.unique(batch.interface)]).tolist()
-        parts: list[IpPackets] = []
-        malformed: list[tuple[int, int]] = []
-        for link_type in link_types:
-            if len(link_types) == 1:
-                row = np.arange(len(batch))
-            else:
-                row = np.flatnonzero(link_type_of[batch.interface] == link_type)
-            at = batch.offset[row]
-            end = at + batch.captured[row]
-            located = locate_ip_packets(link_type, batch.buffer, at, end)
-            if located is None:
-                self.foreign_links[link_type] = self.foreign_links.get(link_type, 0) + len(row)
-                continue
-            inside, family = located
-            wire_end = at + batch.length[row]
-            for version in (4, 6):
-                matches = family == version
-                if not matches.any():
-                    continue
-                rows = slice(None) if matches.all() else matches
-                arguments = (batch.buffer, row[rows], inside[rows], end[rows], wire_end[rows])
-                packets, bad = read_ipv4(*arguments) if version == 4 else read_ipv6(*arguments, self._book)
-                malformed += [(index, version) for index in row[rows][bad].tolist()]
-                parts.append(packets)
-        return (_merge_packets(parts) if parts else None), malformed
 
 
 def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Iterator[tuple[Key, int, IpFragment]]:
@@ -298,7 +285,8 @@ def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Ite
         protocol = int(packets.protocol[index])
         ident = int(packets.ident[index])
         # the key has the TTL because fragments captured before and after a router are two datagrams
-        key = (source, destination, ident, protocol if source < FIRST_IPV6 else -1, fragment.ttl)
+        kind = protocol if source < FIRST_IPV6 else -1
+        key = (source, destination, ident, kind, fragment.ttl, int(packets.tunnel[index]))
         yield key, protocol, fragment
 
 
@@ -324,5 +312,6 @@ def build_reassembled_packets(datagrams: Sequence[FragmentedPacket]) -> tuple[UI
         ident=np.array([datagram.key[2] for datagram in datagrams], np.uint32),
         offset=np.zeros(count, np.int64),
         more=np.zeros(count, np.bool_),
+        tunnel=np.array([datagram.key[5] for datagram in datagrams], np.uint32),
     )
-    return buffer, packets, _skip_extension_headers(buffer, packets)
+    return buffer, packets, skip_extension_headers(buffer, packets)

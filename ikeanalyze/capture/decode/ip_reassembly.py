@@ -24,8 +24,8 @@ _MAX_PENDING: Final = 4096
 #: Bytes of the longest IP payload.
 _MAX_PAYLOAD: Final = 65535
 
-#: Source, destination, IP identification, protocol (-1 for IPv6, whose fragments may differ in it), TTL.
-Key = tuple[int, int, int, int, int]
+#: Source, destination, IP identification, protocol (-1 for IPv6, whose fragments may differ in it), TTL, tunnel.
+Key = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)

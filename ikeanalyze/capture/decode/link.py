@@ -1,17 +1,38 @@
 """Link layers: find the IP packet in each frame of a batch, and name the link-layer header types.
 
 Header types and their layouts: https://www.tcpdump.org/linktypes.html; PPPoE: RFC 2516; PPP protocol field compression:
-RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used before 802.1ad).
+RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used before 802.1ad); Frame Relay: RFC 2427.
 """
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt16Array, read_uint16_be
-from ikeanalyze.capture.protocol_numbers import ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_PPPOE_SESSION, ETHERTYPES_VLAN
+from ikeanalyze.capture.arrays import (
+    Int64Array,
+    UInt8Array,
+    UInt16Array,
+    read_uint8,
+    read_uint16_be,
+    read_uint16_le,
+    read_uint32_be,
+    read_uint32_le,
+)
+from ikeanalyze.capture.decode.wireless import get_avs_size, get_prism_size, get_radiotap_size
+from ikeanalyze.capture.protocol_numbers import (
+    ETHERTYPE_ETHERNET,
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_PPPOE_SESSION,
+    ETHERTYPES_MPLS,
+    ETHERTYPES_VLAN,
+    HEADER_UNKNOWN,
+    HEADER_WLAN,
+    MAX_LLC_LENGTH,
+)
 
 _VLAN_TAGS: Final = np.array(ETHERTYPES_VLAN, np.uint16)
 _PPP_IPV4: Final = 0x0021
@@ -19,6 +40,8 @@ _PPP_IPV6: Final = 0x0057
 _LOOPBACK_IPV4: Final = 2
 #: Address families that BSDs, Linux and macOS write into a loopback header for IPv6.
 _LOOPBACK_IPV6: Final = (10, 24, 28, 30)
+_NFLOG_PAYLOAD: Final = 9
+_MAX_ATTRIBUTES: Final = 64
 
 #: LINKTYPE_* numbers, as in pcap file headers and pcapng interface descriptions. RAW_BSD and RAW_OPENBSD are the
 #: unregistered DLT_RAW numbers of most systems and of OpenBSD, which also occur in files.
@@ -68,8 +91,15 @@ LinkType = IntEnum(
     },
 )  # fmt: skip
 
-#: Positions of the packets inside the frames, and 4 (IPv4), 6 (IPv6) or 0 (neither) for each.
-Located = tuple[Int64Array, UInt8Array]
+
+class Located(NamedTuple):
+    """What the link headers of frames are followed by, as columns of one length."""
+
+    at: Int64Array  # position of the packet or further header inside the frame
+    family: UInt8Array  # 4 (IPv4), 6 (IPv6) or 0 (neither)
+    kind: UInt16Array  # of neither: EtherType of the header there, or a HEADER_ number
+
+
 Decoder = Callable[[UInt8Array, Int64Array, Int64Array], Located]
 
 
@@ -82,12 +112,22 @@ def locate_ip_packets(link_type: int, buffer: UInt8Array, at: Int64Array, end: I
     decoder = _DECODERS.get(link_type)
     if decoder is None:
         return None
-    inside, family = decoder(buffer, at, end)
-    family[inside >= end] = 0
-    return inside, family
+    located = decoder(buffer, at, end)
+    located.family[located.at >= end] = 0
+    return located
 
 
-def _get_families(protocol: UInt16Array, ipv4: int, *ipv6: int) -> UInt8Array:
+def _locate(at: Int64Array, family: UInt8Array) -> Located:
+    """Packets of these families; nothing is known about others."""
+    return Located(at, family, np.broadcast_to(np.uint16(HEADER_UNKNOWN), len(at)))
+
+
+def _locate_headers(at: Int64Array, kind: UInt16Array) -> Located:
+    """Packets or headers of these kinds."""
+    return Located(at, _get_families(kind, ETHERTYPE_IPV4, ETHERTYPE_IPV6), kind)
+
+
+def _get_families(protocol: npt.NDArray[np.integer[Any]], ipv4: int, *ipv6: int) -> UInt8Array:
     """4, 6 or 0 for each protocol number, given the numbers of IPv4 and IPv6."""
     family = np.zeros(len(protocol), np.uint8)
     family[protocol == ipv4] = 4
@@ -103,7 +143,7 @@ def _skip_to_ip(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
     while len(rest):
         kind = ethertype[rest]
         tagged = rest[np.isin(kind, _VLAN_TAGS) & (inside[rest] + 4 <= end[rest])]
-        snap = rest[(kind <= 1500) & (inside[rest] + 8 <= end[rest])]
+        snap = rest[(kind <= MAX_LLC_LENGTH) & (inside[rest] + 8 <= end[rest])]
         # LLC with both service access points 0xAA and an encapsulated Ethernet type (RFC 1042)
         snap = snap[(read_uint16_be(buffer, inside[snap]) == 0xAAAA) & (ethertype[snap] != 0)]
         session = rest[(kind == ETHERTYPE_PPPOE_SESSION) & (inside[rest] + 7 <= end[rest])]
@@ -112,12 +152,18 @@ def _skip_to_ip(buffer: UInt8Array, inside: Int64Array, end: Int64Array, etherty
         rest = np.concatenate([tagged, snap])
         ethertype[rest] = read_uint16_be(buffer, inside[rest] - 2)
         # a length after LLC/SNAP does not start a second LLC header
-        ethertype[snap[ethertype[snap] <= 1500]] = 0
+        ethertype[snap[ethertype[snap] <= MAX_LLC_LENGTH]] = 0
         family[rest] = _get_families(ethertype[rest], ETHERTYPE_IPV4, ETHERTYPE_IPV6)
         rest = rest[family[rest] == 0]
         if len(session):
-            inside[session], family[session] = _ppp_protocol(buffer, inside[session] + 6)
-    return inside, family
+            inside[session], family[session], ethertype[session] = _ppp_protocol(buffer, inside[session] + 6)
+    others = np.flatnonzero(family == 0)
+    if len(others):
+        kind = ethertype[others]
+        # what is left of these is truncated, or not followed by an IP packet
+        kind[(kind <= MAX_LLC_LENGTH) | np.isin(kind, _VLAN_TAGS) | (kind == ETHERTYPE_PPPOE_SESSION)] = HEADER_UNKNOWN
+        ethertype[others] = kind
+    return Located(inside, family, ethertype)
 
 
 def _ethertype_decoder(header_size: int, ethertype_at: int) -> Decoder:
@@ -133,12 +179,12 @@ def _ethertype_decoder(header_size: int, ethertype_at: int) -> Decoder:
 def _raw(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001 - all decoders have one signature
     family = (buffer[at] >> 4).astype(np.uint8)
     family[(family != 4) & (family != 6)] = 0
-    return at.copy(), family
+    return _locate(at.copy(), family)
 
 
 def _raw_of(version: int) -> Decoder:
     def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
-        return at.copy(), np.full(len(at), version, np.uint8)
+        return _locate(at.copy(), np.full(len(at), version, np.uint8))
 
     return decode
 
@@ -149,14 +195,14 @@ def _loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  
     high, low = read_uint16_be(buffer, at), read_uint16_be(buffer, at + 2)
     value = np.where(low != 0, low, high)
     value = np.where(value > 255, value >> 8, value)
-    return at + 4, _get_families(value, _LOOPBACK_IPV4, *_LOOPBACK_IPV6)
+    return _locate(at + 4, _get_families(value, _LOOPBACK_IPV4, *_LOOPBACK_IPV6))
 
 
 def _ppp_protocol(buffer: UInt8Array, at: Int64Array) -> Located:
     first = buffer[at].astype(np.uint16)
     compressed = (first & 1) == 1
     protocol = np.where(compressed, first, read_uint16_be(buffer, at))
-    return at + np.where(compressed, 1, 2), _get_families(protocol, _PPP_IPV4, _PPP_IPV6)
+    return _locate(at + np.where(compressed, 1, 2), _get_families(protocol, _PPP_IPV4, _PPP_IPV6))
 
 
 def _ppp(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
@@ -171,6 +217,119 @@ def _ppp_with_direction(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> 
 
 def _pppoe(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
     return _ppp_protocol(buffer, at + 6)
+
+
+def _header_of(kind: int) -> Decoder:
+    """A decoder of frames that begin with a header of this kind."""
+
+    def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+        return _locate_headers(at.copy(), np.full(len(at), kind, np.uint16))
+
+    return decode
+
+
+def _wlan_after(get_size: Callable[[UInt8Array, Int64Array], Int64Array]) -> Decoder:
+    """A decoder of 802.11 frames after a header of the capturing system."""
+
+    def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+        inside = np.where(at + 8 <= end, at + get_size(buffer, at), end)
+        return _locate_headers(inside, np.full(len(at), HEADER_WLAN, np.uint16))
+
+    return decode
+
+
+def _frame_relay(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+    """RFC 2427, and Cisco's format, which has an EtherType after the address."""
+    inside = at + 2
+    for _ in range(2):  # an address has 2 to 4 bytes; the last one has the lowest bit set (Q.922)
+        inside = np.where(read_uint8(buffer, inside - 1) & 1 == 0, inside + 1, inside)
+    kind = read_uint16_be(buffer, inside)
+    inside = inside + 2
+    padded = kind == 0x0300  # a byte of padding before the network layer protocol identifier
+    identifier = np.where(padded, read_uint8(buffer, inside), kind & 0xFF)
+    inside = inside + padded
+    unnumbered = kind >> 8 == 3
+    snap = unnumbered & (identifier == 0x80)
+    oui = read_uint32_be(buffer, inside) >> 8
+    protocol = read_uint16_be(buffer, inside + 3)
+    bridged = snap & (oui == 0x0080C2) & np.isin(protocol, (1, 7))  # Ethernet, with or without frame check sequence
+    known = kind > MAX_LLC_LENGTH
+    kind = np.where(known, kind, HEADER_UNKNOWN)
+    kind[unnumbered] = HEADER_UNKNOWN
+    kind[unnumbered & (identifier == 0xCC)] = ETHERTYPE_IPV4
+    kind[unnumbered & (identifier == 0x8E)] = ETHERTYPE_IPV6
+    routed = snap & (oui == 0) & (protocol > MAX_LLC_LENGTH)
+    kind[routed] = protocol[routed]
+    kind[bridged] = ETHERTYPE_ETHERNET
+    inside = inside + np.where(snap, 5, 0)
+    return _locate_headers(np.minimum(inside, end), kind)
+
+
+def _after_direction(decoder: Decoder) -> Decoder:
+    """A decoder of frames with a byte before them that tells their direction."""
+
+    def decode(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+        return decoder(buffer, at + 1, end)
+
+    return decode
+
+
+def _enc(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+    # address family in the byte order of the capturing machine, SPI, flags
+    located = _loopback(buffer, at, end)
+    return Located(located.at + 8, located.family, located.kind)
+
+
+def _pflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
+    size = (read_uint8(buffer, at).astype(np.int64) + 3) // 4 * 4
+    return _locate(at + size, _get_families(read_uint8(buffer, at + 1), _LOOPBACK_IPV4, *_LOOPBACK_IPV6))
+
+
+def _nflog(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+    """Address family, version, resource ID, then attributes in the byte order of the capturing machine."""
+    inside = at + 4
+    # the first attribute has few bytes, so its length shows the byte order
+    big_endian = read_uint16_le(buffer, inside) > read_uint16_be(buffer, inside)
+    rest = np.flatnonzero(inside + 4 <= end)
+    payload = np.zeros(len(at), np.bool_)
+    for _ in range(_MAX_ATTRIBUTES):
+        place = inside[rest]
+        big, little = read_uint32_be(buffer, place), read_uint32_le(buffer, place)
+        size = np.where(big_endian[rest], big >> 16, little & 0xFFFF).astype(np.int64)
+        kind = np.where(big_endian[rest], big & 0xFFFF, little >> 16) & 0x7FFF
+        payload[rest] = kind == _NFLOG_PAYLOAD
+        inside[rest] += np.where(payload[rest], 4, (size + 3) // 4 * 4)
+        rest = rest[~payload[rest] & (size >= 4) & (inside[rest] + 4 <= end[rest])]
+        if not len(rest):
+            break
+    family = _get_families(read_uint8(buffer, at), _LOOPBACK_IPV4, *_LOOPBACK_IPV6)
+    family[~payload] = 0
+    return _locate(inside, family)
+
+
+def _dispatch(buffer: UInt8Array, at: Int64Array, end: Int64Array, size: Int64Array, kind: Int64Array) -> Located:
+    """Decode frames after a header of `size` bytes that tells their link type."""
+    inside, family = end.copy(), np.zeros(len(at), np.uint8)
+    following = np.full(len(at), HEADER_UNKNOWN, np.uint16)
+    kind = np.where(at + size < end, kind, -1)
+    for link_type in np.unique(kind).tolist():
+        decoder = _DECODERS.get(link_type)
+        if decoder is not None and decoder not in (_pktap, _ppi):
+            rows = np.flatnonzero(kind == link_type)
+            inside[rows], family[rows], following[rows] = decoder(buffer, at[rows] + size[rows], end[rows])
+    return Located(inside, family, following)
+
+
+def _pktap(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+    """Length, type of the record and link type of what follows, in the byte order of the capturing machine: little-endian."""
+    size, link_type = read_uint32_le(buffer, at).astype(np.int64), read_uint32_le(buffer, at + 8).astype(np.int64)
+    return _dispatch(buffer, at, end, np.maximum(size, 12), link_type)
+
+
+def _ppi(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
+    """Version, flags, length and link type, which are always little-endian."""
+    size, link_type = read_uint16_le(buffer, at + 2).astype(np.int64), read_uint32_le(buffer, at + 4).astype(np.int64)
+    return _dispatch(buffer, at, end, np.maximum(size, 8), link_type)
 
 
 _DECODERS: Final[dict[int, Decoder]] = {
@@ -188,6 +347,22 @@ _DECODERS: Final[dict[int, Decoder]] = {
     LinkType.IPV4: _raw_of(4),
     LinkType.IPV6: _raw_of(6),
     LinkType.LINUX_SLL2: _ethertype_decoder(20, 0),
+    LinkType.C_HDLC: _ethertype_decoder(4, 2),
+    LinkType.C_HDLC_WITH_DIR: _after_direction(_ethertype_decoder(4, 2)),
+    LinkType.FRELAY: _frame_relay,
+    LinkType.FRELAY_WITH_DIR: _after_direction(_frame_relay),
+    LinkType.APPLE_IP_OVER_IEEE1394: _ethertype_decoder(18, 16),
+    LinkType.IPOIB: _ethertype_decoder(44, 40),
+    LinkType.MPLS: _header_of(ETHERTYPES_MPLS[0]),
+    LinkType.ENC: _enc,
+    LinkType.PFLOG: _pflog,
+    LinkType.NFLOG: _nflog,
+    LinkType.PKTAP: _pktap,
+    LinkType.PPI: _ppi,
+    LinkType.IEEE802_11: _header_of(HEADER_WLAN),
+    LinkType.IEEE802_11_RADIOTAP: _wlan_after(get_radiotap_size),
+    LinkType.IEEE802_11_PRISM: _wlan_after(get_prism_size),
+    LinkType.IEEE802_11_AVS: _wlan_after(get_avs_size),
 }
 
 

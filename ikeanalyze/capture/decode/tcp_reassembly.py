@@ -34,7 +34,8 @@ DUPLICATE_NS: Final = 1_000_000
 #: `ident` of packets without identification (IPv4 and IPv6).
 _NO_IDENTS: Final = (0, 0xFFFFFFFF)
 
-Endpoint = tuple[int, int]
+#: Tunnel, address and port.
+Endpoint = tuple[int, int, int]
 
 
 class StreamMessageKind(Enum):
@@ -72,6 +73,7 @@ class TcpSegment:
     destination: int
     destination_port: int
     wire_size: int  # of the TCP header and payload, on the wire
+    tunnel: int = 0  # number in the TunnelBook
     begin: int = 0  # of its payload in the stream: the sequence number, not reduced modulo 2**32
     end: int = 0
     parts: list[tuple[StreamMessage, int]] = field(default_factory=list)  # messages, and the bytes of each
@@ -432,8 +434,8 @@ class TcpStreams:
             self._finished.append(segment)
             return error
         segment.source_port, segment.destination_port = tcp.sport, tcp.dport
-        source = (segment.source, segment.source_port)
-        destination = (segment.destination, segment.destination_port)
+        source = (segment.tunnel, segment.source, segment.source_port)
+        destination = (segment.tunnel, segment.destination, segment.destination_port)
         connection = self._connection(source, destination)
         direction = connection.direction(source)
         sequence = tcp.seq

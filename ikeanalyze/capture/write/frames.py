@@ -225,6 +225,10 @@ def _update_link_header(header: bytes, link_type: int, size: int) -> bytes:
     """Set the lengths in a link header for an IP packet of `size` bytes."""
     if link_type == LinkType.PPP_ETHER:
         return _set_uint16(header, 4, len(header) - 6 + size)
+    if link_type == LinkType.NFLOG:
+        # the length and type of the attribute with the packet, in the byte order of the capturing machine
+        order = "<" if header[-2] else ">"
+        return header[:-4] + struct.pack(order + "H", (4 + size) & _MAX_UINT16) + header[-2:]
     if link_type not in _ETHERTYPE_AND_PAYLOAD_AT:
         return header
     type_at, payload_at = _ETHERTYPE_AND_PAYLOAD_AT[link_type]

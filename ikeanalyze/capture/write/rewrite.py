@@ -197,7 +197,8 @@ class _CaptureRewriter:
 
     def _frames(self, batch: RecordBatch, edits: dict[int, PacketEdit]) -> dict[int, list[CleartextFrame]]:
         """The frames in clear by row of the batch; edits that cannot be applied are removed from `edits`."""
-        rows = np.array([row for row, edit in edits.items() if edit.clear], np.int64)
+        # a packet that is removed for a message in another one has a link header of the same kind: both are refused
+        rows = np.array(list(edits), np.int64)
         clear_frames: dict[int, list[CleartextFrame]] = {}
         if not len(rows):
             return clear_frames
@@ -211,7 +212,7 @@ class _CaptureRewriter:
             if located is None:
                 self._refuse(edits, rows[its].tolist(), f"link type {get_link_type_name(link_type)} is not decoded")
                 continue
-            columns = (rows[its], at[its], end[its], located[0] - at[its], located[1])
+            columns = (rows[its], at[its], end[its], located.at - at[its], located.family)
             for row, low, high, ip_at, family in zip(*(column.tolist() for column in columns), strict=True):
                 if not family:
                     self._refuse(edits, [row], "it has no IP packet")

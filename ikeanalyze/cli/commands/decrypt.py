@@ -43,7 +43,7 @@ def decrypt(
 
     Each encrypted payload is replaced by the payloads inside it. The copy has one packet for each decrypted message, at
     the time of its last fragment, with a comment that names the original frames, the epoch of the keys and whether the
-    integrity check passed. All other packets are copied unchanged. Wireshark shows the result without keys.
+    integrity check passed. All other packets are copied unchanged, those in tunnels too. Wireshark shows the result without keys.
 
     CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng.
     """
@@ -63,6 +63,8 @@ def decrypt(
         result = rewrite_capture(capture, output, decrypted.edits, progress=progress)
     for packet, warning in result.warnings:
         messages.remark(f"{capture}: {'' if packet is None else f'packet {packet}: '}{warning}")
+    if decrypted.in_tunnels:
+        messages.remark(f"{capture}: {decrypted.in_tunnels:,} messages in tunnels are left encrypted")
     encrypted = int(analysis.messages["decrypted"].is_not_null().sum())
     messages.remark(
         f"{decrypted.messages:,} of {encrypted:,} encrypted messages decrypted; "

@@ -7,6 +7,7 @@ from ikeanalyze.cli.capture_options import (
     CaptureArgument,
     CaptureOptions,
     HandshakeOption,
+    describe_missing_handshakes,
     read_captures,
     select_handshake,
 )
@@ -44,7 +45,7 @@ def ladder(
 
     ids = get_id_range(analysis)
     if ids is None:
-        raise CommandError(f"{capture}: no handshake found. If IKE uses another UDP port, name it with --port")
+        raise CommandError(f"{capture}: {describe_missing_handshakes(analysis)}")
     first, last = ids
     if handshake is None and first < last:
         messages.remark(f"{capture}: the first of {last - first + 1} handshakes. --handshake selects another one")

@@ -16,6 +16,7 @@ from ikeanalyze.cli.capture_options import (
     HandshakeOption,
     VantageOption,
     check_rtt,
+    describe_missing_handshakes,
     read_captures,
     select_handshake,
 )
@@ -120,7 +121,7 @@ def report(
     if inputs.handshake is not None:
         analysis = select_handshake(analysis, inputs.handshake)
     elif analysis.handshakes.is_empty():
-        messages.remark("no handshake found. If IKE uses another UDP port, name it with --port")
+        messages.remark(describe_missing_handshakes(analysis))
     if not streamed:
         from ikeanalyze.render.report.formats import FORMATS  # loads polars, after which the capture reader cannot fork
 

@@ -182,7 +182,7 @@ def _identity() -> list[pl.Expr]:
         pl.col("handshake").alias("id"),
         *map(pl.col, ("capture", "protocol", "spi_i", "spi_r")),
         *(_renamed(name, address=f"{name}_address", port=f"{name}_port") for name in ("initiator", "responder")),
-        pl.col("nat"),
+        *map(pl.col, ("nat", "tunnel")),
         _time("start_ns", "start_time"),
         *map(pl.col, ("outcome", "reason")),
         _renamed(

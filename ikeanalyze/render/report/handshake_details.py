@@ -64,6 +64,8 @@ def _identity(row: Mapping[str, Any], analysis: Analysis) -> Iterator[tuple[str,
         yield side, format_endpoint(row[f"{side}_address"], row[f"{side}_port"])
         if row["protocol"] == "HIP":
             yield "  its HIT", escape_text(row[f"{side}_hit"] or UNKNOWN)
+    if row["tunnel"] is not None:
+        yield "tunnel", escape_text(row["tunnel"])
     if row["aaa_address"] is not None:
         nas = f"asked by {escape_text(row['nas_address'] or '?')}"
         matched = describe_radius_matching(analysis.messages)

@@ -65,6 +65,12 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
         if column != "capture" or several:
             known = [escape_text(value) if value else "-" for value in texts[column].to_list()]
             yield column.removesuffix("_address"), table[column], known
+    if table["tunnel"].null_count() < table.height:
+        yield (
+            "tunnel",
+            table["tunnel"],
+            [escape_text(tunnel) if tunnel else "-" for tunnel in texts["tunnel"].to_list()],
+        )
     ids = table["additional_key_exchanges"].list.eval(pl.element().struct.field("id").cast(pl.String)).list.join(",")
     methods = table["key_exchange"].fill_null("") + ids.fill_null("")
     names = texts.select("key_exchange", "additional_key_exchanges").iter_rows()

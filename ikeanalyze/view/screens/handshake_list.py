@@ -158,6 +158,8 @@ def _describe_handshake(row: dict[str, Any]) -> Text:
         first.append(f"{escape_text(row['auth'])}{' (guessed)' if row['auth_guessed'] else ''}")
     if row["nat"] not in (None, "none"):
         first.append(f"NAT: {row['nat']}")
+    if row["tunnel"]:
+        first.append(f"tunnel {escape_text(row['tunnel'])}")
     hosts = [
         f"initiator {format_endpoint(row['initiator'], row['initiator_port'])}",
         f"responder {format_endpoint(row['responder'], row['responder_port'])}",

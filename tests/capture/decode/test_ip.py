@@ -138,8 +138,10 @@ def test_icmp_that_quotes_ike_is_icmp() -> None:
     assert counted(read_trace(trace)) == {"icmp": 4}
 
 
-def test_ike_inside_ah_is_ah() -> None:
-    assert one(ipv4(transport.ah(V4, ip.UDP, 1, 1), protocol=ip.AH)) == {"ah": 1}
+def test_ike_inside_ah_is_ike_and_all_else_is_ah() -> None:
+    assert one(ipv4(transport.ah(V4, ip.UDP, 1, 1), protocol=ip.AH)) == {"ike": 1}
+    assert one(ipv4(transport.ah(bytes(20), 99, 1, 1), protocol=ip.AH)) == {"ah": 1}
+    assert one(ipv4(transport.ah(V4, ip.UDP, 1, 1)[:20], protocol=ip.AH)) == {"ah": 1}
 
 
 def test_ipv6_addresses_are_numbered_in_order() -> None:

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from ikeanalyze.capture.decode.ip import AddressBook, IpPacketFinder, build_reassembled_packets, extract_fragments
+from ikeanalyze.capture.decode.ip import AddressBook, build_reassembled_packets, extract_fragments
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment
+from ikeanalyze.capture.decode.packets import IpPacketFinder
+from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.reader import open_capture
 from tests.craft import Packet, ipv4, ipv6, link, pcap
 
@@ -20,24 +22,26 @@ def test_packets_and_impossible_headers(tmp_path):
     six = link.ethernet(ipv6(bytes(8), "2001:db8::1", "2001:db8::2", 17))
     batch, interfaces = batch_of(tmp_path, good, cut, six, six[:40])
     book = AddressBook()
-    packets, impossible = IpPacketFinder(interfaces, book).read(batch)
+    finder = IpPacketFinder(interfaces, book, TunnelBook())
+    packets = finder.read(batch)
     assert sorted(packets.row.tolist()) == [0, 2]
-    assert impossible == [(1, 4), (3, 6)]
+    reasons = [(1, "IPv4 header is truncated or invalid"), (3, "IPv6 header is truncated or invalid")]
+    assert finder.pop_malformed() == reasons
     assert len(book.ipv6) == 2
 
 
 def test_a_link_type_that_is_not_decoded(tmp_path):
-    batch, interfaces = batch_of(tmp_path, bytes(40), bytes(40), linktype=239)
-    reader = IpPacketFinder(interfaces, AddressBook())
-    assert reader.read(batch) == (None, [])
+    batch, interfaces = batch_of(tmp_path, bytes(40), bytes(40), linktype=195)
+    reader = IpPacketFinder(interfaces, AddressBook(), TunnelBook())
+    assert reader.read(batch) is None
     reader.read(batch)
-    assert reader.foreign_links == {239: 4}
+    assert reader.foreign_links == {195: 4}
 
 
 def test_fragments_keep_what_their_frames_were(tmp_path):
     first = link.ethernet(ipv4(bytes(range(16)), ident=9, ttl=3, offset=0, more=True))
     batch, interfaces = batch_of(tmp_path, first)
-    packets, _ = IpPacketFinder(interfaces, AddressBook()).read(batch)
+    packets = IpPacketFinder(interfaces, AddressBook(), TunnelBook()).read(batch)
     ((key, protocol, fragment),) = extract_fragments(batch, packets, 5)
     assert (key[2], protocol, key[4]) == (9, 17, 3)
     assert (fragment.number, fragment.length, fragment.ttl) == (5, len(first), 3)
@@ -50,7 +54,7 @@ def test_datagrams_as_packets():
 
     datagrams = []
     for source, parts in ((1, (b"a" * 8, b"b" * 4)), (2, (b"c" * 16,))):
-        datagram = FragmentedPacket((source, 9, 7, 17, 64), 17)
+        datagram = FragmentedPacket((source, 9, 7, 17, 64, 0), 17)
         for index, data in enumerate(parts):
             datagram.add(fragment(8 * index, index + 1 < len(parts), data))
         datagrams.append(datagram)

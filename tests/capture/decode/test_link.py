@@ -126,12 +126,12 @@ def test_not_ip_on_other_links() -> None:
 
 
 def test_unknown_link_type_is_named_and_counted() -> None:
-    capture = read_mixed((105, V4), (1, link.ethernet(V4)), (105, V4), (4242, V4), (189, b""))
+    capture = read_mixed((195, V4), (1, link.ethernet(V4)), (195, V4), (4242, V4), (189, b""))
     assert counted(capture) == {"ike": 1, "other": 4}
     assert rows(capture, "number", "interface") == [(2, 1)]
     first, second, third = sorted(texts(capture))
     assert "4242" in first
-    assert "IEEE802_11" in second
+    assert "IEEE802_15_4_WITHFCS" in second
     assert "2 packets" in second
     assert "USB_LINUX" in third
 

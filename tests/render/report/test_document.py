@@ -20,6 +20,7 @@ HANDSHAKE = [
     "initiator",
     "responder",
     "nat",
+    "tunnel",
     "start_time",
     "outcome",
     "reason",

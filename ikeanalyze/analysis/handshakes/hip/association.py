@@ -90,7 +90,7 @@ class _HostAssociationCandidate:
 class _Packet:
     """The values that identify the association of a packet."""
 
-    capture: int
+    capture: int  # and tunnel
     type: int
     sender: bytes
     receiver: bytes
@@ -142,8 +142,9 @@ def _packets(datagrams: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
     begin, size = clear.places(datagrams.datagram)
     header = read_struct_array(clear.heap, begin, _HEADER)
     header[size < _HEADER.itemsize] = np.zeros(1, _HEADER)  # was not kept
-    columns: list[npt.NDArray[Any]] = [get_capture_numbers(datagrams.source), datagrams.exchange_type]
-    columns += [header["sender"], header["receiver"]]
+    # hosts are known within a capture and tunnel
+    capture = get_capture_numbers(datagrams.source) << 32 | datagrams.scope
+    columns: list[npt.NDArray[Any]] = [capture, datagrams.exchange_type, header["sender"], header["receiver"]]
     columns += [datagrams.digest, datagrams.first_ns, datagrams.source, datagrams.destination]
     for values in zip(*(column.tolist() for column in columns), strict=True):
         yield _Packet(*values)
