@@ -25,7 +25,12 @@ from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeSources, group_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
-from ikeanalyze.analysis.messages.duplicates import DuplicateFrames, find_duplicates, find_translated_endpoints
+from ikeanalyze.analysis.messages.duplicates import (
+    DuplicateFrames,
+    find_doubled_captures,
+    find_duplicates,
+    find_translated_endpoints,
+)
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.state import AnalysisState
@@ -44,6 +49,7 @@ from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.capture.formats.records import LATEST_NS
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.capture.traffic import CombinedFrames
 
@@ -157,7 +163,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     )
     path = NetworkPath(side, options.rtt_ns)
     endings = find_exchange_endings(state, path)
-    warnings = _warn_of_missing_fragments(state)
+    warnings = _warn_of_missing_fragments(state) + _warn_of_doubled_captures(run, grouped)
     contents = None
     if options.payloads or any(run.keys):
         contents, findings = _summarise_contents(run, state)
@@ -311,6 +317,21 @@ def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureW
     return warnings
 
 
+def _warn_of_doubled_captures(run: _PipelineRun, grouped: _CaptureDatagrams) -> list[tuple[int, CaptureWarning]]:
+    """Return a warning for each capture that contains every message at least twice."""
+    warnings: list[tuple[int, CaptureWarning]] = []
+    for number, recognised in find_doubled_captures(run.traffic.columns, grouped.duplicates):
+        text = (
+            "the capture has every message at least twice, as a mirror port or a capture of several interfaces does: "
+        )
+        if recognised:
+            text += "the copies are not counted"
+        else:
+            text += "these look like retransmissions and are counted. Read a capture of one point instead"
+        warnings.append((number, (None, text)))
+    return warnings
+
+
 def _summarise_contents(
     run: _PipelineRun, state: AnalysisState
 ) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
@@ -375,8 +396,9 @@ def _sum_aaa_times(radius: RadiusMessages, count: int) -> AaaTimes:
     for pair in radius.pairs:
         if pair.exchange is not None:
             answering, wait = pair.get_wait(radius.datagrams)
-            times.answering_ns[pair.exchange] += answering
-            times.wait_ns[pair.exchange] += wait
+            # only impossible times add up to more than 64 bits
+            for column, more in ((times.answering_ns, answering), (times.wait_ns, wait)):
+                column[pair.exchange] = min(int(column[pair.exchange]) + more, LATEST_NS)
     return times
 
 
