@@ -10,7 +10,7 @@ together, in groups that take little memory.
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,8 +39,9 @@ _DEFAULT: Final = ReadOptions()
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
-    A capture of which nothing can be read does not raise: it is in `skipped`, with the reason. In all tables the rows of the
-    captures are in the order of `paths`, and the same as if each capture were read alone.
+    A capture of which nothing can be read does not raise: it is in `skipped`, with the reason. Of several captures, so is
+    one that causes an internal error. In all tables the rows of the captures are in the order of `paths`, and the same as
+    if each capture were read alone.
 
     Args:
         paths: one capture or several. Many small ones take a fraction of the time in one call.
@@ -48,29 +49,37 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
-    work = _ReadState(options if len(paths) == 1 else replace(options, finished=None))
+    work = _ReadState(options if len(paths) == 1 else replace(options, finished=None), isolate=len(paths) > 1)
     common = work.read_keys(options.keys)
     for path in map(str, paths):
         own = (options.own_keys or {}).get(path)
         fitting = common if own is None else work.read_keys(own, common)
-        spis = fitting.get_spis() if fitting is not None else ()
-        try:
-            capture = read_frames(path, options.ports, options.progress, _load_steps, spis)
-        except CaptureError as error:
-            work.skipped.append(SkippedFile(_text(path), str(error).removeprefix(f"{path}: ")))
-            continue
-        if work.add(_text(path), capture, fitting):
+        capture = work.read_frames(path, fitting)
+        if capture is not None and work.add(_text(path), capture, fitting):
             del capture  # what the tables do not share of it is free now
             release_free_memory()
     return work.result()
 
 
+@dataclass(slots=True)
+class _PendingCapture:
+    """A capture that has not been analysed."""
+
+    path: str
+    summary: CaptureSummary
+    keys: "CaptureKeys | None"
+    warnings: list[tuple[int | None, str]]  # of reading it
+    frames: CaptureFrames | None  # None: nothing else will be analysed with it
+
+
 class _ReadState:
     """The results for the captures so far, and the captures that are still to be analysed."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, *, isolate: bool) -> None:
+        """`isolate`: a capture that causes an internal error is skipped."""
         self.skipped: list[SkippedFile] = []
         self._options = options
+        self._isolate = isolate
         self._summaries: list[CaptureSummary] = []
         self._warnings: list[AnalysisWarning] = []
         self._tables: list[AnalysisTables] = []
@@ -81,9 +90,7 @@ class _ReadState:
     def _begin_group(self) -> None:
         self._group = CombinedFramesBuilder()
         self._bytes = 0  # that are kept of its captures
-        self._paths: list[str] = []
-        self._keys: list[CaptureKeys | None] = []
-        self._told: list[list[tuple[int | None, str]]] = []
+        self._pending: list[_PendingCapture] = []
 
     def read_keys(self, files: "KeyFiles", more: "CaptureKeys | None" = None) -> "CaptureKeys | None":
         """The keys in the files and in `more`; None: neither files nor more keys."""
@@ -113,19 +120,28 @@ class _ReadState:
                 self._warnings.append(AnalysisWarning(_text(path), None, f"{where}{warning.message}"))
         return CaptureKeys(sets, phase1)
 
+    def read_frames(self, path: str, keys: "CaptureKeys | None") -> CaptureFrames | None:
+        """The frames of a capture; None if it is skipped."""
+        spis = keys.get_spis() if keys is not None else ()
+        try:
+            return read_frames(path, self._options.ports, self._options.progress, _load_steps, spis)
+        except CaptureError as error:
+            self.skipped.append(SkippedFile(_text(path), str(error).removeprefix(f"{path}: ")))
+        except Exception as error:
+            self._skip_after_internal_error(_text(path), error)
+        return None
+
     def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None") -> bool:
         """Take a capture; whether it has been analysed, and not put aside for a group."""
-        self._summaries.append(_summary(path, capture))
         size = retained_size(capture)
         small = size <= _SMALL and self._options.looked is None
+        pending = _PendingCapture(path, _summary(path, capture), keys, capture.warnings, capture if small else None)
         if not small:
             self._analyse_group()
-        self._paths.append(path)
-        self._keys.append(keys)
-        self._told.append(capture.warnings)
-        if not small:
+            self._pending.append(pending)
             self._analyse(single_capture(capture))
         else:
+            self._pending.append(pending)
             self._group.add(capture)
             self._bytes += size
             if len(self._group) == _MOST or self._bytes >= _FULL:
@@ -151,22 +167,56 @@ class _ReadState:
         )
 
     def _analyse_group(self) -> None:
-        if self._paths:
+        if self._pending:
             self._analyse(self._group.build())
             release_free_memory()
 
     def _analyse(self, traffic: CombinedFrames) -> None:
+        """Analyse the pending captures, whose frames are `traffic`: together, or one by one after an internal error."""
+        import polars as pl
+
+        pending = self._pending
+        try:
+            self._build_tables(traffic)
+        except (Exception, pl.exceptions.PanicException) as error:
+            self._begin_group()
+            if len(pending) == 1:
+                self._skip_after_internal_error(pending[0].path, error)
+            for capture in pending if len(pending) > 1 else ():
+                if capture.frames is not None:
+                    self._pending.append(capture)
+                    self._analyse(single_capture(capture.frames))
+        self._begin_group()
+
+    def _build_tables(self, traffic: CombinedFrames) -> None:
         from ikeanalyze.analysis.pipeline import build_tables
         from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, RowNumbering
         from ikeanalyze.analysis.tables.tables import get_next_ids
 
         first = FROM_THE_START if self._options.own_ids else get_next_ids(self._tables)
-        numbering = RowNumbering(self._paths, first, self._options.own_ids)
-        tables, warnings = build_tables(numbering, traffic, self._keys, self._options, self._cleartexts)
+        numbering = RowNumbering([capture.path for capture in self._pending], first, self._options.own_ids)
+        keys = [capture.keys for capture in self._pending]
+        tables, warnings = build_tables(numbering, traffic, keys, self._options, self._cleartexts)
         self._tables.append(tables)
-        for path, before, more in zip(self._paths, self._told, warnings, strict=True):
-            self._warnings.extend(AnalysisWarning(path, frame, what) for frame, what in before + more)
-        self._begin_group()
+        for capture, more in zip(self._pending, warnings, strict=True):
+            self._summaries.append(capture.summary)
+            self._warnings.extend(AnalysisWarning(capture.path, frame, what) for frame, what in capture.warnings + more)
+
+    def _skip_after_internal_error(self, path: str, error: BaseException) -> None:
+        """Skip a capture during whose analysis this was raised; raise it again if the capture is the only one.
+
+        An incomplete installation is not a reason to skip a capture.
+        """
+        if not self._isolate or isinstance(error, ImportError):
+            raise error
+        if isinstance(error, MemoryError):
+            reason = "not enough memory. Split it (editcap -c)"
+        else:
+            reason = (
+                f"internal error: {type(error).__name__}: {error}. This is a bug in ikeanalyze. Please report it with "
+                "the output of the same command with --verbose and this capture alone"
+            )
+        self.skipped.append(SkippedFile(path, reason, internal_error=True))
 
 
 def _text(path: str) -> str:
