@@ -66,7 +66,12 @@ class FigureOptions(ResultOptions):
     ] = None
 
     def check(self) -> None:
-        """Raise `OutputError` if output or figures cannot be written, `typer.BadParameter` if DIR is not a directory."""
+        """Raise an error if the output cannot be written, or figures cannot be drawn or written.
+
+        Raises:
+            OutputError: the output cannot be written, or figures cannot be drawn or written.
+            typer.BadParameter: DIR is not a directory.
+        """
         check_output(self.output, directory=self.output_format == Format.PARQUET)
         if self.figures in ("", "-"):
             raise typer.BadParameter(
@@ -74,6 +79,11 @@ class FigureOptions(ResultOptions):
             )
         if self.figures is not None:
             check_output(self.figures, directory=True, option="--figures")
+        if self.figures is not None or self.output_format == Format.HTML:
+            # imported here because few commands draw
+            from ikeanalyze.render.core.figures.address_space import check_address_space
+
+            check_address_space()
 
     def write_figures(
         self, write: Callable[[Result, str], Sequence[Path]], result: Result, messages: MessageOptions
