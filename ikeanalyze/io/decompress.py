@@ -26,7 +26,7 @@ class Decoder(Protocol):
 
     name: str
     #: Bytes of input to decode at once. A file made for it expands 1,032-fold (gzip) or 32,768-fold (zstd), and the output
-    #: for one piece is in memory as a whole: 8 or 16 MiB. zstd loses the output of a piece that is damaged.
+    #: for one piece is in memory as a whole: 8 or 32 MiB. zstd loses the output of a piece that is damaged.
     piece: int
 
     @property
@@ -84,7 +84,7 @@ class ZstdDecoder:
     """Frames of a zstd file one after another (RFC 8878, 3.1)."""
 
     name = "zstd"
-    piece = 1 << 9
+    piece = 1 << 10
 
     def __init__(self) -> None:
         import zstandard  # takes a tenth of a second, which only a zstd file is worth
