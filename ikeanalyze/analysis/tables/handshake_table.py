@@ -20,6 +20,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
     make_list_column,
     make_table,
     null_unknown,
+    scatter_lists,
     scatter_texts,
 )
 from ikeanalyze.analysis.tables.tables import TableSources
@@ -63,7 +64,7 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
         "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
-        "extra_round_trips": make_list_column([handshakes.extra_round_trips.get(row, []) for row in range(count)]),
+        "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
     }
@@ -142,8 +143,8 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     def texts(values: list[str | None], form: Int64Array) -> pl.Series:
         return pl.Series([*values, None], dtype=pl.String).gather(np.where(form < 0, len(values), form))
 
-    def listed(values: list[list[str]], form: Int64Array) -> pl.Series:
-        return make_list_column([*values, []]).gather(np.where(form < 0, len(values), form))
+    def listed(values: list[tuple[str, ...]], form: Int64Array) -> pl.Series:
+        return make_list_column([*values, ()]).gather(np.where(form < 0, len(values), form))
 
     additional = schema.HANDSHAKES["additional_key_exchanges"]
     slots = [
@@ -162,28 +163,12 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
         "initiator_supports": listed([fact.supports for fact in facts], request),
         "responder_supports": listed([fact.supports for fact in facts], response),
     }
-    if handshakes.phase1:
-        _add_phase1(columns, handshakes)
     auths, auth = handshakes.auths, handshakes.auth
     columns["auth_initiator"] = texts([methods.initiator for methods in auths], auth)
     columns["auth_responder"] = texts([methods.responder for methods in auths], auth)
     columns["auth_eap"] = texts([methods.eap for methods in auths], auth)
     columns["auth_guessed"] = np.array([methods.guessed for methods in auths] + [False])[auth]
     return columns
-
-
-def _add_phase1(methods: dict[str, Any], handshakes: HandshakeColumns) -> None:
-    """Set these columns for handshakes of IKEv1."""
-    columns = {name: series.to_list() for name, series in methods.items()}
-    for row, fact in handshakes.phase1.items():
-        if fact.chosen is not None:
-            columns["encryption"][row], columns["prf"][row] = fact.chosen.encryption, fact.chosen.prf
-            columns["integrity"][row], columns["key_exchange"][row] = fact.chosen.integrity, fact.chosen.key_exchange
-        columns["offered"][row] = fact.offered
-        columns["initiator_supports"][row] = fact.initiator_supports
-        columns["responder_supports"][row] = fact.responder_supports
-    for name, values in columns.items():
-        methods[name] = pl.Series(values, dtype=methods[name].dtype)
 
 
 def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:

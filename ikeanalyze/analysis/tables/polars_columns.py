@@ -112,6 +112,15 @@ def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series:
     return pl.Series([values.get(row) for row in range(count)], dtype=pl.String)
 
 
+def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
+    """Lists of texts by row, empty in the other rows; each distinct list is converted once."""
+    distinct: dict[tuple[str, ...], int] = {(): 0}
+    place = np.zeros(count, np.uint32)
+    for row, texts in values.items():
+        place[row] = distinct.setdefault(tuple(texts), len(distinct))
+    return make_list_column(list(distinct)).gather(place)
+
+
 def make_list_column(values: Sequence[Sequence[str]]) -> pl.Series:
     """A list of texts in each row."""
     return pl.Series(values, dtype=pl.List(pl.String))

@@ -120,7 +120,7 @@ def _facts(seen: _BaseExchangePackets, responder: bytes) -> HipFacts:
         auth = AuthMethods(_method(i2, diet), _method(r1, diet), None, guessed=False)
     return HipFacts(
         request=InitFacts(_told(r1, _OFFERS), None, _told(seen.i1, _OFFERS) + _told(i2, _ABILITIES), None),
-        response=InitFacts([], chosen, _told(r1, _ABILITIES), None),
+        response=InitFacts((), chosen, _told(r1, _ABILITIES), None),
         auth=auth,
         error=None if seen.r2 else seen.error,
     )
@@ -136,8 +136,8 @@ def _suite(hit: bytes) -> int:
     return hit[3] & 0x0F if hit.startswith(b"\x20\x01\x00") and hit[3] >> 4 == 2 else 0
 
 
-def _told(view: HipPacket | None, kinds: tuple[HipParameterType, ...]) -> list[str]:
-    return [] if view is None else [one.describe() for one in view.parameters if one.type in kinds]
+def _told(view: HipPacket | None, kinds: tuple[HipParameterType, ...]) -> tuple[str, ...]:
+    return () if view is None else tuple(one.describe() for one in view.parameters if one.type in kinds)
 
 
 def _first(view: HipPacket, kind: int) -> str | None:
