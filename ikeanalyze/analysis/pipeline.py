@@ -34,7 +34,7 @@ from ikeanalyze.analysis.messages.duplicates import (
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table
+from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering, number_messages
 from ikeanalyze.analysis.tables.tables import (
     EMPTY,
@@ -118,7 +118,7 @@ def build_tables(
 
     Args:
         numbering: paths of the captures and first ids.
-        traffic: their frames.
+        traffic: their frames, which are taken out of it.
         keys: keys for each capture, or None.
         options: how to analyse them.
         cleartexts: receives the decrypted messages by id, if the options ask for them.
@@ -128,19 +128,27 @@ def build_tables(
         result = _analyse_frames(run)
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
-        messages = pool.submit(lambda: run.finish("messages", build_messages_table(sources)))
+        messages = pool.submit(_build_messages_table, run, sources)
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
-        frames = result.frames.result()
-        handshakes = build_handshakes_table(sources)
-        tables = AnalysisTables(frames, messages.result(), exchanges, run.finish("handshakes", handshakes))
+        frames, messages_table = result.frames.result(), messages.result()
         if options.cleartext and sources.insides is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
             cleartexts.update(collect_cleartexts(sources.insides.contents, sources.ids.message.of_row))
-    warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
-    for number, warning in result.warnings:
-        warnings[number].append(warning)
-    return tables, warnings
+        warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
+        for number, warning in result.warnings:
+            warnings[number].append(warning)
+        needed = select_handshake_sources(sources)
+        # the table of handshakes is the largest of a flood
+        del result, sources
+        traffic.columns.clear()
+        release_free_memory()
+        handshakes = run.finish("handshakes", build_handshakes_table(needed))
+        return AnalysisTables(frames, messages_table, exchanges, handshakes), warnings
+
+
+def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
+    return run.finish("messages", build_messages_table(sources))
 
 
 def _analyse_frames(run: _PipelineRun) -> _PipelineResult:

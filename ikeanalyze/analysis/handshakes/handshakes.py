@@ -487,7 +487,10 @@ def _find_auth_methods(
     known |= {
         row: content.proof.auth for row, content in sources.contents_by_row.items() if content.proof.auth is not None
     }
-    places = {method: place for place, method in enumerate(methods)}
+    places: dict[AuthMethods, int] = {}
     for row, method in known.items():
-        auth[row] = places.setdefault(method, len(places))
-    return list(places), auth
+        place = places.setdefault(method, len(methods))
+        if place == len(methods):
+            methods.append(method)
+        auth[row] = place
+    return methods, auth

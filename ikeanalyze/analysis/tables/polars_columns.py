@@ -17,15 +17,17 @@ from ikeanalyze.capture.frames import format_address_code
 Array = npt.NDArray[Any]
 
 
-def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
+def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
     """A table with the columns and types of `layout`.
 
-    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null.
+    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null. `columns`
+    is empty afterwards, so that the memory of each column is free once the table has it.
     """
     height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
     plain: dict[str, Any] = {}
     masks: dict[str, Array] = {}
-    for name, value in columns.items():
+    for name in list(columns):
+        value = columns.pop(name)
         if isinstance(value, tuple):
             plain[name], known = value
             if not known.all():  # without a mask, polars uses the column without a copy
@@ -37,14 +39,17 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Se
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
             # physical values to names
             plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
+        del value
     table = pl.DataFrame({**plain, **masks})
+    names = set(plain)
+    plain.clear()
     present = table.schema  # read once: polars builds the schema at each access
     expressions: list[pl.Series | pl.Expr] = []
     for name, dtype in layout.items():
         if name == "capture":
             expressions.append(capture.alias(name))
             continue
-        if name not in plain:
+        if name not in names:
             expressions.append(pl.lit(None, dtype=dtype).alias(name))
             continue
         column = pl.col(name)

@@ -301,10 +301,8 @@ def compute_totals(analysis: Analysis) -> Document:
         name: {count: sum(sums[f"{way}_{count}"] for way in both) for count in _COUNTS} for name, both in ways.items()
     }
     outcomes = dict(table.group_by("outcome").len().select(pl.col("outcome").cast(pl.String), "len").iter_rows())
-    messages = analysis.messages.filter(
-        pl.col("set_up"), pl.col("handshake").is_not_null(), pl.col("protocol") != "RADIUS"
-    )
-    sent, needed = int(messages["bytes"].sum()), int(messages["needed_bytes"].sum())
+    is_counted = pl.col("set_up") & pl.col("handshake").is_not_null() & (pl.col("protocol") != "RADIUS")
+    sent, needed = analysis.messages.select(pl.col("bytes", "needed_bytes").filter(is_counted).sum()).row(0)
     setup = table.select(
         *(
             getattr(pl.col("setup_ns"), statistic)().cast(pl.Float64).truediv(1e6).round(6).alias(statistic)
