@@ -17,7 +17,7 @@ import polars as pl
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
-from ikeanalyze.render.core.json import encode_json, format_json, select_attributes
+from ikeanalyze.render.core.json import encode_json, escape_non_ascii, format_json, select_attributes
 from ikeanalyze.render.core.values import format_iso_time
 
 SCHEMA: Final = "ikeanalyze.report/1"
@@ -89,7 +89,7 @@ def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
             .join(_exchanges(exchanges), on="handshake", how="left", maintain_order="left")
             .join(_key_exchanges(rows, exchanges), on="handshake", how="left", maintain_order="left")
         )
-        yield from table.select(_handshake_text())["text"]
+        yield from map(escape_non_ascii, table.select(_handshake_text())["text"])
 
 
 def _payload_names(analysis: Analysis) -> pl.DataFrame:
