@@ -26,12 +26,17 @@ from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeSources, group_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
-from ikeanalyze.analysis.messages.duplicates import DuplicateFrames, find_duplicates, find_translated_endpoints
+from ikeanalyze.analysis.messages.duplicates import (
+    DuplicateFrames,
+    find_doubled_captures,
+    find_duplicates,
+    find_translated_endpoints,
+)
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table
+from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering, number_messages
 from ikeanalyze.analysis.tables.tables import (
     EMPTY,
@@ -46,6 +51,7 @@ from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.capture.formats.records import LATEST_NS
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.capture.traffic import CombinedFrames
 
@@ -114,7 +120,7 @@ def build_tables(
 
     Args:
         numbering: paths of the captures and first ids.
-        traffic: their frames.
+        traffic: their frames, which are taken out of it.
         keys: keys for each capture, or None.
         options: how to analyse them.
         cleartexts: receives the decrypted messages by id, if the options ask for them.
@@ -124,19 +130,27 @@ def build_tables(
         result = _analyse_frames(run)
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
-        messages = pool.submit(lambda: run.finish("messages", build_messages_table(sources)))
+        messages = pool.submit(_build_messages_table, run, sources)
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
-        frames = result.frames.result()
-        handshakes = build_handshakes_table(sources)
-        tables = AnalysisTables(frames, messages.result(), exchanges, run.finish("handshakes", handshakes))
+        frames, messages_table = result.frames.result(), messages.result()
         if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
             cleartexts.update(collect_cleartexts(sources.contents.contents, sources.ids.message.of_row))
-    warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
-    for number, warning in result.warnings:
-        warnings[number].append(warning)
-    return tables, warnings
+        warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
+        for number, warning in result.warnings:
+            warnings[number].append(warning)
+        needed = select_handshake_sources(sources)
+        # the table of handshakes is the largest of a flood
+        del result, sources
+        traffic.columns.clear()
+        release_free_memory()
+        handshakes = run.finish("handshakes", build_handshakes_table(needed))
+        return AnalysisTables(frames, messages_table, exchanges, handshakes), warnings
+
+
+def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
+    return run.finish("messages", build_messages_table(sources))
 
 
 def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
@@ -154,7 +168,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
     path = NetworkPath(side, options.rtt_ns)
     endings = find_exchange_endings(state, path)
-    warnings = _warn_of_missing_fragments(state)
+    warnings = _warn_of_missing_fragments(state) + _warn_of_doubled_captures(run, grouped)
     contents = None
     if options.payloads or any(run.keys):
         contents, findings = _summarise_contents(run, state)
@@ -306,6 +320,21 @@ def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureW
     return warnings
 
 
+def _warn_of_doubled_captures(run: _PipelineRun, grouped: _CaptureDatagrams) -> list[tuple[int, CaptureWarning]]:
+    """Return a warning for each capture that contains every message at least twice."""
+    warnings: list[tuple[int, CaptureWarning]] = []
+    for number, recognised in find_doubled_captures(run.traffic.columns, grouped.duplicates):
+        text = (
+            "the capture has every message at least twice, as a mirror port or a capture of several interfaces does: "
+        )
+        if recognised:
+            text += "the copies are not counted"
+        else:
+            text += "these look like retransmissions and are counted. Read a capture of one point instead"
+        warnings.append((number, (None, text)))
+    return warnings
+
+
 def _summarise_contents(
     run: _PipelineRun, state: AnalysisState
 ) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
@@ -370,8 +399,9 @@ def _sum_aaa_times(radius: RadiusMessages, count: int) -> AaaTimes:
     for pair in radius.pairs:
         if pair.exchange is not None:
             answering, wait = pair.get_wait(radius.datagrams)
-            times.answering_ns[pair.exchange] += answering
-            times.wait_ns[pair.exchange] += wait
+            # only impossible times add up to more than 64 bits
+            for column, more in ((times.answering_ns, answering), (times.wait_ns, wait)):
+                column[pair.exchange] = min(int(column[pair.exchange]) + more, LATEST_NS)
     return times
 
 

@@ -9,7 +9,7 @@ together, in groups that take little memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,8 +38,9 @@ _DEFAULT: Final = ReadOptions()
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
-    A capture that cannot be read does not raise: `skipped` has it with the reason. In all tables the rows of the
-    captures are in the order of `paths`, and the same as if each capture were read alone.
+    A capture that cannot be read does not raise: `skipped` has it with the reason. Of several captures, it also has those
+    that cause an internal error. In all tables the rows of the captures are in the order of `paths`, and the same as if
+    each capture were read alone.
 
     Args:
         paths: one capture or several. Many small ones take a fraction of the time in one call.
@@ -47,42 +48,48 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
-    work = _ReadState(options if len(paths) == 1 else replace(options, on_table=None))
+    work = _ReadState(options if len(paths) == 1 else replace(options, on_table=None), isolate=len(paths) > 1)
     common = work.read_keys(options.keys)
     for path in map(str, paths):
         own = (options.own_keys or {}).get(path)
         fitting = common if own is None else work.read_keys(own, common)
-        spis = fitting.get_spis() if fitting is not None else ()
-        try:
-            capture = read_frames(path, options.ports, options.progress, _load_steps, spis)
-        except CaptureError as error:
-            work.skipped.append(SkippedFile(format_path(path), str(error).removeprefix(f"{path}: ")))
-            continue
-        if work.add(format_path(path), capture, fitting):
+        capture = work.read_frames(path, fitting)
+        if capture is not None and work.add(format_path(path), capture, fitting):
             del capture  # frees the memory that the tables do not share
             release_free_memory()
     return work.result()
 
 
+@dataclass(slots=True)
+class _PendingCapture:
+    """A capture that has not been analysed."""
+
+    path: str
+    summary: CaptureSummary
+    keys: "CaptureKeys | None"
+    warnings: list[tuple[int | None, str]]  # of reading it
+    frames: CaptureFrames | None  # None: nothing else will be analysed with it
+
+
 class _ReadState:
     """The results for the captures so far, and the captures that are still to be analysed."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, *, isolate: bool) -> None:
+        """`isolate`: a capture that causes an internal error is skipped."""
         self.skipped: list[SkippedFile] = []
         self._options = options
+        self._isolate = isolate
         self._summaries: list[CaptureSummary] = []
         self._warnings: list[AnalysisWarning] = []
         self._tables: list[AnalysisTables] = []
-        self._reported: set[str] = set()  # key files whose warnings were added
+        self._reported: set[str] = set()  # key files whose warnings have been entered
         self._cleartexts: dict[int, Cleartext] = {}
         self._begin_group()
 
     def _begin_group(self) -> None:
         self._group = CombinedFramesBuilder()
-        self._bytes = 0  # retained of its captures
-        self._paths: list[str] = []
-        self._keys: list[CaptureKeys | None] = []
-        self._capture_warnings: list[list[tuple[int | None, str]]] = []
+        self._bytes = 0  # that are kept of its captures
+        self._pending: list[_PendingCapture] = []
 
     def read_keys(self, files: "KeyFiles", more: "CaptureKeys | None" = None) -> "CaptureKeys | None":
         """The keys in the files and in `more`; None: neither files nor more keys."""
@@ -112,20 +119,28 @@ class _ReadState:
                 self._warnings.append(AnalysisWarning(format_path(path), None, f"{where}{warning.message}"))
         return CaptureKeys(sets, phase1)
 
+    def read_frames(self, path: str, keys: "CaptureKeys | None") -> CaptureFrames | None:
+        """The frames of a capture; None if it is skipped."""
+        spis = keys.get_spis() if keys is not None else ()
+        try:
+            return read_frames(path, self._options.ports, self._options.progress, _load_steps, spis)
+        except CaptureError as error:
+            self.skipped.append(SkippedFile(format_path(path), str(error).removeprefix(f"{path}: ")))
+        except Exception as error:
+            self._skip_after_internal_error(format_path(path), error)
+        return None
+
     def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None") -> bool:
-        """Add a capture; returns whether it was analysed at once, and not kept for a group."""
-        common = (field.name for field in fields(CaptureSummary) if field.name != "path")
-        self._summaries.append(CaptureSummary(path, **{name: getattr(capture, name) for name in common}))
+        """Take a capture; whether it has been analysed, and not put aside for a group."""
         size = retained_size(capture)
         small = size <= _SMALL and self._options.on_contents is None
+        pending = _PendingCapture(path, _summarize(path, capture), keys, capture.warnings, capture if small else None)
         if not small:
             self._analyse_group()
-        self._paths.append(path)
-        self._keys.append(keys)
-        self._capture_warnings.append(capture.warnings)
-        if not small:
+            self._pending.append(pending)
             self._analyse(single_capture(capture))
         else:
+            self._pending.append(pending)
             self._group.add(capture)
             self._bytes += size
             if len(self._group) == _MOST or self._bytes >= _FULL:
@@ -133,7 +148,7 @@ class _ReadState:
         return not small
 
     def result(self) -> Analysis:
-        """The analysis of all captures."""
+        """All of it."""
         self._analyse_group()
         from ikeanalyze.analysis.pipeline import join_tables
 
@@ -151,23 +166,64 @@ class _ReadState:
         )
 
     def _analyse_group(self) -> None:
-        if self._paths:
+        if self._pending:
             self._analyse(self._group.build())
             release_free_memory()
 
     def _analyse(self, traffic: CombinedFrames) -> None:
+        """Analyse the pending captures, whose frames are `traffic`: together, or one by one after an internal error."""
+        import polars as pl
+
+        pending = self._pending
+        try:
+            self._build_tables(traffic)
+        except (Exception, pl.exceptions.PanicException) as error:
+            self._begin_group()
+            if len(pending) == 1:
+                self._skip_after_internal_error(pending[0].path, error)
+            for capture in pending if len(pending) > 1 else ():
+                if capture.frames is not None:
+                    self._pending.append(capture)
+                    self._analyse(single_capture(capture.frames))
+        self._begin_group()
+
+    def _build_tables(self, traffic: CombinedFrames) -> None:
         from ikeanalyze.analysis.pipeline import build_tables
         from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, RowNumbering
         from ikeanalyze.analysis.tables.tables import get_next_ids
 
         first = FROM_THE_START if self._options.ids_per_capture else get_next_ids(self._tables)
-        numbering = RowNumbering(self._paths, first, self._options.ids_per_capture)
-        tables, warnings = build_tables(numbering, traffic, self._keys, self._options, self._cleartexts)
+        numbering = RowNumbering([capture.path for capture in self._pending], first, self._options.ids_per_capture)
+        keys = [capture.keys for capture in self._pending]
+        tables, warnings = build_tables(numbering, traffic, keys, self._options, self._cleartexts)
         self._tables.append(tables)
-        for path, before, more in zip(self._paths, self._capture_warnings, warnings, strict=True):
-            self._warnings.extend(AnalysisWarning(path, frame, message) for frame, message in before + more)
-        self._begin_group()
+        for capture, more in zip(self._pending, warnings, strict=True):
+            self._summaries.append(capture.summary)
+            self._warnings.extend(
+                AnalysisWarning(capture.path, frame, message) for frame, message in capture.warnings + more
+            )
+
+    def _skip_after_internal_error(self, path: str, error: BaseException) -> None:
+        """Skip a capture during whose analysis this was raised; raise it again if the capture is the only one.
+
+        An incomplete installation is not a reason to skip a capture.
+        """
+        if not self._isolate or isinstance(error, ImportError):
+            raise error
+        if isinstance(error, MemoryError):
+            reason = "not enough memory. Split it (editcap -c)"
+        else:
+            reason = (
+                f"internal error: {type(error).__name__}: {error}. This is a bug in ikeanalyze. Please report it with "
+                "the output of the same command with --verbose and this capture alone"
+            )
+        self.skipped.append(SkippedFile(path, reason, internal_error=True))
 
 
 def _load_steps() -> None:
     import ikeanalyze.analysis.pipeline  # noqa: F401
+
+
+def _summarize(path: str, capture: CaptureFrames) -> CaptureSummary:
+    common = (field.name for field in fields(CaptureSummary) if field.name != "path")
+    return CaptureSummary(path, **{name: getattr(capture, name) for name in common})

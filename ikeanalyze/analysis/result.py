@@ -42,6 +42,7 @@ class SkippedFile:
     path: str
     reason: str  # one line: the problem, where it is, and what to do
     keys: bool = False  # a key file
+    internal_error: bool = False  # the file is not the reason, but a bug or a lack of memory
 
 
 @dataclass(frozen=True, slots=True)

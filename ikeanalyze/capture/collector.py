@@ -26,7 +26,7 @@ from ikeanalyze.capture.decode.link import get_link_type_name
 from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
-from ikeanalyze.capture.formats.records import PADDING, CaptureDamage, Interface, RecordBatch
+from ikeanalyze.capture.formats.records import EARLIEST_NS, LATEST_NS, PADDING, CaptureDamage, Interface, RecordBatch
 from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
 
 #: Result of `MessageBytes.entries`.
@@ -108,10 +108,6 @@ def _agree(first: bytes | None, second: bytes | None) -> bool:
 
 #: Further warnings about single packets are only counted.
 MAX_PACKET_WARNINGS: Final = 1000
-
-#: Times outside of this range are set to its nearest end (see `pcapng`).
-_EARLIEST_NS: Final = int(np.iinfo(np.int64).min)
-_LATEST_NS: Final = int(np.iinfo(np.int64).max)
 
 
 class FrameCollector:
@@ -267,8 +263,8 @@ class FrameCollector:
             for number, count in sorted(self._ip.foreign_links.items())
         ]
         warnings.extend((None, text) for text in self._ip.findings.warnings("counted as other"))
-        if self.last_ns == _LATEST_NS or self.first_ns == _EARLIEST_NS:
-            text = "some packets have times before 1678 or after 2261, which are shown as the nearest possible time"
+        if self.last_ns == LATEST_NS or self.first_ns == EARLIEST_NS:
+            text = "some packets have times before 1824 or after 2115, which are shown as the nearest possible time"
             warnings.append((None, f"{text}: time spans with them are meaningless"))
         if self._incomplete:
             count = len(self._incomplete)

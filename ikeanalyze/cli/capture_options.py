@@ -1,6 +1,7 @@
 """Options for captures and keys, and functions that read captures and print their problems."""
 
 import os
+import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -99,7 +100,9 @@ def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str
     if path in keys and path not in captures:
         return ". Name it as CAPTURE, without --keys" if "is a capture" in skipped.reason else ""
     try:
-        if path == "-" or path in keys or os.path.getsize(path) > _MAX_KEY_FILE_BYTES:
+        status = os.stat(path) if path != "-" else None
+        # a device or pipe may never end
+        if status is None or path in keys or not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_KEY_FILE_BYTES:
             return ""
         read_keys(path)
     except (KeyFileError, OSError):

@@ -64,7 +64,12 @@ class FigureOptions(ResultOptions):
     ] = None
 
     def check(self) -> None:
-        """Raise `OutputError` if something cannot be written, `typer.BadParameter` if DIR cannot be a directory."""
+        """Check the output and the figures.
+
+        Raises:
+            OutputError: something cannot be written, or figures cannot be drawn.
+            typer.BadParameter: DIR cannot be a directory.
+        """
         check_output(self.output, directory=self.output_format == Format.PARQUET)
         if self.figures in ("", "-"):
             raise typer.BadParameter(
@@ -72,6 +77,11 @@ class FigureOptions(ResultOptions):
             )
         if self.figures is not None:
             check_output(self.figures, directory=True, option="--figures")
+        if self.figures is not None or self.output_format == Format.HTML:
+            # imported here because few commands draw
+            from ikeanalyze.render.core.figures.address_space import check_address_space
+
+            check_address_space()
 
     def write_figures(
         self, write: Callable[[Result, str], Sequence[Path]], result: Result, messages: MessageOptions

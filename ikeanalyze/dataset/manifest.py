@@ -17,6 +17,7 @@ process ends.
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ TABLES: Final = ("captures", "handshakes", "exchanges", "messages")
 State = Literal["read", "failed"]
 
 _MANIFEST: Final = "manifest.json"
+_TEMPORARY: Final = f".{_MANIFEST}.tmp"
 _JOURNAL: Final = "journal.jsonl"
 _LOCK: Final = "lock"
 
@@ -169,7 +171,7 @@ def save_manifest(
         "patterns": manifest.patterns,
         "tables": columns,
     }
-    temporary = folder / f".{_MANIFEST}.tmp"
+    temporary = folder / _TEMPORARY
     with open(temporary, "w", encoding="ascii") as file:
         text = json.dumps(head, indent=1)
         file.write(f'{text.removesuffix("}").rstrip()},\n "shards": [')
@@ -212,6 +214,29 @@ class ManifestJournal:
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
+
+
+def check_own_files(folder: Path) -> None:
+    """Refuse to write to a dataset whose files or table folders are links or devices.
+
+    A dataset may come from a stranger, and a batch would write to, or delete from, whatever a link in it points to.
+
+    Raises:
+        DatasetError: a name that a batch writes to is not a file or folder of the dataset itself.
+
+    """
+    expected = dict.fromkeys((_MANIFEST, _TEMPORARY, _JOURNAL, _LOCK), stat.S_ISREG)
+    expected.update(dict.fromkeys(TABLES, stat.S_ISDIR))
+    for name, is_own in expected.items():
+        path = folder / name
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            continue
+        if not is_own(mode):
+            kind = "folder" if name in TABLES else "file"
+            problem = "a symbolic link" if stat.S_ISLNK(mode) else f"not a {kind}"
+            raise DatasetError(f"{path}: is {problem}. A batch writes only to a dataset that has the {kind} itself")
 
 
 @contextmanager

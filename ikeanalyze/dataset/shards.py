@@ -9,10 +9,12 @@ import hashlib
 import io
 import json
 import os
+import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 from msgspec.structs import replace
@@ -21,6 +23,8 @@ from ikeanalyze.dataset.columns import add_label_columns
 from ikeanalyze.dataset.labels import LabelType
 from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, DatasetError, Shard, fsync_folder
 
+#: Names of shards (`name_shard`), and of files that are not complete (`write_unpublished`).
+_OWN_NAME: Final = re.compile(r"part-[0-9a-f]{24}\.parquet|\.[0-9a-f]{16}\.parquet\.tmp")
 _ROW_GROUP_SIZE = 1 << 18  # rows that a reader takes into memory at once
 
 
@@ -75,13 +79,15 @@ def remove_shards(dataset: Path, names: Collection[str]) -> None:
 
 
 def remove_orphans(dataset: Path, known: Collection[str]) -> None:
-    """Remove files that are not listed: unfinished shards, and hidden files of killed processes."""
+    """Remove files that are not listed: unfinished shards, and hidden files of killed processes.
+
+    Files of any other name are not the dataset's, and stay.
+    """
     listed = {f"{name}.parquet" for name in known}
     for table in TABLES:
         with os.scandir(dataset / table) as files:
             for file in files:
-                ours = file.name.endswith((".parquet", ".parquet.tmp"))
-                if ours and file.name not in listed:
+                if _OWN_NAME.fullmatch(file.name) and file.name not in listed:
                     with suppress(FileNotFoundError):
                         os.unlink(file.path)
 

@@ -14,6 +14,9 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"
 
 
+_INPUT_BYTES: Final = 1 << 16  # read at once
+
+
 class DamagedStreamError(Exception):
     """The compressed data is damaged; the message is the library's reason."""
 
@@ -22,7 +25,9 @@ class Decoder(Protocol):
     """A decompressor that is fed with input."""
 
     name: str
-    piece: int  # bytes of input to decode at once
+    #: Bytes of input to decode at once. A file made for it expands 1,032-fold (gzip) or 32,768-fold (zstd), and the output
+    #: for one piece is in memory as a whole: 8 or 32 MiB. zstd loses the output of a piece that is damaged.
+    piece: int
 
     @property
     def unfinished(self) -> bool:
@@ -36,7 +41,7 @@ class GzipDecoder:
     """Members of a gzip file one after another (RFC 1952, 2.2); zero bytes between them are padding."""
 
     name = "gzip"
-    piece = 1 << 16
+    piece = 1 << 13
 
     def __init__(self) -> None:
         self._member = _gzip_member()
@@ -79,7 +84,7 @@ class ZstdDecoder:
     """Frames of a zstd file one after another (RFC 8878, 3.1)."""
 
     name = "zstd"
-    piece = 1 << 13  # the output of a call that fails is lost: these are few
+    piece = 1 << 10
 
     def __init__(self) -> None:
         import zstandard  # takes a tenth of a second, which only a zstd file is worth
@@ -131,8 +136,8 @@ class DecompressedStream(io.RawIOBase):
         super().__init__()
         self._decoder = decoder
         self._read = read
-        self._input = head
-        self._piece = memoryview(bytearray(decoder.piece))
+        self._buffer = memoryview(bytearray(_INPUT_BYTES))
+        self._input = memoryview(head)
         self._ready = memoryview(b"")
         self._error: DamagedStreamError | None = None
 
@@ -150,13 +155,14 @@ class DecompressedStream(io.RawIOBase):
         while not self._ready:
             if self._error is not None:
                 raise self._error
-            data = self._input or bytes(self._piece[: self._read(self._piece)])
-            self._input = b""
-            if not data:
+            if not self._input:
+                self._input = self._buffer[: self._read(self._buffer)]
+            piece, self._input = bytes(self._input[: self._decoder.piece]), self._input[self._decoder.piece :]
+            if not piece:
                 if self._decoder.unfinished:
                     raise EOFError
                 return 0
-            out, self._error = self._decoder.decode(data)
+            out, self._error = self._decoder.decode(piece)
             self._ready = memoryview(out)
         count = min(len(target), len(self._ready))
         target[:count] = self._ready[:count]

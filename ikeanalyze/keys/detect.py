@@ -29,8 +29,14 @@ _UTF8_BOM: Final = b"\xef\xbb\xbf"
 
 _MAX_LINE_BYTES: Final = 1 << 16  # more than ten times the longest line of any format
 _MAX_JSON_BYTES: Final = 64 << 20  # a hundred thousand key sets
+#: What a device or pipe, which may never end, may have before its first line of a known format.
+_MAX_UNKNOWN_BYTES: Final = 256 << 20
+_MAX_UNKNOWN_LINES: Final = 4_000_000
 _HEAD_BYTES: Final = 4096
 _MAX_UNREAD: Final = 100  # lines that are not rows and whose numbers are kept
+
+
+_SUPPORTED: Final = "Supported are Wireshark's key tables, logs of charon and libreswan, secret files of tcpdump -E, and ikeanalyze JSON"
 
 
 class KeyFileError(Exception):
@@ -60,7 +66,7 @@ def read_keys(path: str) -> KeyFile:
     collector = KeyCollector(name)
     with _open(path, name) as raw:
         try:
-            text = _LineReader(_decompress(raw, name), collector)
+            text = _LineReader(_decompress(raw, name), collector, ends=_is_file(raw))
             head = text.head()
             if head.startswith(_CAPTURES):
                 raise KeyFileError(f"{name}: this is a capture, not a key file")
@@ -104,6 +110,14 @@ def _open(path: str, name: str) -> AbstractContextManager[BinaryIO]:
         raise KeyFileError(f"{name}: cannot be opened ({reason})") from None
 
 
+def _is_file(raw: BinaryIO) -> bool:
+    """Whether a stream reads a regular file, which ends."""
+    try:
+        return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+    except OSError:
+        return False
+
+
 def _decompress(raw: BinaryIO, name: str) -> BinaryIO:
     """Return the stream, wrapped in a decompressing one if necessary."""
     head = cast(io.BufferedReader, raw).peek(4)[:4]
@@ -118,10 +132,14 @@ def _decompress(raw: BinaryIO, name: str) -> BinaryIO:
 class _LineReader:
     """Reads the lines of a stream, cut at a maximum length. Damaged compressed data ends the stream with a warning."""
 
-    def __init__(self, stream: BinaryIO, collector: KeyCollector) -> None:
+    def __init__(self, stream: BinaryIO, collector: KeyCollector, *, ends: bool) -> None:
+        """`ends`: the stream is a file, and not a device or pipe that may never end."""
         self._stream = stream
+        self._ends = ends
         self._collector = collector
         self._number = 0
+        self._size = 0  # bytes or characters of the lines so far
+        self.recognised = False  # the lines so far have one of a known format
 
     def head(self) -> bytes:
         """Return the first bytes, at most `_HEAD_BYTES`, without advancing."""
@@ -138,13 +156,18 @@ class _LineReader:
         return b"".join(pieces)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the number, from 1, and the bytes of each line, without NUL bytes and line ending."""
+        """Yield the number, from 1, and the bytes of each line, without NUL bytes and line ending.
+
+        Raises:
+            KeyFileError: the stream is a long device or pipe, and none of its lines has been recognised.
+        """
         if self.head().startswith(_UTF16_BOMS):
             yield from self._utf16_lines()
             return
         continues = False  # the last line was cut at the limit
         read = partial(self._stream.readline, _MAX_LINE_BYTES)
         while line := self._read(read):
+            self._count(line)
             if not continues:
                 self._number += 1
                 if self._number == 1 and line.startswith(_UTF8_BOM):
@@ -159,12 +182,21 @@ class _LineReader:
         text = io.TextIOWrapper(cast(Any, self._stream), "utf-16", errors="replace")
         try:
             while line := text.readline(_MAX_LINE_BYTES):
+                self._count(line)
                 self._number += 1
                 yield self._number, line.rstrip("\r\n").encode()
         except (EOFError, DamagedStreamError, UnicodeError):
             self._collector.warn(self._number, "the file is damaged after this line")
         finally:
             text.detach()
+
+    def _count(self, line: str | bytes) -> None:
+        self._size += len(line)
+        if self._ends or self.recognised:
+            return
+        if self._size > _MAX_UNKNOWN_BYTES or self._number >= _MAX_UNKNOWN_LINES:
+            begin = f"{self._size >> 20:,} MiB ({self._number:,} lines)"
+            raise KeyFileError(f"{self._collector.path}: no key in its first {begin}. {_SUPPORTED}")
 
     def _read(self, read: Callable[[], bytes]) -> bytes:
         try:
@@ -212,6 +244,7 @@ def _read_lines(text: _LineReader, collector: KeyCollector) -> tuple[CharonLog |
     charon_lines = pluto = rows = False
     readable = _is_text(text.head())
     for number, line in text.lines():
+        text.recognised = charon_lines or rows or pluto or bool(collector.formats)
         if charon.feed(number, line):
             charon_lines = True
             continue
@@ -244,10 +277,7 @@ def _hint(*, charon: bool, pluto: bool, readable: bool) -> str:
         return "This is a log of libreswan's pluto; it has keys with plutodebug=private (all does not include it)"
     if not readable:
         return "The file is not text"
-    return (
-        "Supported are Wireshark's key tables, logs of charon and libreswan, secret files of tcpdump -E, and "
-        "ikeanalyze JSON"
-    )
+    return _SUPPORTED
 
 
 def _is_text(head: bytes) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 
 from ikeanalyze.io.atomic_write import replace_atomically
@@ -28,6 +29,7 @@ class FileStatus(StrEnum):
     REPLACED = "replaced"  # replaced a file of the user, which was renamed to NAME.orig
     KEPT = "kept"  # a file of the user
     REMOVED = "removed"
+    RESTORED = "restored"  # removed; the file of the user, which was NAME.orig, has its name again
     MISSING = "missing"
 
 
@@ -77,6 +79,8 @@ def install_files(
 def uninstall_files(plugins: Path) -> list[FileChange] | None:
     """Remove the installed files of this folder of plugins; None if nothing is installed.
 
+    The latest of a user's files that `install_files` renamed gets its name back.
+
     Raises:
         PluginError: a file cannot be removed.
     """
@@ -84,7 +88,7 @@ def uninstall_files(plugins: Path) -> list[FileChange] | None:
     if manifest is None:
         return None
     try:
-        steps = list(_remove(manifest, manifest.files))
+        steps = [_restore(step) for step in _remove(manifest, manifest.files)]
         (plugins / NAME).unlink(missing_ok=True)
     except OSError as error:
         raise _make_plugin_error(error) from None
@@ -146,13 +150,13 @@ def _install(path: Path, content: bytes, known: str | None, force: bool, created
 
 
 def _find_unused_name(path: Path) -> Path:
-    """An unused name for the user's file: x.orig, x.orig2 ..."""
-    number = 1
-    while True:
-        candidate = path.with_name(f"{path.name}.orig{number if number > 1 else ''}")
-        if not os.path.lexists(candidate):
-            return candidate
-        number += 1
+    """An unused name for the user's file."""
+    return next(name for name in _iterate_original_names(path) if not os.path.lexists(name))
+
+
+def _iterate_original_names(path: Path) -> Iterator[Path]:
+    """The names of the user's earlier files, without end: x.orig, x.orig2 ..."""
+    return (path.with_name(f"{path.name}.orig{number if number > 1 else ''}") for number in count(1))
 
 
 def _remove(manifest: InstallManifest, files: Mapping[str, str]) -> Iterator[FileChange]:
@@ -166,6 +170,22 @@ def _remove(manifest: InstallManifest, files: Mapping[str, str]) -> Iterator[Fil
             yield FileChange(FileStatus.REMOVED, path)
         else:
             yield FileChange(FileStatus.KEPT, path)
+
+
+def _restore(step: FileChange) -> FileChange:
+    """Give the user's file, which was renamed to NAME.orig, its name again, if the installed file is gone."""
+    path = step.path
+    if step.done not in (FileStatus.REMOVED, FileStatus.MISSING) or os.path.lexists(path):
+        return step
+    latest = None
+    for candidate in _iterate_original_names(path):
+        if not os.path.lexists(candidate):
+            break
+        latest = candidate
+    if latest is None:
+        return step
+    os.rename(latest, path)
+    return FileChange(FileStatus.RESTORED, path)
 
 
 def _remove_empty(folder: Path) -> None:

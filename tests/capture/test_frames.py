@@ -216,6 +216,6 @@ def test_times_that_64_bits_cannot_hold_are_warned_of(seconds: int) -> None:
     capture = read(pcapng(packets, interfaces=[Interface(tsoffset=seconds)]))
     assert counted(capture) == {"ike": 4}
     assert [text.partition(" which")[0] for text in texts(capture)] == [
-        "some packets have times before 1678 or after 2261,"
+        "some packets have times before 1824 or after 2115,"
     ]
     assert texts(read(trace.pcap())) == []

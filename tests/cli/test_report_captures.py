@@ -1,5 +1,6 @@
 """The report about recorded captures: counts as the daemons' own logs have them."""
 
+import csv
 import gzip
 import json
 import os
@@ -17,7 +18,8 @@ ONE_HANDSHAKE = ["psk-classic.pcap", "pq-mlkem768-psk.pcap", "invalid-ke.pcap", 
 
 def run(*arguments: str | Path, **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ikeanalyze", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=CAPTURES.parent, **options)
+    options = {"cwd": CAPTURES.parent, **options}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
 def report(*arguments: str | Path) -> dict:
@@ -165,3 +167,18 @@ def test_a_name_that_is_no_utf8(form, tmp_path):
         assert document["captures"][0]["path"] == f"{tmp_path}/caf\\xe9.pcap"
         assert document["handshakes"][0]["capture"] == f"{tmp_path}/caf\\xe9.pcap"
         assert document["skipped"] == [{"path": f"{tmp_path}/\\xff.pcap", "reason": "no such file"}]
+
+
+@pytest.mark.parametrize("name", ["=cmd|'C calc'!A0.pcap", "\x1b]0;title\x07.pcap", "\u202egpj.pcap"])
+def test_names_that_are_formulas_or_change_the_terminal(tmp_path, name):
+    """In every format for people or programs, only printable text is written, and no cell is a formula."""
+    (tmp_path / name).write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
+    for form in ("terminal", "json", "jsonl", "csv", "markdown"):
+        done = run("report", name, "--format", form, cwd=tmp_path)
+        assert done.returncode == 0
+        text = done.stdout
+        assert all(line.isprintable() for line in text.split("\n")), form
+        if form == "csv":
+            assert not any(cell.startswith(("=", "+", "@")) for line in csv.reader(text.splitlines()) for cell in line)
+        if form == "json":
+            assert json.loads(text)["handshakes"][0]["capture"] == name

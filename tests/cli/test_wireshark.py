@@ -93,6 +93,9 @@ def test_force_replaces_changed_files(home, run):
     assert "replaced    ~/.local/lib/wireshark/plugins/ikex.lua\n" in done.stdout
     assert mine.with_name("ikex.lua.orig").read_text() == "-- mine"
     assert rows(run("wireshark", "status").stdout)["loaded"] == "ikex, iketcp"
+    assert f"{mine} is your version again" in run("wireshark", "uninstall").stderr
+    assert mine.read_text() == "-- mine"
+    assert everything(home) == {mine}
 
 
 def test_a_plugin_that_does_not_load_is_told(home, run):

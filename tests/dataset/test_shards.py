@@ -79,18 +79,22 @@ def test_nothing_stays_of_what_cannot_be_written(dataset, monkeypatch):
 
 
 def test_sweep_and_lacking(dataset):
-    for name in ("part-1", "part-2"):
+    names = [f"part-{digit * 24}" for digit in "123"]
+    for name in names[:2]:
         publish(dataset, empty(), name)
     shards.write_unpublished(dataset, empty())
-    (dataset / "captures" / "notes.txt").touch()
-    shards.remove_orphans(dataset, ["part-2", "part-3"])
-    assert there(dataset) == sorted(["captures/notes.txt", *(f"{table}/part-2.parquet" for table in TABLES)])
-    two, three = (replace(shard(), name=name) for name in ("part-2", "part-3"))
-    assert shards.find_incomplete_shards(dataset, [two, three]) == ["part-3"]
-    (dataset / "messages" / "part-2.parquet").unlink()
-    assert shards.find_incomplete_shards(dataset, [two]) == ["part-2"]
-    shards.remove_shards(dataset, ["part-2"])
-    assert there(dataset) == ["captures/notes.txt"]
+    # a user's own files: of another kind, and of other names
+    own = ["captures/notes.txt", "captures/mine.parquet", "captures/part-1.parquet", "captures/.x.parquet.tmp"]
+    for file in own:
+        (dataset / file).touch()
+    shards.remove_orphans(dataset, names[1:])
+    assert there(dataset) == sorted([*own, *(f"{table}/{names[1]}.parquet" for table in TABLES)])
+    two, three = (replace(shard(), name=name) for name in names[1:])
+    assert shards.find_incomplete_shards(dataset, [two, three]) == [names[2]]
+    (dataset / "messages" / f"{names[1]}.parquet").unlink()
+    assert shards.find_incomplete_shards(dataset, [two]) == [names[1]]
+    shards.remove_shards(dataset, [names[1]])
+    assert there(dataset) == sorted(own)
 
 
 def test_the_name_is_made_of_what_the_rows_come_from():

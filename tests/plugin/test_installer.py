@@ -111,6 +111,21 @@ def test_by_force_the_users_file_stays_beside(folders):
         assert mine.read_bytes() == b"one"
     assert (folders.plugins / "ikex.lua.orig").read_text() == "mine"
     assert (folders.plugins / "ikex.lua.orig2").read_text() == "mine again"
+    assert done(uninstall_files(folders.plugins))[0] is FileStatus.RESTORED
+    assert mine.read_text() == "mine again"
+    assert (folders.plugins / "ikex.lua.orig").read_text() == "mine"
+    assert not (folders.plugins / "ikex.lua.orig2").exists()
+
+
+def test_a_file_changed_after_force_is_kept_and_the_original_too(folders):
+    folders.plugins.mkdir(parents=True)
+    mine = folders.plugins / "ikex.lua"
+    mine.write_text("mine")
+    install_files(FILES, folders, "1", force=True)
+    mine.write_text("changed")
+    assert done(uninstall_files(folders.plugins))[0] is FileStatus.KEPT
+    assert mine.read_text() == "changed"
+    assert (folders.plugins / "ikex.lua.orig").read_text() == "mine"
 
 
 def test_symbolic_links_are_kept(tmp_path, folders):

@@ -5,6 +5,7 @@ INVALID_KE_PAYLOAD), each body is an attempt and an exchange of its own. `answer
 exchange and the transmission of the request that it answers.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -128,7 +129,7 @@ def _number_attempts(messages: MessageColumns) -> Int64Array:
                 attempt[row] = body
             else:
                 if body not in answered:
-                    answered[body] = max(sum(earlier <= when for earlier in asked) - 1, 0)
+                    answered[body] = max(bisect_right(asked, when) - 1, 0)  # requests are in order of time
                     # other responses begin with SA, or with a nonce (IKE_SESSION_RESUME)
                     if int(messages.next_payload[row]) == PayloadType.NOTIFY:
                         refusals.add(body)

@@ -123,8 +123,10 @@ def read_phase1_nat(
     destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
     algorithm: dict[int, str] = {}
     for place, row in enumerate(rows.tolist()):
-        view = parse_phase1_message(clear.get(int(datagrams.datagram[row]), b""))
         handshake, sender = int(association.handshake[row]), int(not association.from_initiator[row])
+        if not sender and handshake not in algorithm:
+            continue  # the responder has not chosen yet
+        view = parse_phase1_message(clear.get(int(datagrams.datagram[row]), b""))
         if sender and view.transforms:
             name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
             if name is not None:

@@ -220,38 +220,37 @@ def assign_radius_exchanges(
         if pair.code == RadiusCode.ACCESS_REQUEST and pair.requests and not pair.forwarded:
             conversations.setdefault(pair.conversation, []).append(pair)
     longest = int((intervals.end_ns - intervals.start_ns).max()) if len(intervals.start_ns) else 0
+    by_initiator: dict[str, list[int]] = {}
+    for handshake, addresses in peers.items():
+        by_initiator.setdefault(addresses.initiator, []).append(handshake)
     for members in conversations.values():
-        places = [_find_waiting_handshakes(pair, datagrams, intervals, longest) for pair in members]
-        fitting = set(places[0])
-        for place in places[1:]:
-            fitting &= set(place)
-        known = {pair.handshake for pair in members if pair.handshake is not None}
+        waiting = [_find_waiting_rows(pair, datagrams, intervals, longest) for pair in members]
+        fitting = np.unique(intervals.handshake[waiting[0]])
+        for rows in waiting[1:]:
+            fitting = np.intersect1d(fitting, intervals.handshake[rows])
+        known = [pair.handshake for pair in members if pair.handshake is not None]
         if known:
-            fitting &= known
+            fitting = np.intersect1d(fitting, known)
         if len(fitting) > 1:
-            view = members[0].view
-            named = {candidate for candidate in fitting if _matches_station_ids(view, peers.get(candidate))}
-            by_port = {
-                candidate for candidate in named if _matches_station_ids(view, peers.get(candidate), by_port=True)
-            }
-            fitting = by_port or named or fitting
+            fitting = _choose_by_station_ids(members[0].view, fitting, peers, by_initiator)
         if len(fitting) == 1:
-            (handshake,) = fitting
-            for pair, place in zip(members, places, strict=True):
+            handshake = int(fitting[0])
+            for pair, rows in zip(members, waiting, strict=True):
                 if pair.matched_by is None:
-                    pair.handshake, pair.exchange = handshake, place[handshake]
+                    row = rows[intervals.handshake[rows] == handshake][-1]
+                    pair.handshake, pair.exchange = handshake, int(intervals.exchange[row])
                     pair.matched_by = "time"
-        elif fitting:
+        elif len(fitting):
             frame = int(datagrams.number[members[0].requests[0]])
-            which = ", ".join(str(ids[candidate]) for candidate in sorted(fitting)[:5])
+            which = ", ".join(str(ids[candidate]) for candidate in fitting[:5])
             warnings.append((frame, f"RADIUS conversation fits several handshakes ({which}): counted to none of them"))
     return warnings
 
 
-def _find_waiting_handshakes(
+def _find_waiting_rows(
     pair: RadiusExchange, datagrams: Datagrams, intervals: ResponderIntervals, longest: int
-) -> dict[int, int]:
-    """Handshakes, with the exchange, whose responder was waiting from the request to its first response.
+) -> Int64Array:
+    """The intervals in which a responder was waiting from the request to its first response, in order of start.
 
     Further responses answer retransmissions and may come after the responder has continued.
     """
@@ -259,8 +258,26 @@ def _find_waiting_handshakes(
     finish = int(datagrams.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
     low = int(np.searchsorted(intervals.start_ns, begin - longest))
     high = int(np.searchsorted(intervals.start_ns, begin, side="right"))
-    around = np.flatnonzero(intervals.end_ns[low:high] >= finish) + low
-    return {int(intervals.handshake[row]): int(intervals.exchange[row]) for row in around.tolist()}
+    around: Int64Array = np.flatnonzero(intervals.end_ns[low:high] >= finish) + low
+    return around
+
+
+def _choose_by_station_ids(
+    view: RadiusPacket,
+    fitting: Int64Array,
+    peers: Mapping[int, PeerAddresses],
+    by_initiator: Mapping[str, Sequence[int]],
+) -> Int64Array:
+    """Those of the handshakes whose peers are the station ids of the request; all if there are none.
+
+    `by_initiator` has the handshakes of each initiator.
+    """
+    if view.calling_station_id is None:
+        return fitting
+    same = np.intersect1d(fitting, by_initiator.get(view.calling_station_id.partition("[")[0], ())).tolist()
+    named = [handshake for handshake in same if _matches_station_ids(view, peers.get(handshake))]
+    by_port = [handshake for handshake in named if _matches_station_ids(view, peers.get(handshake), by_port=True)]
+    return np.array(by_port or named, np.int64) if named else fitting
 
 
 def _matches_station_ids(view: RadiusPacket, peers: PeerAddresses | None, *, by_port: bool = False) -> bool:

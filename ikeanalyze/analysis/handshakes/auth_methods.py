@@ -63,11 +63,11 @@ class AuthMethods:
 
 @dataclass(frozen=True, slots=True)
 class InitFacts:
-    """What one form of IKE_SA_INIT message tells."""
+    """What one form of IKE_SA_INIT message tells, or the messages of one side in another protocol."""
 
-    proposals: list[str]
+    proposals: tuple[str, ...]
     chosen: ChosenProposal | None  # its first proposal: in a response, the one that was chosen
-    supports: list[str]
+    supports: tuple[str, ...]
     error: str | None  # an error notify, or REDIRECT: the responder did not take the request
 
 
@@ -75,12 +75,10 @@ class InitFacts:
 class Phase1Facts:
     """What the clear messages of an IKEv1 handshake tell."""
 
-    offered: list[str]
-    chosen: ChosenProposal | None
+    request: InitFacts  # as of an IKE_SA_INIT request: the offer and what the initiator supports
+    response: InitFacts  # as of a response: the choice and what the responder supports
     auth: AuthMethods | None
-    initiator_supports: list[str]
-    responder_supports: list[str]
-    error: str | None
+    error: str | None  # an error notify
 
 
 def get_exchange_name(version: int, exchange_type: int) -> str:
@@ -112,16 +110,16 @@ def extract_init_facts(view: InitMessage) -> InitFacts:
             supports.append(get_name(NotifyType, notify_type))
     supports.extend(_vendors(view.vendor_ids))
     return InitFacts(
-        proposals=[proposal.describe() for proposal in view.proposals],
+        proposals=tuple(proposal.describe() for proposal in view.proposals),
         chosen=_chosen(view.proposals[0]) if view.proposals else None,
-        supports=list(dict.fromkeys(supports)),
+        supports=tuple(dict.fromkeys(supports)),
         error=error,
     )
 
 
 def extract_proposal_facts(offered: Sequence[Proposal], chosen: Proposal) -> InitFacts:
     """The same of a CREATE_CHILD_SA exchange that made an IKE SA."""
-    return InitFacts([proposal.describe() for proposal in offered], _chosen(chosen), [], None)
+    return InitFacts(tuple(proposal.describe() for proposal in offered), _chosen(chosen), (), None)
 
 
 def _signature_hashes(data: bytes) -> str:
@@ -150,7 +148,7 @@ def _chosen(proposal: Proposal) -> ChosenProposal:
 
 def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
     """Facts of IKEv1's clear messages, given in order of time with whether the initiator sent them."""
-    offered: list[str] = []
+    offered: tuple[str, ...] = ()
     chosen: ChosenProposal | None = None
     auth: AuthMethods | None = None
     error: str | None = None
@@ -160,7 +158,7 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
         for name in _vendors(view.vendor_ids):
             supports[not from_initiator][name] = None
         if view.transforms and from_initiator and not offered:
-            offered = [transform.describe() for transform in view.transforms]
+            offered = tuple(transform.describe() for transform in view.transforms)
         elif view.transforms and not from_initiator and chosen is None:
             first = view.transforms[0]
             chosen = ChosenProposal(first.encryption, first.hash, first.hash, first.group)
@@ -168,7 +166,8 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
         for notify_type in view.notifies:
             if notify_type < FIRST_STATUS:
                 error = error or get_name(ikev1_registry.Ikev1NotifyType, notify_type)
-    return Phase1Facts(offered, chosen, auth, list(supports[0]), list(supports[1]), error)
+    request = InitFacts(offered, None, tuple(supports[0]), None)
+    return Phase1Facts(request, InitFacts((), chosen, tuple(supports[1]), None), auth, error)
 
 
 def _phase1_auth(method: str | None) -> AuthMethods | None:

@@ -44,6 +44,10 @@ _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
 AAA_SILENT: Final = "AAA server silent"
+#: Bytes of both cookies at the beginning of an IKEv1 message.
+_COOKIES: Final = 16
+#: Different IKEv1 handshakes whose facts are kept for others.
+_MAX_KNOWN: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +78,7 @@ class HandshakeColumns:
     nat: npt.NDArray[np.int8]  # index into nat.WORDS
     request_form: Int64Array  # index into `facts` of the last IKE_SA_INIT request, -1: not in the capture
     response_form: Int64Array  # the same of the response
-    facts: Sequence[InitFacts]
-    phase1: Mapping[int, Phase1Facts]
+    facts: Sequence[InitFacts]  # distinct
     auths: Sequence[AuthMethods]
     auth: Int64Array  # index into `auths`, -1: unknown
     extra_round_trips: Mapping[int, list[str]]
@@ -106,6 +109,21 @@ class HandshakeSources:
         return {} if self.contents is None else {row: facts.proof for row, facts in self.contents.of.items()}
 
 
+class _DistinctFacts:
+    """Facts without repetitions: the handshakes of a testbed, and of a flood, mostly have the same."""
+
+    def __init__(self) -> None:
+        self.all: list[InitFacts] = []
+        self._places: dict[InitFacts, int] = {}
+
+    def add(self, facts: InitFacts) -> int:
+        """The place of these facts in `all`."""
+        place = self._places.setdefault(facts, len(self.all))
+        if place == len(self.all):
+            self.all.append(facts)
+        return place
+
+
 def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """Build the handshakes from the results of the previous steps."""
     state, count = sources.state, sources.state.association.count
@@ -116,11 +134,13 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     endpoints = _get_endpoints(state, head, request)
     phase1 = _collect_phase1_facts(state, datagrams.protocol[head])
     hip = _collect_hip_facts(state)
-    facts = [auth_methods.extract_init_facts(view) for view in state.inits.views]
-    request_form, response_form = (state.inits.look_up(state.inits.form, rows) for rows in (request, response))
+    facts = _DistinctFacts()
+    # no form, -1, stays -1
+    of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
+    request_form, response_form = (of_form[state.inits.look_up(state.inits.form, rows)] for rows in (request, response))
     # an error before a further request did not end the handshake; nor did one after an answered quick mode of IKEv1
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
-    reason = _find_errors(facts, final_form, _drop_completed_phase1(phase1, exchanges), sources.pairs)
+    reason = _find_errors(facts.all, final_form, _drop_completed_phase1(phase1, exchanges), sources.pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
     reason.update(dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT))
     evidence = _collect_evidence(sources, head, reason)
@@ -135,11 +155,11 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         replaces[row] = predecessor
         # the messages of its predecessor set it up and prove that it was established
         outcome[row] = Outcome.ESTABLISHED
-        request_form[row] = response_form[row] = len(facts)
-        facts.append(auth_methods.extract_proposal_facts(rekeyed.offered, rekeyed.chosen))
-    for row, fact in hip.items():
-        request_form[row], response_form[row] = len(facts), len(facts) + 1
-        facts += [fact.request, fact.response]
+        proposals = auth_methods.extract_proposal_facts(rekeyed.offered, rekeyed.chosen)
+        request_form[row] = response_form[row] = facts.add(proposals)
+    of_others: Mapping[int, HipFacts | auth_methods.Phase1Facts] = {**hip, **phase1}
+    for row, fact in of_others.items():
+        request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
     return HandshakeColumns(
         start_ns=datagrams.first_ns[head],
         protocol=datagrams.protocol[head],
@@ -155,8 +175,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         nat=_classify_nat(state, request, response, endpoints),
         request_form=request_form,
         response_form=response_form,
-        facts=facts,
-        phase1=phase1,
+        facts=facts.all,
         auths=auths,
         auth=auth,
         extra_round_trips=extra,
@@ -269,12 +288,23 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
         return {}
     datagrams, clear = state.datagrams, state.clear
     messages: dict[int, list[tuple[bool, bytes]]] = {row: [] for row in rows}
+    # of handshakes that differ only in cookies, as those of a flood do, one is parsed
+    known: dict[tuple[tuple[bool, bytes], ...], Phase1Facts] = {}
     for row in np.flatnonzero(datagrams.is_ikev1).tolist():
         data = clear.get(int(datagrams.datagram[row]))
         if data is not None:
             handshake = int(state.association.handshake[row])
             messages[handshake].append((bool(state.association.from_initiator[row]), data))
-    return {handshake: auth_methods.extract_phase1_facts(sent) for handshake, sent in messages.items()}
+    facts: dict[int, auth_methods.Phase1Facts] = {}
+    while messages:
+        handshake, sent = messages.popitem()
+        key = tuple((from_initiator, data[_COOKIES:]) for from_initiator, data in sent)
+        if key not in known:
+            if len(known) >= _MAX_KNOWN:
+                known.clear()
+            known[key] = auth_methods.extract_phase1_facts(sent)
+        facts[handshake] = known[key]
+    return facts
 
 
 def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
@@ -452,7 +482,10 @@ def _find_auth_methods(
         eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
         known[row] = AuthMethods("eap", None, get_eap_method([message for message in eap if message]), guessed=False)
     known |= {row: proof.auth for row, proof in sources.proofs.items() if proof.auth is not None}
+    places: dict[AuthMethods, int] = {}
     for row, method in known.items():
-        auth[row] = len(methods)
-        methods.append(method)
+        place = places.setdefault(method, len(methods))
+        if place == len(methods):
+            methods.append(method)
+        auth[row] = place
     return methods, auth

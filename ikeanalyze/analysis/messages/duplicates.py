@@ -1,41 +1,63 @@
-"""Find frames that were captured twice because the capture was taken on several interfaces.
+"""Find frames that the capture contains twice although the wire carried them once.
 
-A router, a bridge or the "any" device shows the same packet on its way in and on its way out. What tells such
-a second sighting from a retransmission, which has the same content too:
+A router, a bridge, the "any" device or a mirror port shows the same packet on its way in and on its way out; a merged
+capture shows it at both hosts. These rules distinguish such a second sighting from a retransmission, which has the same
+content too:
 
-- within a millisecond (retransmission timers are a hundred times longer): the same IP identification; where
-  there is none (IPv6, and IPv4 from stacks that leave it 0), another TTL or another interface, because a
-  responder that answers two queued requests at once does send the same bytes twice within microseconds;
-- within some seconds (a router that shapes traffic or first asks for its neighbour's address): the same IP
-  identification and a lower TTL, which only a router makes. Each sighting with a higher TTL has one such
-  echo, so that of two transmissions seen on both sides two are left.
+- **Within a millisecond** (retransmission timers are a hundred times longer): the same IP identification. Without an
+  identification (IPv6, and IPv4 stacks that send 0): another TTL or another interface.
+- **A mirror port** shows every frame twice within a millisecond, with one TTL on one interface. Without an
+  identification, such a response may also be the answer to a second request, but a request is never repeated so soon.
+  So a request that is there twice was sent once. If most requests between two hosts are there twice, their responses
+  are treated in the same way: each has as many copies as the requests.
+- **Below the retransmission timer**: the same IP identification on another interface, as in a capture merged from two
+  points. Each sighting has one copy on each other interface.
+- **Within seconds** (a router that shapes traffic or first resolves its neighbour's address): the same IP
+  identification, or none, and a lower TTL, which only a router makes. Each sighting has one copy of each lower TTL, so
+  that two transmissions that were seen on both sides count as two.
 
 A gateway shows the same packet in a tunnel and outside of it. Equal packets in two tunnels are of different hosts.
+
+The time for n frames is proportional to n, also if all have the same content.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import group_order, number_within_captures
+from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_within_captures
 from ikeanalyze.analysis.messages.datagrams import RESPONSE
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
-from ikeanalyze.capture.arrays import BoolArray, UInt32Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.capture.decode.ip import NO_IDENT
+from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
+from ikeanalyze.wire.registries.hip import HipPacketType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.radius import RadiusCode
 
 #: The longest time in which a packet crosses a machine that does not queue it.
 WITHIN_NS: Final = 1_000_000
+#: The shortest first retransmission timer of common daemons (libreswan).
+TIMER_NS: Final = 500_000_000
 #: The longest time that a router is assumed to queue a packet.
 HELD_NS: Final = 10_000_000_000
+#: Message types of RADIUS and HIP whose sender starts an exchange.
+_RADIUS_REQUESTS: Final = (RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER)
+_HIP_REQUESTS: Final = (HipPacketType.I1, HipPacketType.I2)
 #: In place of the number of a tunnel.
 _ANY_TUNNEL: Final = -1
+#: Fewer messages than these may all be there twice because each was retransmitted.
+_MIN_DOUBLED: Final = 4
+
+#: Spreads the numbers of tunnels over 64 bits.
+_ODD: Final = 0x9E3779B97F4A7C15
+
+_Place = tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -45,14 +67,36 @@ class DuplicateFrames:
     mask: BoolArray  # of the frames
     #: Rows of second sightings, each with the row of the first: one of each datagram.
     pairs: list[tuple[int, int]] = field(default_factory=list)
+    repeated: int = 0  # frames with the content of an earlier frame, retransmissions included
+
+
+class _Sighting(NamedTuple):
+    """A frame among those of one content and IP identification."""
+
+    row: int
+    time_ns: int
+    ttl: int
+    interface: int
+    source: int
+    source_port: int
+    destination: int
+    destination_port: int
+    tunnel: int
+
+    @property
+    def place(self) -> _Place:
+        """Where the capture has seen the frame."""
+        return self.ttl, self.interface, self.tunnel
 
 
 @dataclass(slots=True)
 class _FirstSighting:
-    """A first sighting and the TTLs of its later ones."""
+    """A first sighting, and its copies so far."""
 
-    row: int
-    echoes: set[int] = field(default_factory=set)
+    sighting: _Sighting
+    mirrored: int = 0  # copies with the same TTL and interface
+    ttls: set[int] = field(default_factory=set)  # of its copies
+    interfaces: set[int] = field(default_factory=set)  # of its copies
 
 
 def find_duplicates(columns: Columns) -> DuplicateFrames:
@@ -61,58 +105,243 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
     The IP fragments of a datagram are judged together, by the first one.
     """
     known = columns["capture_duplicate"].astype(np.bool_)
-    time, datagrams, ttl = columns["time_ns"], columns["unit"], columns["ttl"]
-    scope = separate_tunnels(columns)
+    digest = _number_contents(columns)
+    repeated, candidates = _find_candidates(columns, digest)
+    candidates = candidates[~known[candidates]]
+    candidates = candidates[np.unique(columns["unit"][candidates], return_index=True)[1]]
+    is_request = _find_requests(columns, candidates)
+    pairs: list[tuple[int, int]] = []
+    for contents in _iterate_contents(columns, digest, candidates[is_request]):
+        pairs += contents.match_copies(lambda _: None)
+    copies = _count_mirrored_copies(columns, pairs) if pairs else {}
+    for contents in _iterate_contents(columns, digest, candidates[~is_request]):
+        pairs += contents.match_copies(lambda sighting: copies.get(_get_hosts(sighting), 0))
+    if pairs:
+        known = known | np.isin(columns["unit"], columns["unit"][[row for row, _ in pairs]])
+    return DuplicateFrames(known, pairs, repeated)
+
+
+def _number_contents(columns: Columns) -> UInt64Array:
+    """Numbers that are equal for frames of one content in one capture, and not in two tunnels."""
     digest = number_within_captures(columns["digest"], columns["source"])
+    scope = separate_tunnels(columns)
+    if scope is None:
+        return digest
+    inside = np.flatnonzero(scope)
+    order = inside[np.lexsort((scope[inside], digest[inside]))]
+    is_other = (digest[order][1:] == digest[order][:-1]) & (scope[order][1:] != scope[order][:-1])
+    several = np.unique(digest[order][1:][is_other])
+    rows = inside[np.isin(digest[inside], several)]
+    result: UInt64Array = digest.copy()
+    result[rows] ^= scope[rows].astype(np.uint64) * np.uint64(_ODD)
+    return result
+
+
+def find_doubled_captures(columns: Columns, duplicates: DuplicateFrames) -> list[tuple[int, bool]]:
+    """Numbers of the captures that contain every datagram at least twice, and whether the copies were recognised."""
+    source, count = columns["source"], len(columns["digest"])
+    if not count or (2 * duplicates.repeated < count and not get_capture_numbers(source[-1:])[0]):
+        return []
+    rows = np.lexsort((columns["time_ns"], columns["unit"]))
+    rows = rows[find_group_starts(columns["unit"][rows])]
+    digest = number_within_captures(columns["digest"], source)[rows]
+    order = np.lexsort((columns["time_ns"][rows], digest))
+    rows, digest = rows[order], digest[order]
+    start = np.flatnonzero(find_group_starts(digest))
+    size = np.diff(np.append(start, len(rows)))
+    times = np.append(columns["time_ns"][rows], 0)
+    doubled = (size % 2 == 0) & (times[start + 1] - times[start] < TIMER_NS)
+    capture = get_capture_numbers(source[rows]).astype(np.int64)
+    contents = np.bincount(capture[start])
+    once = np.bincount(capture[start][~doubled], minlength=len(contents))
+    copies = np.bincount(capture, duplicates.mask[rows])
+    whole = np.bincount(capture)
+    numbers = np.flatnonzero((contents >= _MIN_DOUBLED) & (once == 0))
+    return [(number, bool(2 * copies[number] >= whole[number])) for number in numbers.tolist()]
+
+
+def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64Array]:
+    """How many frames repeat the content of another; and the frames that may be sightings of the same frame.
+
+    The latter are all frames of such a content, in order of time. (k,)
+    """
+    time, ttl, interface = columns["time_ns"], columns["ttl"], columns["interface"]
     order = group_order(digest)
     content = digest[order]
     same = np.flatnonzero(content[1:] == content[:-1])
-    earlier_rows, later_rows = order[same], order[same + 1]
-    apart = np.abs(time[later_rows] - time[earlier_rows])
-    same = same[(apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[later_rows] != ttl[earlier_rows]))]
+    repeated = len(same)
+    if (time[order[same + 1]] < time[order[same]]).any():  # packets out of order
+        order = np.lexsort((time, digest))
+        content = digest[order]
+        same = np.flatnonzero(content[1:] == content[:-1])
+    earlier, later = order[same], order[same + 1]
+    apart = time[later] - time[earlier]
+    near = (apart <= WITHIN_NS) | ((apart <= HELD_NS) & (ttl[later] != ttl[earlier]))
+    same = same[near | ((apart < TIMER_NS) & (interface[later] != interface[earlier]))]
     if not len(same):
-        return DuplicateFrames(known)
-    # duplicates, fragments of one datagram, answers to queued requests: all frames of these contents are looked at, in
-    # order
-    candidates = np.flatnonzero(np.isin(digest, np.unique(content[same])))
-    judged: set[int] = set()
-    seen: dict[tuple[int, int, int, int], list[_FirstSighting]] = {}
-    pairs: list[tuple[int, int]] = []
-    names = ("ip_id", "ike_bytes", "fragment", "time_ns", "ttl", "interface")
-    looked_at = [column[candidates].tolist() for column in (datagrams, digest, *map(columns.__getitem__, names))]
-    for row, datagram, *key, now, life, interface in zip(candidates.tolist(), *looked_at, strict=True):
-        if datagram in judged or known[row]:
-            continue
-        judged.add(datagram)
-        has_ident = key[1] not in (0, NO_IDENT)
-        earlier = seen.setdefault((key[0], key[1], key[2], key[3]), [])
-        while earlier and now - int(time[earlier[0].row]) > HELD_NS:
-            earlier.pop(0)
-        for first in earlier:
-            if scope is not None and not _may_be_same_path(columns["tunnel"], scope, row, first.row):
-                continue
-            near = now - int(time[first.row]) <= WITHIN_NS
-            elsewhere = life != int(ttl[first.row]) or interface != int(columns["interface"][first.row])
-            elsewhere |= bool(columns["tunnel"][row] != columns["tunnel"][first.row])
-            echo = life < int(ttl[first.row]) and life not in first.echoes
-            if (near and (has_ident or elsewhere)) or echo:
-                first.echoes.add(life)
-                pairs.append((row, first.row))
+        return repeated, np.zeros(0, np.int64)
+    rows = np.flatnonzero(np.isin(digest, np.unique(content[same])))
+    return repeated, rows[np.argsort(time[rows], kind="stable")]
+
+
+def _find_requests(columns: Columns, rows: Int64Array) -> BoolArray:
+    """Which frames are certainly requests. (rows,)"""
+    protocol, kind = columns["protocol"][rows], columns["exchange_type"][rows]
+    result: BoolArray = (protocol == Protocol.IKEV2) & ((columns["flags"][rows] & RESPONSE) == 0)
+    # IKEv1 has no flag, but only the first message of phase 1 has no SPI of the responder
+    result |= (protocol == Protocol.IKEV1) & (columns["spi_r"][rows] == 0)
+    result |= (protocol == Protocol.RADIUS) & np.isin(kind, _RADIUS_REQUESTS)
+    result |= (protocol == Protocol.HIP) & np.isin(kind, _HIP_REQUESTS)
+    return result
+
+
+def _iterate_contents(columns: Columns, digest: UInt64Array, rows: Int64Array) -> "Iterator[_ContentSightings]":
+    """The frames of each content and IP identification of which there are several, in order of time."""
+    keys = [digest[rows], *(columns[name][rows] for name in ("ip_id", "ike_bytes", "fragment"))]
+    order = np.lexsort((columns["time_ns"][rows], *keys))
+    start = np.flatnonzero(find_group_starts(*(key[order] for key in keys)))
+    end = np.append(start[1:], len(rows))
+    names = ("time_ns", "ttl", "interface", "source", "source_port", "destination", "destination_port", "tunnel")
+    rows = rows[order]
+    ident = columns["ip_id"]
+    several = end - start > 1
+    for low, high in zip(start[several].tolist(), end[several].tolist(), strict=True):
+        own = rows[low:high]
+        values = [own.tolist(), *(columns[name][own].tolist() for name in names)]
+        identified = int(ident[own[0]]) not in (0, NO_IDENT)
+        yield _ContentSightings([_Sighting(*row) for row in zip(*values, strict=True)], identified)
+
+
+class _ContentSightings:
+    """The frames of one content and IP identification."""
+
+    def __init__(self, sightings: Sequence[_Sighting], identified: bool) -> None:
+        """`identified`: the frames have an IP identification."""
+        self._sightings = sightings
+        self._identified = identified
+        self._first: list[_FirstSighting] = []
+        # the latest two first sightings at different places, and the latest one at each place of each pair of ports
+        self._latest: list[_FirstSighting] = []
+        self._by_path: dict[_Place, _FirstSighting] = {}
+        # by TTL, and by interface: how many first sightings have a copy there already, or can no longer have one
+        self._settled_ttl: dict[int, int] = {}
+        self._settled_interface: dict[int, int] = {}
+
+    def match_copies(self, mirrored: Callable[[_Sighting], int | None]) -> list[tuple[int, int]]:
+        """The rows of copies, each with the row of the first sighting.
+
+        `mirrored` returns how many copies a mirror port makes of a frame; None: any number.
+        """
+        pairs = []
+        for sighting in self._sightings:
+            first = self._find_near(sighting, mirrored) or self._find_delayed(sighting)
+            if first is None:
+                self._add(sighting)
+            else:
+                first.ttls.add(sighting.ttl)
+                first.interfaces.add(sighting.interface)
+                pairs.append((sighting.row, first.sighting.row))
+        return pairs
+
+    def _add(self, sighting: _Sighting) -> None:
+        first = _FirstSighting(sighting)
+        self._first.append(first)
+        if not self._identified:
+            elsewhere = [other for other in self._latest if other.sighting.place != sighting.place]
+            self._latest = [*elsewhere[-1:], first]
+            self._by_path[sighting[2:]] = first
+
+    def _find_near(self, sighting: _Sighting, mirrored: Callable[[_Sighting], int | None]) -> _FirstSighting | None:
+        """The first sighting less than a millisecond ago."""
+        if self._identified:
+            return self._first[-1] if self._first and _is_near(sighting, self._first[-1]) else None
+        for other in self._latest:
+            if other.sighting.place != sighting.place and _is_near(sighting, other):
+                return other
+        twin = self._by_path.get(sighting[2:])
+        if twin is None or not _is_near(sighting, twin):
+            return None
+        most = mirrored(sighting)
+        if most is not None and twin.mirrored >= most:
+            return None
+        twin.mirrored += 1
+        return twin
+
+    def _find_delayed(self, sighting: _Sighting) -> _FirstSighting | None:
+        """The oldest first sighting of which this may be the copy behind a router or at another point."""
+
+        def routed(first: _FirstSighting) -> bool:
+            return first.sighting.ttl > sighting.ttl and sighting.ttl not in first.ttls
+
+        def recorded(first: _FirstSighting) -> bool:
+            return sighting.interface != first.sighting.interface and sighting.interface not in first.interfaces
+
+        first = self._find_open(self._settled_ttl, sighting.ttl, sighting.time_ns - HELD_NS, routed)
+        if first is None and self._identified:
+            since = sighting.time_ns - TIMER_NS + 1
+            first = self._find_open(self._settled_interface, sighting.interface, since, recorded)
+        return first
+
+    def _find_open(
+        self, settled: dict[int, int], key: int, since_ns: int, fits: Callable[[_FirstSighting], bool]
+    ) -> _FirstSighting | None:
+        """The oldest first sighting since this time that fits; those before it are not looked at again."""
+        place = settled.get(key, 0)
+        while place < len(self._first):
+            first = self._first[place]
+            if first.sighting.time_ns >= since_ns and fits(first):
                 break
-        else:
-            earlier.append(_FirstSighting(row))
-    if pairs:
-        known = known | np.isin(datagrams, datagrams[[row for row, _ in pairs]])
-    return DuplicateFrames(known, pairs)
+            place += 1
+        settled[key] = place
+        return self._first[place] if place < len(self._first) else None
 
 
-def _may_be_same_path(tunnel: UInt32Array, scope: UInt32Array, row: int, other: int) -> bool:
-    """Whether one packet can be seen in both frames: in one tunnel, or in a tunnel and outside of tunnels."""
-    return bool(scope[row] == scope[other] or not tunnel[row] or not tunnel[other])
+def _is_near(sighting: _Sighting, first: _FirstSighting) -> bool:
+    return sighting.time_ns - first.sighting.time_ns <= WITHIN_NS
+
+
+def _get_hosts(sighting: _Sighting) -> tuple[int, int, int]:
+    """Both hosts, and the interface."""
+    a, b = sorted((sighting.source, sighting.destination))
+    return a, b, sighting.interface
+
+
+def _count_mirrored_copies(columns: Columns, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int, int], int]:
+    """How often a mirror port copies a frame, by hosts and interface; `pairs` are those of requests.
+
+    Only hosts of which most requests were copied with the same TTL, on the same interface and within a millisecond: a
+    few copies may be a link's that duplicates packets.
+    """
+    later, first = np.array(pairs, np.int64).T
+    same = columns["time_ns"][later] - columns["time_ns"][first] <= WITHIN_NS
+    for name in ("ttl", "interface", "source", "source_port", "destination", "destination_port", "tunnel"):
+        same &= columns[name][later] == columns[name][first]
+    copied = _count_by_hosts(columns, later[same])
+    if not copied:
+        return {}
+    requests = np.flatnonzero(_find_requests(columns, np.arange(len(columns["unit"]))))
+    _, heads = np.unique(columns["unit"][requests], return_index=True)
+    heads = requests[heads]
+    sent = _count_by_hosts(columns, heads[~np.isin(columns["unit"][heads], columns["unit"][later])])
+    return {
+        hosts: -(-count // sent[hosts]) for hosts, count in copied.items() if hosts in sent and 2 * count > sent[hosts]
+    }
+
+
+def _count_by_hosts(columns: Columns, rows: Int64Array) -> dict[tuple[int, int, int], int]:
+    """The number of these frames by both hosts and interface."""
+    source, destination = columns["source"][rows], columns["destination"][rows]
+    hosts = [np.minimum(source, destination), np.maximum(source, destination), columns["interface"][rows]]
+    order = np.lexsort(hosts)
+    start = np.flatnonzero(find_group_starts(*(column[order] for column in hosts)))
+    count = np.diff(np.append(start, len(rows)))
+    keys = zip(*(column[order[start]].tolist() for column in hosts), strict=True)
+    return dict(zip(keys, count.tolist(), strict=True))
 
 
 def find_translated_endpoints(columns: Columns, duplicates: DuplicateFrames) -> dict[int, int]:
-    """Endpoints of initiators that a NAT translated within the capture: each with the one that stands for both.
+    """Endpoints of initiators that a NAT translated within the capture: each with the one that stands for
+    both.
 
     An endpoint is `address << 16 | port`. Only IKE_SA_INIT is used: SPIs identify later messages.
     """

@@ -1,6 +1,7 @@
 """Builds the handshakes table: one row per IKE SA or HIP association."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,8 +23,10 @@ from ikeanalyze.analysis.tables.polars_columns import (
     scatter_lists,
     scatter_texts,
 )
+from ikeanalyze.analysis.tables.row_ids import RowIds
 from ikeanalyze.analysis.tables.tables import TableSources
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address
 
@@ -32,12 +35,44 @@ _TIMES: Final = ("setup", "network", "initiator", "responder")
 _ALGORITHMS: Final = ("encryption", "prf", "integrity", "key_exchange")
 
 
-def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
-    """The handshakes table."""
+@dataclass(slots=True)
+class HandshakeTableSources:
+    """What the handshakes table is made of: a part of `TableSources`, so that the memory of the rest is free."""
+
+    ids: RowIds
+    addresses: Sequence[bytes]  # IPv6 addresses of the address codes
+    messages: MessageColumns | None  # None: added up
+    set_up: Array  # whether each message sets up its IKE SA
+    radius: RadiusMessages
+    handshakes: HandshakeColumns
+    capture_duplicates: Int64Array
+    tunnels: Mapping[int, str]  # tunnels of the handshakes (rows) that are in some
+
+
+def select_handshake_sources(sources: TableSources) -> HandshakeTableSources:
+    """The sources of the handshakes table."""
+    return HandshakeTableSources(
+        ids=sources.ids,
+        addresses=sources.addresses,
+        messages=sources.messages,
+        set_up=sources.exchanges.set_up[sources.exchange_of_message],
+        radius=sources.radius,
+        handshakes=sources.handshakes,
+        capture_duplicates=sources.capture_duplicates,
+        tunnels=sources.tunnels,
+    )
+
+
+def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
+    """The handshakes table; `sources` lose their messages, whose memory the other columns need."""
     ids, handshakes, addresses = sources.ids, sources.handshakes, sources.addresses
     count = len(handshakes)
     if not count:
         return pl.DataFrame(schema=schema.HANDSHAKES)
+    assert sources.messages is not None
+    volumes = _volumes(sources.messages, sources.set_up, count)
+    sources.messages = None
+    release_free_memory()
     ends, breakdown = handshakes.ends, handshakes.breakdown
     has_aaa = np.zeros(count, np.bool_)
     has_aaa[list(handshakes.pairs)] = True
@@ -57,7 +92,7 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "outcome": handshakes.outcome,
         "reason": scatter_texts(handshakes.reason, count),
         **_methods(handshakes),
-        **_volumes(sources, count),
+        **volumes,
         **_aaa(addresses, sources.radius, handshakes, has_aaa),
         **{f"{name}_ns": null_unknown(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
         "aaa_ns": (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa),
@@ -69,6 +104,7 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
     }
+    volumes.clear()
     if handshakes.contents is not None:
         # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_handshake_content_columns
@@ -81,10 +117,8 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
     return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
 
 
-def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
+def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:
     """Messages, frames and bytes of each handshake, and those of retransmissions."""
-    messages = sources.messages
-    set_up = sources.exchanges.set_up[sources.exchange_of_message]
     columns: dict[str, Any] = {}
 
     def total(values: Array | None, where: Array) -> Int64Array:
@@ -93,8 +127,9 @@ def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
         return np.bincount(messages.handshake[where], weights, minlength=count).astype(np.int64)
 
     def add(prefix: str, where: Array) -> None:
-        columns[f"{prefix}_messages"] = total(None, where)
-        columns[f"{prefix}_frames"] = total(messages.frames, where)
+        # half the memory: of a flood, a column has millions of rows
+        columns[f"{prefix}_messages"] = total(None, where).astype(np.uint32)
+        columns[f"{prefix}_frames"] = total(messages.frames, where).astype(np.uint32)
         columns[f"{prefix}_bytes"] = total(messages.bytes, where)
 
     for side, sent in (("initiator", messages.from_initiator), ("responder", ~messages.from_initiator)):
@@ -105,9 +140,9 @@ def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
     return columns | {
         "phases": _phases(messages, set_up, count),
         "blowup": (volume / np.maximum(needed, 1), needed > 0),
-        "ike_messages_fragmented": total(None, set_up & (messages.fragments_seen > 0)),
-        "ike_fragments": total(messages.fragments_seen, set_up),
-        "ip_fragments": total(messages.ip_fragments, set_up),
+        "ike_messages_fragmented": total(None, set_up & (messages.fragments_seen > 0)).astype(np.uint32),
+        "ike_fragments": total(messages.fragments_seen, set_up).astype(np.uint32),
+        "ip_fragments": total(messages.ip_fragments, set_up).astype(np.uint32),
     }
 
 
@@ -158,26 +193,11 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
         "initiator_supports": choose("initiator_supports", [fact.supports for fact in facts], request, []),
         "responder_supports": choose("responder_supports", [fact.supports for fact in facts], response, []),
     }
-    if handshakes.phase1:
-        _add_phase1(columns, handshakes)
     auths, auth = handshakes.auths, handshakes.auth
     for name in ("initiator", "responder", "eap"):
         columns[f"auth_{name}"] = choose(f"auth_{name}", [getattr(methods, name) for methods in auths], auth)
     columns["auth_guessed"] = np.array([methods.guessed for methods in auths] + [False])[auth]
     return columns
-
-
-def _add_phase1(methods: dict[str, Any], handshakes: HandshakeColumns) -> None:
-    """Set these columns for handshakes of IKEv1."""
-    columns = {name: series.to_list() for name, series in methods.items()}
-    for row, fact in handshakes.phase1.items():
-        if fact.chosen is not None:
-            for name in _ALGORITHMS:
-                columns[name][row] = getattr(fact.chosen, name)
-        for name in ("offered", "initiator_supports", "responder_supports"):
-            columns[name][row] = getattr(fact, name)
-    for name, values in columns.items():
-        methods[name] = pl.Series(values, dtype=methods[name].dtype)
 
 
 def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
@@ -231,6 +251,8 @@ def _aaa(
     addresses: Sequence[bytes], radius: RadiusMessages, handshakes: HandshakeColumns, has_aaa: BoolArray
 ) -> dict[str, Any]:
     """Addresses and volumes of the link to the AAA server."""
+    if not handshakes.pairs:
+        return {}  # null in all rows
     count = len(has_aaa)
     sums = {
         f"aaa_{role}_{unit}": np.zeros(count, np.int64)

@@ -17,15 +17,17 @@ from ikeanalyze.capture.frames import format_address_code
 Array = npt.NDArray[Any]
 
 
-def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
+def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
     """A table with the columns and types of `layout`.
 
-    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null.
+    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null. `columns`
+    is empty afterwards, so that the memory of each column is free once the table has it.
     """
     height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
     plain: dict[str, Any] = {}
     masks: dict[str, Array] = {}
-    for name, value in columns.items():
+    for name in list(columns):
+        value = columns.pop(name)
         if isinstance(value, tuple):
             plain[name], known = value
             if not known.all():  # without a mask, polars uses the column without a copy
@@ -37,14 +39,17 @@ def make_table(columns: Mapping[str, Any], layout: schema.Schema, capture: pl.Se
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
             # physical values to names
             plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
+        del value
     table = pl.DataFrame({**plain, **masks})
+    names = set(plain)
+    plain.clear()
     present = table.schema  # read once: polars builds the schema at each access
     expressions: list[pl.Series | pl.Expr] = []
     for name, dtype in layout.items():
         if name == "capture":
             expressions.append(capture.alias(name))
             continue
-        if name not in plain:
+        if name not in names:
             expressions.append(pl.lit(None, dtype=dtype).alias(name))
             continue
         column = pl.col(name)
@@ -107,16 +112,16 @@ def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.D
 
 def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series:
     """Texts by row, null in the other rows."""
-    return _scatter(values, None, count, pl.String())
+    # only the rows with a text are converted from Python objects, which takes microseconds a row
+    place = np.zeros(count, np.uint32)
+    place[list(values)] = np.arange(1, len(values) + 1)
+    return pl.Series([None, *values.values()], dtype=pl.String).gather(place)
 
 
 def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
-    """Lists of texts by row, empty in the other rows."""
-    return _scatter(values, [], count, pl.List(pl.String))
-
-
-def _scatter(values: Mapping[int, Any], missing: Any, count: int, dtype: pl.DataType) -> pl.Series:
-    # only the rows with a value are converted from Python objects, which takes microseconds a row
-    index = np.zeros(count, np.int64)
-    index[list(values)] = np.arange(1, len(values) + 1)
-    return pl.Series([missing, *values.values()], dtype=dtype).gather(index)
+    """Lists of texts by row, empty in the other rows; each distinct list is converted once."""
+    distinct: dict[tuple[str, ...], int] = {(): 0}
+    place = np.zeros(count, np.uint32)
+    for row, texts in values.items():
+        place[row] = distinct.setdefault(tuple(texts), len(distinct))
+    return pl.Series(list(distinct), dtype=pl.List(pl.String)).gather(place)

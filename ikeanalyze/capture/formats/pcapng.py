@@ -10,6 +10,8 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32A
 from ikeanalyze.capture.formats import pcapng_blocks
 from ikeanalyze.capture.formats.pcapng_blocks import ENHANCED_PACKET, INTERFACE, OBSOLETE_PACKET, SECTION, SIMPLE_PACKET
 from ikeanalyze.capture.formats.records import (
+    EARLIEST_NS,
+    LATEST_NS,
     MAX_RECORD,
     RECORD_COLUMNS,
     CaptureNote,
@@ -38,8 +40,6 @@ _MICROSECONDS: Final = 6
 
 _UNTIMED: Final = "packets without a time of their own (simple packet blocks) were given the time of the packet before"
 
-_INT64: Final = np.iinfo(np.int64)
-
 
 @dataclass(frozen=True, slots=True)
 class InterfaceClock:
@@ -54,17 +54,17 @@ class InterfaceClock:
         return ticks * 1_000_000_000 >> power if self.resolution & 0x80 else ticks * 1_000_000_000 // 10**power
 
     def nanoseconds(self, ticks: UInt64Array) -> Int64Array:
-        """Time since 1970 in ns of each timestamp, rounded down and limited to the range of 64 bits."""
+        """Time since 1970 in ns of each timestamp, rounded down and limited to EARLIEST_NS and LATEST_NS."""
         if not len(ticks):
             return np.zeros(0, np.int64)
         offset = self.offset * 1_000_000_000
         latest = self.exact(int(ticks.max()))
-        fits = latest <= _INT64.max and _INT64.min <= offset <= _INT64.max and latest + offset <= _INT64.max
+        fits = latest <= LATEST_NS and EARLIEST_NS <= offset <= LATEST_NS and latest + offset <= LATEST_NS
         since = self._unsigned(ticks) if fits else None
         if since is not None:
             return since.astype(np.int64) + np.int64(offset)
         exact = (self.exact(tick) + offset for tick in ticks.tolist())
-        return np.array([min(max(time, _INT64.min), _INT64.max) for time in exact], np.int64)
+        return np.array([min(max(time, EARLIEST_NS), LATEST_NS) for time in exact], np.int64)
 
     def _unsigned(self, ticks: UInt64Array) -> UInt64Array | None:
         """Time in ns without the offset; None if this resolution needs integers of more than 64 bits."""

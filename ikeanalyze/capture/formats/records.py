@@ -12,6 +12,12 @@ PADDING: Final = 256
 MAX_RECORD: Final = 16 << 20
 
 
+#: Times outside of this range (November 1823 to February 2116) are set to its nearest end. Any difference of two times
+#: fits into 64 bits, and the ends of that range are free for "unknown" and "never".
+EARLIEST_NS: Final = 1 - (1 << 62)
+LATEST_NS: Final = (1 << 62) - 1
+
+
 class CaptureError(Exception):
     """The capture cannot be read; the message is one line for the user."""
 

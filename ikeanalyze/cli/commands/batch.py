@@ -1,11 +1,12 @@
 """`ikeanalyze batch`: convert captures to a dataset."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,6 +21,9 @@ from ikeanalyze.dataset.batch.task import BatchReadOptions, TaskError
 from ikeanalyze.dataset.labels import LabelError, PatternError, parse_pattern
 from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.render.core.values import format_count
+
+if TYPE_CHECKING:
+    from ikeanalyze.dataset.batch.cluster import ClusterTls
 
 _MAX_FAILURES: Final = 10
 
@@ -56,6 +60,16 @@ class DatasetOptions:
         str | None,
         typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, such as tcp://host:8786."),
     ] = None
+    tls_ca: Annotated[
+        str | None,
+        typer.Option("--tls-ca", metavar="FILE", help="With --cluster tls://...: the certificate authority, PEM."),
+    ] = None
+    tls_cert: Annotated[
+        str | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate of this client, PEM.")
+    ] = None
+    tls_key: Annotated[
+        str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate, PEM.")
+    ] = None
     port: PortOption = field(default_factory=list)
     vantage: VantageOption = None
 
@@ -83,6 +97,7 @@ def batch(
         raise typer.BadParameter("a batch reads files, not standard input", param_hint="PATH")
     if options.output == "-":
         raise typer.BadParameter("a dataset is a directory: name it", param_hint="-o")
+    tls = _check_tls(options)
     with refuse_option("--label", PatternError):
         patterns = [parse_pattern(text) for text in options.label] or None
     summary = _run(
@@ -93,7 +108,7 @@ def batch(
             patterns=patterns,
             reading=BatchReadOptions(tuple(sorted(set(options.port))), options.vantage),
         ),
-        partial(_make_workers, options.workers, options.cluster),
+        partial(_make_workers, options.workers, options.cluster, tls),
         messages,
     )
     _report(summary, options.output, messages)
@@ -101,11 +116,30 @@ def batch(
         raise typer.Exit(SOME_SKIPPED if summary.read + summary.unchanged > len(summary.failed) else FAILED)
 
 
-def _make_workers(workers: int | None, cluster: str | None, tasks: int) -> Workers:
+def _check_tls(options: DatasetOptions) -> "ClusterTls | None":
+    """The files for TLS; None without TLS."""
+    files = {"--tls-ca": options.tls_ca, "--tls-cert": options.tls_cert, "--tls-key": options.tls_key}
+    given = {option: path for option, path in files.items() if path is not None}
+    encrypted = options.cluster is not None and options.cluster.startswith("tls://")
+    if given and not encrypted:
+        raise typer.BadParameter("only for --cluster tls://host:8786", param_hint=next(iter(given)))
+    if not given:
+        return None  # files may be named in Dask's own configuration
+    if missing := files.keys() - given.keys():
+        raise typer.BadParameter("TLS needs --tls-ca, --tls-cert and --tls-key", param_hint=min(missing))
+    for option, path in given.items():
+        if not os.access(path, os.R_OK):
+            raise typer.BadParameter(f"{path} cannot be read", param_hint=option)
+    from ikeanalyze.dataset.batch.cluster import ClusterTls
+
+    return ClusterTls(*given.values())
+
+
+def _make_workers(workers: int | None, cluster: str | None, tls: "ClusterTls | None", tasks: int) -> Workers:
     if cluster is not None:
         from ikeanalyze.dataset.batch.cluster import DaskWorkers  # needs Dask, which is optional
 
-        return DaskWorkers(cluster)
+        return DaskWorkers(cluster, tls)
     return LocalWorkers(min(workers or count_processors(), tasks))
 
 

@@ -75,6 +75,8 @@ def uninstall(messages: MessageOptions, tshark: TsharkOption = "tshark") -> None
     for step in steps:
         if step.done is FileStatus.KEPT:
             messages.remark(f"{step.path} was changed since it was installed and is kept")
+        elif step.done is FileStatus.RESTORED:
+            messages.remark(f"{step.path} is your version again, which was kept as .orig")
 
 
 @command(app, "[OPTIONS]", "Show what is installed and what works.")

@@ -3,6 +3,7 @@
 import logging
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ikeanalyze.dataset.batch.task import TaskError, run_task
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
 _PATIENCE = "10s"
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterTls:
+    """Files in PEM format for a connection by TLS to a scheduler, which asks for a certificate too."""
+
+    ca: str  # certificates of the authorities that may have signed the scheduler's certificate
+    cert: str  # of this client
+    key: str  # private key of `cert`
+
+
 class DaskWorkers:
     """Runs tasks on the workers of a Dask scheduler.
 
@@ -20,11 +30,12 @@ class DaskWorkers:
     workers.
     """
 
-    def __init__(self, address: str) -> None:
-        """Connect to a scheduler (`tcp://host:8786`).
+    def __init__(self, address: str, tls: ClusterTls | None = None) -> None:
+        """Connect to a scheduler (`tcp://host:8786`, or with `tls` `tls://host:8786`).
 
         Raises:
-            TaskError: the scheduler does not answer, or `distributed` is not installed.
+            TaskError: the scheduler does not answer or is not trusted, a file of `tls` cannot be read, or `distributed`
+                is not installed.
         """
         try:
             # here, because the extra may not be installed
@@ -42,8 +53,14 @@ class DaskWorkers:
         # Errors of calls after the scheduler is gone. Dask's connection errors are OSError; while Dask shuts down, its
         # pool is closed (RuntimeError) or its scheduler is None (AttributeError).
         self._connection_errors = (OSError, RuntimeError, AttributeError, CancelledError, ClosedClientError)
+        options: dict[str, Any] = {}
+        if tls is not None:
+            security: Any = distributed.Security  # not annotated
+            options["security"] = security(
+                require_encryption=True, tls_ca_file=tls.ca, tls_client_cert=tls.cert, tls_client_key=tls.key
+            )
         try:
-            self._client = connect(address, timeout=_PATIENCE, set_as_default=False)
+            self._client = connect(address, timeout=_PATIENCE, set_as_default=False, **options)
         except (OSError, ValueError, TypeError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TaskError(f"--cluster {address}: no scheduler there ({why})") from None

@@ -29,6 +29,7 @@ from ikeanalyze.dataset.manifest import (
     DatasetError,
     DatasetManifest,
     ManifestJournal,
+    check_own_files,
     load_manifest,
     lock_dataset,
     save_manifest,
@@ -126,6 +127,7 @@ def _open_locked(dataset: Path) -> Iterator[DatasetManifest]:
     names = set(os.listdir(dataset))
     if "manifest.json" not in names and not names <= _INITIAL_FILES:
         raise DatasetError(f"{dataset}: is neither empty nor a dataset. Name another folder with -o")
+    check_own_files(dataset)
     with lock_dataset(dataset):
         if not (dataset / "manifest.json").exists():
             save_manifest(dataset, DatasetManifest(complete=False), installed_version(), describe_columns({}))

@@ -231,6 +231,8 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
             key_warnings.setdefault(skipped.path, []).append(f"not used: {skipped.reason}")
         else:
             by_path[skipped.path].reason = skipped.reason
+            if skipped.internal_error:  # the capture is not the cause: the next batch tries again
+                by_path[skipped.path].sha256 = None
     for path, capture in by_path.items():
         of_keys = [
             f"{_relative_path(capture.wanted, key)}: {text}"

@@ -111,6 +111,8 @@ def _make_flow(analysis: Analysis, row: Row, others: int) -> HandshakeFlow:
     for exchange in exchanges.iter_rows(named=True):
         exchange_messages = by_exchange[(exchange["exchange"],)].sort("first_ns")
         asker: Side = "initiator" if exchange["initiated_by"] == "initiator" else "responder"
+        if exchange["request_ns"] is None:
+            raise FlowError(f"handshake {number}: {exchange['type']} {exchange['message_id']} has no request")
         unanswered = exchange["end_ns"] is None
         if unanswered and row["protocol"] != "IKEv1":
             raise FlowError(f"handshake {number}: {exchange['type']} {exchange['message_id']} has no response")

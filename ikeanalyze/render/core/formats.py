@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TextIO, TypeVar
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.core.output import open_output
 from ikeanalyze.render.core.section import Section
+from ikeanalyze.render.core.values import escape_cell
 
 Result = TypeVar("Result")
 _Rendered = TypeVar("_Rendered", contravariant=True)
@@ -95,7 +96,10 @@ def make_csv_writer(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Wr
         if records:
             writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
             writer.writeheader()
-            writer.writerows(records)
+            writer.writerows(
+                {name: escape_cell(cell) if isinstance(cell, str) else cell for name, cell in record.items()}
+                for record in records
+            )
 
     return write
 

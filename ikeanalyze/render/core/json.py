@@ -1,11 +1,21 @@
 """Indented JSON in which objects and lists without nested ones stay on one line of at most 120 characters."""
 
+import re
 from json import JSONEncoder
 from typing import Any, Final
 
 _WIDTH: Final = 120
+_NON_ASCII: Final = re.compile(r"[^\x00-\x7e]+")
 
 encode_json: Final = JSONEncoder(allow_nan=False).encode
+
+
+def escape_non_ascii(text: str) -> str:
+    """Return JSON text with the characters beyond ASCII as escapes, as `encode_json` writes them.
+
+    Some of these characters change how a terminal or editor shows the text around them.
+    """
+    return text if text.isascii() else _NON_ASCII.sub(lambda match: encode_json(match[0])[1:-1], text)
 
 
 def select_attributes(value: object, *names: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 #: Text of an unknown value.
 UNKNOWN = "-"
@@ -12,6 +12,8 @@ UNKNOWN = "-"
 Cell = str | int | None
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Characters with which a formula of a spreadsheet begins.
+FORMULA_BEGINS: Final = ("=", "+", "-", "@")
 
 
 def format_iso_time(ns: int | None) -> str | None:
@@ -129,6 +131,15 @@ def strip_common_folder(paths: Sequence[str]) -> dict[str, str]:
     folders = zip(*(path.split("/")[:-1] for path in paths), strict=False)
     common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, folders))
     return {path: escape_text("/".join(path.split("/")[common:])) for path in paths}
+
+
+def escape_cell(text: str) -> str:
+    """Return `text` for a CSV cell: on one line, printable, and not a formula (OWASP, "CSV Injection").
+
+    Spreadsheets run a cell that begins with one of these characters; a quote in front of it makes it text.
+    """
+    text = escape_text(text)
+    return f"'{text}" if len(text) > 1 and text.startswith(FORMULA_BEGINS) else text
 
 
 def escape_text(text: str) -> str:

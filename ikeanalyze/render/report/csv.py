@@ -17,11 +17,14 @@ import polars as pl
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import HANDSHAKES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
+from ikeanalyze.render.core.values import escape_cell
 
 #: Returns the expression of a field of a struct.
 Field = Callable[[str], pl.Expr]
 
 _ROWS_AT_ONCE: Final = 10_000
+#: A text that `escape_cell` may change.
+_UNSAFE: Final = r"^[=+\-@]|[^\x20-\x7e]"
 
 
 def write_csv(analysis: Analysis, out: TextIO) -> None:
@@ -29,7 +32,18 @@ def write_csv(analysis: Analysis, out: TextIO) -> None:
     table = flatten_handshakes(analysis.handshakes)
     out.write(table.clear().write_csv())
     for rows in table.iter_slices(_ROWS_AT_ONCE):
-        out.write(rows.write_csv(include_header=False))
+        out.write(_escape_cells(rows).write_csv(include_header=False))
+
+
+def _escape_cells(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with `escape_cell` applied to the columns that need it: file names, mostly."""
+    texts = pl.col(pl.String)
+    unsafe = rows.select(texts.str.contains(_UNSAFE).any()).row(0, named=True)
+    return rows.with_columns(
+        pl.col(name).map_elements(escape_cell, return_dtype=pl.String)
+        for name, is_unsafe in unsafe.items()
+        if is_unsafe
+    )
 
 
 def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:

@@ -17,7 +17,7 @@ import polars as pl
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
-from ikeanalyze.render.core.json import format_json, select_attributes
+from ikeanalyze.render.core.json import escape_non_ascii, format_json, select_attributes
 from ikeanalyze.render.core.values import format_iso_time
 
 SCHEMA: Final = "ikeanalyze.report/1"
@@ -84,7 +84,7 @@ def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
             .join(_exchanges(exchanges), on="handshake", how="left", maintain_order="left")
             .join(_key_exchanges(rows, exchanges), on="handshake", how="left", maintain_order="left")
         )
-        yield from table.select(_handshake_text())["text"]
+        yield from map(escape_non_ascii, table.select(_handshake_text())["text"])
 
 
 def _payload_names(analysis: Analysis) -> pl.DataFrame:
@@ -292,10 +292,8 @@ def compute_totals(analysis: Analysis) -> Document:
         name: {count: sum(sums[f"{way}_{count}"] for way in both) for count in _COUNTS} for name, both in ways.items()
     }
     outcomes = dict(table.group_by("outcome").len().select(pl.col("outcome").cast(pl.String), "len").iter_rows())
-    messages = analysis.messages.filter(
-        pl.col("set_up"), pl.col("handshake").is_not_null(), pl.col("protocol") != "RADIUS"
-    )
-    sent, needed = int(messages["bytes"].sum()), int(messages["needed_bytes"].sum())
+    is_counted = pl.col("set_up") & pl.col("handshake").is_not_null() & (pl.col("protocol") != "RADIUS")
+    sent, needed = analysis.messages.select(pl.col("bytes", "needed_bytes").filter(is_counted).sum()).row(0)
     setup = table.select(
         *(
             getattr(pl.col("setup_ns"), statistic)().cast(pl.Float64).truediv(1e6).round(6).alias(statistic)

@@ -24,7 +24,9 @@ from ikeanalyze.render.report.decrypted_contents import describe_decryption, ren
 
 def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     """Yield common properties, the table of handshakes, and sums."""
-    table = analysis.handshakes.sort("handshake")
+    table = analysis.handshakes
+    if not table["handshake"].is_sorted():  # sorting copies the table, which may be large
+        table = table.sort("handshake")
     shown = table if every else table.head(FEW)
     texts = cast_text_columns(shown)
     varying: dict[str, list[str]] = {}

@@ -26,6 +26,11 @@ _LOCAL_NETWORKS: Final = tuple(
 )
 
 
+#: Metadata services of AWS, Azure, GCP and others, of Alibaba, and of AWS over IPv6. They look like link-local or private
+#: addresses.
+_METADATA: Final = frozenset(map(ip_address, ("169.254.169.254", "169.254.170.2", "100.100.100.200", "fd00:ec2::254")))
+
+
 class TargetError(ValueError):
     """The target is invalid or not allowed; one line with the problem and the remedy."""
 
@@ -83,6 +88,14 @@ def parse_target(text: str, *, any_target: bool = False, nat_port: int = NAT_POR
     interface = isinstance(address, IPv6Address) and address.scope_id
     if isinstance(address, IPv6Address) and address.is_link_local and not interface:
         raise TargetError(f"{text}: a link-local address needs its interface: {address}%eth0")
+    if address in _METADATA:
+        raise TargetError(f"{text}: the metadata service of a cloud, which answers with credentials, is not a target")
+    if _is_local_broadcast(address):
+        raise TargetError(f"{text}: a broadcast address or prohibited route, not a single host that can be reached")
+    if not any_target and isinstance(address, IPv4Address) and address.packed[-1] == 0xFF:
+        raise TargetError(
+            f"{text}: the broadcast address of most networks. If it is a single host, use --allow-public-target"
+        )
     if interface and not address.is_link_local:
         raise TargetError(f"{text}: only a link-local address has an interface")
     if interface and interface not in (name for _, name in socket.if_nameindex()):
@@ -91,6 +104,20 @@ def parse_target(text: str, *, any_target: bool = False, nat_port: int = NAT_POR
         problem = f"{address} is not a loopback, private or link-local address"
         raise TargetError(f"{problem}. If its owner agrees, use --allow-public-target")
     return Target(str(address), port, nat_port)
+
+
+def _is_local_broadcast(address: IPv4Address | IPv6Address) -> bool:
+    """Whether this is the broadcast address of a network of this machine."""
+    if not isinstance(address, IPv4Address):
+        return False
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((str(address), IKE_PORT))  # sends nothing
+        except PermissionError:  # ip(7): a broadcast address, and SO_BROADCAST is not set
+            return True
+        except OSError:
+            pass
+    return False
 
 
 def _split(text: str) -> tuple[str, int]:

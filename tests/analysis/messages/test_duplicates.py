@@ -1,11 +1,15 @@
 """Frames that a capture holds twice, told from those that were sent twice."""
 
+import shutil
+import subprocess
+
 import polars as pl
 import pytest
 
 from tests.analysis.analyse_captures import Handshake, analyse, only, size
 from tests.craft import MS, SECOND, Interface, Trace, ipv4, ipv6, udp
 from tests.craft.link import ethernet
+from tests.paths import CAPTURES
 
 
 def frame(message, *, ident, ttl=64, sport=None, vlans=(), source=None, part=0):
@@ -174,3 +178,134 @@ def test_the_law_of_packets_holds_with_duplicates():
     capture = analyse(trace).captures[0]
     assert capture.packets == 8
     assert capture.accounting_bytes["ike"] == 2 * size(*messages)
+
+
+IPV6 = ("2001:db8::1", "2001:db8::2")
+DOUBLED = "the capture has every message at least twice, as a mirror port or a capture of several interfaces does: "
+
+
+def mirrored(messages, copies=2):
+    """A mirror port of both directions shows every frame again after 5 µs, on the same interface, byte for byte."""
+    trace = Trace()
+    for place, message in enumerate(messages):
+        for copy in range(copies):
+            trace.add(place * 10 * MS + copy * 5_000, frame(message, ident=0))
+    return trace
+
+
+@pytest.mark.parametrize("addresses", [("192.0.2.1", "192.0.2.2"), IPV6])
+@pytest.mark.parametrize("copies", [2, 3])
+def test_a_mirror_port_without_identifications_shows_both_directions_twice(addresses, copies):
+    messages = Handshake(1, initiator=addresses[0], responder=addresses[1]).setup()
+    plain = only(analyse(mirrored(messages, copies=1)))
+    analysis = analyse(mirrored(messages, copies))
+    row = only(analysis)
+    assert (row["capture_duplicates"], row["retransmitted_messages"]) == (4 * (copies - 1), 0)
+    names = ("initiator_bytes", "responder_bytes", "initiator_messages", "responder_messages", "blowup", "setup_ns")
+    assert [row[name] for name in names] == [plain[name] for name in names]
+    # an odd number of copies is not what a mirror port makes: it is counted right, and not named
+    assert [warning.what for warning in analysis.warnings] == [f"{DOUBLED}the copies are not counted"] * (copies == 2)
+
+
+def test_two_answers_at_once_on_a_mirror_port_are_two():
+    request, response, *auth = Handshake(1, initiator=IPV6[0], responder=IPV6[1]).setup()
+    trace = Trace()
+    sent = [(0, request), (SECOND, request), (2 * SECOND, response), (2 * SECOND + 50_000, response)]
+    sent += [(3 * SECOND + place * 10 * MS, message) for place, message in enumerate(auth)]
+    for time, message in sent:
+        trace.add(time, frame(message, ident=0))
+        trace.add(time + 5_000, frame(message, ident=0))
+    row = only(analyse(trace))
+    assert (row["capture_duplicates"], row["retransmitted_messages"]) == (6, 2)
+    assert (row["initiator_messages"], row["responder_messages"]) == (3, 3)
+
+
+def test_a_link_that_duplicated_one_request_is_not_a_mirror_port():
+    """Its responder answers both copies, and both answers were sent."""
+    request, response, *auth = Handshake(1, initiator=IPV6[0], responder=IPV6[1]).setup()
+    trace = Trace()
+    others = Handshake(2, initiator=IPV6[0], responder=IPV6[1]).setup()
+    for place, message in enumerate([request, response, *auth, *others]):
+        trace.add(place * 10 * MS, frame(message, ident=0))
+    for place, message in ((0, request), (1, response)):
+        trace.add(place * 10 * MS + 300_000, frame(message, ident=0))
+    analysis = analyse(trace)
+    assert analysis.handshakes["capture_duplicates"].to_list() == [1, 0]
+    assert analysis.handshakes["retransmitted_messages"].to_list() == [1, 0]
+
+
+@pytest.mark.parametrize("delay", [3 * MS, 300 * MS])
+def test_a_capture_merged_of_two_points_has_each_frame_once(delay):
+    """No router is between the points, so that TTLs are equal; the responder's point sees its messages first."""
+    messages = Handshake(1).setup()
+    trace = Trace()
+    # the IKE_AUTH request is lost once between the points, and sent again
+    for ident, time, message, arrives in (
+        (1, 0, messages[0], True),
+        (2, 400 * MS, messages[1], True),
+        (3, 800 * MS, messages[2], False),
+        (4, 4800 * MS, messages[2], True),
+        (5, 5200 * MS, messages[3], True),
+    ):
+        first = 0 if message.from_initiator else 1
+        trace.add(time, frame(message, ident=ident), interface=first)
+        if arrives:
+            trace.add(time + delay, frame(message, ident=ident), interface=1 - first)
+    row = only(analyse(trace.pcapng(interfaces=TWO)))
+    assert (row["capture_duplicates"], row["retransmitted_messages"]) == (4, 1)
+
+
+def test_copies_above_the_retransmission_timer_are_not_recognised_but_named():
+    """An identification that another interface shows again half a second later may be a retransmission's."""
+    messages = Handshake(1).setup()
+    trace = seen_twice(messages, later=500 * MS)
+    row = only(analyse(trace.pcapng(interfaces=TWO)))
+    assert (row["capture_duplicates"], row["retransmitted_messages"]) == (0, 4)
+
+
+def test_messages_that_are_all_there_twice_without_proof_are_warned_of():
+    """Two points, merged, without identifications, and further apart than a machine takes."""
+    trace = Trace()
+    for place, message in enumerate(Handshake(1, initiator=IPV6[0], responder=IPV6[1]).setup()):
+        trace.add(place * 10 * MS, frame(message, ident=0), interface=0)
+        trace.add(place * 10 * MS + 3 * MS, frame(message, ident=0), interface=1)
+    analysis = analyse(trace.pcapng(interfaces=TWO))
+    assert only(analysis)["retransmitted_messages"] == 4
+    assert [warning.what for warning in analysis.warnings] == [
+        f"{DOUBLED}these look like retransmissions and are counted. Read a capture of one point instead"
+    ]
+
+
+def test_a_capture_in_which_everything_was_retransmitted_once_is_not_warned_of():
+    trace = Trace()
+    for place, message in enumerate(Handshake(1).setup()):
+        trace.add(place * SECOND, frame(message, ident=2 * place + 1))
+        trace.add(place * SECOND + 500 * MS, frame(message, ident=2 * place + 2))
+    analysis = analyse(trace)
+    assert only(analysis)["retransmitted_messages"] == 4
+    assert not analysis.warnings
+
+
+COUNTED = ("initiator_messages", "responder_messages", "retransmitted_messages", "retransmitted_bytes", "blowup")
+
+
+def merged(tmp_path, capture, seconds, mode):
+    """A recording with a copy of itself so much later, on the same interface ("all") or on a second one ("none")."""
+    later, both = tmp_path / "later.pcapng", tmp_path / "both.pcapng"
+    subprocess.run(["editcap", "-t", seconds, capture, later], check=True)
+    subprocess.run(["mergecap", "-I", mode, "-w", both, capture, later], check=True)
+    return both.read_bytes()
+
+
+@pytest.mark.tshark
+@pytest.mark.skipif(not shutil.which("mergecap"), reason="mergecap is not installed")
+@pytest.mark.parametrize(
+    ("name", "seconds", "mode"),
+    [("lab/ipv6.pcapng", "0.000005", "all"), ("loss20-classic.pcap", "0.003", "none")],
+    ids=["mirror", "two-points"],
+)
+def test_a_recording_with_every_frame_twice_counts_as_the_recording(tmp_path, name, seconds, mode):
+    plain = analyse((CAPTURES / name).read_bytes())
+    double = analyse(merged(tmp_path, CAPTURES / name, seconds, mode))
+    assert double.handshakes.select(COUNTED).equals(plain.handshakes.select(COUNTED))
+    assert double.frames["capture_duplicate"].sum() == plain.frames.height

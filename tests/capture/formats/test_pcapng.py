@@ -131,7 +131,7 @@ def test_clocks_of_several_interfaces() -> None:
 def expected_time(ticks: int, resolution: int, offset: int) -> int:
     unit = Fraction(1, 2 ** (resolution & 127) if resolution & 128 else 10 ** (resolution & 127))
     exact = (ticks * unit * 10**9).__floor__() + offset * 10**9
-    return min(max(exact, -(1 << 63)), (1 << 63) - 1)
+    return min(max(exact, 1 - (1 << 62)), (1 << 62) - 1)
 
 
 @given(

@@ -9,11 +9,15 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dask
 import distributed
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from ikeanalyze.dataset.batch.cluster import DaskWorkers
 from ikeanalyze.dataset.batch.processes import LocalWorkers
@@ -185,3 +189,101 @@ def test_a_missing_dask_is_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(TaskError, match=r"pip install 'ikeanalyze\[cluster\]'"):
         DaskWorkers("tcp://127.0.0.1:9")
+
+
+def certificate(folder, name, ca=None):
+    """A certificate in PEM format, signed by `ca` or by itself, and the key; returns their paths and both objects."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    issuer, signer = (subject, key) if ca is None else (ca[2].subject, ca[3])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=ca is None, path_length=None), critical=True)
+        .sign(signer, hashes.SHA256())
+    )
+    cert_file, key_file = folder / f"{name}.pem", folder / f"{name}.key"
+    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return str(cert_file), str(key_file), made, key
+
+
+@pytest.fixture(scope="module")
+def tls_cluster(tmp_path_factory):
+    """A scheduler and a worker that accept only peers with a certificate of their authority."""
+    folder = tmp_path_factory.mktemp("tls")
+    ca = certificate(folder, "ca")
+    node, me = certificate(folder, "node", ca), certificate(folder, "me", ca)
+    other_ca = certificate(folder, "other-ca")
+    stranger = certificate(folder, "stranger", other_ca)
+    files = {
+        f"tls_{role}_{kind}": node[kind == "key"]
+        for role in ("scheduler", "worker", "client")
+        for kind in ("cert", "key")
+    }
+    security = distributed.Security(require_encryption=True, tls_ca_file=ca[0], **files)
+    with (
+        dask.config.set({"temporary-directory": str(folder)}),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+            protocol="tls://",
+            security=security,
+        ) as one,
+    ):
+        yield one.scheduler_address, ca[0], me[:2], stranger[:2], other_ca[0]
+
+
+def run_batch(address, *options):
+    return run_command("by-tls", "--cluster", address, *options)
+
+
+def run_command(out, *options):
+    command = [sys.executable, "-m", "ikeanalyze", "batch", "runs", "-o", out, *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_by_tls(tls_cluster, captures):
+    address, ca, (cert, key), _, _ = tls_cluster
+    assert address.startswith("tls://127.0.0.1:")
+    done = run_batch(address, "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key)
+    assert done.returncode == 3, done.stderr  # the empty capture
+    assert run_command("by-processes", "--workers", "1").returncode == 3
+    assert files(captures / "by-tls") == files(captures / "by-processes")
+
+
+def test_a_client_of_another_authority_is_refused(tls_cluster, captures):
+    address, ca, (cert, key), stranger, other_ca = tls_cluster
+    for options in (
+        ["--tls-ca", ca, "--tls-cert", stranger[0], "--tls-key", stranger[1]],  # the scheduler refuses
+        ["--tls-ca", other_ca, "--tls-cert", cert, "--tls-key", key],  # the client refuses
+    ):
+        done = run_batch(address, *options)
+        assert done.returncode == 1
+        assert f"--cluster {address}: no scheduler there" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "problem"),
+    [
+        ("tcp://127.0.0.1:1", ["--tls-ca", "ca.pem"], "only for --cluster tls://"),
+        ("tls://127.0.0.1:1", ["--tls-ca", "ca.pem"], "TLS needs --tls-ca, --tls-cert and --tls-key"),
+        ("tls://127.0.0.1:1", ["--tls-ca", "a", "--tls-cert", "b", "--tls-key", "c"], "cannot be read"),
+    ],
+)
+def test_wrong_use_of_tls(captures, address, options, problem):
+    done = run_batch(address, *options)
+    assert done.returncode == 2
+    assert problem in " ".join(done.stderr.split())

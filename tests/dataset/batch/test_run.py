@@ -386,8 +386,8 @@ def test_what_is_not_listed_is_removed(out):
     runs(Path("runs"), 3)
     batch(out, "runs")
     before = files(out)
-    (out / "messages" / "part-x.parquet").write_bytes(b"half")
-    (out / "captures" / ".0123.parquet.tmp").write_bytes(b"half")
+    (out / "messages" / f"part-{'0' * 24}.parquet").write_bytes(b"half")
+    (out / "captures" / ".0123456789abcdef.parquet.tmp").write_bytes(b"half")
     batch(out, "runs")
     assert files(out) == before
 
@@ -449,3 +449,31 @@ def test_too_little_memory_is_tried_again(out, monkeypatch):
         (one,) = batch(out, "runs").failed
     assert (one.reason, one.sha256) == ("not enough memory. Split it (editcap -c)", None)
     assert again(out, "runs") == ["0000.pcap"]
+
+
+@pytest.mark.parametrize("name", [*TABLES, "manifest.json", ".manifest.json.tmp", "journal.jsonl", "lock"])
+def test_links_of_a_strangers_dataset_are_not_followed(out, tmp_path, name):
+    runs(Path("runs"), 1)
+    batch(out, "runs")
+    own = tmp_path / "own"
+    own.mkdir()
+    contents = {"thesis.parquet": b"mine", "part-0123456789abcdef01234567.parquet": b"also mine", "text": b"a text"}
+    for file, content in contents.items():
+        (own / file).write_bytes(content)
+    if name in TABLES:
+        shutil.rmtree(out / name)
+    else:
+        (out / name).unlink(missing_ok=True)
+    (out / name).symlink_to(own if name in TABLES else own / "text")
+    with pytest.raises(DatasetError, match=f"{name}: is a symbolic link"):
+        batch(out, "runs")
+    assert {path.name: path.read_bytes() for path in own.iterdir()} == contents
+
+
+def test_a_pipe_in_a_strangers_dataset_does_not_stop_a_batch(out):
+    runs(Path("runs"), 1)
+    batch(out, "runs")
+    (out / "lock").unlink()
+    os.mkfifo(out / "lock")
+    with pytest.raises(DatasetError, match="lock: is not a file"):
+        batch(out, "runs")

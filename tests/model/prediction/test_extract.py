@@ -1,5 +1,7 @@
 import json
+from dataclasses import replace
 
+import dpkt
 import polars as pl
 import pytest
 
@@ -9,7 +11,8 @@ from ikeanalyze.model.prediction.layout import packetize_over_udp
 from ikeanalyze.model.prediction.link import LinkModel
 from tests.craft.handshake import Handshake
 from tests.craft.hip import Association
-from tests.craft.packet import MS
+from tests.craft.packet import MS, Packet
+from tests.craft.pcapng_file import pcapng
 from tests.craft.trace import Trace
 from tests.craft.transport import ACK, PSH, TCP_PREFIX, tcp_framed, tcp_packet
 from tests.model.flows import capture, flow
@@ -161,3 +164,19 @@ def test_unknown_handshakes_are_rejected():
         flow("loss20-classic.pcap", 99)
     with pytest.raises(FlowError, match=": the capture has none"):
         extract_flow(capture("psk-classic.pcap"), "another.pcap")
+
+
+@pytest.mark.parametrize("ticks", [2**63 - 1, 0])
+def test_impossible_times_are_a_reason_not_to_predict(tmp_path, ticks):
+    """292 years after 1970, as a damaged packet block has it, or 1970 itself; or the flow is right."""
+    with (CAPTURES / "psk-classic.pcap").open("rb") as file:
+        packets = [Packet(round(time * 10**6) * 1000, data) for time, data in dpkt.pcap.Reader(file)]
+    for place, packet in enumerate(packets):
+        moved = [*packets[:place], replace(packet, time_ns=ticks), *packets[place + 1 :]]
+        path = tmp_path / "moved.pcapng"
+        path.write_bytes(pcapng(moved))
+        try:
+            found = extract_flow(ikeanalyze.read(path), str(path))
+        except FlowError:
+            continue
+        assert len(found.exchanges) == 2

@@ -77,3 +77,23 @@ def test_short_names():
     }
     assert values.strip_common_folder(["/a/x", "x"]) == {"/a/x": "/a/x", "x": "x"}
     assert values.strip_common_folder(["-"]) == {"-": "-"}
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=cmd|'C calc'!A0.pcap", "'=cmd|'C calc'!A0.pcap"),
+        ("+1", "'+1"),
+        ("-1+2", "'-1+2"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("a=b.pcap", "a=b.pcap"),
+        ("-", "-"),  # standard input
+        ("", ""),
+        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+        ("\u202egpj.pcap", "\\u202egpj.pcap"),
+        ("\t=1", "\\t=1"),
+        ("größe.pcap", "größe.pcap"),
+    ],
+)
+def test_cells_are_no_formulas_and_printable(text, cell):
+    assert values.escape_cell(text) == cell

@@ -80,3 +80,24 @@ def test_what_it_tells():
     assert [target.port_of(500), target.port_of(4500)] == [1500, 1501]
     assert [target.has_non_esp_marker(500), target.has_non_esp_marker(4500)] == [False, True]
     assert parse_target("127.0.0.1:4500").has_non_esp_marker(500)
+
+
+@pytest.mark.parametrize("text", ["169.254.169.254", "169.254.170.2:500", "100.100.100.200", "fd00:ec2::254"])
+@pytest.mark.parametrize("any_target", [False, True])
+def test_metadata_services_of_clouds_are_never_targets(text, any_target):
+    with pytest.raises(TargetError, match="metadata service of a cloud"):
+        parse_target(text, any_target=any_target)
+
+
+@pytest.mark.parametrize("any_target", [False, True])
+def test_the_broadcast_address_of_an_interface_is_never_a_target(any_target):
+    """Of the loopback interface, which every machine has."""
+    with pytest.raises(TargetError, match="broadcast address or prohibited route"):
+        parse_target("127.255.255.255", any_target=any_target)
+
+
+@pytest.mark.parametrize("text", ["10.0.0.255", "192.168.7.255:4500"])
+def test_the_broadcast_address_of_most_networks_needs_a_confirmation(text):
+    with pytest.raises(TargetError, match="broadcast address of most networks"):
+        parse_target(text)
+    assert parse_target(text, any_target=True).address == text.partition(":")[0]

@@ -112,7 +112,7 @@ def _facts(seen: _BaseExchangePackets, responder: bytes) -> HipFacts:
         auth = AuthMethods(_method(i2, diet), _method(r1, diet), None, guessed=False)
     return HipFacts(
         request=InitFacts(_told(r1, _OFFERS), None, _told(seen.i1, _OFFERS) + _told(i2, _ABILITIES), None),
-        response=InitFacts([], chosen, _told(r1, _ABILITIES), None),
+        response=InitFacts((), chosen, _told(r1, _ABILITIES), None),
         auth=auth,
         error=None if seen.r2 else seen.error,
     )
@@ -128,12 +128,10 @@ def _suite(hit: bytes) -> int:
     return hit[3] & 0x0F if hit.startswith(b"\x20\x01\x00") and hit[3] >> 4 == 2 else 0
 
 
-def _told(view: HipPacket | None, parameter_types: tuple[HipParameterType, ...]) -> list[str]:
-    return (
-        []
-        if view is None
-        else [parameter.describe() for parameter in view.parameters if parameter.type in parameter_types]
-    )
+def _told(view: HipPacket | None, parameter_types: tuple[HipParameterType, ...]) -> tuple[str, ...]:
+    if view is None:
+        return ()
+    return tuple(parameter.describe() for parameter in view.parameters if parameter.type in parameter_types)
 
 
 def _first(view: HipPacket, parameter_type: int) -> str | None:

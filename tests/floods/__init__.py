@@ -1,0 +1,1 @@
+"""Captures of many packets that are easy to send, and what it costs to read them."""

@@ -1,0 +1,48 @@
+"""No flood costs more than in proportion to its size: each is read at one size and at twice that size."""
+
+import resource
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ikeanalyze.cli.app import app
+from tests.floods.generate import FLOODS
+
+pytestmark = pytest.mark.alone
+
+#: Twice the packets may cost 2^1.3 times as much.
+EXPONENT = 1.3
+#: Processor time in seconds that does not depend on the size, and varies.
+CONSTANT = 0.15
+
+
+def processor_time() -> float:
+    """Of this process and of those that it has waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def cost(capture: bytes, command: tuple[str, ...], folder: Path) -> float:
+    """Processor time in seconds that a command with JSON as its output takes."""
+    path = folder / "flood.pcapng"
+    path.write_bytes(capture)
+    before = processor_time()
+    result = CliRunner().invoke(
+        app,
+        [*command, str(path), "--quiet", "--format", "json", "-o", str(folder / "out.json")],
+        catch_exceptions=False,
+    )
+    assert result.exit_code == 0, result.stderr
+    return processor_time() - before
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_cost_is_proportional_to_size(tmp_path, name):
+    flood = FLOODS[name]
+    cost(flood.generate(100), flood.command, tmp_path)  # loads what it needs
+    for _ in range(3):  # processor time varies where processes share caches: one of three runs must do
+        once, twice = (cost(flood.generate(n), flood.command, tmp_path) for n in (flood.size, 2 * flood.size))
+        if twice <= 2**EXPONENT * once + CONSTANT:
+            return
+    pytest.fail(f"{once:.2f} s of processor time for {flood.size:,} packets, {twice:.2f} s for twice as many")
