@@ -36,6 +36,7 @@ class ReadOptions:
     rtt_ms: float | None = None  # round-trip time of the path; None: estimated
     keys: "KeyFiles" = ()  # paths of key files, or parsed key files
     own_keys: "Mapping[str, KeyFiles] | None" = None  # by path of a capture: additional keys for it alone
+    join: bool = False  # the captures are files of one recording, as of a ring buffer: read them as one capture
     ids_per_capture: bool = False  # begin the ids again in each capture; otherwise they are unique in all captures
     payloads: bool = False  # list the payloads of clear messages too
     cleartext: bool = False  # keep decrypted messages: `Analysis.cleartexts` has them by the ids of the messages

@@ -17,7 +17,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile, format_path
 from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.capture.frames import CaptureFrames, read_frames
+from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
 from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
+    if options.join and len(paths) > 1:
+        return _read_joined([str(path) for path in paths], options)
     work = _ReadState(options if len(paths) == 1 else replace(options, on_table=None), isolate=len(paths) > 1)
     common = work.read_keys(options.keys)
     for path in map(str, paths):
@@ -57,6 +59,21 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
         if capture is not None and work.add(format_path(path), capture, fitting):
             del capture  # frees the memory that the tables do not share
             release_free_memory()
+    return work.result()
+
+
+def _read_joined(paths: Sequence[str], options: ReadOptions) -> Analysis:
+    work = _ReadState(options, isolate=False)
+    keys = work.read_keys(options.keys)
+    spis = keys.get_spis() if keys is not None else ()
+    try:
+        capture, files, unreadable = read_joined_frames(paths, options.ports, options.progress, spis)
+    except CaptureError:
+        return read_captures(paths, replace(options, join=False))  # for the reason of each
+    work.skipped += [SkippedFile(format_path(path), reason) for path, reason in unreadable]
+    files = [format_path(path) for path in files]
+    name = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    work.add(name, capture, keys, tuple(files))
     return work.result()
 
 
@@ -130,11 +147,16 @@ class _ReadState:
             self._skip_after_internal_error(format_path(path), error)
         return None
 
-    def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None") -> bool:
-        """Take a capture; whether it has been analysed, and not put aside for a group."""
+    def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None", files: tuple[str, ...] = ()) -> bool:
+        """Add a capture; returns whether it was analysed at once, and not kept for a group.
+
+        `files`: those that were joined.
+        """
         size = retained_size(capture)
         small = size <= _SMALL and self._options.on_contents is None
-        pending = _PendingCapture(path, _summarize(path, capture), keys, capture.warnings, capture if small else None)
+        pending = _PendingCapture(
+            path, _summarize(path, capture, files), keys, capture.warnings, capture if small else None
+        )
         if not small:
             self._analyse_group()
             self._pending.append(pending)
@@ -224,6 +246,6 @@ def _load_steps() -> None:
     import ikeanalyze.analysis.pipeline  # noqa: F401
 
 
-def _summarize(path: str, capture: CaptureFrames) -> CaptureSummary:
-    common = (field.name for field in fields(CaptureSummary) if field.name != "path")
-    return CaptureSummary(path, **{name: getattr(capture, name) for name in common})
+def _summarize(path: str, capture: CaptureFrames, files: tuple[str, ...]) -> CaptureSummary:
+    common = (field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
+    return CaptureSummary(path, **{name: getattr(capture, name) for name in common}, files=files)

@@ -33,6 +33,7 @@ class CaptureSummary:
     damaged: bool  # the file is cut or damaged after the last packet that was read
     accounting: Mapping[str, int]  # packets by ACCOUNTING; they add up to `packets`
     accounting_bytes: Mapping[str, int]  # bytes by ACCOUNTING; they add up to `bytes`
+    files: tuple[str, ...] = ()  # that were joined to this capture, in order; empty: it is one file
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,10 +84,11 @@ def read_joined_frames(
     ports: Collection[int] = (),
     progress: Progress | None = None,
     spis: Collection[int] | None = (),
-) -> tuple[CaptureFrames, list[tuple[str, str]]]:
+) -> tuple[CaptureFrames, list[str], list[tuple[str, str]]]:
     """Read files of one recording as one capture, in the order of their first packets.
 
-    Arguments are those of `read_frames`. Returns the capture, and path and reason of each file that cannot be read.
+    Arguments are those of `read_frames`. Returns the capture, the paths in this order, and path and reason of each file
+    that cannot be read.
 
     Raises:
         CaptureError: no file can be read, or one of several is standard input.
@@ -103,7 +104,7 @@ def read_joined_frames(
             if progress is not None:
                 progress(reader.consumed, size)
         damages = [f"{path}: {describe_damage(damage)}" for path, damage in reader.damages]
-        return _finish(collector, messages, reader, damages), skipped
+        return _finish(collector, messages, reader, damages), reader.paths, skipped
 
 
 def describe_damage(damage: CaptureDamage) -> str:

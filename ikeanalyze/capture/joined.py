@@ -32,6 +32,11 @@ class JoinedReader:
         self._index: dict[tuple[object, ...], int] = {}  # of an interface in `interfaces`, by its fields and occurrence
 
     @property
+    def paths(self) -> list[str]:
+        """The paths of the files, in the order of their packets."""
+        return [path for path, _ in self._readers]
+
+    @property
     def format(self) -> str:
         """The file format, if it is that of all files; otherwise all formats with a plus sign between them."""
         return "+".join(sorted({reader.format for _, reader in self._readers}))

@@ -79,7 +79,7 @@ def name_of(name, *, six):
 def test_handshakes_in_an_encapsulation_are_those_of_the_plain_capture(name, path, tmp_path):
     encapsulation = ALL[name]
     wrapped = read_captures([write_wrapped(tmp_path / "wrapped.pcap", path, encapsulation)])
-    assert [warning.what for warning in wrapped.warnings] == [warning.what for warning in plain(path).warnings]
+    assert [warning.message for warning in wrapped.warnings] == [warning.message for warning in plain(path).warnings]
     handshakes = strip(build_report(wrapped)["handshakes"])
     expected = plain_handshakes(path)
     if name == "prism":
@@ -186,7 +186,7 @@ def test_a_tunnel_in_ip_fragments(tmp_path):
     path = tmp_path / "fragments.pcap"
     path.write_bytes(pcap(chain.from_iterable(parts)))
     result = read_captures([path])
-    assert [warning.what for warning in result.warnings] == []
+    assert [warning.message for warning in result.warnings] == []
     assert result.handshakes["outcome"].to_list() == ["completed"]
     assert result.frames["bytes"].to_list() == [len(part.data) for part in chain.from_iterable(parts)]
     assert set(result.frames["tunnel"]) == {"vxlan:42"}
@@ -215,7 +215,7 @@ def test_tunnels_in_too_many_tunnels_are_named(tmp_path):
     path = write_wrapped(tmp_path / "nested.pcap", LOSSY, Encapsulation(wrap))
     result = read_captures([path])
     assert result.captures[0].accounting["other"] == result.captures[0].packets == 244
-    assert [warning.what for warning in result.warnings] == [
+    assert [warning.message for warning in result.warnings] == [
         "244 packets are inside more than 8 IP packets, which cannot be read: counted as other"
     ]
 

@@ -30,7 +30,8 @@ def test_parts_give_the_frames_of_the_whole(capture, packets, tmp_path):
     whole = read_frames(str(capture))
     parts = split(capture, tmp_path, packets)
     assert len(parts) > 1
-    joined, skipped = read_joined_frames([str(path) for path in reversed(parts)])
+    joined, paths, skipped = read_joined_frames([str(path) for path in reversed(parts)])
+    assert paths == [str(path) for path in parts]
     assert skipped == []
     assert (joined.packets, joined.bytes, joined.accounting) == (whole.packets, whole.bytes, whole.accounting)
     assert (joined.first_ns, joined.last_ns) == (whole.first_ns, whole.last_ns)
@@ -48,7 +49,7 @@ def test_formats_and_compressions_are_mixed(tmp_path):
     first, second, *_ = split(CAPTURES / "psk-classic.pcap", tmp_path, whole.packets // 2 + 1)
     subprocess.run(["editcap", "-F", "pcap", second, tmp_path / "b.pcap"], check=True)
     (tmp_path / "a.pcapng.gz").write_bytes(gzip.compress(first.read_bytes()))
-    joined, _ = read_joined_frames([str(tmp_path / "b.pcap"), str(tmp_path / "a.pcapng.gz")])
+    joined, _, _ = read_joined_frames([str(tmp_path / "b.pcap"), str(tmp_path / "a.pcapng.gz")])
     assert joined.format == "pcap+pcapng"
     np.testing.assert_array_equal(joined.columns["digest"], whole.columns["digest"])
 
@@ -58,7 +59,7 @@ def test_interfaces_of_the_parts_are_those_of_the_whole(tmp_path):
         subprocess.run(["editcap", "-t", "1", LAB_CAPTURES / f"{name}.pcapng", tmp_path / name], check=True)
     subprocess.run(["mergecap", "-I", "none", "-w", tmp_path / "two", tmp_path / "psk", tmp_path / "ipv6"], check=True)
     whole = read_frames(str(tmp_path / "two"))
-    joined, _ = read_joined_frames([str(path) for path in split(tmp_path / "two", tmp_path, 9)])
+    joined, _, _ = read_joined_frames([str(path) for path in split(tmp_path / "two", tmp_path, 9)])
     np.testing.assert_array_equal(joined.columns["interface"], whole.columns["interface"])
     assert len(joined.interfaces) == 2
 
@@ -67,7 +68,7 @@ def test_a_damaged_and_an_unreadable_part_do_not_cost_the_others(tmp_path):
     parts = split(CAPTURES / "loss20-classic.pcap", tmp_path, 50)
     parts[1].write_bytes(parts[1].read_bytes()[:-30])
     parts[2].write_bytes(b"no capture")
-    joined, skipped = read_joined_frames([str(path) for path in parts])
+    joined, _, skipped = read_joined_frames([str(path) for path in parts])
     assert [(path, reason.partition(";")[0]) for path, reason in skipped] == [
         (str(parts[2]), "not a pcap or pcapng file")
     ]

@@ -182,3 +182,27 @@ def test_names_that_are_formulas_or_change_the_terminal(tmp_path, name):
             assert not any(cell.startswith(("=", "+", "@")) for line in csv.reader(text.splitlines()) for cell in line)
         if form == "json":
             assert json.loads(text)["handshakes"][0]["capture"] == name
+
+
+def test_files_of_a_ring_buffer_are_joined(tmp_path):
+    subprocess.run(["editcap", "-c", "50", CAPTURES / "loss20-classic.pcap", tmp_path / "ring.pcapng"], check=True)
+    files = sorted(map(str, tmp_path.glob("ring*")))
+    assert len(files) > 3
+    whole, joined = report(CAPTURES / "loss20-classic.pcap"), report("--join", *reversed(files))
+    (capture,) = joined["captures"]
+    assert (capture["path"], capture["files"]) == (f"{files[0]} and {len(files) - 1} more", files)
+    for handshake in (*whole["handshakes"], *joined["handshakes"]):
+        del handshake["capture"]
+    assert joined["handshakes"] == whole["handshakes"]
+    assert len(whole["handshakes"]) == 25
+    # each alone has the parts of handshakes that the ends of files cut
+    assert len(report(*files)["handshakes"]) > 25
+
+
+def test_files_that_cannot_be_joined(tmp_path):
+    done = run("report", "--join", "-", CAPTURES / "psk-classic.pcap")
+    assert (done.returncode, "standard input cannot be joined" in done.stderr) == (2, True)
+    done = run("report", "--join", tmp_path / "absent", CAPTURES / "psk-classic.pcap")
+    assert (done.returncode, "absent: no such file" in done.stderr) == (3, True)
+    done = run("report", "--join", tmp_path / "absent", tmp_path / "lost")
+    assert (done.returncode, done.stderr.count("no such file")) == (1, 2)

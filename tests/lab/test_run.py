@@ -157,8 +157,11 @@ def test_abandoned_ike_sas_stay_half_open_on_a_fast_link(lab, tmp_path):
     (case,) = scenario.expand_cases(data, "x", "abandoned")
     expected = check(run_case(case, tmp_path))["expected"]
     # the second of those, and what follows, is asked for a COOKIE
-    messages = ["IKE_SA_INIT request 0"] * 5 + ["IKE_AUTH request 1", "INFORMATIONAL request 2"]
-    assert expected["initiator"]["messages"] == messages
+    *inits, auth, delete = expected["initiator"]["messages"]
+    assert (auth, delete) == ("IKE_AUTH request 1", "INFORMATIONAL request 2")
+    # charon may miss a response that arrives before it has registered the IKE SA, and repeats the request
+    assert set(inits) == {"IKE_SA_INIT request 0"}
+    assert len(inits) >= 5
     assert expected["responder"]["established"] == 1
 
 

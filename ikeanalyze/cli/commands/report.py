@@ -65,6 +65,10 @@ class ReportInputOptions(CaptureOptions):
         ),
     ] = None
 
+    join: Annotated[
+        bool, typer.Option("--join", help="The captures are files of one recording (dumpcap -b): read them as one.")
+    ] = False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOutputOptions(FigureOptions):
@@ -108,6 +112,8 @@ def report(
     """
     check_rtt(inputs.rtt, "--rtt")
     check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)
+    if inputs.join and "-" in captures and len(captures) > 1:
+        raise typer.BadParameter("standard input cannot be joined with files", param_hint="--join")
     if output.output_format == "parquet" and output.output == "-":
         raise typer.BadParameter("parquet is a directory: name it with -o", param_hint="--format")
     output.check()
@@ -145,7 +151,9 @@ def _read(
     on_table: "TableCallback | None" = None,
 ) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
-    options = ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, on_table=on_table)
+    options = ReadOptions(
+        vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, join=inputs.join, on_table=on_table
+    )
     analysis = read_captures(captures, inputs, messages, options)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 

@@ -53,6 +53,7 @@ def build_capture(summary: CaptureSummary) -> Document:
     """Return the object of a capture that was read."""
     return {
         **select_attributes(summary, "path", "format", "packets", "bytes"),
+        **({"files": list(summary.files)} if summary.files else {}),
         "first_time": format_iso_time(summary.first_ns),
         "last_time": format_iso_time(summary.last_ns),
         **select_attributes(summary, "snaplen_truncated", "damaged"),

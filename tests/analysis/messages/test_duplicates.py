@@ -204,7 +204,9 @@ def test_a_mirror_port_without_identifications_shows_both_directions_twice(addre
     names = ("initiator_bytes", "responder_bytes", "initiator_messages", "responder_messages", "blowup", "setup_ns")
     assert [row[name] for name in names] == [plain[name] for name in names]
     # an odd number of copies is not what a mirror port makes: it is counted right, and not named
-    assert [warning.what for warning in analysis.warnings] == [f"{DOUBLED}the copies are not counted"] * (copies == 2)
+    assert [warning.message for warning in analysis.warnings] == [f"{DOUBLED}the copies are not counted"] * (
+        copies == 2
+    )
 
 
 def test_two_answers_at_once_on_a_mirror_port_are_two():
@@ -271,7 +273,7 @@ def test_messages_that_are_all_there_twice_without_proof_are_warned_of():
         trace.add(place * 10 * MS + 3 * MS, frame(message, ident=0), interface=1)
     analysis = analyse(trace.pcapng(interfaces=TWO))
     assert only(analysis)["retransmitted_messages"] == 4
-    assert [warning.what for warning in analysis.warnings] == [
+    assert [warning.message for warning in analysis.warnings] == [
         f"{DOUBLED}these look like retransmissions and are counted. Read a capture of one point instead"
     ]
 
