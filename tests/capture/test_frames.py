@@ -219,3 +219,14 @@ def test_times_that_64_bits_cannot_hold_are_warned_of(seconds: int) -> None:
         "some packets have times before 1824 or after 2115,"
     ]
     assert texts(read(trace.pcap())) == []
+
+
+@pytest.mark.tshark
+@pytest.mark.parametrize("snaplen", [40, 44, 60, 69])
+def test_packets_that_the_snapshot_length_cut_are_not_malformed(snaplen, tmp_path):
+    """The IKE header ends 70 bytes after the beginning of an Ethernet frame, that of UDP 42 bytes after it."""
+    source, cut = CAPTURES / "loss20-classic.pcap", tmp_path / "cut.pcap"
+    subprocess.run(["editcap", "-s", str(snaplen), source, cut], check=True)
+    whole, capture = read_frames(str(source)), read_frames(str(cut))
+    assert counted(capture) == {"other": whole.packets}
+    assert any("truncated" in text for text in texts(capture))

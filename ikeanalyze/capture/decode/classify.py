@@ -180,7 +180,7 @@ class _DatagramClassifier:
             return f"UDP length of {length[index]} is less than the UDP header"
 
         self._add_malformed(udp, bad, reason)
-        self.category[udp[bad]] = PacketCategory.MALFORMED
+        self.category[udp[bad]] = _reject(truncated[bad] & (at[bad] + 8 <= packets.wire_end[udp[bad]]))
         if bad.any():
             udp, at, header, wire_end = udp[~bad], at[~bad], header[~bad], wire_end[~bad]
 
@@ -224,7 +224,7 @@ class _DatagramClassifier:
         size = payloads.wire_end - payloads.at  # on the wire
         truncated = marker_port & (payloads.end - payloads.at < np.minimum(size, 4))
         self._add_malformed(packet, truncated, lambda _: "truncated by the snapshot length: either IKE or ESP")
-        category[packet[truncated]] = PacketCategory.MALFORMED
+        category[packet[truncated]] = PacketCategory.OTHER
         remaining &= ~truncated
         keepalive = remaining & (size == 1) & (first == 0xFF)
         category[packet[keepalive]] = PacketCategory.NAT_KEEPALIVE
@@ -279,7 +279,7 @@ class _DatagramClassifier:
                 return f"unknown IKE version {version[index] >> 4}.{version[index] & 15}"
             return f"IKE length field is {length[index]}, but the datagram has {size} bytes"
 
-        self.category[payloads.packet] = np.where(good, PacketCategory.IKE, PacketCategory.MALFORMED)
+        self.category[payloads.packet] = np.where(good, PacketCategory.IKE, _reject(truncated))
         if not good.all():
             self._add_malformed(payloads.packet, ~good, reason)
             payloads, length = payloads.select(good), length[good]
@@ -322,17 +322,18 @@ class _DatagramClassifier:
         raw = read_struct_array(self._buffer, at, _RADIUS)
         length = raw["length"].astype(np.int64)
         known = (at + 4 <= end) & np.isin(raw["code"], _RADIUS_CODES) & (raw["code"] != 0)
-        good = known & (at + 20 <= end) & (length >= 20) & (at + length <= wire_end)
+        valid = (length >= 20) & (at + length <= wire_end)
+        good = known & (at + 20 <= end) & valid
 
         def reason(index: int) -> str:
             size = wire_end[index] - at[index]
-            if 20 <= length[index] <= size:
+            if valid[index]:
                 return "truncated inside its RADIUS header by the snapshot length"
             return f"RADIUS length field is {length[index]}, but the datagram has {size} bytes"
 
         # other protocols may use these ports: a datagram without a RADIUS code is not malformed
         self.category[payloads.packet] = np.where(
-            good, PacketCategory.RADIUS, np.where(known, PacketCategory.MALFORMED, PacketCategory.OTHER)
+            good, PacketCategory.RADIUS, np.where(known, _reject(valid), PacketCategory.OTHER)
         )
         self._add_malformed(payloads.packet, known & ~good, reason)
         header = _build_header(Protocol.RADIUS, raw["code"][good], raw["identifier"][good], length[good])
@@ -354,7 +355,7 @@ class _DatagramClassifier:
         truncated = (at + 40 > end) & (at + 40 <= wire_end)
         good = (at + 40 <= end) & (raw["type"] < 128) & np.isin(raw["version"] >> 4, (1, 2))
         good &= (size >= 40) & (at + size <= wire_end)
-        self.category[payloads.packet] = np.where(good, PacketCategory.HIP, PacketCategory.MALFORMED)
+        self.category[payloads.packet] = np.where(good, PacketCategory.HIP, _reject(truncated))
 
         def reason(index: int) -> str:
             return (
@@ -390,6 +391,11 @@ class _DatagramClassifier:
                 np.ones(len(length), np.bool_) if clear is None else clear,
             )
         )
+
+
+def _reject(cut: BoolArray) -> UInt8Array:
+    """The category of packets without a readable header: those that the snapshot length `cut` are not malformed."""
+    return np.where(cut, PacketCategory.OTHER, PacketCategory.MALFORMED).astype(np.uint8)
 
 
 def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dict[str, npt.NDArray[np.generic]]:
