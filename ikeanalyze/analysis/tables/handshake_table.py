@@ -53,7 +53,8 @@ def build_handshakes_table(sources: TableSources) -> pl.DataFrame:
         "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
         "start_ns": handshakes.start_ns,
         "end_ns": null_unknown(breakdown.end_ns),
-        "outcome": handshakes.outcome,
+        "rekeyed": handshakes.rekeyed,
+        "outcome": (handshakes.outcome, _has_outcome(handshakes)),
         "reason": scatter_texts(handshakes.reason, count),
         **_methods(handshakes),
         **_volumes(sources, count),
@@ -108,6 +109,13 @@ def _volumes(sources: TableSources, count: int) -> dict[str, Any]:
         "ike_fragments": total(messages.fragments_seen, set_up),
         "ip_fragments": total(messages.ip_fragments, set_up),
     }
+
+
+def _has_outcome(handshakes: HandshakeColumns) -> BoolArray:
+    """Whether the outcome is known: not of rekeyed IKE SAs whose rekeying was not decrypted."""
+    known = ~handshakes.rekeyed
+    known[list(handshakes.replaces)] = True
+    return known
 
 
 def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def render_page(comparison: Comparison, *, every: bool = False) -> str:
             {
                 "name": "Failures",
                 "value": f"{sum(g.failures for g in comparison.groups):,}",
-                "more": "failed or unanswered",
+                "more": "failed, unanswered or half-open",
             },
         ],
         notices=_notices(comparison),

@@ -94,8 +94,16 @@ def format_percentage(part: int, total: int) -> str:
     return f"{100 * part / total:.1f} %" if total else UNKNOWN
 
 
-def format_outcome(outcome: str, reason: str | None, child_error: str | None = None) -> str:
-    """Return the outcome of a handshake with its reason."""
+def format_handshake_title(row: Mapping[str, Any]) -> str:
+    """Return the name of a row of the handshakes table with its outcome, such as `Handshake 3: completed`."""
+    if row["rekeyed"]:
+        return f"Rekeyed IKE SA {row['handshake']:,}: {row['outcome'] or 'outcome not known'}"
+    return f"Handshake {row['handshake']:,}: {format_outcome(row['outcome'], row['reason'])}"
+
+
+def format_outcome(outcome: str | None, reason: str | None, child_error: str | None = None) -> str:
+    """Return the outcome of a handshake with its reason; None: unknown, as of a rekeyed IKE SA without keys."""
+    outcome = outcome or "not known"
     text = f"{outcome}: {escape_text(reason)}" if reason else outcome
     return f"{text}, no CHILD_SA: {escape_text(child_error)}" if child_error else text
 

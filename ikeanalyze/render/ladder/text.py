@@ -26,9 +26,9 @@ from ikeanalyze.render.core.values import (
     escape_text,
     format_count,
     format_endpoint,
+    format_handshake_title,
     format_integer,
     format_ms,
-    format_outcome,
     format_time,
 )
 from ikeanalyze.render.report.decrypted_contents import describe_decryption, describe_radius_matching
@@ -60,9 +60,8 @@ def write_ladder(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
 def render_heading(analysis: Analysis) -> Iterator[str]:
     """What stands above the ladder of the one handshake of `analysis`, a line each."""
     row = _handshake(analysis)
-    outcome = format_outcome(row["outcome"], row["reason"])
     set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
-    yield f"Handshake {row['handshake']:,}: {outcome}{set_up}"
+    yield f"{format_handshake_title(row)}{set_up}"
     if row["protocol"] == "HIP":
         hits = (escape_text(row[f"{side}_hit"] or UNKNOWN) for side in ("initiator", "responder"))
         yield f"HIP, HITs {', '.join(hits)}"

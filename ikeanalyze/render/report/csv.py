@@ -1,4 +1,4 @@
-"""The handshakes of a report as CSV, one row each.
+"""The handshakes of a report as CSV, one row each, without rekeyed IKE SAs.
 
 The columns are those of the handshakes table, with points in time as ISO 8601 (`*_time`), durations in
 milliseconds (`*_ms`), lists as text separated by "; ", and three columns for each phase that occurs
@@ -17,6 +17,7 @@ import polars as pl
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import HANDSHAKES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
+from ikeanalyze.render.report.selection import select_set_ups
 
 #: Returns the expression of a field of a struct.
 Field = Callable[[str], pl.Expr]
@@ -26,7 +27,7 @@ _ROWS_AT_ONCE: Final = 10_000
 
 def write_csv(analysis: Analysis, out: TextIO) -> None:
     """Write a heading and a row per handshake."""
-    table = flatten_handshakes(analysis.handshakes)
+    table = flatten_handshakes(select_set_ups(analysis).handshakes)
     out.write(table.clear().write_csv())
     for rows in table.iter_slices(_ROWS_AT_ONCE):
         out.write(rows.write_csv(include_header=False))
@@ -62,7 +63,7 @@ def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
         .join(phases, on="handshake", how="left", maintain_order="left")
         .join(inside, on="handshake", how="left", maintain_order="left")
         .join(parts, on="handshake", how="left", maintain_order="left")
-        .drop("phases", "payload_bytes")
+        .drop("rekeyed", "phases", "payload_bytes")
     )
 
 

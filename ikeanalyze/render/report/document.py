@@ -2,7 +2,8 @@
 
 A report can have 100,000 handshakes of about 200 values each. polars encodes them as JSON, a few thousand at a time, so
 that a report of any size can be streamed. A report of up to 100 handshakes is indented by two spaces; in a larger one,
-each handshake is one line. In JSON lines, each line is an object of the JSON report's "handshakes".
+each handshake is one line. In JSON lines, each line is an object of the JSON report's "handshakes". IKE SAs
+that replaced another one are not handshakes: they are in "rekeyed_ike_sas", in the same form.
 
 Times are ISO 8601 strings in UTC with nine fractional digits, durations (`*_ms`) are milliseconds; unknown values are
 null.
@@ -19,6 +20,7 @@ from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
 from ikeanalyze.render.core.json import encode_json, format_json, select_attributes
 from ikeanalyze.render.core.values import format_iso_time
+from ikeanalyze.render.report.selection import select_rekeyed_ike_sas, select_set_ups
 
 SCHEMA: Final = "ikeanalyze.report/1"
 
@@ -35,7 +37,8 @@ def build_report(analysis: Analysis) -> Document:
     return {
         "schema": SCHEMA,
         "captures": [build_capture(summary) for summary in analysis.captures],
-        "handshakes": list(build_handshakes(analysis)),
+        "handshakes": list(build_handshakes(select_set_ups(analysis))),
+        "rekeyed_ike_sas": list(build_handshakes(select_rekeyed_ike_sas(analysis))),
         "totals": compute_totals(analysis),
         "warnings": list(build_warnings(analysis)),
         "skipped": list(build_skipped(analysis)),
@@ -69,12 +72,12 @@ def build_skipped(analysis: Analysis) -> Iterator[Document]:
 
 
 def build_handshakes(analysis: Analysis) -> Iterator[Document]:
-    """Return the objects of all handshakes, in order of id."""
+    """Return the objects of all rows of the handshakes table, in order of id."""
     return map(loads, iterate_handshake_json(analysis))
 
 
 def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
-    """Yield the JSON of each handshake without line breaks, in order of id."""
+    """Yield the JSON of each row of the handshakes table without line breaks, in order of id."""
     payloads, radius = _payload_names(analysis), _radius(analysis)
     for rows in analysis.handshakes.sort("handshake").iter_slices(_BATCH_SIZE):
         ids = rows["handshake"]
@@ -293,7 +296,7 @@ def compute_totals(analysis: Analysis) -> Document:
     `messages`, `frames` and `bytes` count all links of all handshakes, `links` splits them; the blow-up and the
     retransmissions count the link initiator-responder.
     """
-    table = analysis.handshakes
+    table = select_set_ups(analysis).handshakes
     ways = {"initiator-responder": ("initiator", "responder"), "responder-aaa": ("aaa_request", "aaa_response")}
     counts = pl.selectors.matches(r"_(messages|frames|bytes)$") & pl.selectors.numeric()
     sums = table.select(counts.sum()).row(0, named=True)
@@ -314,6 +317,7 @@ def compute_totals(analysis: Analysis) -> Document:
     return {
         "captures": len(analysis.captures),
         "handshakes": table.height,
+        "rekeyed_ike_sas": analysis.handshakes.height - table.height,
         "outcomes": {outcome: outcomes.get(outcome, 0) for outcome in OUTCOMES.categories},
         **{count: sum(link[count] for link in links.values()) for count in _COUNTS},
         "links": links,
@@ -342,18 +346,22 @@ def sum_payload_bytes(handshakes: pl.DataFrame) -> list[Document] | None:
 
 def write_json_lines(analysis: Analysis, out: TextIO) -> None:
     """Write one line per handshake."""
-    out.writelines(text + "\n" for text in iterate_handshake_json(analysis))
+    out.writelines(text + "\n" for text in iterate_handshake_json(select_set_ups(analysis)))
 
 
 def write_report(analysis: Analysis, out: TextIO) -> None:
     """Write the whole document."""
     out.write(f'{{\n  "schema": {encode_json(SCHEMA)},\n  "captures": ')
     _write_list(out, map(build_capture, analysis.captures))
-    out.write(',\n  "handshakes": ')
-    if analysis.handshakes.height <= _MAX_INDENTED:
-        _write_list(out, build_handshakes(analysis))
-    else:
-        _write_texts(out, iterate_handshake_json(analysis))
+    for name, selected in (
+        ("handshakes", select_set_ups(analysis)),
+        ("rekeyed_ike_sas", select_rekeyed_ike_sas(analysis)),
+    ):
+        out.write(f',\n  "{name}": ')
+        if analysis.handshakes.height <= _MAX_INDENTED:
+            _write_list(out, build_handshakes(selected))
+        else:
+            _write_texts(out, iterate_handshake_json(selected))
     out.write(f',\n  "totals": {format_json(compute_totals(analysis), 2)},\n  "warnings": ')
     _write_list(out, build_warnings(analysis))
     out.write(',\n  "skipped": ')

@@ -15,10 +15,10 @@ from ikeanalyze.render.core.values import (
     format_count,
     format_counts,
     format_endpoint,
+    format_handshake_title,
     format_input_name,
     format_integer,
     format_ms,
-    format_outcome,
     format_ratio,
     format_time,
     join_items,
@@ -35,9 +35,8 @@ from ikeanalyze.render.report.decrypted_contents import (
 def render_handshake(analysis: Analysis) -> Iterator[Section]:
     """Yield the sections of the only handshake of `analysis`."""
     row = analysis.handshakes.with_columns(*cast_text_columns(analysis.handshakes)).row(0, named=True)
-    outcome = format_outcome(row["outcome"], row["reason"])
     set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
-    yield KeyValueSection(f"Handshake {row['handshake']:,}: {outcome}{set_up}", list(_identity(row, analysis)), level=1)
+    yield KeyValueSection(f"{format_handshake_title(row)}{set_up}", list(_identity(row, analysis)), level=1)
     if proposal := list(_proposal(row)):
         yield KeyValueSection("Proposal", proposal)
     yield from render_key_exchanges(row, analysis.exchanges)
