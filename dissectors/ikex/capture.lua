@@ -206,7 +206,7 @@ function Capture:summary(sa)
         if sa.readable_after_init then -- messages other than IKE_SA_INIT can be read
             self:decode(sa)
         end
-        sa.summary = outcome.summarize(sa, last_time, self.replaced[sa.spi_i .. sa.spi_r])
+        sa.summary = outcome.summarize(sa, last_time, self.replaced[sa.spi_i .. sa.spi_r], self.conversation.sas)
         sa.changed, sa.summary_time = false, last_time
     end
     return sa.summary

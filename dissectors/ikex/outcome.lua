@@ -1,5 +1,6 @@
 --[[ The outcome of a handshake, with the values and rules of `ikeanalyze report`: established (proven by decrypted
-payloads), failed, cut, unanswered, completed. RADIUS is not evaluated. ]]
+payloads), failed, cut, unanswered, half-open, completed; unknown for an IKE SA that replaced another one, unless its
+rekeying was decrypted. RADIUS is not evaluated. ]]
 local Conversation = require("ikex.conversation")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
@@ -8,12 +9,15 @@ local names = require("ikex.names")
 
 local outcome = {}
 
+local NO_SPI = ("\0"):rep(8)
 -- The longest first retransmission timer of common stacks, us.
 local SLOWEST_FIRST_TIMER = 4e6
 local INITS = { [34] = true, [38] = true }
 local AUTHS = { [35] = true, [39] = true }
 local MAIN, AGGRESSIVE, INFORMATIONAL_V1, QUICK = 2, 4, 5, 32
-local INFORMATIONAL, AUTHENTICATION_FAILED, REDIRECT = 37, 24, 16407
+local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED, REDIRECT = 36, 37, 24, 16407
+-- Notifies by which a responder asks for another IKE_SA_INIT request: INVALID_KE_PAYLOAD, COOKIE.
+local WANTS_ANOTHER_REQUEST = { [17] = true, [16390] = true }
 local NOTIFY_V1 = 11
 
 --- All exchanges of an IKE SA, in order of time.
@@ -41,9 +45,11 @@ function outcome.exchanges(sa)
     return all
 end
 
--- The name of the first error notify in a clear message; nil if there is none.
+-- The name of the first error notify in a clear message, and of the first one that asks for another request; nil if
+-- there is none.
 local function read_clear_error(data, version)
     local head = message.header(data)
+    local error_name, wanted
     for _, payload in ipairs(message.payloads(data, head.next, message.HEADER + 1, head.length)) do
         local kind
         if version == 2 and payload.type == message.NOTIFY then
@@ -52,15 +58,17 @@ local function read_clear_error(data, version)
             local high, low = data:byte(payload.first + 6, payload.first + 7)
             kind = high * 256 + low
         end
-        if kind and (kind < message.FIRST_STATUS or (version == 2 and kind == REDIRECT)) then
-            return version == 2 and names.of(names.notify, kind) or names.of(names.notify1, kind)
+        if kind and version == 2 and WANTS_ANOTHER_REQUEST[kind] then
+            wanted = wanted or names.of(names.notify, kind)
+        elseif kind and (kind < message.FIRST_STATUS or (version == 2 and kind == REDIRECT)) then
+            error_name = error_name or (version == 2 and names.of(names.notify, kind) or names.of(names.notify1, kind))
         end
     end
-    return nil
+    return error_name, wanted
 end
 
--- The error in the last IKE_SA_INIT response, if no request followed. In IKEv1: the error in any clear message, if
--- quick mode was not answered.
+-- The error in the last IKE_SA_INIT response, if no request followed, and the notify by which it asks for another
+-- request. In IKEv1: the error in any clear message, if quick mode was not answered.
 local function find_refusal(sa, all)
     if sa.version == 1 then
         local error_name
@@ -132,12 +140,24 @@ local function find_proof(sa)
 end
 
 -- Facts that decide the outcome without decrypted payloads. `has_gap`: messages of the set-up are missing; `waited`: us
--- from the last unanswered request to the end of the capture.
+-- from the last message of the set-up to the end of the capture; `continued`: the IKE SA has later exchanges, so that it
+-- was set up; `asked_again`: IKEv1's responder repeated the message that the initiator had to answer.
 local function collect_evidence(sa, all, last_time)
-    local evidence = { waited = 0 }
-    local last
+    local evidence = {}
+    local last, first_set_up
+    local from_initiator, from_responder
     for _, exchange in ipairs(all) do
         local pair = exchange.pair
+        first_set_up = first_set_up or (exchange.sets_up and exchange)
+        for _, list in ipairs({ exchange.requests, exchange.responses }) do
+            for _, transmission in ipairs(list) do
+                from_initiator = from_initiator or transmission.slot.from_initiator
+                from_responder = from_responder or not transmission.slot.from_initiator
+                if exchange.sets_up then
+                    evidence.waited = math.min(evidence.waited or math.huge, last_time - transmission.last_time)
+                end
+            end
+        end
         local information = sa.version == 1 and pair.exchange == INFORMATIONAL_V1
         if #exchange.requests > 0 and (pair.requested_by_initiator or exchange.sets_up) and not information then
             last = exchange
@@ -156,15 +176,14 @@ local function collect_evidence(sa, all, last_time)
         -- IKEv1: the initiator has not sent the message that ends aggressive or quick mode
         local lacks_final = sa.version == 1 and (kind == AGGRESSIVE or kind == QUICK) and attempt == 1 and has_response
             and exchange.sets_up and exchange == last
-        if open_last or lacks_final then
-            evidence.last_unanswered = true
-        end
         if open_last then
+            evidence.last_unanswered = true
             evidence.last_repeated = evidence.last_repeated or #exchange.requests > 1
-            evidence.waited = last_time - exchange.requests[#exchange.requests].time
         elseif lacks_final then
-            evidence.last_repeated = evidence.last_repeated or #exchange.responses > 1
+            evidence.lacks_final = true
+            evidence.asked_again = evidence.asked_again or #exchange.responses > 1
         end
+        evidence.continued = evidence.continued or (not exchange.sets_up and has_response)
         if sa.version == 2 then
             evidence.begun = evidence.begun or (INITS[kind] and has_request and exchange.sets_up)
             evidence.finished = evidence.finished or (AUTHS[kind] and has_response and exchange.sets_up)
@@ -178,40 +197,70 @@ local function collect_evidence(sa, all, last_time)
     end
     if sa.version == 1 then
         evidence.begun = sa.begun_init
-        evidence.finished = phase1_finished and (not quick or quick_closed)
+        evidence.finished = phase1_finished and (not quick or quick_closed) and not evidence.lacks_final
+    elseif first_set_up and #first_set_up.requests == 0 then
+        evidence.begun = false
     end
+    -- the responder's SPI shows that it has sent a message
+    evidence.one_sided = sa.spi_r ~= NO_SPI and not (from_initiator and from_responder)
     return evidence
 end
 
-local function decide(sa, all, last_time, replaced)
-    local proven, reason = find_proof(sa)
+-- Whether an IKE SA replaced another one, by its message IDs: they count from 0, and there is no IKE_SA_INIT. `sas`: all
+-- IKE SAs of the capture.
+local function is_rekeyed(sa, all, sas)
+    local by_initiator, first_by_initiator, first_by_responder
+    for _, exchange in ipairs(all) do
+        local pair = exchange.pair
+        if sa.version ~= 2 or exchange.sets_up then
+            return false
+        end
+        local first = pair.message_id == 0 and not INITS[pair.exchange]
+        if pair.requested_by_initiator then
+            by_initiator, first_by_initiator = true, first_by_initiator or first
+        else
+            first_by_responder = first_by_responder or first
+        end
+    end
+    if first_by_initiator or by_initiator or not first_by_responder then
+        return first_by_initiator or false
+    end
+    -- the responder's requests count from 0 in every IKE SA: was one created between these hosts before?
+    local start = exchanges.start(all[1].pair)
+    for _, other in ipairs(sas) do
+        local same = other.initiator == sa.initiator and other.responder == sa.responder
+        local reversed = other.initiator == sa.responder and other.responder == sa.initiator
+        for _, pair in ipairs((same or reversed) and other.list or {}) do
+            if other.version == 2 and pair.exchange == CREATE_CHILD_SA and pair.response
+                and pair.response.datagrams[1].time < start then
+                return true
+            end
+        end
+    end
+    return false
+end
+
+-- The outcome and its reason; `proven` and `reason` come from decrypted payloads.
+local function decide(sa, all, evidence, proven, reason)
     if proven == "failed" then
         return "failed", reason
     elseif proven == "established" then
         return "established", nil
-    elseif replaced then
-        return "established", "REKEYED"
     end
-    reason = find_refusal(sa, all)
-    if reason then
-        return "failed", reason
+    local error_name, wanted = find_refusal(sa, all)
+    if error_name then
+        return "failed", error_name
+    elseif not evidence.begun or evidence.one_sided then
+        return "cut", wanted
     end
-    local evidence = collect_evidence(sa, all, last_time)
-    if not evidence.begun or evidence.has_gap then
-        local rekeyed = false
-        local any_set_up = false
-        for _, exchange in ipairs(all) do
-            any_set_up = any_set_up or exchange.sets_up
-            local pair = exchange.pair
-            local first = pair.requested_by_initiator and pair.message_id == 0
-            rekeyed = rekeyed or (sa.version == 2 and first and not INITS[pair.exchange])
+    local waited = evidence.waited and evidence.waited > SLOWEST_FIRST_TIMER
+    if evidence.last_unanswered then
+        if evidence.last_repeated or waited then
+            return "unanswered", nil
         end
-        return "cut", rekeyed and not any_set_up and "REKEYED" or nil
-    end
-    if evidence.last_unanswered and (evidence.last_repeated or evidence.waited > SLOWEST_FIRST_TIMER) then
-        return "unanswered", nil
-    elseif evidence.last_unanswered or not evidence.finished or proven == "open" then
-        return "cut", nil
+        return "cut", wanted
+    elseif not evidence.continued and (not evidence.finished or proven == "open") then
+        return (evidence.asked_again or waited) and "half-open" or "cut", wanted
     end
     return "completed", nil
 end
@@ -228,8 +277,8 @@ end
 --- The summary of a handshake: outcome, reason; sums {messages, frames, bytes} of the set-up by sender (`initiator`,
 -- `responder`), of its retransmissions (`retransmitted`), and of messages `after` the set-up; `setup`: set-up time in
 -- us, nil if unknown; `extra`: reasons of extra round trips; all `exchanges`. `last_time`: of the capture; `replaced`:
--- the IKE SA that this one replaced, if known.
-function outcome.summarize(sa, last_time, replaced)
+-- the IKE SA that this one replaced, if known; `sas`: all IKE SAs of the capture.
+function outcome.summarize(sa, last_time, replaced, sas)
     for _, pair in ipairs(sa.list) do
         for _, slot in pairs({ request = pair.request, response = pair.response }) do
             Conversation.transmissions(slot, true)
@@ -263,8 +312,18 @@ function outcome.summarize(sa, last_time, replaced)
             result.extra[#result.extra + 1] = exchange.extra
         end
     end
-    result.outcome, result.reason = decide(sa, all, last_time, replaced)
-    if first and (result.outcome == "completed" or result.outcome == "established") then
+    local evidence = collect_evidence(sa, all, last_time)
+    local proven, reason = find_proof(sa)
+    if replaced then
+        result.outcome, result.reason = "established", "REKEYED"
+    elseif is_rekeyed(sa, all, sas) then
+        result.reason = "REKEYED"
+    else
+        result.outcome, result.reason = decide(sa, all, evidence, proven, reason)
+    end
+    local succeeded = result.outcome == "completed" or result.outcome == "established"
+    local whole = evidence.begun and evidence.finished and not evidence.has_gap and proven ~= "open"
+    if first and succeeded and whole then
         local finish = last.rtt and last.ended_by and last.ended_by.last_time or last.request_time
         result.setup = finish - first.request_time
     end

@@ -49,7 +49,7 @@ function statistics.handshakes(capture)
             compat.format_integer(summary.initiator.bytes), compat.format_integer(summary.responder.messages),
             compat.format_integer(summary.responder.frames), compat.format_integer(summary.responder.bytes),
             compat.format_integer(summary.retransmitted.messages), summary.setup and compat.ms(summary.setup) or "-",
-            summary.outcome, table.concat(remarks, ", "),
+            summary.outcome or "-", table.concat(remarks, ", "),
         }
     end
     local lines = format_rows(rows)

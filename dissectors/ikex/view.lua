@@ -45,7 +45,9 @@ function View:handshake(tree, capture, datagram)
     end
     if capture.finished then
         local summary = capture:summary(sa)
-        self:add(tree, "outcome", summary.outcome)
+        if summary.outcome then
+            self:add(tree, "outcome", summary.outcome)
+        end
         if summary.reason then
             self:add(tree, "reason", summary.reason)
         end

@@ -14,7 +14,7 @@ PROTOCOLS: Final = pl.Enum(["IKEv2", "IKEv1", "RADIUS", "HIP"])
 ENCAPSULATIONS: Final = pl.Enum(["UDP 500", "UDP 4500", "TCP 4500", "UDP", "IP"])
 SENDERS: Final = pl.Enum(["initiator", "responder", "aaa"])
 KINDS: Final = pl.Enum(["request", "response"])
-OUTCOMES: Final = pl.Enum(["established", "completed", "failed", "unanswered", "cut"])
+OUTCOMES: Final = pl.Enum(["established", "completed", "failed", "unanswered", "half-open", "cut"])
 VANTAGES: Final = pl.Enum(["initiator", "responder", "unknown"])
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
@@ -116,8 +116,8 @@ EXCHANGES: Final[Schema] = {
 }
 
 #: One row is one IKE SA from its first IKE_SA_INIT to the last IKE_AUTH, or to its failure; phase 1 and the first quick
-#: mode of IKEv1; one HIP host association, I1 to R2. Counts are of the set-up alone unless the name of the column
-#: begins with `after_setup`.
+#: mode of IKEv1; one HIP host association, I1 to R2; or one IKE SA that replaced another one (`rekeyed`). Counts are of
+#: the set-up alone unless the name of the column begins with `after_setup`.
 HANDSHAKES: Final[Schema] = {
     "capture": pl.Categorical,
     "handshake": pl.UInt32,  # id, from 1, in order of start_ns within a capture
@@ -134,9 +134,11 @@ HANDSHAKES: Final[Schema] = {
     "tunnel": pl.String,  # that its frames are in, as in `frames`; several, as of both directions, are separated by commas
     "start_ns": pl.Int64,
     "end_ns": pl.Int64,
-    "outcome": OUTCOMES,
+    "rekeyed": pl.Boolean,  # an IKE SA that replaced another one: not a handshake, not counted as one
+    "outcome": OUTCOMES,  # null: an IKE SA that replaced another one, and its rekeying was not decrypted
     #: Error notify, "Access-Reject", "AAA server silent" (it never answered, and the responder gave up), "EAP failure"
-    #: or "XAUTH_STATUS failure"; "REKEYED": the IKE SA replaced another, so it had no IKE_SA_INIT.
+    #: or "XAUTH_STATUS failure"; "COOKIE" or "INVALID_KE_PAYLOAD" where the initiator did not follow it; "REKEYED": the
+    #: IKE SA replaced another one, so it had no IKE_SA_INIT.
     "reason": pl.String,
     "auth_initiator": pl.String,
     "auth_responder": pl.String,

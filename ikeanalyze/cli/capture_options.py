@@ -74,7 +74,8 @@ def read_captures(
     if messages.verbose:
         packets = sum(summary.packets for summary in analysis.captures)
         seconds = time.perf_counter() - start
-        log_stderr(f"{packets:,} packets, {analysis.handshakes.height:,} handshakes read in {seconds:.2f} s")
+        handshakes = int((~analysis.handshakes["rekeyed"]).sum())
+        log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s")
     report_problems(analysis, captures, inputs.keys, messages)
     return analysis
 

@@ -34,7 +34,7 @@ _CAPTURES: Final[schema.Schema] = {
     "snaplen_truncated": pl.Int64,  # packets truncated by the snapshot length
     "damaged": pl.Boolean,  # truncated or damaged after the last packet that was read
     **{f"{use}_{unit}": pl.Int64 for use in ACCOUNTING for unit in ("packets", "bytes")},
-    "handshakes": pl.Int64,  # number of rows in the handshakes table
+    "handshakes": pl.Int64,  # rows of the handshakes table, without rekeyed IKE SAs
     "warnings": pl.List(pl.String),  # warnings about the capture and its key files
 }
 _LABEL_TYPES: Final[Mapping[str, Any]] = {"int": pl.Int64, "float": pl.Float64, "str": pl.String, "bool": pl.Boolean}

@@ -3,7 +3,6 @@
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, Final
 
 import polars as pl
@@ -12,7 +11,7 @@ from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.values import escape_text, format_integer, format_iso_time, format_key_exchanges, format_ms
 from ikeanalyze.view.text_lines import SPECIAL, WRONG
 
-_OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "cut": SPECIAL}
+_OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "half-open": WRONG, "cut": SPECIAL}
 _MAX_WIDTH: Final = 45  # cells of a column: an IPv6 address with a dotted end
 _DAY: Final = 86_400_000_000_000  # ns
 #: Columns of the list table that are searched.
@@ -53,6 +52,7 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         pl.col("responder_address").alias("responder"),
         "responder_port",
         pl.col("aaa_address").alias("aaa"),
+        "rekeyed",
         "outcome",
         "reason",
         "child_error",
@@ -93,7 +93,9 @@ def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
         ListColumn("time", "time", lambda row: _format_time(row["time"], with_date=with_date)),
         ListColumn("initiator", "initiator", lambda row: escape_text(row["initiator"] or "-")),
         ListColumn("responder", "responder", lambda row: escape_text(row["responder"] or "-")),
-        ListColumn("outcome", "outcome", itemgetter("outcome"), style=lambda row: _OUTCOMES.get(row["outcome"], "")),
+        ListColumn(
+            "outcome", "outcome", lambda row: row["outcome"] or "-", style=lambda row: _OUTCOMES.get(row["outcome"], "")
+        ),
         _make_number_column("msgs", "messages"),
         _make_number_column("bytes", "bytes"),
         ListColumn("set-up, ms", "setup", lambda row: format_ms(row["setup"]), right=True),

@@ -26,7 +26,7 @@ FILLED = {
     "messages": {"decrypted", "epoch", "verified", "payloads", "same_eap"},
     "exchanges": {"epoch", "decrypted"},
     "handshakes": {
-        "outcome", "reason", "auth_initiator", "auth_responder", "auth_eap", "auth_guessed", "replaces",
+        "rekeyed", "outcome", "reason", "auth_initiator", "auth_responder", "auth_eap", "auth_guessed", "replaces",
         "child_error", "payload_bytes", "key_exchanges", "certificates",
     },
 }  # fmt: skip

@@ -11,7 +11,7 @@ TABLES = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
 
 
 def test_numbers_in_the_code_are_the_enums_places():
-    assert [name.upper() for name in schema.OUTCOMES.categories] == [item.name for item in Outcome]
+    assert [name.upper().replace("-", "_") for name in schema.OUTCOMES.categories] == [item.name for item in Outcome]
     assert [name.upper() for name in schema.PROTOCOLS.categories] == [item.name for item in Protocol]
     names = [name.upper().replace(" ", "_") for name in schema.ENCAPSULATIONS.categories]
     assert names == [item.name for item in Encapsulation]

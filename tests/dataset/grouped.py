@@ -15,7 +15,10 @@ LAB = LAB_CAPTURES
 def tables(rows, labels=("config",), **more):
     """`rows`: dictionaries of columns; an outcome is `completed` unless it is said."""
     kinds = {name: pl.Series([row.get(name) for row in rows]).dtype for name in labels}
-    defaults = [{"capture": "a.pcap", "handshake": i + 1, "outcome": "completed", **row} for i, row in enumerate(rows)]
+    defaults = [
+        {"capture": "a.pcap", "handshake": i + 1, "rekeyed": False, "outcome": "completed", **row}
+        for i, row in enumerate(rows)
+    ]
     handshakes = pl.DataFrame(defaults, schema={**HANDSHAKES, **kinds}).with_columns(pl.col("capture").cast(pl.String))
     exchanges = pl.LazyFrame(schema={**EXCHANGES, "capture": pl.String})
     return ComparisonTables("ds", handshakes.lazy(), exchanges, list(labels), **more)

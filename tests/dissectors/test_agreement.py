@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import ikeanalyze
+from tests.craft import SECOND, Handshake, Trace, udp_packet
 from tests.dissectors.key_files import WITH_KEYS, keys_of
 from tests.dissectors.run_plugin import COLUMNS, RECORDED, fields, recorded_frames, recorded_statistics
 from tests.paths import CAPTURES
@@ -31,7 +32,10 @@ def test_handshakes_equal_those_of_the_report(tshark, name):
         setup = "-" if row["setup_ns"] is None else f"{row['setup_ns'] / 1e6:.3f}"
         ends = [row[key] for key in ("spi_i", "spi_r", "initiator_address", "responder_address")]
         expected.append(
-            [str(value) for value in (number, *ends, *counts, row["retransmitted_messages"], setup, row["outcome"])]
+            [
+                str(value)
+                for value in (number, *ends, *counts, row["retransmitted_messages"], setup, row["outcome"] or "-")
+            ]
         )
     assert shown == expected
 
@@ -104,3 +108,39 @@ def test_contents(tshark, stem):
     assert shown.keys() - complete.keys() <= fragmented
     outcomes = dict.fromkeys(analysis.handshakes.filter(IKE)["outcome"].cast(pl.String))
     assert {line[3] for line in lines} == outcomes.keys()
+
+
+def rekeyed(by_initiator):
+    """An IKE SA that has no IKE_SA_INIT and begins with message ID 0, after another one that created it."""
+    old, new = Handshake(1), Handshake(2)
+    new.moved = True
+    return [*old.setup(), *old.create_child_sa(), *new.informational(by_initiator=by_initiator)]
+
+
+UNFINISHED = {
+    "the initiator stops": lambda: Handshake(1).init(),
+    "no request with the cookie": lambda: Handshake(1).setup(before="COOKIE")[:2],
+    "no request with the other key exchange": lambda: Handshake(1).setup(before="INVALID_KE_PAYLOAD")[:2],
+    "no response": lambda: Handshake(1).setup()[:3],
+    "a response is missing": lambda: [*Handshake(1).setup()[:1], *Handshake(1).setup()[2:]],
+    "the first request is missing": lambda: Handshake(1).setup()[1:],
+    "only the initiator's messages": lambda: Handshake(1).setup()[::2],
+    "rekeyed by the initiator": lambda: rekeyed(True),
+    "rekeyed by the responder": lambda: rekeyed(False),
+}
+
+
+@pytest.mark.parametrize("end", [1, 60], ids=["the capture ends", "the capture goes on"])
+@pytest.mark.parametrize("case", UNFINISHED)
+def test_outcomes_of_unfinished_handshakes_equal_those_of_the_report(tshark, tmp_path, case, end):
+    trace = Trace()
+    trace.play(UNFINISHED[case]())
+    trace.ip(end * SECOND, udp_packet(b"something else", 53, 53))
+    path = trace.write(tmp_path / "capture.pcap")
+    shown = {(int(number), outcome, reason) for number, outcome, reason in outcomes_of(tshark, path)}
+    table = ikeanalyze.read(path).handshakes.select("handshake", "outcome", "reason").rows()
+    assert shown == {(number, outcome or "", reason or "") for number, outcome, reason in table}
+
+
+def outcomes_of(tshark, path):
+    return fields(tshark, path, "ikex.handshake", "ikex.outcome", "ikex.reason", only="ikex.handshake")

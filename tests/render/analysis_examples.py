@@ -193,6 +193,7 @@ def _handshake(number: int, start: int, messages: list[dict[str, Any]], known: d
     row: dict[str, Any] = {
         "capture": CAPTURE,
         "handshake": number,
+        "rekeyed": False,
         "protocol": "IKEv2",
         "spi_i": f"{0x1122334455667700 + number:016x}",
         "spi_r": f"{0x8899AABBCCDDEE00 + number:016x}",

@@ -17,7 +17,7 @@ BCA, ORDER = "BCa bootstrap", "order statistics"
 
 
 def group(values, baseline, handshakes, **outcomes):
-    counts = dict.fromkeys(("established", "completed", "failed", "unanswered", "cut"), 0)
+    counts = dict.fromkeys(("established", "completed", "failed", "unanswered", "half-open", "cut"), 0)
     return ComparisonGroup(values, baseline, 1, handshakes, {**counts, **outcomes})
 
 

@@ -282,6 +282,7 @@ HANDSHAKES += [
         NEXT,
         {
             "outcome": "established",
+            "rekeyed": True,
             "reason": "REKEYED",
             "replaces": 1,
             "payload_bytes": [],

@@ -8,8 +8,9 @@ IKEv2 (RFC 7296, sections 1.2, 2.15, 2.16 and 2.21; RFC 5998):
    only concerns the first Child SA, except those that prevent the IKE SA: then failed.
 3. Unfinished: neither, so IKE_AUTH should have continued.
 
-IKEv1 (RFC 2409, section 5): a quick mode with three decrypted messages proves phase 1. Before that it can fail by an
-error notify in an encrypted informational message, or by the XAUTH status (draft-beaulieu-ike-xauth-02, section 3.2).
+IKEv1 (RFC 2409, section 5): a quick mode with decrypted messages of both sides proves that the IKE SA is established:
+each side accepted phase 1, and XAuth if there was one, before it sent its message. Before that it can fail by an error
+notify in an encrypted informational message, or by the XAUTH status (draft-beaulieu-ike-xauth-02, section 3.2).
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,6 @@ from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, PayloadTy
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certificate
 
-_QUICK_MODE_MESSAGES: Final = 3
 #: Error notifies in an IKE_AUTH response that prevent the IKE SA (RFC 7296, section 2.21.2).
 _FATAL: Final = frozenset(
     get_name(NotifyType, notify_type)
@@ -183,7 +183,7 @@ def _get_method_name(authentication: Authentication, certificate: ParsedCertific
 
 
 def _get_ikev1_outcome(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
-    quick: dict[int, set[tuple[bool, bytes]]] = {}
+    quick: dict[int, set[bool]] = {}  # by message ID: the sides whose messages were decrypted
     for content in contents:
         if not content.encrypted:
             continue
@@ -191,9 +191,9 @@ def _get_ikev1_outcome(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
         if reason is not None:
             return DecryptedOutcome(Outcome.FAILED, reason, False, None, None)
         if content.exchange_type == ikev1_registry.Ikev1ExchangeType.QUICK_MODE:
-            messages = quick.setdefault(content.message_id, set())
-            messages.add((content.from_initiator, content.plaintext))
-            if len(messages) == _QUICK_MODE_MESSAGES:
+            sides = quick.setdefault(content.message_id, set())
+            sides.add(content.from_initiator)
+            if len(sides) == 2:
                 return DecryptedOutcome(Outcome.ESTABLISHED, None, False, None, None)
     return DecryptedOutcome(None, None, False, None, None)
 

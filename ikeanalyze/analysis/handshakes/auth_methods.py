@@ -21,6 +21,8 @@ from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 from ikeanalyze.wire.registries.radius import RadiusCode
 from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
 
+#: Notifies by which a responder asks for another IKE_SA_INIT request (RFC 7296, 1.3 and 2.6).
+_WANTS_ANOTHER_REQUEST: Final = (NotifyType.COOKIE, NotifyType.INVALID_KE_PAYLOAD)
 #: Notify types from here on are status types, not errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
 FIRST_STATUS: Final = 16384
 #: Status notifies of IKE_SA_INIT that do not say what a peer supports.
@@ -69,6 +71,7 @@ class InitFacts:
     chosen: ChosenProposal | None  # its first proposal: in a response, the one that was chosen
     supports: tuple[str, ...]
     error: str | None  # an error notify, or REDIRECT: the responder did not take the request
+    wanted: str | None = None  # COOKIE or INVALID_KE_PAYLOAD, by which a responder asks for another request
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,11 @@ def build_type_names() -> tuple[str, ...]:
 def extract_init_facts(view: InitMessage) -> InitFacts:
     """Facts of an IKE_SA_INIT message."""
     supports: list[str] = []
-    error = None
+    error = wanted = None
     for notify_type, data in view.notifies:
-        if notify_type < FIRST_STATUS or notify_type == NotifyType.REDIRECT:
+        if notify_type in _WANTS_ANOTHER_REQUEST:
+            wanted = wanted or get_name(NotifyType, notify_type)
+        elif notify_type < FIRST_STATUS or notify_type == NotifyType.REDIRECT:
             error = error or get_name(NotifyType, notify_type)
         elif notify_type == NotifyType.SIGNATURE_HASH_ALGORITHMS:
             supports.append(_signature_hashes(data))
@@ -114,6 +119,7 @@ def extract_init_facts(view: InitMessage) -> InitFacts:
         chosen=_chosen(view.proposals[0]) if view.proposals else None,
         supports=tuple(dict.fromkeys(supports)),
         error=error,
+        wanted=wanted,
     )
 
 

@@ -1,6 +1,6 @@
 """Group exchanges into handshakes: one row per IKE SA, with its outcome, proposals, authentication, NAT and times."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +13,12 @@ from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
 from ikeanalyze.analysis.exchanges.timing import AaaTimes, TimeBreakdown, compute_time_breakdown
+from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.handshakes import auth_methods
 from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods, InitFacts, Phase1Facts
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTIFY
 from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
+from ikeanalyze.analysis.handshakes.rekeyed import find_rekeyed_ike_sas
 from ikeanalyze.analysis.messages.association import ASKS_AGAIN, SaAssociation, is_ikev2_init
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
@@ -40,7 +42,7 @@ _MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
 _AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
 _QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
 _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL)
-#: Reason of a row that is not a handshake: the IKE SA replaced another one.
+#: Reason of an IKE SA that replaced another one.
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
 AAA_SILENT: Final = "AAA server silent"
@@ -69,7 +71,8 @@ class HandshakeColumns:
     spi_i: UInt64Array
     spi_r: UInt64Array
     ends: HandshakeEndpoints
-    outcome: UInt8Array
+    rekeyed: BoolArray  # IKE SAs that replaced another one: not handshakes
+    outcome: UInt8Array  # undefined for rekeyed IKE SAs without predecessor in `replaces`
     reason: Mapping[int, str]
     vantage: UInt8Array
     breakdown: TimeBreakdown
@@ -140,10 +143,12 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     request_form, response_form = (of_form[state.inits.look_up(state.inits.form, rows)] for rows in (request, response))
     # an error before a further request did not end the handshake; nor did one after an answered quick mode of IKEv1
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
+    wanted = _find_wanted_requests(facts.all, final_form)
     reason = _find_errors(facts.all, final_form, _drop_completed_phase1(phase1, exchanges), sources.pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
     reason.update(dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT))
-    evidence = _collect_evidence(sources, head, reason)
+    one_sided = _find_one_sided(datagrams, association, count)
+    evidence = _collect_evidence(sources, head, reason, one_sided)
     observed_outcome = decide_outcome(evidence)
     outcome = observed_outcome.copy()
     auths, auth = _find_auth_methods(sources, phase1, hip)
@@ -151,12 +156,13 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
     spi_r = _get_responder_spis(datagrams, association, count)
     replaces: dict[int, int] = {}
-    for row, (predecessor, rekeyed) in _match_rekeyed_sas(sources.contents, state.capture, spi_i, spi_r).items():
+    for row, (predecessor, created) in _match_rekeyed_sas(sources.contents, state.capture, spi_i, spi_r).items():
         replaces[row] = predecessor
         # the messages of its predecessor set it up and prove that it was established
         outcome[row] = Outcome.ESTABLISHED
-        proposals = auth_methods.extract_proposal_facts(rekeyed.offered, rekeyed.chosen)
+        proposals = auth_methods.extract_proposal_facts(created.offered, created.chosen)
         request_form[row] = response_form[row] = facts.add(proposals)
+    rekeyed = find_rekeyed_ike_sas(exchanges, endpoints.initiator, endpoints.responder, replaces)
     of_others: Mapping[int, HipFacts | auth_methods.Phase1Facts] = {**hip, **phase1}
     for row, fact in of_others.items():
         request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
@@ -166,12 +172,14 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         spi_i=spi_i,
         spi_r=spi_r,
         ends=endpoints,
+        rekeyed=rekeyed,
         outcome=outcome,
-        reason=_select_reasons(sources, reason, outcome) | dict.fromkeys(replaces, REKEYED),
+        reason=_select_reasons(sources, reason, wanted, outcome)
+        | dict.fromkeys(np.flatnonzero(rekeyed).tolist(), REKEYED),
         vantage=sources.path.vantage,
         breakdown=_compute_breakdown(sources, endpoints, evidence, observed_outcome),
         rtt_given=sources.path.rtt_ns is not None,
-        one_sided=_find_one_sided(datagrams, association, count),
+        one_sided=one_sided,
         nat=_classify_nat(state, request, response, endpoints),
         request_form=request_form,
         response_form=response_form,
@@ -192,7 +200,8 @@ def _compute_breakdown(
 ) -> TimeBreakdown:
     """The set-up times of the handshakes that the capture has from beginning to end."""
     complete = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
-    complete &= evidence.begun & ~evidence.hole  # a capture may have only the message that proves success
+    # a capture may lack messages of a handshake whose other messages prove success
+    complete &= evidence.begun & ~evidence.hole & evidence.finished
     hosts = number_host_pairs(endpoints.initiator, endpoints.responder)
     return compute_time_breakdown(
         sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path
@@ -349,16 +358,20 @@ def _find_errors(
     return reasons
 
 
-def _select_reasons(sources: HandshakeSources, reason: Mapping[int, str], outcome: UInt8Array) -> dict[int, str]:
-    """The reasons of failed handshakes, from decrypted contents or else `reason`, and of rekeyed IKE SAs."""
-    exchanges = sources.state.exchanges
+def _find_wanted_requests(facts: list[InitFacts], response_form: Int64Array) -> dict[int, str]:
+    """The notify of the last IKE_SA_INIT response by which the responder asked for another request, by handshake."""
+    wanted = np.array([fact.wanted is not None for fact in facts] + [False])
+    return {row: facts[response_form[row]].wanted or "" for row in np.flatnonzero(wanted[response_form]).tolist()}
+
+
+def _select_reasons(
+    sources: HandshakeSources, reason: Mapping[int, str], wanted: Mapping[int, str], outcome: UInt8Array
+) -> dict[int, str]:
+    """The reasons of failed handshakes, from decrypted contents or else `reason`, and of half-open and cut ones."""
     proved = {row: proof.reason for row, proof in sources.proofs.items() if proof.reason is not None}
     failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
-    # message ID 0 of an IKE SA that replaced another one is not IKE_SA_INIT (RFC 7296, 2.18)
-    inits = np.isin(exchanges.exchange_type, _INITS)
-    first = exchanges.initiator_asked & (exchanges.message_id == 0) & ~inits & (exchanges.protocol == Protocol.IKEV2)
-    rekeyed = np.setdiff1d(exchanges.handshake[first], exchanges.handshake[exchanges.set_up])
-    return failed | {row: REKEYED for row in rekeyed.tolist() if outcome[row] == Outcome.CUT}
+    unfinished = (Outcome.HALF_OPEN, Outcome.CUT)
+    return failed | {row: text for row, text in wanted.items() if outcome[row] in unfinished}
 
 
 def _drop_completed_phase1(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
@@ -368,8 +381,17 @@ def _drop_completed_phase1(phase1: Mapping[int, Phase1Facts], exchanges: Exchang
     return {row: fact for row, fact in phase1.items() if row not in agreed}
 
 
-def _collect_evidence(sources: HandshakeSources, head: Int64Array, reason: Mapping[int, str]) -> Evidence:
-    """Collect the evidence for `decide_outcome`; `head` has the rows of the first datagrams, `reason` the errors."""
+def _collect_evidence(
+    sources: HandshakeSources, head: Int64Array, refused: Iterable[int], one_sided: npt.NDArray[np.int8]
+) -> Evidence:
+    """Collect the evidence for `decide_outcome`.
+
+    Args:
+        sources: the results of the previous steps.
+        head: row of the first datagram of each handshake.
+        refused: handshakes with an error in clear messages, or of the AAA server.
+        one_sided: as in `HandshakeColumns`.
+    """
     state, count = sources.state, sources.state.association.count
     datagrams, exchanges = state.datagrams, state.exchanges
 
@@ -394,33 +416,57 @@ def _collect_evidence(sources: HandshakeSources, head: Int64Array, reason: Mappi
     pending = of_three & (attempt == 0) & answered & set_up & is_last
 
     begun = any_of(~ikev1 & np.isin(exchange_type, (*_INITS, I1_R1)) & asked & set_up)
+    begun &= ~any_of(_find_first_exchanges(exchanges) & ~asked)
     auth_v2 = ~ikev1 & np.isin(exchange_type, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
     done_v1 = ikev1 & (
         ((exchange_type == _MAIN_MODE) & (attempt >= 2) & answered) | ((exchange_type == _AGGRESSIVE) & (attempt >= 1))
     )
     quick = ikev1 & (exchange_type == _QUICK_MODE) & set_up
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
-    last_sent = np.full(count, UNKNOWN)
-    last_sent[exchanges.handshake[open_last]] = (exchanges.request_ns + sources.answers.wait_ns)[open_last]
-    views = {row: pairs[-1].response_view for row, pairs in sources.pairs.items()}
     proofs = sources.proofs
-    repeated = open_last & (exchanges.request_messages > 1)
-    repeated |= pending & (exchanges.response_messages > 1)
+    finished = (any_of(auth_v2) | (any_of(done_v1) & ~half_agreed)) & ~any_of(pending)
+    finished &= ~marked(row for row, proof in proofs.items() if proof.undone)
+    finished &= ~marked(_find_open_conversations(sources.pairs, np.flatnonzero(is_last & answered)))
+    continued = any_of(~set_up & answered)  # only an IKE SA that was set up has later exchanges
     return Evidence(
         proved_failed=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.FAILED),
         proved_established=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.ESTABLISHED),
-        undone=marked(row for row, proof in proofs.items() if proof.undone),
-        refused=marked(reason),
+        refused=marked(refused),
         begun=begun | (datagrams.is_ikev1[head] & (datagrams.spi_r[head] == 0)),
-        hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked),
-        aaa_open=marked(
-            row for row, view in views.items() if view is not None and view.code == RadiusCode.ACCESS_CHALLENGE
-        ),
-        last_unanswered=any_of(open_last | pending),
-        last_repeated=any_of(repeated),
-        waited_ns=np.where(last_sent == UNKNOWN, 0, state.last_ns[state.capture] - last_sent),
-        finished=any_of(auth_v2) | (any_of(done_v1) & ~half_agreed),
+        one_sided=one_sided >= 0,
+        hole=any_of(unanswered & ~is_last) | any_of(set_up & ~asked) | (continued & ~finished),
+        last_unanswered=any_of(open_last),
+        last_repeated=any_of(open_last & (exchanges.request_messages > 1)),
+        finished=finished | continued,
+        asked_again=any_of(pending & (exchanges.response_messages > 1)),
+        waited_ns=_measure_waits(state),
     )
+
+
+def _find_first_exchanges(exchanges: ExchangeColumns) -> BoolArray:
+    """The first exchange of each handshake that sets it up. (exchanges,)"""
+    rows = np.flatnonzero(exchanges.set_up)
+    is_first = np.zeros(len(exchanges), np.bool_)
+    is_first[rows[find_group_starts(exchanges.handshake[rows])]] = True
+    return is_first
+
+
+def _find_open_conversations(pairs: Mapping[int, list[RadiusExchange]], last_exchanges: Int64Array) -> Iterator[int]:
+    """Yield the handshakes whose AAA server still asked (Access-Challenge) in their last answered exchange."""
+    last = set(last_exchanges.tolist())
+    for row, exchanged in pairs.items():
+        view = exchanged[-1].response_view
+        if view is not None and view.code == RadiusCode.ACCESS_CHALLENGE and exchanged[-1].exchange in last:
+            yield row
+
+
+def _measure_waits(state: AnalysisState) -> Int64Array:
+    """From the last message of each set-up to the end of the capture, in ns; 0 without set-up. (handshakes,)"""
+    messages = state.messages
+    rows = np.flatnonzero(state.exchanges.set_up[state.exchange_of_message])
+    last_ns = np.full(state.association.count, UNKNOWN)
+    np.maximum.at(last_ns, messages.handshake[rows], messages.last_ns[rows])
+    return np.where(last_ns == UNKNOWN, 0, state.last_ns[state.capture] - last_ns)
 
 
 def _find_last_requests(exchanges: ExchangeColumns) -> BoolArray:

@@ -3,18 +3,28 @@
 Decrypted payloads that prove failure or success (see `authenticated_outcome`) come first. Then, from clear data:
 
 1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that no further
-   request followed; in IKEv1 an error notify in a clear message; or the AAA server's Access-Reject, or an AAA server
-   that answered no request until the responder ended the handshake.
-2. cut: the capture does not have the handshake's first request; or responses that must have come, since the next
-   request was sent, are not in it; or the last RADIUS packet is an Access-Challenge.
+   request followed, unless it is INVALID_KE_PAYLOAD, which asks for another request as COOKIE does; in IKEv1 an error
+   notify in a clear message; or the AAA server's Access-Reject, or an AAA server that answered no request until the
+   responder ended the handshake.
+2. cut: the capture does not have the handshake's first request, or it has only the messages of one side. A message
+   that is missing between others does not make a handshake cut: the capture lost it, but the next request shows that
+   the response had arrived, so the other rules apply as if the message were there. Only the times stay unknown.
 3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more than once,
    or the capture went on for longer than the field's slowest first retransmission timer (strongSwan's 4 s). A response
    does not count if the initiator cannot have received it: the request was sent again more than 4 s after it, longer
    than any round trip; or all its transmissions together lack fragments, and the request or the response was sent
    again.
-4. cut: the last request has no response, or no IKE_AUTH was sent. Or decrypted payloads show that another IKE_AUTH
-   exchange had to follow.
-5. completed: all requests are answered. Without keys, success cannot be read.
+4. cut: the last request has no response, and the capture ended too early to decide.
+5. half-open: all requests are answered, but the initiator did not send the next one, although the capture went on for
+   more than those 4 s after the last message of the set-up, or IKEv1's responder sent its message again. A next request
+   had to follow if there is no IKE_AUTH exchange; if decrypted payloads show that IKE_AUTH was not finished; if the
+   last packet of the AAA server is an Access-Challenge; or if the third message of IKEv1's aggressive or quick mode is
+   missing. An answered exchange after the set-up shows that nothing had to follow.
+6. cut: the same, but the capture ended too early to decide.
+7. completed: all requests are answered. Without keys, success cannot be read.
+
+An IKE SA that replaced another one is not a handshake (see `rekeyed`). Its outcome is established if decrypted
+payloads show its rekeying, else unknown.
 """
 
 from dataclasses import dataclass
@@ -36,7 +46,8 @@ class Outcome(IntEnum):
     COMPLETED = 1
     FAILED = 2
     UNANSWERED = 3
-    CUT = 4
+    HALF_OPEN = 4
+    CUT = 5
 
 
 @dataclass(slots=True)
@@ -45,27 +56,29 @@ class Evidence:
 
     proved_failed: BoolArray  # by decrypted payloads
     proved_established: BoolArray
-    undone: BoolArray  # decrypted payloads show that another IKE_AUTH exchange had to follow
     refused: BoolArray  # an error notify, Access-Reject, or an AAA server that never answered
     begun: BoolArray  # the first request is in the capture
-    hole: BoolArray  # a response is missing though the next request was sent
-    aaa_open: BoolArray  # the last packet of the AAA server is an Access-Challenge
+    one_sided: BoolArray  # only one side's messages are in the capture
+    hole: BoolArray  # a message between others is missing; not used by the rules, but the times are unknown
     last_unanswered: BoolArray
     last_repeated: BoolArray  # the last request was sent more than once
-    waited_ns: Int64Array  # from the last request to the end of the capture
-    finished: BoolArray  # the exchanges that a handshake needs are there: IKE_AUTH; phase 1 of IKEv1
+    finished: BoolArray  # nothing had to follow the last response
+    asked_again: BoolArray  # IKEv1's responder repeated the message that the initiator had to answer
+    waited_ns: Int64Array  # from the last message of the set-up to the end of the capture
 
 
 def decide_outcome(evidence: Evidence) -> UInt8Array:
     """Apply the rules. (n,)"""
-    given_up = evidence.last_repeated | (evidence.waited_ns > SLOWEST_FIRST_TIMER_NS)
+    waited = evidence.waited_ns > SLOWEST_FIRST_TIMER_NS
     rules = [
         (evidence.proved_failed, Outcome.FAILED),
         (evidence.proved_established, Outcome.ESTABLISHED),
         (evidence.refused, Outcome.FAILED),
-        (~evidence.begun | evidence.hole | evidence.aaa_open, Outcome.CUT),
-        (evidence.last_unanswered & given_up, Outcome.UNANSWERED),
-        (evidence.last_unanswered | ~evidence.finished | evidence.undone, Outcome.CUT),
+        (~evidence.begun | evidence.one_sided, Outcome.CUT),
+        (evidence.last_unanswered & (evidence.last_repeated | waited), Outcome.UNANSWERED),
+        (evidence.last_unanswered, Outcome.CUT),
+        (~evidence.finished & (evidence.asked_again | waited), Outcome.HALF_OPEN),
+        (~evidence.finished, Outcome.CUT),
     ]
     result = np.select([mask for mask, _ in rules], [outcome for _, outcome in rules], Outcome.COMPLETED)
     return result.astype(np.uint8)

@@ -89,7 +89,8 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
         "end_ns": null_unknown(breakdown.end_ns),
-        "outcome": handshakes.outcome,
+        "rekeyed": handshakes.rekeyed,
+        "outcome": (handshakes.outcome, _has_outcome(handshakes)),
         "reason": scatter_texts(handshakes.reason, count),
         **_methods(handshakes),
         **volumes,
@@ -144,6 +145,13 @@ def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, A
         "ike_fragments": total(messages.fragments_seen, set_up).astype(np.uint32),
         "ip_fragments": total(messages.ip_fragments, set_up).astype(np.uint32),
     }
+
+
+def _has_outcome(handshakes: HandshakeColumns) -> BoolArray:
+    """Whether the outcome is known: not of rekeyed IKE SAs whose rekeying was not decrypted."""
+    known = ~handshakes.rekeyed
+    known[list(handshakes.replaces)] = True
+    return known
 
 
 def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:

@@ -41,14 +41,15 @@ def ladder(
     analysis = read_captures([capture], inputs, messages, ReadOptions(payloads=True))
     # imported here because they load polars, after which the capture reader cannot fork
     from ikeanalyze.render.ladder.text import write_ladder
-    from ikeanalyze.render.report.selection import get_id_range
+    from ikeanalyze.render.report.selection import get_id_range, select_set_ups
 
-    ids = get_id_range(analysis)
+    set_ups = select_set_ups(analysis)
+    ids = get_id_range(set_ups) or get_id_range(analysis)
     if ids is None:
         raise CommandError(f"{capture}: {describe_missing_handshakes(analysis)}")
-    first, last = ids
-    if handshake is None and first < last:
-        messages.remark(f"{capture}: the first of {last - first + 1} handshakes. --handshake selects another one")
+    first, _ = ids
+    if handshake is None and (count := set_ups.handshakes.height) > 1:
+        messages.remark(f"{capture}: the first of {count} handshakes. --handshake selects another one")
     selected = select_handshake(analysis, first if handshake is None else handshake)
     with open_output(output.output) as out:
         write_ladder(selected, out, RenderOptions())

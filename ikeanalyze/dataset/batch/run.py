@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import polars as pl
+
 from ikeanalyze._version import installed_version
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.batch.discovery import DiscoveryResult, find_captures
@@ -22,6 +24,7 @@ from ikeanalyze.dataset.batch.key_files import FileState, KeyFileFinder, get_fil
 from ikeanalyze.dataset.batch.plan import BatchPlan, BatchRequest, make_plan
 from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, TaskError, TaskResult
 from ikeanalyze.dataset.columns import describe_columns, get_reserved_names
+from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.labels import LabelPattern, label_captures, parse_pattern
 from ikeanalyze.dataset.manifest import (
     CaptureEntry,
@@ -258,7 +261,8 @@ class _Batch:
         self._save()
         self.summary.failed.sort(key=lambda entry: entry.path)
         self.summary.captures = sum(len(shard.captures) for shard in manifest.shards.values())
-        self.summary.handshakes = sum(shard.rows["handshakes"] for shard in manifest.shards.values())
+        counts = open_dataset(self._dataset).captures.select(pl.col("handshakes").sum()).collect()
+        self.summary.handshakes = int(counts.item())
 
     def _report_lost(self, lacking: Sequence[str]) -> None:
         """Report the captures of incomplete shards that this batch does not read again."""

@@ -280,7 +280,7 @@ def _tables(
 
 
 def _captures_table(captures: Sequence[_CaptureOutcome], handshakes: pl.DataFrame) -> pl.DataFrame:
-    counts = dict(handshakes.group_by("capture").len().iter_rows())
+    counts = dict(handshakes.filter(~pl.col("rekeyed")).group_by("capture").len().iter_rows())
     rows = []
     for capture in captures:
         name = capture.wanted.capture

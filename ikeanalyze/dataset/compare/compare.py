@@ -15,7 +15,6 @@ from typing import Final
 
 import polars as pl
 
-from ikeanalyze.analysis.handshakes.handshakes import REKEYED
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.dataset.compare import CompareError, statistics
 from ikeanalyze.dataset.compare.columns import (
@@ -122,7 +121,7 @@ def _read_table(
     return rows.select(
         pl.col("capture"),
         pl.col("outcome").cast(pl.String),
-        (pl.col("reason") == REKEYED).fill_null(False).alias("rekeyed"),
+        pl.col("rekeyed"),
         **groups,
         **{f"metric {metric.name}": pl.when(metric.value.abs() <= _MAX_VALUE).then(metric.value) for metric in metrics},
     ).collect()

@@ -49,8 +49,8 @@ class ComparisonGroup:
 
     @property
     def failures(self) -> int:
-        """Handshakes that failed or were unanswered, without truncated ones."""
-        return self.outcomes["failed"] + self.outcomes["unanswered"]
+        """Handshakes that failed, were unanswered or stayed half-open, without truncated ones."""
+        return sum(self.outcomes[outcome] for outcome in ("failed", "unanswered", "half-open"))
 
 
 @dataclass(frozen=True, slots=True)

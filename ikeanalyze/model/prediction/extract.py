@@ -52,7 +52,7 @@ def extract_flow(
     Raises:
         FlowError: no handshake is complete and successful, or the given one is not.
     """
-    table = analysis.handshakes.filter(pl.col("capture").cast(pl.String) == capture)
+    table = analysis.handshakes.filter(pl.col("capture").cast(pl.String) == capture, ~pl.col("rekeyed"))
     complete = table.filter(pl.col("outcome").cast(pl.String).is_in(_SUCCESSFUL) & pl.col("setup_ns").is_not_null())
     if handshake is not None:
         chosen = complete.filter(pl.col("handshake") == handshake)

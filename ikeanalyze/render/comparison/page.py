@@ -23,7 +23,9 @@ def render_page(comparison: Comparison, *, every: bool = False) -> str:
             SummaryCard("Handshakes", f"{sum(g.handshakes for g in comparison.groups):,}"),
             SummaryCard("Groups", f"{len(comparison.groups):,}", f"by {by}"),
             SummaryCard("Baseline", escape_text(format_value(comparison.baseline)), escape_text(comparison.by[0])),
-            SummaryCard("Failures", f"{sum(g.failures for g in comparison.groups):,}", "failed or unanswered"),
+            SummaryCard(
+                "Failures", f"{sum(g.failures for g in comparison.groups):,}", "failed, unanswered or half-open"
+            ),
         ],
         notices=_notices(comparison),
         asked=facts,

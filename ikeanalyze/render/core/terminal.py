@@ -74,7 +74,7 @@ def _format_table(section: TableSection, paint: TextStyler) -> Iterator[str]:
     fitted = fit_columns(section.columns, section.rows, paint.width - 2)
     text = format_lines(section.columns, section.rows, fitted)
     yield "  " + paint(next(text), "dim")
-    outcomes = {"failed": "red", "unanswered": "red", "cut": "yellow", "not made": "yellow"}
+    outcomes = {"failed": "red", "unanswered": "red", "half-open": "red", "cut": "yellow", "not made": "yellow"}
     for i, line in enumerate(text):
         row = section.rows[i]
         style = outcomes.get(row[-1].split(":")[0], "") if section.columns[-1].name == "outcome" else ""

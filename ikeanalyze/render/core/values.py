@@ -109,8 +109,9 @@ def format_percentage(part: int, total: int) -> str:
     return f"{100 * part / total:.1f} %" if total else UNKNOWN
 
 
-def format_outcome(outcome: str, reason: str | None, child_error: str | None = None) -> str:
-    """Return the outcome of a handshake with its reason."""
+def format_outcome(outcome: str | None, reason: str | None, child_error: str | None = None) -> str:
+    """Return the outcome of a handshake with its reason; None: unknown, as of a rekeyed IKE SA without keys."""
+    outcome = outcome or "not known"
     text = f"{outcome}: {escape_text(reason)}" if reason else outcome
     return f"{text}, no CHILD_SA: {escape_text(child_error)}" if child_error else text
 
@@ -118,6 +119,8 @@ def format_outcome(outcome: str, reason: str | None, child_error: str | None = N
 def format_handshake_title(row: Mapping[str, Any]) -> str:
     """Return `Handshake 1: established in 12.345 ms` for a row of the handshakes table."""
     set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
+    if row["rekeyed"]:
+        return f"Rekeyed IKE SA {row['handshake']:,}: {row['outcome'] or 'outcome not known'}{set_up}"
     return f"Handshake {row['handshake']:,}: {format_outcome(row['outcome'], row['reason'])}{set_up}"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ikeanalyze.analysis.messages.losses import LossEvidence, infer_losses
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.core.columns import cast_text_columns
-from ikeanalyze.render.core.values import escape_text, format_count, format_outcome
+from ikeanalyze.render.core.values import escape_text, format_count, format_handshake_title
 from ikeanalyze.render.ladder.text import (
     format_message_label,
     get_ladder_messages,
@@ -94,7 +94,7 @@ def build_ladder(analysis: Analysis) -> Ladder:
     rungs = tuple(_rung(message, start, len(hosts), lost.get(message["message"])) for message in shown)
     return Ladder(
         handshake=row["handshake"],
-        title=f"Handshake {row['handshake']:,}: {format_outcome(row['outcome'], row['reason'])}",
+        title=format_handshake_title(row),
         hosts=tuple(hosts),
         rungs=rungs,
         turns=tuple(_turns(shown, analysis)),

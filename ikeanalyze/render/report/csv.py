@@ -1,4 +1,4 @@
-"""The handshakes of a report as CSV, one row each.
+"""The handshakes of a report as CSV, one row each, without rekeyed IKE SAs.
 
 The columns are those of the handshakes table, with points in time as ISO 8601 (`*_time`), durations in
 milliseconds (`*_ms`), lists as text separated by "; ", and three columns for each phase that occurs
@@ -18,6 +18,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.schema import HANDSHAKES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
 from ikeanalyze.render.core.values import escape_cell
+from ikeanalyze.render.report.selection import select_set_ups
 
 #: Returns the expression of a field of a struct.
 Field = Callable[[str], pl.Expr]
@@ -29,7 +30,7 @@ _UNSAFE: Final = r"^[=+\-@]|[^\x20-\x7e]"
 
 def write_csv(analysis: Analysis, out: TextIO) -> None:
     """Write a heading and a row per handshake."""
-    table = flatten_handshakes(analysis.handshakes)
+    table = flatten_handshakes(select_set_ups(analysis).handshakes)
     out.write(table.clear().write_csv())
     for rows in table.iter_slices(_ROWS_AT_ONCE):
         out.write(_escape_cells(rows).write_csv(include_header=False))
@@ -71,7 +72,7 @@ def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
             _texts("certificates", _certificate),
         )
         .rename({**{n: f"{n[:-3]}_time" for n in points}, **{n: f"{n[:-3]}_ms" for n in spans}})
-        .drop("phases", "payload_bytes")
+        .drop("rekeyed", "phases", "payload_bytes")
     )
     for more in (_phases(handshakes), _inside(handshakes), _parts(handshakes)):
         table = table.join(more, on="handshake", how="left", maintain_order="left")

@@ -2,7 +2,8 @@
 
 A report can have 100,000 handshakes of about 200 values each. polars encodes them as JSON, a few thousand at a time, so
 that a report of any size can be streamed. A report of up to 100 handshakes is indented by two spaces; in a larger one,
-each handshake is one line. In JSON lines, each line is an object of the JSON report's "handshakes".
+each handshake is one line. In JSON lines, each line is an object of the JSON report's "handshakes". IKE SAs
+that replaced another one are not handshakes: they are in "rekeyed_ike_sas", in the same form.
 
 Times are ISO 8601 strings in UTC with nine fractional digits, durations (`*_ms`) are milliseconds; unknown values are
 null.
@@ -19,8 +20,11 @@ from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
 from ikeanalyze.render.core.json import escape_non_ascii, format_json, select_attributes
 from ikeanalyze.render.core.values import format_iso_time
+from ikeanalyze.render.report.selection import select_rekeyed_ike_sas, select_set_ups
 
 SCHEMA: Final = "ikeanalyze.report/1"
+#: The lists of the document with objects of the form of a handshake, and their rows.
+_LISTS: Final = {"handshakes": select_set_ups, "rekeyed_ike_sas": select_rekeyed_ike_sas}
 
 #: A JSON object.
 Document = dict[str, Any]
@@ -32,7 +36,8 @@ _MAX_INDENTED: Final = 100  # handshakes; indenting takes ten times as long as e
 
 def build_report(analysis: Analysis) -> Document:
     """Return the whole document."""
-    return {**_build_without_handshakes(analysis), "handshakes": list(build_handshakes(analysis))}
+    lists = {name: list(build_handshakes(select(analysis))) for name, select in _LISTS.items()}
+    return {**_build_without_handshakes(analysis), **lists}
 
 
 def _build_without_handshakes(analysis: Analysis) -> Document:
@@ -40,6 +45,7 @@ def _build_without_handshakes(analysis: Analysis) -> Document:
         "schema": SCHEMA,
         "captures": [build_capture(summary) for summary in analysis.captures],
         "handshakes": [],
+        "rekeyed_ike_sas": [],
         "totals": compute_totals(analysis),
         "warnings": [
             {"capture": warning.capture, "frame": warning.frame, "message": warning.message}
@@ -65,12 +71,12 @@ def build_capture(summary: CaptureSummary) -> Document:
 
 
 def build_handshakes(analysis: Analysis) -> Iterator[Document]:
-    """Return the objects of all handshakes, in order of id."""
+    """Return the objects of all rows of the handshakes table, in order of id."""
     return map(loads, iterate_handshake_json(analysis))
 
 
 def iterate_handshake_json(analysis: Analysis) -> Iterator[str]:
-    """Yield the JSON of each handshake without line breaks, in order of id."""
+    """Yield the JSON of each row of the handshakes table without line breaks, in order of id."""
     payloads, radius = _payload_names(analysis), _radius(analysis)
     for rows in analysis.handshakes.sort("handshake").iter_slices(_BATCH_SIZE):
         ids = rows["handshake"]
@@ -285,7 +291,7 @@ def compute_totals(analysis: Analysis) -> Document:
     `messages`, `frames` and `bytes` count all links of all handshakes, `links` splits them; the blow-up and the
     retransmissions count the link initiator-responder.
     """
-    table = analysis.handshakes
+    table = select_set_ups(analysis).handshakes
     ways = {"initiator-responder": ("initiator", "responder"), "responder-aaa": ("aaa_request", "aaa_response")}
     counts = pl.selectors.matches(r"_(messages|frames|bytes)$") & pl.selectors.numeric()
     sums = table.select(counts.sum()).row(0, named=True)
@@ -304,6 +310,7 @@ def compute_totals(analysis: Analysis) -> Document:
     return {
         "captures": len(analysis.captures),
         "handshakes": table.height,
+        "rekeyed_ike_sas": analysis.handshakes.height - table.height,
         "outcomes": {outcome: outcomes.get(outcome, 0) for outcome in OUTCOMES.categories},
         **{count: sum(link[count] for link in links.values()) for count in _COUNTS},
         "links": links,
@@ -332,7 +339,7 @@ def sum_payload_bytes(handshakes: pl.DataFrame) -> list[Document] | None:
 
 def write_json_lines(analysis: Analysis, out: TextIO) -> None:
     """Write one line per handshake."""
-    out.writelines(text + "\n" for text in iterate_handshake_json(analysis))
+    out.writelines(text + "\n" for text in iterate_handshake_json(select_set_ups(analysis)))
 
 
 def write_report(analysis: Analysis, out: TextIO) -> None:
@@ -340,8 +347,11 @@ def write_report(analysis: Analysis, out: TextIO) -> None:
     if analysis.handshakes.height <= _MAX_INDENTED:
         out.write(format_json(build_report(analysis)) + "\n")
         return
-    before, after = format_json(_build_without_handshakes(analysis)).split('"handshakes": []')
-    out.write(before + '"handshakes": [')
-    for index, text in enumerate(iterate_handshake_json(analysis)):
-        out.write(f"{',' if index else ''}\n    {text}")
-    out.write(f"\n  ]{after}\n")
+    rest = format_json(_build_without_handshakes(analysis))
+    for name, select in _LISTS.items():
+        before, rest = rest.split(f'"{name}": []')
+        out.write(f'{before}"{name}": [')
+        for index, text in enumerate(iterate_handshake_json(select(analysis))):
+            out.write(f"{',' if index else ''}\n    {text}")
+        out.write("\n  ]")
+    out.write(rest + "\n")

@@ -31,7 +31,7 @@ from ikeanalyze.render.core.values import (
 from ikeanalyze.render.ladder.diagram import FILE_WIDTH, LadderLayout, draw_ladder
 from ikeanalyze.render.ladder.model import Ladder, build_ladder
 from ikeanalyze.render.report import document
-from ikeanalyze.render.report.selection import select_handshake, select_noteworthy
+from ikeanalyze.render.report.selection import select_detailed, select_handshake, select_noteworthy, select_set_ups
 
 #: Handshakes with a bar of their own; of more, the handshakes at these ranks.
 _MAX_BARS: Final = 25
@@ -66,7 +66,7 @@ def write_report_figures(analysis: Analysis, directory: str) -> list[Path]:
 
     Creates the directory. Raises `OutputError` if it cannot be written.
     """
-    selected = select_noteworthy(analysis.handshakes, _MAX_LADDERS)
+    selected = select_noteworthy(select_detailed(analysis).handshakes, _MAX_LADDERS)
     ladders = (build_ladder(select_handshake(analysis, handshake.handshake)) for handshake in selected)
     return write_figures(directory, make_figures(analysis), chain.from_iterable(map(_draw_ladder, ladders)))
 
@@ -79,6 +79,7 @@ def _draw_ladder(ladder: Ladder) -> Iterator[Drawing]:
 
 def make_figures(analysis: Analysis) -> Iterator[Figure]:
     """Yield the figures for which `analysis` has data."""
+    analysis = select_set_ups(analysis)
     yield from make_setup_time_figure(analysis.handshakes)
     yield from make_round_trip_figure(analysis.exchanges)
     yield from make_link_bytes_figure(analysis)

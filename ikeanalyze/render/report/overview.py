@@ -38,10 +38,10 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
             varying[name] = values
     if common:
         yield KeyValueSection(f"{format_count(table.height, 'handshake')}, all with", common)
-    ranks = {"replaces": 1, "key exchange": 2, "initiator": 3, "responder": 4, "authentication": 5}
+    ranks = {"key exchange": 1, "initiator": 2, "responder": 3, "authentication": 4}
     columns = [
         TableColumn("#", right=True),
-        *(TableColumn(name, narrow=15, optional=ranks.get(name, 6)) for name in varying),
+        *(TableColumn(name, narrow=15, optional=ranks.get(name, 5)) for name in varying),
         *number_columns("set-up, ms", "messages", "bytes", "blow-up"),
         TableColumn("outcome", narrow=11),
     ]
@@ -80,8 +80,6 @@ def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[st
     auth = ("auth_initiator", "auth_responder", "auth_eap", "auth_guessed")
     compared = table.select(pl.struct(auth).alias("auth"))["auth"]
     yield "authentication", compared, [_auth_short(*row) for row in texts.select(auth).iter_rows()]
-    if table["replaces"].null_count() < table.height:
-        yield "replaces", table["replaces"], [str(number) if number else "" for number in texts["replaces"].to_list()]
 
 
 def _auth_short(initiator: str | None, responder: str | None, eap: str | None, guessed: bool | None) -> str:

@@ -16,6 +16,7 @@ from ikeanalyze.render.core.values import (
     format_input_name,
     format_integer,
     format_ms,
+    format_outcome,
     format_ratio,
     format_time,
 )
@@ -25,7 +26,8 @@ from ikeanalyze.render.report import document, selection
 from ikeanalyze.render.report.figures import make_figures
 from ikeanalyze.render.report.handshake_details import render_handshake
 from ikeanalyze.render.report.overview import render_overview
-from ikeanalyze.render.report.selection import SelectedHandshake, select_noteworthy
+from ikeanalyze.render.report.rekeyed import render_rekeyed_ike_sas
+from ikeanalyze.render.report.selection import SelectedHandshake, select_detailed, select_noteworthy
 from ikeanalyze.render.report.text import PACKETS
 
 #: Rows of the long tables: a page of any capture has only a few MB.
@@ -41,8 +43,9 @@ def write_page(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
 
 def render_page(analysis: Analysis, *, every: bool = False) -> str:
     """The page; `every`: with all handshakes in its table, however many."""
-    count_all = analysis.handshakes.height
-    table, common, together = _table(analysis, every=every) if count_all > 1 else (None, None, [])
+    rekeyed = list(render_rekeyed_ike_sas(analysis, every=every)) if analysis.handshakes.height > 1 else []
+    analysis = select_detailed(analysis)
+    table, common, together = _table(analysis, every=every) if analysis.handshakes.height > 1 else (None, None, [])
     chosen = select_noteworthy(analysis.handshakes)
     warnings = render_warning_table(analysis)
     skipped = render_skipped_table(analysis)
@@ -53,6 +56,7 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
         ("handshake", "Ladder", chosen),
         ("figures", "Figures", figures),
         ("together", "Together", together),
+        ("rekeyed", "Rekeyed IKE SAs", rekeyed),
         ("captures", "Captures", True),
         ("warnings", "Warnings", warnings),
         ("skipped", "Skipped", skipped),
@@ -70,6 +74,7 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
         handshakes=[_handshake(analysis, handshake) for handshake in chosen],
         figures=figures,
         together=together,
+        rekeyed=rekeyed,
         captures=render_capture_table(analysis),
         warnings=warnings,
         skipped=skipped,
@@ -155,7 +160,7 @@ def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
     why = f" ({chosen.why})" if chosen.why else ""
     return {
         "id": chosen.handshake,
-        "choice": f"{chosen.handshake:,}: {row['outcome']}{time}{why}",
+        "choice": f"{chosen.handshake:,}: {format_outcome(row['outcome'], None)}{time}{why}",
         "title": first.title,
         "ladder": make_inline_svg(draw_ladder(drawing, LadderLayout.BOTH)),
         "messages": render_message_table(drawing),

@@ -45,6 +45,21 @@ def get_handshake_row(analysis: Analysis) -> dict[str, Any]:
     return cast_text_columns(analysis.handshakes).row(0, named=True)
 
 
+def select_set_ups(analysis: Analysis) -> Analysis:
+    """Return the analysis with the handshakes alone, without rekeyed IKE SAs; the other tables are the same."""
+    return replace(analysis, handshakes=analysis.handshakes.filter(~pl.col("rekeyed")))
+
+
+def select_rekeyed_ike_sas(analysis: Analysis) -> Analysis:
+    """Return the analysis with the rekeyed IKE SAs in place of handshakes; the other tables are the same."""
+    return replace(analysis, handshakes=analysis.handshakes.filter("rekeyed"))
+
+
+def select_detailed(analysis: Analysis) -> Analysis:
+    """Return the analysis with the handshakes to show in detail, or with the only IKE SA even if it was rekeyed."""
+    return analysis if analysis.handshakes.height == 1 else select_set_ups(analysis)
+
+
 #: Maximum number of handshakes that are all selected.
 ALL: Final = 30
 _OUTCOMES: Final = 6  # outcomes of which the first handshake is selected

@@ -20,6 +20,8 @@ from ikeanalyze.render.core.values import (
 )
 from ikeanalyze.render.report.handshake_details import render_handshake
 from ikeanalyze.render.report.overview import render_overview
+from ikeanalyze.render.report.rekeyed import render_rekeyed_ike_sas
+from ikeanalyze.render.report.selection import select_detailed, select_handshake
 
 #: The label of each kind of packet in ACCOUNTING.
 PACKETS: Final = {
@@ -87,14 +89,17 @@ def _describe_capture(capture: CaptureSummary, warnings: int) -> Iterator[tuple[
 
 
 def render_sections(analysis: Analysis, *, every: bool) -> Iterator[Section]:
-    """The captures, then the details of a single handshake or an overview of several."""
+    """The captures, the details of a single handshake or an overview of several, and the rekeyed IKE SAs."""
     yield from render_captures(analysis, every=every)
-    if analysis.handshakes.height == 1:
-        yield from render_handshake(analysis)
-    elif analysis.handshakes.height:
-        yield from render_overview(analysis, every=every)
+    detailed = select_detailed(analysis)
+    if detailed.handshakes.height == 1:
+        yield from render_handshake(select_handshake(analysis, detailed.handshakes["handshake"][0]))
+    elif detailed.handshakes.height:
+        yield from render_overview(detailed, every=every)
     else:
         yield KeyValueSection("Handshakes", [("found", "none")])
+    if analysis.handshakes.height > 1:
+        yield from render_rekeyed_ike_sas(analysis, every=every)
 
 
 def write_markdown(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:

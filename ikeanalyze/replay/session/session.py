@@ -120,7 +120,7 @@ def _replay_verbatim(config: ReplayConfig, analysis: Analysis, listener: Progres
 
 def _select_handshakes(config: ReplayConfig, analysis: Analysis) -> Sequence[int]:
     """Return the ids of the handshakes to use."""
-    handshake_ids: list[int] = analysis.handshakes.filter(protocol="IKEv2")["handshake"].to_list()
+    handshake_ids: list[int] = analysis.handshakes.filter(protocol="IKEv2", rekeyed=False)["handshake"].to_list()
     if config.handshake is None:
         return handshake_ids[:_MAX_HANDSHAKES]
     if config.handshake not in handshake_ids:

@@ -136,7 +136,10 @@ class HandshakeListScreen(Screen[None]):
     def _show_status(self) -> None:
         handshakes = self.handshake_list
         total, shown = handshakes.table.height, handshakes.entries()
-        count = format_count(total, "handshake")
+        rekeyed = int(handshakes.table["rekeyed"].sum())
+        count = format_count(total - rekeyed, "handshake")
+        if rekeyed:
+            count += f" and {format_count(rekeyed, 'rekeyed IKE SA')}"
         if shown != total:
             count = f"{shown:,} of {count}"
         chosen = f", {len(handshakes.chosen):,} selected" if handshakes.chosen else ""

@@ -333,7 +333,13 @@ QUICK = [(32, 7, [HASH, (1, bytes(40))], True), (32, 7, [HASH, (1, bytes(40))], 
 
 def test_ikev1_quick_mode_proves_it():
     assert ikev1_outcome(*QUICK) == [("established", None)]
-    assert ikev1_outcome(*QUICK[:2])[0][0] != "established"
+    assert ikev1_outcome(*QUICK[:1])[0][0] != "established"
+
+
+def test_ikev1_quick_mode_without_its_third_message():
+    """Both sides accepted phase 1 before they sent quick mode; the initiator deletes the IKE SA (RFC 2408, 3.15)."""
+    delete = 5, 9, [HASH, (12, (1).to_bytes(4, "big") + bytes([1, 16]) + (1).to_bytes(2, "big") + bytes(16))], True
+    assert ikev1_outcome(*QUICK[:2], delete) == [("established", None)]
 
 
 def test_ikev1_an_error_before_quick_mode_is_done():

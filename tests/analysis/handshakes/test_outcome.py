@@ -5,15 +5,16 @@ import pytest
 
 from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
 from tests.analysis.analyse_captures import Handshake, analyse, only, timed
+from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import MS, SECOND, Trace, ike, udp_packet
 
 
 def evidence(**given):
     """Of one handshake that completed, except for what is given."""
     plain = {
-        "refused": False, "begun": True, "hole": False, "aaa_open": False, "last_unanswered": False,
-        "last_repeated": False, "waited_ns": 0, "finished": True, "proved_failed": False,
-        "proved_established": False, "undone": False,
+        "refused": False, "begun": True, "one_sided": False, "hole": False, "last_unanswered": False,
+        "last_repeated": False, "waited_ns": 0, "finished": True, "asked_again": False, "proved_failed": False,
+        "proved_established": False,
     }  # fmt: skip
     return Evidence(**{name: np.array([value]) for name, value in {**plain, **given}.items()})
 
@@ -25,9 +26,16 @@ def evidence(**given):
         ({"refused": True}, Outcome.FAILED),
         ({"refused": True, "begun": False}, Outcome.FAILED),
         ({"begun": False}, Outcome.CUT),
-        ({"hole": True}, Outcome.CUT),
-        ({"aaa_open": True}, Outcome.CUT),
+        ({"one_sided": True}, Outcome.CUT),
+        ({"one_sided": True, "last_unanswered": True, "last_repeated": True}, Outcome.CUT),
+        ({"hole": True}, Outcome.COMPLETED),
         ({"finished": False}, Outcome.CUT),
+        ({"finished": False, "waited_ns": 4 * SECOND}, Outcome.CUT),
+        ({"finished": False, "waited_ns": 4 * SECOND + 1}, Outcome.HALF_OPEN),
+        ({"finished": False, "waited_ns": 4 * SECOND + 1, "begun": False}, Outcome.CUT),
+        ({"finished": False, "waited_ns": 4 * SECOND + 1, "refused": True}, Outcome.FAILED),
+        ({"finished": False, "asked_again": True}, Outcome.HALF_OPEN),
+        ({"waited_ns": 4 * SECOND + 1}, Outcome.COMPLETED),
         ({"last_unanswered": True}, Outcome.CUT),
         ({"last_unanswered": True, "waited_ns": 4 * SECOND}, Outcome.CUT),
         ({"last_unanswered": True, "waited_ns": 4 * SECOND + 1}, Outcome.UNANSWERED),
@@ -37,8 +45,6 @@ def evidence(**given):
         ({"proved_established": True}, Outcome.ESTABLISHED),
         ({"proved_established": True, "refused": True, "hole": True}, Outcome.ESTABLISHED),
         ({"proved_failed": True, "last_unanswered": True}, Outcome.FAILED),
-        ({"undone": True}, Outcome.CUT),
-        ({"undone": True, "last_unanswered": True, "last_repeated": True}, Outcome.UNANSWERED),
     ],
 )
 def test_outcomes_follow_the_rules(given, outcome):
@@ -68,20 +74,31 @@ def test_an_error_whose_request_came_again():
     assert ended(timed((0, request), (20, error), (500, request))) == ("failed", "NO_PROPOSAL_CHOSEN")
 
 
-def test_invalid_ke_payload_that_nobody_followed():
-    first, refusal, *_ = Handshake(1).setup(before="INVALID_KE_PAYLOAD")
-    assert ended(timed((0, first), (20, refusal))) == ("failed", "INVALID_KE_PAYLOAD")
+def later(trace, seconds):
+    """The capture goes on with something else until `seconds` after its beginning."""
+    trace.ip(round(seconds * SECOND), udp_packet(b"something else", 53, 53))
+    return trace
+
+
+@pytest.mark.parametrize("notify", ["COOKIE", "INVALID_KE_PAYLOAD"])
+@pytest.mark.parametrize(("end", "outcome"), [(0.02, "cut"), (4.02, "cut"), (4.021, "half-open")])
+def test_an_initiator_that_does_not_ask_again(notify, end, outcome):
+    """The responder asked for another request; RFC 7296, sections 1.3 and 2.6."""
+    first, refusal, *_ = Handshake(1).setup(before=notify)
+    assert ended(later(timed((0, first), (20, refusal)), end)) == (outcome, notify)
+
+
+@pytest.mark.parametrize("notify", ["COOKIE", "INVALID_KE_PAYLOAD"])
+def test_an_initiator_that_asks_again_and_then_stops(notify):
+    messages = Handshake(1).setup(before=notify)[:4]
+    trace = timed(*((20 * place, message) for place, message in enumerate(messages)))
+    assert ended(later(trace, 5)) == ("half-open", None)
 
 
 def test_invalid_ke_payload_whose_second_request_got_no_answer():
     first, refusal, second, *_ = Handshake(1).setup(before="INVALID_KE_PAYLOAD")
     assert ended(timed((0, first), (20, refusal), (21, second))) == ("cut", None)
     assert ended(timed((0, first), (20, refusal), (21, second), (600, second))) == ("unanswered", None)
-
-
-def test_a_cookie_that_nobody_followed_is_no_error():
-    first, cookie, *_ = Handshake(1).setup(before="COOKIE")
-    assert ended(timed((0, first), (20, cookie))) == ("cut", None)
 
 
 @pytest.mark.parametrize("answered", [0, 2])
@@ -144,17 +161,84 @@ def test_a_response_of_which_a_fragment_never_came(seen, outcome):
     assert ended(trace)[0] == ("completed" if seen == [(2, 3), (1, 2)] else "unanswered")
 
 
-def test_a_response_that_must_have_come():
-    messages = Handshake(1).setup()
+@pytest.mark.parametrize("missing", [1, 3, 4])
+def test_a_message_that_the_capture_lost_between_others(missing):
+    """The next message shows that it was sent and received: nothing is cut, but the times are unknown."""
+    messages = Handshake(1).setup(intermediate=[(1, 1)])
+    assert len(messages) == 6
     trace = Trace()
-    trace.play([messages[0], *messages[2:]])
-    assert ended(trace) == ("cut", None)
+    trace.play(messages[:missing] + messages[missing + 1 :])
+    row = only(analyse(trace))
+    assert (row["outcome"], row["reason"], row["setup_ns"]) == ("completed", None, None)
 
 
-def test_without_ike_auth_the_handshake_is_not_completed():
+def test_a_response_that_the_capture_lost_before_a_request_in_vain():
+    messages = Handshake(1).setup(intermediate=[(1, 1)])
+    init, answer, second, _, last, _ = messages
+    trace = timed((0, init), (10, answer), (20, second), (40, last), (540, last))
+    assert ended(trace) == ("unanswered", None)
+
+
+def test_ike_auth_that_the_capture_lost():
+    """Only an IKE SA that was set up has later exchanges."""
+    handshake = Handshake(1)
+    init, _ = handshake.init(), handshake.auth()
+    trace = Trace()
+    trace.play([*init, *handshake.informational()])
+    row = only(analyse(later(trace, 10)))
+    assert (row["outcome"], row["setup_ns"]) == ("completed", None)
+
+
+@pytest.mark.parametrize(("end", "outcome"), [(0.05, "cut"), (3.9, "cut"), (4.1, "half-open"), (60, "half-open")])
+def test_an_initiator_that_stops_after_ike_sa_init(end, outcome):
+    """`half-open` needs a capture that goes on for more than 4 s after the response."""
     trace = Trace()
     trace.play(Handshake(1).init())
-    assert ended(trace) == ("cut", None)
+    assert ended(later(trace, end)) == (outcome, None)
+
+
+def test_three_of_nine_initiators_stop():
+    """Every third initiator stops after IKE_SA_INIT; the last of them shortly before the capture ends."""
+    trace = Trace()
+    for number in range(9):
+        handshake = Handshake(number + 1)
+        trace.play(handshake.init() if number % 3 == 2 else handshake.setup(), at=2 * number * SECOND)
+    names = ["completed", "completed", "half-open"] * 3
+    analysis = analyse(trace)
+    assert analysis.handshakes["outcome"].to_list() == [*names[:-1], "cut"]
+    assert analyse(later(trace, 30)).handshakes["outcome"].to_list() == names
+
+
+def test_a_capture_that_begins_inside_a_handshake():
+    messages = Handshake(1).setup()
+    for missing in (1, 2, 3):
+        trace = Trace()
+        trace.play(messages[missing:])
+        assert ended(later(trace, 60)) == ("cut", None)
+
+
+@pytest.mark.parametrize(
+    ("kept", "repeats", "end", "outcome"),
+    [
+        (2, 0, 3, "cut"),
+        (2, 0, 5, "half-open"),  # main mode: one of three exchanges
+        (4, 0, 5, "half-open"),
+        (5, 0, 3, "cut"),
+        (5, 0, 5, "unanswered"),
+        (6, 0, 60, "completed"),
+        (8, 0, 3, "cut"),  # quick mode without its third message
+        (8, 0, 5, "half-open"),
+        (8, 1, 3, "half-open"),  # the responder asks for it again
+        (9, 0, 60, "completed"),
+    ],
+)
+def test_an_ikev1_initiator_that_stops(kept, repeats, end, outcome):
+    phase = Old()
+    messages = [*phase.phase1, *phase.quick()][:kept]
+    trace = Trace()
+    for place, (data, by_initiator) in enumerate([*messages, *messages[-1:] * repeats]):
+        trace.send(place * 10 * MS, data, from_initiator=by_initiator)
+    assert ended(later(trace, end)) == (outcome, None)
 
 
 def test_what_follows_does_not_change_it():

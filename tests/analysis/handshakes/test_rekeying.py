@@ -3,13 +3,16 @@
 import polars as pl
 import pytest
 
+import ikeanalyze
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
+from ikeanalyze.render.report.document import build_report
+from tests.analysis.analyse_captures import analyse
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
 from tests.analysis.decrypt_captures import look
 from tests.analysis.decryption.test_authenticated_outcome import content
 from tests.analysis.encrypted_handshakes import Sa, table
 from tests.analysis.recorded_captures import followup_keys, generated_of
-from tests.craft import SECOND, Trace, ike
+from tests.craft import SECOND, Handshake, Trace, ike
 from tests.paths import CAPTURES
 
 SPI_I, SPI_R = bytes(range(8)), bytes(range(8, 16))
@@ -43,6 +46,44 @@ def test_recorded_rekeyings_link_the_ike_sas():
     assert first["initiator_address"] == "10.1.0.2"
     assert third["initiator_address"] == "10.2.0.2"
     assert looked_into(result.analysis.messages).total() == 38
+
+
+def test_recorded_rekeyings_are_recognised_without_keys():
+    """As in the log: the IKE SA was rekeyed by its initiator, then by its responder."""
+    analysis = ikeanalyze.read(CAPTURES / "pq-followup-ke.pcap")
+    columns = analysis.handshakes.select("rekeyed", "outcome", "reason", "replaces")
+    unknown = (True, None, "REKEYED", None)
+    assert columns.rows() == [(False, "completed", None, None), unknown, unknown]
+
+
+@pytest.mark.parametrize("asking", ["initiator", "responder"])
+def test_ten_set_ups_and_ten_rekeyings(asking):
+    """Whoever speaks first in the new IKE SA, without keys."""
+    trace = Trace()
+    for number in range(10):
+        old, new = Handshake(2 * number + 1), Handshake(2 * number + 2)
+        new.moved = True
+        trace.play(
+            [*old.setup(), *old.create_child_sa(), *new.informational(by_initiator=asking == "initiator")],
+            at=10 * number * SECOND,
+        )
+    report = build_report(analyse(trace))
+    totals = report["totals"]
+    assert (totals["handshakes"], totals["rekeyed_ike_sas"]) == (10, 10)
+    assert {outcome: count for outcome, count in totals["outcomes"].items() if count} == {"completed": 10}
+    assert [row["outcome"] for row in report["handshakes"]] == ["completed"] * 10
+    assert [(row["outcome"], row["reason"]) for row in report["rekeyed_ike_sas"]] == [(None, "REKEYED")] * 10
+
+
+def test_a_responder_that_speaks_first_needs_a_rekeying_before():
+    """Its requests count from 0 in every IKE SA: the set-up may have been before the capture."""
+    handshake, other = Handshake(1), Handshake(2, initiator="192.0.2.9")
+    handshake.moved = True
+    trace = Trace()
+    end = trace.play([*other.setup(), *other.create_child_sa()])  # of other hosts
+    trace.play(handshake.informational(by_initiator=False), at=end)
+    rows = analyse(trace).handshakes.select("rekeyed", "outcome", "reason").rows()
+    assert rows == [(False, "completed", None), (False, "cut", None)]
 
 
 def test_every_message_of_it_is_what_the_daemons_made():
@@ -107,7 +148,7 @@ def test_without_its_predecessors_keys_it_is_a_stranger():
     trace.play(messages)
     trace.play(second.swap(ike.INFORMATIONAL, [ike.delete()], []), at=SECOND)
     result = look(trace, table(*second.key_sets))
-    assert result.outcomes == [("completed", None), ("cut", "REKEYED")]
+    assert result.outcomes == [("completed", None), (None, "REKEYED")]
     assert result.analysis.handshakes["replaces"].to_list() == [None, None]
     result = look(trace, table(*first.key_sets))
     assert result.outcomes == [("established", None), ("established", "REKEYED")]

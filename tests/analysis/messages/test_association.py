@@ -204,7 +204,7 @@ def test_a_rebinding_between_two_transmissions_of_ike_sa_init():
     assert (row["initiator_messages"], row["retransmitted_messages"], row["outcome"]) == (3, 1, "completed")
 
 
-def test_a_rekeyed_ike_sa_is_no_handshake_that_was_cut():
+def test_a_rekeyed_ike_sa_is_not_a_handshake():
     """Its first exchange has message ID 0, and there was no IKE_SA_INIT."""
     old = Handshake(6)
     new = Handshake(7)
@@ -216,8 +216,9 @@ def test_a_rekeyed_ike_sa_is_no_handshake_that_was_cut():
     analysis = analyse(trace)
     assert rows(analysis.handshakes, "outcome", "reason", "initiator_messages", "after_setup_initiator_messages") == [
         ("completed", None, 2, 2),
-        ("cut", "REKEYED", 0, 2),
+        (None, "REKEYED", 0, 2),
     ]
+    assert analysis.handshakes["rekeyed"].to_list() == [False, True]
     rekeyed = analysis.handshakes.row(1, named=True)
     assert rekeyed["phases"] == []
     assert rekeyed["blowup"] is None
@@ -231,7 +232,7 @@ def test_a_beginning_that_is_missing_is_not_a_rekeyed_ike_sa():
     # the responder counts from 0 in every IKE SA
     trace.play([*handshake.informational(by_initiator=False), *handshake.informational()])
     row = only(analyse(trace))
-    assert (row["outcome"], row["reason"]) == ("cut", None)
+    assert (row["rekeyed"], row["outcome"], row["reason"]) == (False, "cut", None)
 
 
 def test_the_responders_first_request_has_message_id_0():

@@ -131,7 +131,7 @@ def test_only_successful_handshakes_are_measured():
     result = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["setup_ms"]))
     group, one = result.groups[0], result.metrics[0].groups[0]
     assert (group.handshakes, group.failures) == (8, 3)
-    assert group.outcomes == {"established": 1, "completed": 3, "failed": 2, "unanswered": 1, "cut": 1}
+    assert group.outcomes == {"established": 1, "completed": 3, "failed": 2, "unanswered": 1, "half-open": 0, "cut": 1}
     assert (one.counted, one.mean.value) == (3, 4)
     assert one.left_out == {"failed": 2, "unanswered": 1, "cut": 1, "not known": 1}
     assert one.counted + sum(one.left_out.values()) == group.handshakes
@@ -145,7 +145,7 @@ def test_only_successful_handshakes_are_measured():
 def test_an_ike_sa_that_replaced_another_is_no_handshake():
     rows = [
         *times("a", 5),
-        {"config": "a", "outcome": "established", "reason": "REKEYED", "initiator_bytes": 0},
+        {"config": "a", "outcome": "established", "reason": "REKEYED", "rekeyed": True, "initiator_bytes": 0},
     ]
     result = compare_groups(tables(rows), ComparisonRequest(["config"]))
     assert (result.groups[0].handshakes, result.rekeyed) == (1, 1)

@@ -32,7 +32,7 @@ def test_the_json_document_has_all_values():
         "captures": 1,
         "handshakes": 12,
         "failures": 2,
-        "outcomes": {"established": 4, "completed": 6, "failed": 2, "unanswered": 0, "cut": 0},
+        "outcomes": {"established": 4, "completed": 6, "failed": 2, "unanswered": 0, "half-open": 0, "cut": 0},
     }
     assert [group["baseline"] for group in groups] == [None, None, 0, 1, None]
     assert [(metric["name"], metric["unit"]) for metric in metrics] == [("setup_ms", "ms"), ("bytes", "bytes")]

@@ -55,7 +55,7 @@ def report():
 
 
 def test_report_keys(report):
-    assert list(report) == ["schema", "captures", "handshakes", "totals", "warnings", "skipped"]
+    assert list(report) == [*("schema", "captures", "handshakes", "rekeyed_ike_sas", "totals", "warnings", "skipped")]
     assert report["schema"] == "ikeanalyze.report/1"
     json.dumps(report, allow_nan=False)
 
@@ -168,7 +168,12 @@ def test_without_keys_nothing_is_said_of_what_is_inside(report):
 
 def test_what_decrypted_payloads_tell():
     document_ = document.build_report(analysis([6, 8, 7]))
-    pq, following, eap = document_["handshakes"]
+    pq, eap = document_["handshakes"]
+    (following,) = document_["rekeyed_ike_sas"]
+    assert list(following) == list(pq)
+    assert (following["id"], following["outcome"], following["reason"]) == (2, "established", "REKEYED")
+    totals = document_["totals"]
+    assert (totals["handshakes"], totals["rekeyed_ike_sas"], totals["outcomes"]["established"]) == (2, 1, 2)
     assert pq["child_error"] == "TS_UNACCEPTABLE"
     assert [item["replaces"] for item in (pq, following, eap)] == [None, 1, None]
     assert pq["payload_bytes"][0] == {"payload": "KE", "bytes": 2484}
@@ -300,7 +305,8 @@ def test_totals_are_sums_of_the_handshakes(report):
         assert totals[what] == sum(link["a_to_b"][what] + link["b_to_a"][what] for link in links)
         assert totals["retransmissions"][what] == sum(h["retransmissions"][what] for h in report["handshakes"])
     assert totals["handshakes"] == 5
-    assert totals["outcomes"] == {"established": 2, "completed": 1, "failed": 1, "unanswered": 1, "cut": 0}
+    outcomes = {"established": 2, "completed": 1, "failed": 1, "unanswered": 1, "half-open": 0, "cut": 0}
+    assert totals["outcomes"] == outcomes
     assert totals["setup_ms"] == {"min": 12.75, "median": 13.0, "mean": 330.916667, "max": 967.0, "known": 3}
     assert totals["accounting"]["esp"] == 3
 

@@ -32,7 +32,7 @@ def test_without_keys_nothing_is_said_of_them():
 
 
 def test_the_replacing_ike_sa_is_named():
-    facts = dict(titled(analysis([8]), "Handshake").rows)
+    facts = dict(titled(analysis([8]), "Rekeyed IKE SA 1: established").rows)
     assert facts["replaces"] == "the IKE SA of handshake 1"
     assert facts["authentication"] == "not known"
 

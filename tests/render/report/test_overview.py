@@ -22,11 +22,16 @@ def test_authentication_that_was_read_is_no_guess():
     assert [row[place] for row in table.rows] == ["EAP-MD5/? (guess)", "EAP-MD5/psk"]
 
 
-def test_rekeyed_ike_sas_are_linked():
-    table = titled(analysis([6, 8]), "Handshakes")
-    place = [column.name for column in table.columns].index("replaces")
-    assert [row[place] for row in table.rows] == ["", "1"]
-    assert "replaces" not in [column.name for column in titled(analysis([1, 2]), "Handshakes").columns]
+def test_rekeyed_ike_sas_are_not_handshakes():
+    """They have a table of their own with the IKE SA that they replaced."""
+    several = analysis([6, 8, 7])
+    assert [row[0] for row in titled(several, "Handshakes").rows] == ["1", "3"]
+    assert dict(titled(several, "Together").rows)["handshakes"] == "2: 2 established"
+    (row,) = titled(several, "Rekeyed IKE SAs").rows
+    assert row[:3] == ("2", "1", several.handshakes["spi_i"][1])
+    # a single handshake is shown in detail
+    titled(analysis([6, 8]), "Handshake 1: established")
+    titled(analysis([6, 8]), "Rekeyed IKE SAs")
 
 
 def test_an_ike_sa_without_its_child_sa():

@@ -1,0 +1,74 @@
+"""Find the IKE SAs that replaced another one (RFC 7296, section 2.18). They are not handshakes.
+
+An IKE SA replaced another one if the CREATE_CHILD_SA exchange that created it was decrypted (see `rekeying`). Without
+keys, its message IDs show it, since a new IKE SA counts from 0 and has no IKE_SA_INIT:
+
+- the initiator's message ID 0 is in the capture and is not IKE_SA_INIT; or
+- the responder's message ID 0 is, no request of the initiator is, and another IKE SA of the same two hosts had a
+  CREATE_CHILD_SA exchange before. Without that exchange, the set-up may have been before the capture began, because
+  the responder's requests count from 0 in every IKE SA.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+
+_INITS: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
+_CREATE_CHILD_SA: Final = int(ExchangeType.CREATE_CHILD_SA)
+
+
+def find_rekeyed_ike_sas(
+    exchanges: ExchangeColumns, initiator: UInt64Array, responder: UInt64Array, decrypted: Iterable[int]
+) -> BoolArray:
+    """Return which IKE SAs replaced another one. (handshakes,)
+
+    Args:
+        exchanges: the exchanges of all handshakes.
+        initiator: address code of each initiator. (handshakes,)
+        responder: address code of each responder. (handshakes,)
+        decrypted: rows of the IKE SAs that replaced another one according to decrypted payloads.
+    """
+    first = (exchanges.protocol == Protocol.IKEV2) & (exchanges.message_id == 0)
+    first &= ~np.isin(exchanges.exchange_type, _INITS)
+    rekeyed = np.zeros(len(initiator), np.bool_)
+    rekeyed[exchanges.handshake[first]] = True
+    rekeyed[exchanges.handshake[exchanges.set_up]] = False
+    by_initiator = exchanges.initiator_asked
+    doubtful = rekeyed.copy()
+    doubtful[exchanges.handshake[first & by_initiator]] = False
+    rekeyed &= ~doubtful
+    doubtful[exchanges.handshake[by_initiator]] = False
+    rekeyed[_find_successors(exchanges, np.stack([initiator, responder], axis=1), np.flatnonzero(doubtful))] = True
+    rekeyed[list(decrypted)] = True
+    return rekeyed
+
+
+def _find_successors(exchanges: ExchangeColumns, ends: UInt64Array, rows: Int64Array) -> list[int]:
+    """The handshakes among `rows` that began after a CREATE_CHILD_SA response between the same hosts.
+
+    `ends` are the addresses of each handshake. (handshakes, 2)
+    """
+    if not len(rows):
+        return []
+    created = (exchanges.exchange_type == _CREATE_CHILD_SA) & (exchanges.protocol == Protocol.IKEV2)
+    created &= exchanges.response_messages > 0
+    first_ns: dict[frozenset[int], int] = {}
+    for pair, ns in zip(
+        ends[exchanges.handshake[created]].tolist(), exchanges.response_ns[created].tolist(), strict=True
+    ):
+        hosts = frozenset(pair)
+        first_ns[hosts] = min(ns, first_ns.get(hosts, ns))
+    # exchanges are ordered by handshake and time
+    began_ns = exchanges.start_ns[np.searchsorted(exchanges.handshake, rows)].tolist()
+    hosts_of_rows = map(frozenset, ends[rows].tolist())
+    return [
+        row
+        for row, ns, hosts in zip(rows.tolist(), began_ns, hosts_of_rows, strict=True)
+        if first_ns.get(hosts, ns) < ns
+    ]
