@@ -19,6 +19,7 @@ from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
+from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
@@ -58,7 +59,7 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
         except CaptureError as error:
             work.skipped.append(SkippedFile(format_path(path), str(error).removeprefix(f"{path}: ")))
             continue
-        if work.add(format_path(path), capture, fitting):
+        if work.add(path, capture, fitting):
             del capture  # frees the memory that the tables do not share
             release_free_memory()
     return work.result()
@@ -81,6 +82,7 @@ class _ReadState:
         self._group = CombinedFramesBuilder()
         self._bytes = 0  # retained of its captures
         self._paths: list[str] = []
+        self._manifests: list[LabManifest | None] = []
         self._keys: list[CaptureKeys | None] = []
         self._capture_warnings: list[list[tuple[int | None, str]]] = []
 
@@ -112,8 +114,9 @@ class _ReadState:
                 self._warnings.append(AnalysisWarning(format_path(path), None, f"{where}{warning.message}"))
         return CaptureKeys(sets, phase1)
 
-    def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None") -> bool:
-        """Add a capture; returns whether it was analysed at once, and not kept for a group."""
+    def add(self, file: str, capture: CaptureFrames, keys: "CaptureKeys | None") -> bool:
+        """Add the capture at `file`; returns whether it was analysed at once, and not kept for a group."""
+        path = format_path(file)
         common = (field.name for field in fields(CaptureSummary) if field.name != "path")
         self._summaries.append(CaptureSummary(path, **{name: getattr(capture, name) for name in common}))
         size = retained_size(capture)
@@ -121,6 +124,7 @@ class _ReadState:
         if not small:
             self._analyse_group()
         self._paths.append(path)
+        self._manifests.append(read_lab_manifest(file) if self._options.lab_manifests else None)
         self._keys.append(keys)
         self._capture_warnings.append(capture.warnings)
         if not small:
@@ -156,13 +160,14 @@ class _ReadState:
             release_free_memory()
 
     def _analyse(self, traffic: CombinedFrames) -> None:
-        from ikeanalyze.analysis.pipeline import build_tables
+        from ikeanalyze.analysis.pipeline import CaptureContext, build_tables
         from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, RowNumbering
         from ikeanalyze.analysis.tables.tables import get_next_ids
 
         first = FROM_THE_START if self._options.ids_per_capture else get_next_ids(self._tables)
         numbering = RowNumbering(self._paths, first, self._options.ids_per_capture)
-        tables, warnings = build_tables(numbering, traffic, self._keys, self._options, self._cleartexts)
+        captures = CaptureContext(self._keys, self._manifests)
+        tables, warnings = build_tables(numbering, traffic, captures, self._options, self._cleartexts)
         self._tables.append(tables)
         for path, before, more in zip(self._paths, self._capture_warnings, warnings, strict=True):
             self._warnings.extend(AnalysisWarning(path, frame, message) for frame, message in before + more)

@@ -58,6 +58,7 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         (pl.col("initiator_messages") + pl.col("responder_messages")).alias("messages"),
         (pl.col("initiator_bytes") + pl.col("responder_bytes")).alias("bytes"),
         pl.col("setup_ns").alias("setup"),
+        pl.col("uncertain").is_not_null().alias("uncertain"),
         pl.col("retransmitted_messages").alias("retransmissions"),
         pl.col("aaa_retransmitted_messages").alias("aaa_retransmissions"),
         "key_exchange",
@@ -96,7 +97,7 @@ def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
         ),
         ListColumn("msgs", "messages", lambda row: format_integer(row["messages"]), right=True),
         ListColumn("bytes", "bytes", lambda row: format_integer(row["bytes"]), right=True),
-        ListColumn("set-up, ms", "setup", lambda row: format_ms(row["setup"]), right=True),
+        ListColumn("set-up, ms", "setup", lambda row: format_ms(row["setup"], uncertain=row["uncertain"]), right=True),
         ListColumn(
             "rtx",
             "retransmissions",

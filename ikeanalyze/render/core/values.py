@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 #: Text of an unknown value.
 UNKNOWN = "-"
+#: In front of a time that may be wrong.
+UNCERTAIN_MARK: Final = "~"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -25,9 +27,9 @@ def format_time(ns: int | None) -> str:
     return UNKNOWN if text is None else f"{text[:10]} {text[11:26]} UTC"
 
 
-def format_ms(ns: int | None) -> str:
-    """Return a duration in milliseconds with three fractional digits, without the unit."""
-    return UNKNOWN if ns is None else f"{ns / 1e6:,.3f}"
+def format_ms(ns: int | None, *, uncertain: bool = False) -> str:
+    """Return a duration in milliseconds with three fractional digits, without the unit; uncertain ones are marked."""
+    return UNKNOWN if ns is None else f"{UNCERTAIN_MARK if uncertain else ''}{ns / 1e6:,.3f}"
 
 
 def format_duration(ns: int) -> str:

@@ -61,7 +61,8 @@ def render_heading(analysis: Analysis) -> Iterator[str]:
     """What stands above the ladder of the one handshake of `analysis`, a line each."""
     row = _handshake(analysis)
     outcome = format_outcome(row["outcome"], row["reason"])
-    set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
+    uncertain = row["uncertain"] is not None
+    set_up = f" in {format_ms(row['setup_ns'], uncertain=uncertain)} ms" if row["setup_ns"] is not None else ""
     yield f"Handshake {row['handshake']:,}: {outcome}{set_up}"
     if row["protocol"] == "HIP":
         hits = (escape_text(row[f"{side}_hit"] or UNKNOWN) for side in ("initiator", "responder"))

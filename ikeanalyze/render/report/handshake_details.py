@@ -10,6 +10,7 @@ from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
+    UNCERTAIN_MARK,
     UNKNOWN,
     escape_text,
     format_count,
@@ -36,7 +37,8 @@ def render_handshake(analysis: Analysis) -> Iterator[Section]:
     """Yield the sections of the only handshake of `analysis`."""
     row = analysis.handshakes.with_columns(*cast_text_columns(analysis.handshakes)).row(0, named=True)
     outcome = format_outcome(row["outcome"], row["reason"])
-    set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
+    uncertain = row["uncertain"] is not None
+    set_up = f" in {format_ms(row['setup_ns'], uncertain=uncertain)} ms" if row["setup_ns"] is not None else ""
     yield KeyValueSection(f"Handshake {row['handshake']:,}: {outcome}{set_up}", list(_identity(row, analysis)), level=1)
     if proposal := list(_proposal(row)):
         yield KeyValueSection("Proposal", proposal)
@@ -46,7 +48,7 @@ def render_handshake(analysis: Analysis) -> Iterator[Section]:
     if row["phases"]:
         yield _phases(row)
     yield from render_payload_bytes(analysis.handshakes)
-    yield from _exchanges(analysis.exchanges)
+    yield from _exchanges(analysis.exchanges, uncertain=uncertain)
     if row["setup_ns"] is not None:
         yield _breakdown(row)
     yield KeyValueSection("Transport", list(_transport(row)))
@@ -167,7 +169,7 @@ def _phases(row: Mapping[str, Any]) -> TableSection:
 _EXCHANGES: Final = "request, response: bytes in frames, of all transmissions; RTT, waited: ms"
 
 
-def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
+def _exchanges(exchanges: pl.DataFrame, *, uncertain: bool) -> Iterator[TableSection]:
     table = exchanges.sort("exchange")
     table = table.with_columns(*cast_text_columns(table))
     columns = [
@@ -191,6 +193,7 @@ def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
         ("Exchanges after the set-up", table.filter(~pl.col("set_up"))),
     ):
         rows = []
+        marked = uncertain and title == "Exchanges"
         for e in chosen.iter_rows(named=True):
             cells = {
                 "exchange": escape_text(e["type"]),
@@ -198,14 +201,18 @@ def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
                 "by": e["initiated_by"],
                 "request": _sent(e, "request"),
                 "response": _sent(e, "response"),
-                "RTT": format_ms(e["rtt_ns"]),
-                "waited": format_ms(e["wait_ns"]),
+                "RTT": format_ms(e["rtt_ns"], uncertain=marked and _is_repeated(e)),
+                "waited": format_ms(e["wait_ns"], uncertain=marked and _is_repeated(e)),
                 "epoch": format_integer(e["epoch"]),
                 "again for": escape_text(e["extra_round_trip"] or ""),
             }
             rows.append(tuple(cells[column.name] for column in columns))
         if rows:
             yield TableSection(title, columns, rows, notes=(_EXCHANGES,))
+
+
+def _is_repeated(exchange: Mapping[str, Any]) -> bool:
+    return all((exchange[f"{kind}_messages"] or 0) > 1 for kind in ("request", "response"))
 
 
 def _sent(row: Mapping[str, Any], kind: str) -> str:
@@ -218,17 +225,26 @@ def _breakdown(row: Mapping[str, Any]) -> TableSection:
     parts = {
         "network": "network_ns",
         "initiator": "initiator_ns",
+        "initiator and network": "initiator_and_network_ns",
         "responder": "responder_ns",
         "AAA server": "aaa_ns",
         "waiting to retransmit": "retransmission_wait_ns",
     }
-    rows = [(name, format_ms(row[column])) for name, column in parts.items() if row[column] is not None]
+    uncertain = row["uncertain"] is not None
+    rows = [
+        (name, format_ms(row[column], uncertain=uncertain)) for name, column in parts.items() if row[column] is not None
+    ]
     vantage = {"unknown": "unknown capture point, network time not separated: set it with --vantage", None: ""}
     notes = [vantage.get(row["vantage"], f"captured at the {row['vantage']}")]
     if row["path_rtt_ns"] is not None:
-        source = {"smallest seen": "an estimate: the smallest seen"}.get(row["path_rtt_source"], row["path_rtt_source"])
+        sources = {"smallest seen": "an estimate: the smallest seen", "manifest": "from the lab's manifest"}
+        source = sources.get(row["path_rtt_source"], row["path_rtt_source"])
         notes.append(f"RTT of the path {format_ms(row['path_rtt_ns'])} ms" + (f" ({source})" if source else ""))
-    rows.append(("total", format_ms(row["setup_ns"])))
+    if row["initiator_setup_ns"] not in (None, row["setup_ns"]):
+        notes.append(f"{format_ms(row['initiator_setup_ns'])} ms as the initiator sees it")
+    if uncertain:
+        notes.append(f"{UNCERTAIN_MARK} uncertain: {row['uncertain']}; set --vantage and --rtt")
+    rows.append(("total", format_ms(row["setup_ns"], uncertain=uncertain)))
     columns = (TableColumn("part"), TableColumn("ms", right=True))
     return TableSection("Set-up time", columns, rows, sums=True, notes=[note for note in notes if note])
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.analysis.analyse_captures import PARTS, Handshake, analyse, only, timed
+from tests.analysis.analyse_captures import SEPARATE_PARTS, Handshake, analyse, only, timed
 from tests.craft import MS, Trace, ikev1
 
 TRANSACTION = 6
@@ -14,7 +14,7 @@ TRANSACTION = 6
 
 def parts(row):
     """In milliseconds: network, initiator, responder, AAA server, waiting for timers."""
-    return [None if row[part] is None else row[part] / MS for part in PARTS]
+    return [None if row[part] is None else row[part] / MS for part in SEPARATE_PARTS]
 
 
 def spaced(messages, turns, *, ttl=(64, 64)):
@@ -84,7 +84,8 @@ def test_from_the_responders_side():
 
 def test_from_anywhere():
     row = only(analyse(spaced(Handshake(1).setup(), (20, 3, 30))))
-    assert parts(row) == [None, 3, 50, None, 0]
+    assert parts(row) == [None, None, 50, None, 0]
+    assert row["initiator_and_network_ns"] == 3 * MS
     assert (row["path_rtt_ns"], row["path_rtt_source"], row["vantage"]) == (None, None, "unknown")
 
 
@@ -98,8 +99,8 @@ def test_a_given_vantage_and_round_trip_time():
     assert parts(row) == [12.5, 0.5, 50, None, 0]
     # given, but nobody knows where to take it off
     row = only(analyse(trace, rtt_ms=12.5))
-    assert parts(row) == [None, 13, 50, None, 0]
-    assert row["path_rtt_ns"] is None
+    assert parts(row) == [None, None, 50, None, 0]
+    assert (row["initiator_and_network_ns"], row["path_rtt_ns"]) == (13 * MS, None)
 
 
 def test_a_round_trip_time_that_is_too_long_takes_no_more_than_there_is():
