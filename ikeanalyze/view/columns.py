@@ -97,7 +97,13 @@ def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
         ),
         ListColumn("msgs", "messages", lambda row: format_integer(row["messages"]), right=True),
         ListColumn("bytes", "bytes", lambda row: format_integer(row["bytes"]), right=True),
-        ListColumn("set-up, ms", "setup", lambda row: format_ms(row["setup"], uncertain=row["uncertain"]), right=True),
+        # `compute_widths` passes a row with this value alone, for which the mark has room
+        ListColumn(
+            "set-up, ms",
+            "setup",
+            lambda row: format_ms(row["setup"], uncertain=row.get("uncertain", True)),
+            right=True,
+        ),
         ListColumn(
             "rtx",
             "retransmissions",
