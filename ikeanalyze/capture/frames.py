@@ -39,6 +39,7 @@ class CaptureFrames:
     sealed: MessageBytes  # bytes of the requested encrypted messages, by unit
     addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
     interfaces: list[Interface]
+    incomplete: set[int]  # units with an IP fragment or TCP segment that is not in the capture
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
 
     def address(self, code: int) -> str:
@@ -105,6 +106,7 @@ def read_frames(
             sealed=messages.sealed,
             addresses=collector.book.ipv6,
             interfaces=reader.interfaces,
+            incomplete=collector.incomplete,
             warnings=warnings,
         )
 

@@ -28,12 +28,14 @@ class CombinedFrames:
     sealed: MessageBytes
     addresses: list[builtins.bytes]  # IPv6 addresses of the address codes
     last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
+    incomplete: set[int]
 
 
 def single_capture(capture: CaptureFrames) -> CombinedFrames:
     """The frames of one capture as CombinedFrames."""
     last_ns = np.array([capture.last_ns or 0], np.int64)
-    return CombinedFrames(capture.columns, capture.clear, capture.sealed, capture.addresses, last_ns)
+    columns, addresses = capture.columns, capture.addresses
+    return CombinedFrames(columns, capture.clear, capture.sealed, addresses, last_ns, capture.incomplete)
 
 
 class CombinedFramesBuilder:
@@ -44,6 +46,7 @@ class CombinedFramesBuilder:
         self._clear, self._sealed = MessageBytes(), MessageBytes()
         self._book = AddressBook()
         self._last_ns: list[int] = []
+        self._incomplete: set[int] = set()
         self._units = 0
 
     def __len__(self) -> int:
@@ -70,13 +73,15 @@ class CombinedFramesBuilder:
             for store, added in ((self._clear, capture.clear), (self._sealed, capture.sealed)):
                 units, begin, size = added.entries()
                 store.add(units + first, added.heap, begin, begin + size)
+            self._incomplete.update(unit + self._units for unit in capture.incomplete)
             self._units += int(columns["unit"].max()) + 1
         self._last_ns.append(capture.last_ns or 0)
 
     def build(self) -> CombinedFrames:
         """The frames of all added captures."""
         last_ns = np.array(self._last_ns, np.int64)
-        return CombinedFrames(self._rows.columns(), self._clear, self._sealed, self._book.ipv6, last_ns)
+        columns, addresses = self._rows.columns(), self._book.ipv6
+        return CombinedFrames(columns, self._clear, self._sealed, addresses, last_ns, self._incomplete)
 
 
 def retained_size(capture: CaptureFrames) -> int:

@@ -139,7 +139,7 @@ def match_responses(
     return AnsweredTransmissions(
         answered_ns=answered,
         end_ns=endings.end_ns,
-        rtt_ns=np.where(known & ~_find_incomplete_responses(state), answer - answered, UNKNOWN),
+        rtt_ns=np.where(known & ~_find_unmeasurable_responses(state), answer - answered, UNKNOWN),
         wait_ns=np.where(waited, waited_until - exchanges.request_ns, UNKNOWN),
         repeated_ns=endings.repeated_ns,
         response_wait_ns=endings.response_wait_ns,
@@ -148,11 +148,26 @@ def match_responses(
 
 
 def _find_incomplete_responses(state: AnalysisState) -> BoolArray:
-    """Which exchanges have a response whose transmissions together lack fragments. (exchanges,)"""
+    """Which exchanges have a response whose transmissions together lack IKE fragments. (exchanges,)"""
     incomplete = np.zeros(len(state.exchanges), np.bool_)
     rows = find_incomplete_messages(state.messages)
     incomplete[state.exchange_of_message[rows[state.messages.response[rows]]]] = True
     return incomplete
+
+
+def _find_unmeasurable_responses(state: AnalysisState) -> BoolArray:
+    """Which exchanges have no response that became complete: it lacks IKE or IP fragments, or TCP segments. (exchanges,)
+
+    IP does not combine fragments of several transmissions.
+    """
+    unmeasurable = _find_incomplete_responses(state)
+    if state.incomplete.any():
+        lacking = np.zeros(len(state.messages), np.bool_)
+        lacking[state.message_of_datagram[state.incomplete]] = True
+        rows = state.messages.response & ~lacking
+        complete = np.bincount(state.exchange_of_message[rows], minlength=len(unmeasurable)) > 0
+        unmeasurable |= ~complete
+    return unmeasurable
 
 
 def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissions, last: BoolArray) -> BoolArray:

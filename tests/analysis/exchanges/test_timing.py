@@ -1,13 +1,18 @@
 """Where the time of a set-up went. That the parts add up, `analysed.obey` holds against every handshake."""
 
+import shutil
+import subprocess
 from random import Random
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ikeanalyze.analysis.read import read_captures
 from tests.analysis.analyse_captures import SEPARATE_PARTS, Handshake, analyse, only, timed
 from tests.craft import MS, Trace, ikev1
+from tests.paths import CAPTURES
 
 TRANSACTION = 6
 
@@ -343,6 +348,15 @@ def test_a_response_without_all_fragments_has_no_round_trip_time():
     for time in (28, 728):
         trace.send(time * MS, done.datagrams[0], sport=4500, dport=4500, from_initiator=False)
     assert analyse(trace).exchanges["rtt_ns"].to_list() == [20 * MS, None]
+
+
+@pytest.mark.skipif(not shutil.which("editcap"), reason="editcap is not installed")
+def test_a_response_without_all_ip_fragments_has_no_round_trip_time(tmp_path):
+    """Of a recorded response in three IP fragments, packets 7 to 9 (tshark), the last two are left out."""
+    cut = tmp_path / "cut.pcapng"
+    subprocess.run(["editcap", str(CAPTURES / "lab" / "ip-fragments.pcapng"), str(cut), "8", "9"], check=True)
+    rtts = read_captures([cut, CAPTURES / "psk-classic.pcap", cut]).exchanges.filter(pl.col("type") == "IKE_AUTH")
+    assert rtts["rtt_ns"].is_null().to_list() == [True, False, True]
 
 
 def test_a_response_before_its_request():
