@@ -39,8 +39,9 @@ def read(
         captures: one path or several. Many small captures take a fraction of the time in one call.
         keys: key files for decryption, in any format that `ikeanalyze keys` reads.
         ports: UDP and TCP ports that carry IKE, in addition to 500 and 4500.
-        vantage: side on which the captures were taken, if it cannot be inferred from the TTLs.
-        rtt_ms: round-trip time of the path in milliseconds (default: the shortest one seen).
+        vantage: side on which the captures were taken (default: inferred from the TTLs, or from the lab's manifest
+            next to a capture).
+        rtt_ms: round-trip time of the path in milliseconds (default: that in the manifest, or the shortest one seen).
         payloads: also name the payloads of clear messages, in the column `payloads` of `messages`.
         progress: called with the bytes read of a file and its size (None: unknown).
 

@@ -32,8 +32,9 @@ class ReadOptions:
     """
 
     ports: Sequence[int] = ()  # UDP and TCP ports that carry IKE besides 500 and 4500
-    vantage: Vantage | None = None  # side on which the captures were taken; None: inferred from TTLs
-    rtt_ms: float | None = None  # round-trip time of the path; None: estimated
+    vantage: Vantage | None = None  # side on which the captures were taken; None: inferred
+    rtt_ms: float | None = None  # round-trip time of the path; None: from the lab's manifest, or estimated
+    lab_manifests: bool = True  # use the capture point and the path in the lab's manifest next to a capture
     keys: "KeyFiles" = ()  # paths of key files, or parsed key files
     own_keys: "Mapping[str, KeyFiles] | None" = None  # by path of a capture: additional keys for it alone
     join: bool = False  # the captures are files of one recording, as of a ring buffer: read them as one capture

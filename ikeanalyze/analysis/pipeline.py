@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ikeanalyze.analysis.exchanges.answers import ExchangeEndings, find_exchange_endings, match_responses
-from ikeanalyze.analysis.exchanges.capture_point import UNKNOWN_VANTAGE, NetworkPath, infer_capture_sides
+from ikeanalyze.analysis.exchanges.answers import UNCERTAIN, ExchangeEndings, find_exchange_endings, match_responses
+from ikeanalyze.analysis.exchanges.capture_point import (
+    GIVEN,
+    UNKNOWN_VANTAGE,
+    NetworkPath,
+    determine_paths,
+    infer_capture_sides,
+)
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, pair_exchanges
 from ikeanalyze.analysis.exchanges.init_messages import parse_init_messages
 from ikeanalyze.analysis.exchanges.radius import (
@@ -23,7 +29,7 @@ from ikeanalyze.analysis.exchanges.radius import (
     pair_radius_messages,
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
-from ikeanalyze.analysis.handshakes.handshakes import HandshakeSources, group_handshakes
+from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
 from ikeanalyze.analysis.messages.duplicates import (
@@ -54,6 +60,7 @@ from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.capture.traffic import CombinedFrames
+from ikeanalyze.io.lab_manifest import LabManifest
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
@@ -74,12 +81,20 @@ def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
 
 
 @dataclass(frozen=True, slots=True)
+class CaptureContext:
+    """Other files that belong to captures. (captures,) each"""
+
+    keys: "Sequence[CaptureKeys | None]"
+    manifests: Sequence[LabManifest | None]
+
+
+@dataclass(frozen=True, slots=True)
 class _PipelineRun:
     """The input of one run of the pipeline."""
 
     numbering: RowNumbering
     traffic: CombinedFrames
-    keys: "Sequence[CaptureKeys | None]"  # of each capture, or None
+    captures: CaptureContext
     options: ReadOptions
     pool: ThreadPoolExecutor  # numpy and polars release the GIL, so that two threads run in parallel
 
@@ -112,7 +127,7 @@ class _PipelineResult:
 def build_tables(
     numbering: RowNumbering,
     traffic: CombinedFrames,
-    keys: "Sequence[CaptureKeys | None]",
+    captures: CaptureContext,
     options: ReadOptions,
     cleartexts: "dict[int, Cleartext]",
 ) -> tuple[AnalysisTables, list[list[CaptureWarning]]]:
@@ -121,12 +136,12 @@ def build_tables(
     Args:
         numbering: paths of the captures and first ids.
         traffic: their frames, which are taken out of it.
-        keys: keys for each capture, or None.
+        captures: their keys and manifests.
         options: how to analyse them.
         cleartexts: receives the decrypted messages by id, if the options ask for them.
     """
     with ThreadPoolExecutor(1) as pool:
-        run = _PipelineRun(numbering, traffic, keys, options, pool)
+        run = _PipelineRun(numbering, traffic, captures, options, pool)
         result = _analyse_frames(run)
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
@@ -166,11 +181,11 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
-    path = NetworkPath(side, options.rtt_ns)
+    path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
     endings = find_exchange_endings(state, path)
     warnings = _warn_of_missing_fragments(state) + _warn_of_doubled_captures(run, grouped)
     contents = None
-    if options.payloads or any(run.keys):
+    if options.payloads or any(run.captures.keys):
         contents, findings = _summarise_contents(run, state)
         warnings += findings
         traffic.sealed.clear()
@@ -189,6 +204,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents))
     warnings += _warn_of_unused_rtt(state, path)
+    warnings += _warn_of_uncertain_times(state, handshakes)
     clear.clear()
     exchange_ids = numbering.get_ids(capture[exchanges.handshake], numbering.first.exchange)
     sources = TableSources(
@@ -250,6 +266,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         clear=clear,
         addresses=traffic.addresses,
         capture=capture,
+        incomplete=np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete))),
         last_ns=traffic.last_ns,
         translated=grouped.translated,
         hits=hits,
@@ -343,7 +360,7 @@ def _summarise_contents(
     from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, decrypt_messages
     from ikeanalyze.analysis.decryption.handshake_contents import summarise_contents
 
-    all_keys = [keys or NO_KEYS for keys in run.keys]
+    all_keys = [keys or NO_KEYS for keys in run.captures.keys]
     sealed = run.traffic.sealed
     decoded = decrypt_messages(state, sealed, all_keys, every=run.options.payloads)
     parameters: dict[int, list[str]] = {}
@@ -366,11 +383,21 @@ def _summarise_contents(
 
 def _warn_of_unused_rtt(state: AnalysisState, path: NetworkPath) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture with handshakes for which the given round-trip time is not used."""
-    if path.rtt_ns is None:
-        return []
-    text = "the round-trip time given is not used where the side of the capture is unknown: give that too"
-    captures = np.unique(state.capture[path.vantage == UNKNOWN_VANTAGE])
-    return [(number, (None, text)) for number in captures.tolist()]
+    unused = (path.rtt_source == GIVEN) & (path.vantage == UNKNOWN_VANTAGE)
+    text = "the round-trip time given is not used where the side of the capture is unknown: set it with --vantage"
+    return [(number, (None, text)) for number in np.unique(state.capture[unused]).tolist()]
+
+
+def _warn_of_uncertain_times(state: AnalysisState, handshakes: HandshakeColumns) -> list[tuple[int, CaptureWarning]]:
+    """Return a warning for each capture with set-ups whose times are uncertain."""
+    warnings: list[tuple[int, CaptureWarning]] = []
+    captures = state.capture[handshakes.uncertain]
+    for number in np.unique(captures).tolist():
+        count = int((captures == number).sum())
+        subject = f"the times of {count} set-ups are" if count > 1 else "the times of a set-up are"
+        text = f"{subject} uncertain: {UNCERTAIN}. Set the side of the capture and the round-trip time of the path"
+        warnings.append((number, (None, f"{text} with --vantage SIDE --rtt MS")))
+    return warnings
 
 
 def _group_radius_by_handshake(radius: RadiusMessages) -> dict[int, list[RadiusExchange]]:

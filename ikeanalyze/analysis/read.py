@@ -19,6 +19,7 @@ from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
 from ikeanalyze.capture.traffic import CombinedFrames, CombinedFramesBuilder, retained_size, single_capture
+from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
@@ -56,7 +57,7 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
         own = (options.own_keys or {}).get(path)
         fitting = common if own is None else work.read_keys(own, common)
         capture = work.read_frames(path, fitting)
-        if capture is not None and work.add(format_path(path), capture, fitting):
+        if capture is not None and work.add(path, capture, fitting):
             del capture  # frees the memory that the tables do not share
             release_free_memory()
     return work.result()
@@ -84,6 +85,7 @@ class _PendingCapture:
     path: str
     summary: CaptureSummary
     keys: "CaptureKeys | None"
+    manifest: LabManifest | None  # of the lab that recorded it
     warnings: list[tuple[int | None, str]]  # of reading it
     frames: CaptureFrames | None  # None: nothing else will be analysed with it
 
@@ -147,15 +149,21 @@ class _ReadState:
             self._skip_after_internal_error(format_path(path), error)
         return None
 
-    def add(self, path: str, capture: CaptureFrames, keys: "CaptureKeys | None", files: tuple[str, ...] = ()) -> bool:
+    def add(self, file: str, capture: CaptureFrames, keys: "CaptureKeys | None", files: tuple[str, ...] = ()) -> bool:
         """Add a capture; returns whether it was analysed at once, and not kept for a group.
 
-        `files`: those that were joined.
+        `file`: its path; `files`: those that were joined.
         """
+        path = format_path(file)
         size = retained_size(capture)
         small = size <= _SMALL and self._options.on_contents is None
         pending = _PendingCapture(
-            path, _summarize(path, capture, files), keys, capture.warnings, capture if small else None
+            path=path,
+            summary=_summarize(path, capture, files),
+            keys=keys,
+            manifest=read_lab_manifest(file) if self._options.lab_manifests else None,
+            warnings=capture.warnings,
+            frames=capture if small else None,
         )
         if not small:
             self._analyse_group()
@@ -210,14 +218,16 @@ class _ReadState:
         self._begin_group()
 
     def _build_tables(self, traffic: CombinedFrames) -> None:
-        from ikeanalyze.analysis.pipeline import build_tables
+        from ikeanalyze.analysis.pipeline import CaptureContext, build_tables
         from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, RowNumbering
         from ikeanalyze.analysis.tables.tables import get_next_ids
 
         first = FROM_THE_START if self._options.ids_per_capture else get_next_ids(self._tables)
         numbering = RowNumbering([capture.path for capture in self._pending], first, self._options.ids_per_capture)
-        keys = [capture.keys for capture in self._pending]
-        tables, warnings = build_tables(numbering, traffic, keys, self._options, self._cleartexts)
+        captures = CaptureContext(
+            [capture.keys for capture in self._pending], [capture.manifest for capture in self._pending]
+        )
+        tables, warnings = build_tables(numbering, traffic, captures, self._options, self._cleartexts)
         self._tables.append(tables)
         for capture, more in zip(self._pending, warnings, strict=True):
             self._summaries.append(capture.summary)

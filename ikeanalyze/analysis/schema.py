@@ -177,14 +177,17 @@ HANDSHAKES: Final[Schema] = {
     "after_setup_responder_frames": pl.UInt32,
     "after_setup_responder_bytes": pl.UInt64,
     "setup_ns": pl.Int64,  # null: the handshake did not end, or its beginning is missing
-    "network_ns": pl.Int64,  # the parts of setup_ns; a null part is contained in the others
+    "initiator_setup_ns": pl.Int64,  # setup_ns as the initiator sees it; null: the round trip to it is not known
+    "network_ns": pl.Int64,  # the parts of setup_ns: those that are not null add up to it
     "initiator_ns": pl.Int64,
+    "initiator_and_network_ns": pl.Int64,  # both, if the capture point is unknown; network_ns, initiator_ns are null
     "responder_ns": pl.Int64,
     "aaa_ns": pl.Int64,
-    "retransmission_wait_ns": pl.Int64,  # until what was answered was sent, by the initiator or to the AAA server
+    "retransmission_wait_ns": pl.Int64,  # until the retransmission that was answered, of IKE or RADIUS
     "vantage": VANTAGES,  # the side that the capture was taken on
     "path_rtt_ns": pl.Int64,  # round-trip time of the path that network_ns was computed with
-    "path_rtt_source": pl.String,  # "given", "smallest seen" (an estimate), null
+    "path_rtt_source": pl.String,  # "given", "manifest" (of the lab), "smallest seen" (an estimate), null
+    "uncertain": pl.String,  # why the times above, and those of the exchanges, may be wrong; null: they are not
     "retransmitted_messages": pl.UInt32,  # both directions of the link initiator-responder
     "retransmitted_frames": pl.UInt32,
     "retransmitted_bytes": pl.UInt64,

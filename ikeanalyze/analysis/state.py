@@ -8,7 +8,7 @@ from ikeanalyze.analysis.exchanges.init_messages import InitMessages
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
 
 
@@ -26,6 +26,7 @@ class AnalysisState:
     clear: MessageBytes
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     capture: Int64Array  # number of the capture that each handshake is in, rising
+    incomplete: BoolArray  # which datagrams lack IP fragments or TCP segments. (datagrams,)
     last_ns: Int64Array  # of each capture: the time of its last packet
     translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
     hits: Mapping[int, tuple[bytes, bytes]]  # of the handshakes of HIP: the initiator's and the responder's HIT

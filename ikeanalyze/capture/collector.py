@@ -133,7 +133,7 @@ class FrameCollector:
         self._streams = TcpStreams()
         self._packet_warnings: list[tuple[int, str]] = []
         self._packet_warning_count = 0
-        self._incomplete: set[int] = set()  # units with an IP fragment or TCP segment that is not in the capture
+        self.incomplete: set[int] = set()  # units with an IP fragment or TCP segment that is not in the capture
         self._first_incomplete = 0  # number of the first frame of such a unit
 
     def add(self, batch: RecordBatch, share: float | None) -> None:
@@ -253,7 +253,7 @@ class FrameCollector:
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
-        share_digests(columns, self._incomplete, self.messages.clear)
+        share_digests(columns, self.incomplete, self.messages.clear)
         return columns
 
     def warnings(self) -> list[tuple[int | None, str]]:
@@ -266,8 +266,8 @@ class FrameCollector:
         if self.last_ns == LATEST_NS or self.first_ns == EARLIEST_NS:
             text = "some packets have times before 1824 or after 2115, which are shown as the nearest possible time"
             warnings.append((None, f"{text}: time spans with them are meaningless"))
-        if self._incomplete:
-            count = len(self._incomplete)
+        if self.incomplete:
+            count = len(self.incomplete)
             subject = f"{count} messages lack" if count > 1 else "a message lacks"
             text = f"{subject} IP fragments or TCP segments that are not in the capture"
             warnings.append((self._first_incomplete, f"{text}: only the captured frames are counted"))
@@ -284,9 +284,9 @@ class FrameCollector:
 
     def _mark_incomplete(self, unit: int, number: int) -> None:
         """Note that bytes of this unit are missing; `number` is that of its first frame."""
-        if not self._incomplete or number < self._first_incomplete:
+        if not self.incomplete or number < self._first_incomplete:
             self._first_incomplete = number
-        self._incomplete.add(unit)
+        self.incomplete.add(unit)
 
     def _append_messages(self, batch: RecordBatch, packets: IpPackets, messages: ClassifiedMessages) -> None:
         """Append a row for each message that is in one frame."""

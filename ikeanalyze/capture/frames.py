@@ -39,6 +39,7 @@ class CaptureFrames:
     addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
     tunnels: list[str]  # name of each tunnel: number n of the column `tunnel`, from 1, is `tunnels[n - 1]`
     interfaces: list[Interface]
+    incomplete: set[int]  # units with an IP fragment or TCP segment that is not in the capture
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
 
     def address(self, code: int) -> str:
@@ -135,6 +136,7 @@ def _finish(
         addresses=collector.book.ipv6,
         tunnels=collector.tunnels.names,
         interfaces=reader.interfaces,
+        incomplete=collector.incomplete,
         warnings=warnings,
     )
 

@@ -30,12 +30,14 @@ class CombinedFrames:
     addresses: list[builtins.bytes]  # IPv6 addresses of the address codes
     tunnels: list[str]  # name of each tunnel, from number 1 on
     last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
+    incomplete: set[int]
 
 
 def single_capture(capture: CaptureFrames) -> CombinedFrames:
     """The frames of one capture as CombinedFrames."""
     last_ns = np.array([capture.last_ns or 0], np.int64)
-    return CombinedFrames(capture.columns, capture.clear, capture.sealed, capture.addresses, capture.tunnels, last_ns)
+    columns, addresses, tunnels = capture.columns, capture.addresses, capture.tunnels
+    return CombinedFrames(columns, capture.clear, capture.sealed, addresses, tunnels, last_ns, capture.incomplete)
 
 
 class CombinedFramesBuilder:
@@ -47,6 +49,7 @@ class CombinedFramesBuilder:
         self._book = AddressBook()
         self._tunnels = TunnelBook()
         self._last_ns: list[int] = []
+        self._incomplete: set[int] = set()
         self._units = 0
 
     def __len__(self) -> int:
@@ -74,15 +77,15 @@ class CombinedFramesBuilder:
             for store, added in ((self._clear, capture.clear), (self._sealed, capture.sealed)):
                 units, begin, size = added.entries()
                 store.add(units + first, added.heap, begin, begin + size)
+            self._incomplete.update(unit + self._units for unit in capture.incomplete)
             self._units += int(columns["unit"].max()) + 1
         self._last_ns.append(capture.last_ns or 0)
 
     def build(self) -> CombinedFrames:
         """The frames of all added captures."""
         last_ns = np.array(self._last_ns, np.int64)
-        return CombinedFrames(
-            self._rows.columns(), self._clear, self._sealed, self._book.ipv6, self._tunnels.names, last_ns
-        )
+        columns, addresses, tunnels = self._rows.columns(), self._book.ipv6, self._tunnels.names
+        return CombinedFrames(columns, self._clear, self._sealed, addresses, tunnels, last_ns, self._incomplete)
 
 
 def retained_size(capture: CaptureFrames) -> int:

@@ -10,9 +10,7 @@ field does not match a `/`. The pattern is matched against as many components at
 # The library `parse` would not make this shorter: it is stricter or laxer in numbers, names, `/` and upper and lower
 # case, so that each type needs a converter of its own and every check of a pattern remains.
 
-import json
 import math
-import os
 import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from ikeanalyze.analysis.result import format_path
-from ikeanalyze.dataset.batch.discovery import CaptureFile, get_capture_stem
+from ikeanalyze.dataset.batch.discovery import CaptureFile
+from ikeanalyze.io.lab_manifest import read_lab_manifest
 
 LabelType = Literal["int", "float", "str", "bool"]
 Value = int | float | str | bool
 Labels = Mapping[str, Value]
-
-_LAB_SCHEMA: Final = "ikeanalyze.lab/1"
-_MAX_MANIFEST_BYTES: Final = 64 << 20
 
 #: What a label of each type looks like in a path.
 _FORMS: Final[Mapping[str, str]] = {
@@ -193,27 +189,19 @@ def _add_type(label_types: dict[str, LabelType], name: str, label_type: LabelTyp
 
 def _read_lab_labels(path: str) -> dict[str, Value]:
     """The labels in the lab's manifest of a capture; empty if there is no manifest, or it is that of another capture."""
-    folder, file_name = os.path.split(path)
-    manifest = os.path.join(folder, f"{get_capture_stem(file_name)}.manifest.json")
-    labels: dict[str, Value] = {}
-    try:
-        if os.path.getsize(manifest) > _MAX_MANIFEST_BYTES:
-            return {}
-        with open(manifest, "rb") as file:
-            document = json.load(file)
-        if document["schema"] != _LAB_SCHEMA or document["files"]["capture"] != file_name:
-            return {}
-        if _is_utf8(name := str(document["name"])):
-            labels["scenario"] = name
-        for key, content in document["scenario"].items():
-            if "." not in key and key != "ip_version":
-                continue  # repetitions, durations, later actions: they make no difference between two handshakes
-            column = key.replace(".", "_")
-            value = _to_label(content)
-            if value is not None and is_name(column):
-                labels[column] = value
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    manifest = read_lab_manifest(path)
+    if manifest is None:
         return {}
+    labels: dict[str, Value] = {}
+    if _is_utf8(manifest.name):
+        labels["scenario"] = manifest.name
+    for key, content in manifest.scenario.items():
+        if "." not in key and key != "ip_version":
+            continue  # repetitions, durations, later actions: they make no difference between two handshakes
+        column = key.replace(".", "_")
+        value = _to_label(content)
+        if value is not None and is_name(column):
+            labels[column] = value
     return labels
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from ikeanalyze.io.lab_manifest import LAB_SCHEMA
 from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
@@ -16,7 +17,6 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.logs import charon, freeradius, pluto
 from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
 
-SCHEMA: Final = "ikeanalyze.lab/1"
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
 #: Hosts with logs.
 _ROLES: Final = ("initiator", "responder", "aaa")
@@ -92,7 +92,7 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
         if keys is not None:
             write_private(str(key_file), keys)
         document = {
-            "schema": SCHEMA,
+            "schema": LAB_SCHEMA,
             "name": case.name,
             "scenario": {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()},
             "machine": dict(recorded.machine),

@@ -59,6 +59,7 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         (pl.col("initiator_messages") + pl.col("responder_messages")).alias("messages"),
         (pl.col("initiator_bytes") + pl.col("responder_bytes")).alias("bytes"),
         pl.col("setup_ns").alias("setup"),
+        pl.col("uncertain").is_not_null().alias("uncertain"),
         pl.col("retransmitted_messages").alias("retransmissions"),
         pl.col("aaa_retransmitted_messages").alias("aaa_retransmissions"),
         "key_exchange",
@@ -98,7 +99,10 @@ def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:
         ),
         _make_number_column("msgs", "messages"),
         _make_number_column("bytes", "bytes"),
-        ListColumn("set-up, ms", "setup", lambda row: format_ms(row["setup"]), right=True),
+        # `compute_widths` passes a row with this value alone, for which the mark has room
+        ListColumn(
+            "set-up, ms", "setup", lambda row: format_ms(row["setup"], uncertain=row.get("uncertain", True)), right=True
+        ),
         _make_number_column("rtx", "retransmissions", lambda row: SPECIAL if row["retransmissions"] else ""),
         ListColumn("key exchange", "kex", _format_key_exchanges),
     ]

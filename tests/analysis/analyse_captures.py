@@ -19,7 +19,8 @@ COUNTS = ("messages", "frames", "bytes")
 MESSAGE_COLUMNS = (
     "protocol", "set_up", "sender", "kind", "transmission", "frames", "bytes", "needed_bytes", "fragments_seen",
 )  # fmt: skip
-PARTS = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
+SEPARATE_PARTS = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
+PARTS = (*SEPARATE_PARTS, "initiator_and_network_ns")
 
 #: Ethernet, IPv4, UDP: what a frame has around a UDP payload.
 AROUND = 14 + 20 + 8

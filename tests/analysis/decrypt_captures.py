@@ -32,7 +32,8 @@ FILLED = {
 }  # fmt: skip
 #: What there is of a handshake that did not fail alone.
 TIMES = {
-    "end_ns", "setup_ns", "network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns",
+    "end_ns", "setup_ns", "initiator_setup_ns", "network_ns", "initiator_ns", "initiator_and_network_ns",
+    "responder_ns", "aaa_ns", "retransmission_wait_ns", "uncertain",
     "path_rtt_ns", "path_rtt_source",
 }  # fmt: skip
 #: What its predecessor's messages tell of an IKE SA that replaced another one.

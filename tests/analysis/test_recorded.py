@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import ikeanalyze
+from tests.analysis.analyse_captures import PARTS
 from tests.paths import CAPTURES
 
 NAMES = (
@@ -115,8 +116,7 @@ def test_accounting_and_bytes_are_conserved(recorded):
         for key, total in link.items():
             both = exchanges[f"request_{key}"].sum() + exchanges[f"response_{key}"].sum()
             assert both == total
-        parts = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
-        assert sum(row[part] or 0 for part in parts) == row["setup_ns"]
+        assert sum(row[part] or 0 for part in PARTS) == row["setup_ns"]
 
 
 @pytest.mark.tshark

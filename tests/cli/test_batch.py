@@ -95,6 +95,18 @@ def test_labels_and_keys_are_used(run):
     assert shard["reading"] == {"ports": [4711], "vantage": None}
 
 
+def test_the_manifest_of_the_lab_provides_the_path(run):
+    for suffix in ("pcapng", "manifest.json"):
+        Path(f"satellite.{suffix}").write_bytes((CAPTURES / "lab" / f"satellite.{suffix}").read_bytes())
+    assert run("batch", "satellite.pcapng", "-o", "out").exit_code == 0
+    columns = ("vantage", "path_rtt_source", "path_rtt_ns")
+    (row,) = pl.read_parquet("out/handshakes").select(*columns).rows()
+    assert row == ("responder", "manifest", 600_000_000)
+    assert run("batch", "satellite.pcapng", "-o", "other", "--vantage", "initiator").exit_code == 0
+    (row,) = pl.read_parquet("other/handshakes").select(*columns[:2]).rows()
+    assert row == ("initiator", "smallest seen")
+
+
 def test_no_key_in_the_output(run):
     Path("a.pcap").write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
     Path("a.keys.json").write_bytes((CAPTURES / "psk-classic.keys.json").read_bytes())

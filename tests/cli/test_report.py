@@ -54,7 +54,9 @@ def test_vantage_and_rtt_are_used_in_the_breakdown(run):
     # between response and next request: one round trip, and what the initiator computes
     assert breakdown["network_ms"] == pytest.approx(0.4)
     (unknown,) = report(run, str(CLASSIC))["handshakes"]
-    assert breakdown["initiator_ms"] == pytest.approx(unknown["breakdown"]["initiator_ms"] - 0.4)
+    assert breakdown["initiator_ms"] == pytest.approx(unknown["breakdown"]["initiator_and_network_ms"] - 0.4)
+    assert handshake["initiator_setup_ms"] == pytest.approx(handshake["setup_ms"] + 0.4)
+    assert unknown["breakdown"]["initiator_ms"] is unknown["initiator_setup_ms"] is None
 
 
 def test_keys_decrypt_messages(run):

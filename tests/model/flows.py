@@ -3,6 +3,8 @@
 from functools import cache
 
 import ikeanalyze
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.model.prediction.extract import extract_flow
 from ikeanalyze.model.prediction.flow import EncryptionOverhead, FlowDatagram, FlowExchange, FlowMessage, HandshakeFlow
 from tests.paths import CAPTURES
@@ -18,7 +20,7 @@ def capture(name):
 def flow(name, handshake=None, **options):
     """A handshake of a recorded capture; options are those of reading it."""
     path = str(CAPTURES / name)
-    analysis = ikeanalyze.read(path, **options) if options else capture(name)
+    analysis = read_captures(path, ReadOptions(**options)) if options else capture(name)
     return extract_flow(analysis, path, handshake)
 
 

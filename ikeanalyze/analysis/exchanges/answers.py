@@ -25,11 +25,23 @@ initiator's side, from exchanges of the same two hosts with a single response: t
 the next request is a round trip plus the initiator's processing. The shortest time is used, if two exchanges with
 repeated requests agree on it. If the timer is shorter than the round trip, every request is repeated; where a request
 was not repeated, a late next request may follow a lost one. If the round-trip time is unknown or contradicts the
-transmissions, the order decides alone.
+transmissions, the order decides alone. A known retransmission timer that is longer than the round trip excludes the
+rest of this section.
+
+Uncertain. If the round-trip time is unknown, repeated requests with a response to each repeat have two explanations:
+responses were lost, or the round trip takes longer than the timer. The exchange is uncertain if the second one is
+possible between its two hosts: most of their exchanges were repeated in this way, and none without repetition was
+followed by the next request so soon that the round trip must be shorter than the timer. On the initiator's side this
+does not occur: the first response that arrives ends the exchange.
 
 RADIUS. A responder that sends a request to its AAA server has received the IKE request before. It does not answer
 retransmissions while it waits. After it has answered it does: the response was lost and is repeated without another
 RADIUS request.
+
+IKEv1. The responder has a retransmission timer of its own: it repeats its last message until the next one arrives. If
+it did so before the initiator continued, its last transmission ended the exchange.
+
+A response of which the capture never has all fragments ends no measurement: the time to it is unknown.
 
 RADIUS packets are assigned to exchanges by the times at which these ended. So `find_exchange_endings` first finds the
 response that ended each exchange; then RADIUS is assigned; then `match_responses` finds the transmission that was
@@ -37,24 +49,29 @@ answered. Each value is decided once.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from ikeanalyze.analysis.exchanges.capture_point import INITIATOR, RESPONDER, NetworkPath, number_host_pairs
+from ikeanalyze.analysis.exchanges.capture_point import INITIATOR, NetworkPath, number_host_pairs
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.outcome import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.analysis.messages.messages import MessageColumns, find_incomplete_messages
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.decode.classify import Protocol
 
 #: A shorter time, in round trips, contains no round trip, even with jitter.
 _TOO_SHORT: Final = 0.75
 #: Bounds of a round trip, in round trips: clocks, jitter and the initiator's processing change it.
 _MIN_ROUND_TRIP: Final = 0.9
 _MAX_ROUND_TRIP: Final = 1.25
+
+#: Why times are uncertain, for people.
+UNCERTAIN: Final = "requests were repeated and the repeats answered: the round trip may exceed the retransmission timer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,8 @@ class ExchangeEndings:
     answered_ns: Int64Array  # first frame of the transmission of the request that it answers
     last_request_ns: Int64Array  # last transmission of the request before the next exchange
     repeated_ns: Int64Array  # from the last response to the last transmission of the request; 0: none after it
+    response_wait_ns: Int64Array  # until the responder repeated the response by its own timer (IKEv1), else 0
+    uncertain: BoolArray  # the path may contradict the order, but its round-trip time is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +96,8 @@ class AnsweredTransmissions:
     rtt_ns: Int64Array  # from the transmission that was answered to the first frame of that response
     wait_ns: Int64Array  # from the first transmission to that one; without a response, to the last one
     repeated_ns: Int64Array  # from the last response to the last transmission of the request; 0: none after it
+    response_wait_ns: Int64Array  # until the responder repeated the response by its own timer (IKEv1), else 0
+    uncertain: BoolArray  # see above
 
 
 def find_exchange_endings(state: AnalysisState, path: NetworkPath) -> ExchangeEndings:
@@ -99,11 +120,13 @@ def match_responses(
     """
     exchanges = state.exchanges
     answered, answer = endings.answered_ns, endings.answer_ns
-    if path.rtt_ns is not None:
-        # on the initiator's side no response comes sooner than a round trip
-        early = exchanges.initiator_asked & (answered != UNKNOWN) & (answered > exchanges.request_ns)
-        early &= (answer - answered < _TOO_SHORT * path.rtt_ns) & (path.vantage[exchanges.handshake] == INITIATOR)
-        earlier = _latest_requests(state, answer, early, _MIN_ROUND_TRIP * path.rtt_ns)
+    rtt = path.rtt_ns[exchanges.handshake]
+    # on the initiator's side no response comes sooner than a round trip
+    early = exchanges.initiator_asked & (answered != UNKNOWN) & (answered > exchanges.request_ns)
+    early &= (path.vantage[exchanges.handshake] == INITIATOR) & (rtt != UNKNOWN)
+    if early.any():
+        early &= answer - answered < _TOO_SHORT * rtt
+        earlier = _latest_requests(state, answer, early, _MIN_ROUND_TRIP * rtt)
         answered = np.where(earlier != UNKNOWN, earlier, answered)
     # the responder had received the request before it sent one to its AAA server
     with_aaa = (aaa_request_ns != UNKNOWN) & (answered != UNKNOWN) & (exchanges.response_ns >= answered)
@@ -116,10 +139,35 @@ def match_responses(
     return AnsweredTransmissions(
         answered_ns=answered,
         end_ns=endings.end_ns,
-        rtt_ns=np.where(known, answer - answered, UNKNOWN),
+        rtt_ns=np.where(known & ~_find_unmeasurable_responses(state), answer - answered, UNKNOWN),
         wait_ns=np.where(waited, waited_until - exchanges.request_ns, UNKNOWN),
         repeated_ns=endings.repeated_ns,
+        response_wait_ns=endings.response_wait_ns,
+        uncertain=endings.uncertain,
     )
+
+
+def _find_incomplete_responses(state: AnalysisState) -> BoolArray:
+    """Which exchanges have a response whose transmissions together lack IKE fragments. (exchanges,)"""
+    incomplete = np.zeros(len(state.exchanges), np.bool_)
+    rows = find_incomplete_messages(state.messages)
+    incomplete[state.exchange_of_message[rows[state.messages.response[rows]]]] = True
+    return incomplete
+
+
+def _find_unmeasurable_responses(state: AnalysisState) -> BoolArray:
+    """Which exchanges have no response that became complete. (exchanges,)
+
+    A response may lack IKE fragments, IP fragments or TCP segments. IP does not combine fragments of several transmissions.
+    """
+    unmeasurable = _find_incomplete_responses(state)
+    if state.incomplete.any():
+        lacking = np.zeros(len(state.messages), np.bool_)
+        lacking[state.message_of_datagram[state.incomplete]] = True
+        rows = state.messages.response & ~lacking
+        complete = np.bincount(state.exchange_of_message[rows], minlength=len(unmeasurable)) > 0
+        unmeasurable |= ~complete
+    return unmeasurable
 
 
 def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissions, last: BoolArray) -> BoolArray:
@@ -127,30 +175,31 @@ def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissio
 
     `last` are the exchanges to check, each the last one of its initiator.
     """
-    exchanges, messages = state.exchanges, state.messages
+    exchanges = state.exchanges
     repeated = last & ((answers.repeated_ns > 0) | (exchanges.response_messages > 1))
     if not repeated.any():
         return repeated
-    incomplete = np.zeros(len(exchanges), np.bool_)
-    rows = find_incomplete_messages(messages)
-    incomplete[state.exchange_of_message[rows[messages.response[rows]]]] = True
+    incomplete = _find_incomplete_responses(state)
     # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the other messages
     established = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
     unreceived = repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
     return unreceived & ~np.isin(exchanges.handshake, exchanges.handshake[established])
 
 
-def _latest_requests(state: AnalysisState, until_ns: Int64Array, mask: BoolArray, before_ns: float = 0) -> Int64Array:
+def _latest_requests(
+    state: AnalysisState, until_ns: Int64Array, mask: BoolArray, before_ns: npt.NDArray[Any] | None = None
+) -> Int64Array:
     """The latest transmission of each exchange's request at least `before_ns` before a time, or UNKNOWN. (exchanges,)
 
-    `until_ns` is the time for each exchange; `mask` chooses exchanges, the others have UNKNOWN.
+    `until_ns` is the time for each exchange, `before_ns` 0 if it is None; `mask` chooses exchanges, the others have
+    UNKNOWN.
     """
     latest = np.full(len(mask), UNKNOWN)
     if mask.any():
         messages, exchange = state.messages, state.exchange_of_message
         rows = np.flatnonzero(mask[exchange] & ~messages.response)
         exchange, sent = exchange[rows], messages.first_ns[rows]
-        early_enough = until_ns[exchange] - sent >= before_ns
+        early_enough = until_ns[exchange] - sent >= (0 if before_ns is None else before_ns[exchange])
         np.maximum.at(latest, exchange[early_enough], sent[early_enough])
     return latest
 
@@ -160,7 +209,8 @@ def _end_in_order(state: AnalysisState) -> ExchangeEndings:
     exchanges, messages = state.exchanges, state.messages
     count, exchange = len(exchanges), state.exchange_of_message
     if not count:
-        return ExchangeEndings(*(np.zeros(0, np.int64) for _ in ExchangeEndings.__dataclass_fields__))
+        nothing = np.zeros(0, np.int64)
+        return ExchangeEndings(nothing, nothing, nothing, nothing, nothing, nothing, nothing.astype(np.bool_))
     if (exchange[1:] < exchange[:-1]).any():  # they usually are in order
         order = argsort_stable(exchange)
         messages, exchange = messages.select(order), exchange[order]
@@ -181,6 +231,11 @@ def _end_in_order(state: AnalysisState) -> ExchangeEndings:
     end = np.full(count, UNKNOWN)
     has_end = has_answer & (answer_row < len(when))
     end[has_end] = messages.last_ns[answer_row[has_end]]
+    # the responder of IKEv1 repeats its response by itself
+    by_itself = (exchanges.protocol == Protocol.IKEV1) & has_end & (answer > last_request) & (latest_end > end)
+    by_itself &= _next_requests(exchanges) != NEVER
+    response_wait = np.where(by_itself, latest_end - end, 0)
+    end = np.where(by_itself, latest_end, end)
 
     answered = np.maximum.reduceat(np.where(~response & (when <= answer[exchange]), when, UNKNOWN), start)
     # as many responses as requests: in order. A response after the initiator's next request answers a request too.
@@ -190,7 +245,15 @@ def _end_in_order(state: AnalysisState) -> ExchangeEndings:
     paired = np.flatnonzero((requests == responses) & (requests > 1) & (ordinal > 0) & has_answer)
     answered[paired] = when[start[paired] + ordinal[paired] - 1]
     known = has_answer & (answered != UNKNOWN) & (answered <= answer)
-    return ExchangeEndings(answer, end, np.where(known, answered, UNKNOWN), last_request, repeated)
+    return ExchangeEndings(
+        answer_ns=answer,
+        end_ns=end,
+        answered_ns=np.where(known, answered, UNKNOWN),
+        last_request_ns=last_request,
+        repeated_ns=repeated,
+        response_wait_ns=response_wait,
+        uncertain=np.zeros(count, np.bool_),
+    )
 
 
 def _next_requests(exchanges: ExchangeColumns) -> Int64Array:
@@ -213,10 +276,13 @@ def _end_by_path(
     pair = number_host_pairs(*_get_hosts(state))[exchanges.handshake]
     following = _find_next_exchanges(exchanges)
     continues = _continues_at_once(exchanges, following)
-    rtt = _estimate_round_trips(exchanges, endings, following, pair)[pair]
-    if path.rtt_ns is not None:
-        rtt = np.where(path.vantage[exchanges.handshake] == RESPONDER, path.rtt_ns, rtt)
-    rows = rows[rtt[rows] > 0]
+    known = path.initiator_rtt_ns[exchanges.handshake]
+    rtt = np.where(known != UNKNOWN, known, _estimate_round_trips(exchanges, endings, following, pair)[pair])
+    uncertain = np.zeros(len(exchanges), np.bool_)
+    unknown = rows[(known[rows] == UNKNOWN) & (rtt[rows] == 0) & exchanges.set_up[rows]]
+    uncertain[unknown] = _find_possibly_long_paths(state, endings, following, pair)[pair[unknown]]
+    timer = path.timer_ns[exchanges.handshake]
+    rows = rows[(rtt[rows] > 0) & ((timer[rows] == UNKNOWN) | (_MAX_ROUND_TRIP * rtt[rows] > timer[rows]))]
     gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
     too_soon = (following[rows] >= 0) & (gap < _MIN_ROUND_TRIP * rtt[rows])
     # where the next request does not decide: if the timer expired before the response arrived, transmissions and
@@ -240,7 +306,9 @@ def _end_by_path(
         if len(sent):
             answer[row], end[row] = messages.first_ns[response], messages.last_ns[response]
             answered[row] = sent.max()
-    return ExchangeEndings(answer, end, answered, endings.last_request_ns, endings.repeated_ns)
+    waited = np.where(end == endings.end_ns, endings.response_wait_ns, 0)
+    corrected = replace(endings, answer_ns=answer, end_ns=end, answered_ns=answered)
+    return replace(corrected, response_wait_ns=waited, uncertain=uncertain)
 
 
 def _find_fitting_response(
@@ -268,6 +336,30 @@ def _find_fitting_response(
     sent_after = messages.first_ns[members[~is_response]].max() - ended
     fitting = responses[(sent_after > 0) & (sent_after <= rtt)]
     return fitting[0] if len(fitting) else None
+
+
+def _find_possibly_long_paths(
+    state: AnalysisState, endings: ExchangeEndings, following: Int64Array, pair: Int64Array
+) -> BoolArray:
+    """Whether the round trip of each pair of hosts may take longer than the retransmission timer. (pairs,)
+
+    `pair` is the number of the pair of hosts of each exchange. (exchanges,)
+    """
+    exchanges, messages = state.exchanges, state.messages
+    count = int(pair.max()) + 1
+    answered = exchanges.initiator_asked & (endings.end_ns != UNKNOWN) & (exchanges.request_messages > 0)
+    repeated = answered & (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
+    mostly = np.bincount(pair[repeated], minlength=count) > np.bincount(pair[answered & ~repeated], minlength=count)
+    # a round trip from the initiator to the responder and back is at most the time between two requests of which the
+    # first one was sent once
+    once = np.flatnonzero(answered & (exchanges.request_messages == 1) & _continues_at_once(exchanges, following))
+    longest = np.full(count, NEVER)
+    np.minimum.at(longest, pair[once], exchanges.request_ns[following[once]] - exchanges.request_ns[once])
+    second = np.flatnonzero(~messages.response & messages.initiator_asked & (messages.transmission == 2))
+    exchange = state.exchange_of_message[second]
+    timer = np.full(count, NEVER)
+    np.minimum.at(timer, pair[exchange], messages.first_ns[second] - exchanges.request_ns[exchange])
+    return np.asarray(mostly & (_MAX_ROUND_TRIP * longest > timer))
 
 
 def _get_hosts(state: AnalysisState) -> UInt64Array:

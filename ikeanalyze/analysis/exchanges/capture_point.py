@@ -1,16 +1,20 @@
-"""Infer on which side of the path a handshake was captured.
+"""Determine on which side of the path a handshake was captured, and the round-trip time of the path.
 
-A packet that has not crossed a router has the initial time to live of its sender's system (64, 128 or 255; RFC 1700,
-RFC 8200, 3 for the hop limit). If that holds in one direction only, the capture was taken on its sender's side.
+Options decide first, then the TTLs, then the lab's manifest. A packet that has not crossed a router has the initial
+time to live of its sender's system (64, 128 or 255; RFC 1700, RFC 8200, 3 for the hop limit). If that holds in one
+direction only, the capture was taken on its sender's side.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
+from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.io.lab_manifest import LabManifest
 
 #: Whether each time to live is an initial one.
 _IS_INITIAL: Final = np.isin(np.arange(256), (64, 128, 255))
@@ -22,12 +26,52 @@ RESPONDER: Final = 1
 UNKNOWN_VANTAGE: Final = 2
 
 
+#: Origins of a round-trip time, as in the column `path_rtt_source`.
+NOT_GIVEN: Final = 0
+GIVEN: Final = 1
+FROM_MANIFEST: Final = 2
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkPath:
-    """The paths between the hosts of handshakes."""
+    """The paths between the hosts of handshakes. (handshakes,) each"""
 
-    vantage: UInt8Array  # INITIATOR, RESPONDER or UNKNOWN_VANTAGE. (handshakes,)
-    rtt_ns: int | None  # the given round-trip time; None: not given
+    vantage: UInt8Array  # INITIATOR, RESPONDER or UNKNOWN_VANTAGE
+    rtt_ns: Int64Array  # round-trip time if it is known other than from the messages, or UNKNOWN
+    rtt_source: UInt8Array  # NOT_GIVEN, GIVEN or FROM_MANIFEST
+    timer_ns: Int64Array  # first retransmission timer of the initiator according to the manifest, or UNKNOWN
+
+    @property
+    def initiator_rtt_ns(self) -> Int64Array:
+        """Round-trip time between capture point and initiator if it is known, or UNKNOWN. (handshakes,)"""
+        return np.where(self.vantage == RESPONDER, self.rtt_ns, UNKNOWN)
+
+
+def determine_paths(
+    sides: UInt8Array, capture: Int64Array, manifests: Sequence[LabManifest | None], rtt_ns: int | None
+) -> NetworkPath:
+    """The paths of handshakes.
+
+    Args:
+        sides: the sides that the handshakes were captured on, as given or by the TTLs. (handshakes,)
+        capture: number of the capture of each handshake. (handshakes,)
+        manifests: the lab's manifest of each capture, or None. (captures,)
+        rtt_ns: round-trip time that the user gave, or None.
+    """
+    count = len(sides)
+    vantage, source = sides.copy(), np.full(count, NOT_GIVEN, np.uint8)
+    rtt, timer = np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+    for number, manifest in enumerate(manifests):
+        if manifest is None or manifest.rtt_ns is None:
+            continue
+        # a capture that was taken on the other side is not the one that the lab recorded
+        rows = np.flatnonzero((capture == number) & (sides != INITIATOR))
+        vantage[rows], rtt[rows], source[rows] = RESPONDER, manifest.rtt_ns, FROM_MANIFEST
+        if manifest.timer_ns is not None:
+            timer[rows] = manifest.timer_ns
+    if rtt_ns is not None:
+        rtt[:], source[:] = rtt_ns, GIVEN
+    return NetworkPath(vantage, rtt, source, timer)
 
 
 def infer_capture_sides(

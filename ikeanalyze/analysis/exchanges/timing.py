@@ -4,7 +4,9 @@ The set-up time consists of intervals that follow one another without gap or ove
 frame of the last response; their sum is the set-up time exactly:
 
 - From the first transmission of a request to the one that was answered, a retransmission timer was running; also from
-  the first transmission of a RADIUS request to the one that was answered.
+  the first transmission of a RADIUS request to the one that was answered. The responder of IKEv1 has a timer too: from
+  the first transmission of its response to the one after which the initiator continued, or of the initiator's message
+  that has no response to the one after which the responder continued.
 - From the request to its response is the responder's interval; it contains the path between capture point and
   responder. The time that the responder waited for its AAA server is a part of its own.
 - From the response to the next request is the initiator's interval; it contains the path between capture point and
@@ -12,18 +14,33 @@ frame of the last response; their sum is the set-up time exactly:
 
 On the initiator's side, the initiator's intervals are exact and those of the responder contain the path; on the
 responder's side it is the reverse. The round-trip time of the path is subtracted from the intervals that contain it:
-the given one, or the shortest interval of that side between the two hosts, which is an upper estimate. If the capture
-point is unknown, nothing is subtracted, and the network's part is null.
+the known one, or the shortest interval of that side between the two hosts, which is an upper estimate. If the capture
+point is unknown, nothing is subtracted: the parts of network and initiator are null, and the sum of the initiator's
+intervals is the part of both. The responder's part then contains the path between capture point and responder.
+
+An interval after a repeated request is shorter than a round trip if another transmission of the request was answered
+than assumed. So it is not used to estimate the round-trip time if the interval from the first transmission fits the
+other exchanges; and of uncertain exchanges (see `answers`) the interval from the first response is used.
+
+The initiator sends the first request before it passes the capture point, and receives the last response after that. So
+its own set-up time is longer by the round-trip time between it and the capture point; that time is 0 on its side, and
+otherwise null unless it is known other than from the intervals. A set-up of IKEv1 that ends with the initiator's
+message takes as long for the initiator as at the capture point.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.capture_point import INITIATOR, RESPONDER, UNKNOWN_VANTAGE, NetworkPath
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
+
+#: In round trips: an interval below the first bound is too short for one; about one is between the others.
+_TOO_SHORT: Final = 0.75
+_ABOUT_ONE: Final = (0.9, 1.25)
 
 
 @dataclass(slots=True)
@@ -31,8 +48,10 @@ class TimeBreakdown:
     """Parts of the set-up time in ns; UNKNOWN: part of the others, or no set-up time is known. (handshakes,) each"""
 
     setup_ns: Int64Array
+    initiator_setup_ns: Int64Array  # the set-up time as the initiator sees it
     network_ns: Int64Array
     initiator_ns: Int64Array
+    initiator_and_network_ns: Int64Array  # both together, if the capture point is unknown
     responder_ns: Int64Array
     aaa_ns: Int64Array
     wait_ns: Int64Array  # until the transmissions that were answered, of IKE and RADIUS
@@ -59,11 +78,13 @@ class _Intervals:
     answered: BoolArray
     by_responder: BoolArray  # the responder sent the request
     next_by_responder: BoolArray  # the responder sends the request of the next exchange
-    wait: Int64Array  # until the request, or the RADIUS request, was retransmitted
+    wait: Int64Array  # until the request, the RADIUS request or the response (IKEv1) was retransmitted
     turn: Int64Array  # from the request to the response, including `aaa`: the interval of the side that answers
     aaa: Int64Array  # the AAA server's part of `turn`
     aaa_before: Int64Array  # the AAA server's part before a lost response was repeated
     gap: Int64Array  # from the response to the next request: the interval of the side that sends it
+    longest_gap: Int64Array  # the same, from the first response if it is uncertain which one ended the exchange
+    doubtful: BoolArray  # the request was repeated, and not every transmission has a response
 
 
 def compute_time_breakdown(
@@ -95,9 +116,14 @@ def compute_time_breakdown(
     in_turn = np.where(vantage == INITIATOR, ~by_responder, by_responder)
     between = np.where(vantage == INITIATOR, next_by_responder, ~last & ~next_by_responder)
     holds_path = intervals.answered & (in_turn | between) & (vantage != UNKNOWN_VANTAGE)
-    rtt = _estimate_path_rtt(
-        pair[handshake], vantage, np.where(in_turn, intervals.turn, intervals.gap), holds_path, path.rtt_ns
-    )
+    measured = np.where(in_turn, intervals.turn, intervals.longest_gap)
+    measurable = holds_path & ~(in_turn & intervals.doubtful)
+    rtt = path.rtt_ns[handshake]
+    if (rtt[holds_path] == UNKNOWN).any():
+        side = pair[handshake] * 2 + (vantage == RESPONDER)
+        measurable |= holds_path & _may_measure(side, measured, intervals.wait, measurable)
+        rtt = np.where(rtt == UNKNOWN, _find_shortest(side, measured, measurable), rtt)
+    rtt = np.where(holds_path, rtt, UNKNOWN)
     known = rtt != UNKNOWN
     network = np.where(known, np.minimum(rtt, np.where(in_turn, turn, intervals.gap)), 0)
     turn = turn - np.where(in_turn, network, 0)
@@ -110,14 +136,24 @@ def compute_time_breakdown(
 
     first = np.ones(len(last), np.bool_)
     first[1:] = last[:-1]
-    first_ns, end_ns, path_rtt = (np.full(count, UNKNOWN) for _ in range(3))
+    first_ns, end_ns, path_rtt, after_ns = (np.full(count, UNKNOWN) for _ in range(4))
     first_ns[handshake[first]] = intervals.request_ns[first]
     end_ns[handshake[last]] = intervals.end_ns[last]
     path_rtt[handshake[known]] = rtt[known]
+    setup = np.where(complete, end_ns - first_ns, UNKNOWN)
+    # the responder's message that ends the set-up arrives later
+    initiator_rtt = path.initiator_rtt_ns[handshake[last]]
+    by_initiator = intervals.by_responder[last] == intervals.answered[last]
+    after_ns[handshake[last]] = np.where(by_initiator & (initiator_rtt != UNKNOWN), 0, initiator_rtt)
+    after_ns[path.vantage == INITIATOR] = 0
+    initiator = total(np.where(by_responder, turn, 0) + np.where(next_by_responder, 0, gap))
+    unseparated = path.vantage == UNKNOWN_VANTAGE
     return TimeBreakdown(
-        setup_ns=np.where(complete, end_ns - first_ns, UNKNOWN),
+        setup_ns=setup,
+        initiator_setup_ns=np.where(complete & (after_ns != UNKNOWN), setup + after_ns, UNKNOWN),
         network_ns=np.where(path_rtt != UNKNOWN, total(network), UNKNOWN),
-        initiator_ns=total(np.where(by_responder, turn, 0) + np.where(next_by_responder, 0, gap)),
+        initiator_ns=np.where(unseparated, UNKNOWN, initiator),
+        initiator_and_network_ns=np.where(unseparated, initiator, UNKNOWN),
         responder_ns=total(np.where(by_responder, 0, turn) + np.where(next_by_responder, gap, 0)),
         aaa_ns=total(intervals.aaa + intervals.aaa_before),
         wait_ns=total(intervals.wait),
@@ -135,18 +171,24 @@ def _build_intervals(
     # The third message of IKEv1's aggressive and quick mode has no response: the exchange ends with its first
     # transmission. So does a request whose response is earlier, in a capture with inconsistent clocks.
     answered = answers.answered_ns[rows] != UNKNOWN
-    asked = np.where(answered, answers.answered_ns[rows], request)
-    # the transmission time of a fragmented response counts for its sender
-    end = np.where(answered, answers.end_ns[rows], request)
+    by_responder = ~exchanges.initiator_asked[rows]
     last = np.ones(len(rows), np.bool_)
     last[:-1] = handshake[1:] != handshake[:-1]
-    following = np.where(last, end, np.append(request[1:], 0))
+    next_by_responder = np.append(by_responder[1:], False) & ~last
+    next_ns = np.where(last, NEVER, np.append(request[1:], 0))
+    # the responder continues after a transmission of the message without response, which it had asked for again
+    repeated = ~answered & ~by_responder & next_by_responder & (answers.wait_ns[rows] > 0)
+    sent = np.where(repeated, request + answers.wait_ns[rows], request)
+    asked = np.where(answered, answers.answered_ns[rows], np.where(sent < next_ns, sent, request))
+    # the transmission time of a fragmented response counts for its sender
+    end = np.where(answered, answers.end_ns[rows], asked)
+    following = np.where(last, end, next_ns)
     # a response that was captured late cannot be later than the request that followed it
     answer = np.minimum(end, following)
     asked = np.minimum(asked, answer)
-    wait, turn = asked - request, answer - asked
+    response_wait = np.minimum(answers.response_wait_ns[rows], answer - asked)
+    wait, turn = asked - request, answer - asked - response_wait
 
-    by_responder = ~exchanges.initiator_asked[rows]
     answering = np.where(by_responder, 0, aaa_times.answering_ns[rows])
     # if the response was lost and the request was repeated, the AAA server had answered before
     lost = answered & (exchanges.response_ns[rows] < asked)
@@ -160,24 +202,35 @@ def _build_intervals(
         last=last,
         answered=answered,
         by_responder=by_responder,
-        next_by_responder=np.append(by_responder[1:], False) & ~last,
-        wait=wait + aaa_wait - aaa_before,
+        next_by_responder=next_by_responder,
+        wait=wait + aaa_wait - aaa_before + response_wait,
         turn=turn - aaa_wait,
         aaa=aaa,
         aaa_before=aaa_before,
         gap=following - answer,
+        longest_gap=following
+        - np.where(answers.uncertain[rows], np.minimum(exchanges.response_ns[rows], answer), answer),
+        doubtful=(exchanges.request_messages[rows] > 1)
+        & (exchanges.request_messages[rows] != exchanges.response_messages[rows]),
     )
 
 
-def _estimate_path_rtt(
-    pair: Int64Array, vantage: UInt8Array, interval: Int64Array, holds_path: BoolArray, rtt_ns: int | None
-) -> Int64Array:
-    """The round-trip time to subtract in each exchange, in ns; UNKNOWN where the interval does not contain the path."""
-    if rtt_ns is not None:
-        return np.where(holds_path, rtt_ns, UNKNOWN)
-    if not holds_path.any():
-        return np.full(len(pair), UNKNOWN)
-    shortest = np.full(int(pair.max()) * 2 + 2, NEVER)
-    side = pair * 2 + (vantage == RESPONDER)
-    np.minimum.at(shortest, side[holds_path], interval[holds_path])
-    return np.where(holds_path, shortest[side], UNKNOWN)
+def _find_shortest(side: Int64Array, interval: Int64Array, measurable: BoolArray) -> Int64Array:
+    """The shortest of the measurable intervals with the same number in `side`; UNKNOWN without one. (exchanges,)"""
+    shortest = np.full(int(side.max()) + 1, NEVER)
+    np.minimum.at(shortest, side[measurable], interval[measurable])
+    return np.where(shortest[side] == NEVER, UNKNOWN, shortest[side])
+
+
+def _may_measure(side: Int64Array, interval: Int64Array, wait: Int64Array, certain: BoolArray) -> BoolArray:
+    """Which intervals may measure the path although the request was repeated. (exchanges,)
+
+    If the interval from the first transmission is about as long as the shortest certain one, that transmission was
+    answered, and a shorter interval is not a round trip.
+    """
+    shortest = _find_shortest(side, interval, certain)
+    since_first = interval + wait
+    low, high = _ABOUT_ONE
+    first_answered = (since_first >= low * shortest) & (since_first <= high * shortest)
+    first_answered &= interval < _TOO_SHORT * shortest
+    return np.asarray((shortest == UNKNOWN) | ~first_answered)

@@ -76,7 +76,8 @@ class HandshakeColumns:
     reason: Mapping[int, str]
     vantage: UInt8Array
     breakdown: TimeBreakdown
-    rtt_given: bool
+    rtt_source: UInt8Array  # as in `NetworkPath`
+    uncertain: BoolArray  # the times may be wrong (see `answers`)
     one_sided: npt.NDArray[np.int8]  # 0: only the initiator's messages, 1: only the responder's, -1: both
     nat: npt.NDArray[np.int8]  # index into nat.WORDS
     request_form: Int64Array  # index into `facts` of the last IKE_SA_INIT request, -1: not in the capture
@@ -150,6 +151,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     one_sided = _find_one_sided(datagrams, association, count)
     evidence = _collect_evidence(sources, head, reason, one_sided)
     observed_outcome = decide_outcome(evidence)
+    breakdown = _compute_breakdown(sources, endpoints, evidence, observed_outcome)
     outcome = observed_outcome.copy()
     auths, auth = _find_auth_methods(sources, phase1, hip)
     extra_of_exchange, extra = _find_extra_round_trips(state)
@@ -177,8 +179,9 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         reason=_select_reasons(sources, reason, wanted, outcome)
         | dict.fromkeys(np.flatnonzero(rekeyed).tolist(), REKEYED),
         vantage=sources.path.vantage,
-        breakdown=_compute_breakdown(sources, endpoints, evidence, observed_outcome),
-        rtt_given=sources.path.rtt_ns is not None,
+        breakdown=breakdown,
+        rtt_source=sources.path.rtt_source,
+        uncertain=_find_uncertain_set_ups(sources, breakdown),
         one_sided=one_sided,
         nat=_classify_nat(state, request, response, endpoints),
         request_form=request_form,
@@ -206,6 +209,14 @@ def _compute_breakdown(
     return compute_time_breakdown(
         sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path
     )
+
+
+def _find_uncertain_set_ups(sources: HandshakeSources, breakdown: TimeBreakdown) -> BoolArray:
+    """Which handshakes have a set-up time with an uncertain exchange in it. (handshakes,)"""
+    exchanges = sources.state.exchanges
+    uncertain = np.zeros(len(breakdown.setup_ns), np.bool_)
+    uncertain[exchanges.handshake[sources.answers.uncertain & exchanges.set_up]] = True
+    return np.asarray(uncertain & (breakdown.setup_ns != UNKNOWN))
 
 
 def _get_endpoints(state: AnalysisState, head: Int64Array, request: Int64Array) -> HandshakeEndpoints:

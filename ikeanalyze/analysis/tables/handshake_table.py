@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.exchanges.answers import UNCERTAIN
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.exchanges.nat import WORDS
 from ikeanalyze.analysis.exchanges.radius import RadiusMessages
@@ -31,7 +32,9 @@ from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address
 
 #: Parts of the set-up time, and the time itself.
-_TIMES: Final = ("setup", "network", "initiator", "responder")
+_TIMES: Final = ("setup", "initiator_setup", "network", "initiator", "initiator_and_network", "responder")
+#: Values of `path_rtt_source`, by `HandshakeColumns.rtt_source`.
+_RTT_SOURCES: Final = pl.Series(["smallest seen", "given", "manifest", None], dtype=pl.String)
 _ALGORITHMS: Final = ("encryption", "prf", "integrity", "key_exchange")
 
 
@@ -76,7 +79,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
     ends, breakdown = handshakes.ends, handshakes.breakdown
     has_aaa = np.zeros(count, np.bool_)
     has_aaa[list(handshakes.pairs)] = True
-    rtt_source = pl.Series([None, "given" if handshakes.rtt_given else "smallest seen"], dtype=pl.String)
+    rtt_source = np.where(breakdown.path_rtt_ns == UNKNOWN, len(_RTT_SOURCES) - 1, handshakes.rtt_source)
     columns: dict[str, Any] = {
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
@@ -100,7 +103,8 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
-        "path_rtt_source": rtt_source.gather((breakdown.path_rtt_ns != UNKNOWN).astype(np.uint8)),
+        "path_rtt_source": _RTT_SOURCES.gather(rtt_source),
+        "uncertain": pl.Series([None, UNCERTAIN], dtype=pl.String).gather(handshakes.uncertain.astype(np.uint8)),
         "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),

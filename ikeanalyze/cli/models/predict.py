@@ -1,10 +1,8 @@
 """`ikeanalyze predict`: predict recorded handshakes on another link."""
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -15,8 +13,6 @@ from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, log_s
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions, check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
-from ikeanalyze.dataset.batch.discovery import CaptureFile
-from ikeanalyze.dataset.labels import LabelError, label_captures
 from ikeanalyze.model.prediction.flow import HandshakeFlow
 from ikeanalyze.model.prediction.layout import LayoutError
 from ikeanalyze.model.prediction.link import (
@@ -32,9 +28,6 @@ from ikeanalyze.model.prediction.predict import Prediction, RunConfig, predict_h
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario, parse_rate
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
 from ikeanalyze.render.prediction.formats import FORMATS
-
-if TYPE_CHECKING:
-    from ikeanalyze.model.prediction.extract import CapturePoint
 
 #: Runs of one prediction, and of all predictions together: ten minutes of computation.
 _RUN_LIMIT: Final = 1_000_000
@@ -274,11 +267,10 @@ def _get_flows(analysis: Analysis, inputs: RecordingOptions, messages: MessageOp
     from ikeanalyze.model.prediction.extract import FlowError, extract_flow
 
     captures = [summary.path for summary in analysis.captures]
-    points = _read_manifests(captures) if inputs.vantage is None and inputs.recorded_rtt is None else {}
     flows = []
     for path in captures:
         try:
-            flow = extract_flow(analysis, path, inputs.handshake, points.get(path))
+            flow = extract_flow(analysis, path, inputs.handshake)
         except FlowError as error:
             if inputs.handshake is not None:
                 _refuse("--handshake", str(error))
@@ -289,26 +281,6 @@ def _get_flows(analysis: Analysis, inputs: RecordingOptions, messages: MessageOp
     if not flows:
         raise typer.Exit(FAILED)
     return flows
-
-
-def _read_manifests(captures: list[str]) -> "Mapping[str, CapturePoint]":
-    """Return where captures of the lab were taken, according to their manifests: always at the responder."""
-    # imported here because it loads polars, after which the capture reader cannot fork
-    from ikeanalyze.model.prediction.extract import CapturePoint
-
-    points = {}
-    for path in captures:
-        if path == "-":
-            continue
-        absolute = os.path.abspath(path)
-        try:
-            labels = label_captures([CaptureFile(path, absolute, 0, 0)], [], []).values
-        except LabelError:
-            continue  # not a manifest of the lab
-        rtt = labels.get(absolute, {}).get("link_rtt_ms")
-        if isinstance(rtt, float | int) and 0 <= rtt < _MAX_RTT_MS:
-            points[path] = CapturePoint("responder", round(rtt * 1_000_000))
-    return points
 
 
 def _warn(flow: HandshakeFlow, messages: MessageOptions) -> None:

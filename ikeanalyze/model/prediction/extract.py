@@ -8,7 +8,6 @@ messages of the same side does not contain the path.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
@@ -32,22 +31,10 @@ class FlowError(ValueError):
     """No handshake can be used for a prediction; the message has the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapturePoint:
-    """Where a capture was taken, according to its manifest."""
-
-    side: Side  # the capture was taken at this side
-    path_rtt_ns: int  # round-trip time between the two sides
-
-
-def extract_flow(
-    analysis: Analysis, capture: str, handshake: int | None = None, point: CapturePoint | None = None
-) -> HandshakeFlow:
+def extract_flow(analysis: Analysis, capture: str, handshake: int | None = None) -> HandshakeFlow:
     """Return the flow of a handshake of `capture`.
 
     `handshake` None: the one with the fewest retransmissions; established handshakes are preferred, then the first.
-    `point` is ignored if the round-trip time of the path was given, or if the capture shows that it was taken on the
-    other side.
 
     Raises:
         FlowError: no handshake is complete and successful, or the given one is not.
@@ -59,23 +46,16 @@ def extract_flow(
         if not chosen.height:
             reason = _explain_incomplete(table, handshake)
             raise FlowError(f"handshake {handshake} is {reason}; {_list_complete(complete)}")
-        return _make_flow(analysis, _set_capture_point(chosen.row(0, named=True), point), complete.height - 1)
+        return _make_flow(analysis, chosen.row(0, named=True), complete.height - 1)
     problem = FlowError(f"no complete and successful handshake{_count_outcomes(table)}")
     unsure = pl.col("outcome").cast(pl.String) != "established"
     best = complete.sort("retransmitted_messages", unsure, "handshake").head(_MAX_TRIED)
     for row in best.iter_rows(named=True):
         try:
-            return _make_flow(analysis, _set_capture_point(row, point), complete.height - 1)
+            return _make_flow(analysis, row, complete.height - 1)
         except FlowError as error:
             problem = error
     raise problem
-
-
-def _set_capture_point(row: Row, point: CapturePoint | None) -> Row:
-    """Return the row with the capture point of the manifest if the capture does not show it."""
-    if point is None or row["vantage"] not in ("unknown", point.side) or row["path_rtt_source"] == "given":
-        return row
-    return {**row, "vantage": point.side, "path_rtt_ns": point.path_rtt_ns, "path_rtt_source": "manifest"}
 
 
 def _count_outcomes(table: pl.DataFrame) -> str:

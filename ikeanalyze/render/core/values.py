@@ -7,6 +7,8 @@ from typing import Any, Final
 
 #: Text of an unknown value.
 UNKNOWN = "-"
+#: In front of a time that may be wrong.
+UNCERTAIN_MARK: Final = "~"
 
 #: A value in a table, as `format_cell` takes it.
 Cell = str | int | None
@@ -30,9 +32,9 @@ def format_time(ns: int | None) -> str:
     return UNKNOWN if text is None else f"{text[:10]} {text[11:26]} UTC"
 
 
-def format_ms(ns: int | None) -> str:
-    """Return a duration in milliseconds with three fractional digits, without the unit."""
-    return UNKNOWN if ns is None else f"{ns / 1e6:,.3f}"
+def format_ms(ns: int | None, *, uncertain: bool = False) -> str:
+    """Return a duration in milliseconds with three fractional digits, without the unit; uncertain ones are marked."""
+    return UNKNOWN if ns is None else f"{UNCERTAIN_MARK if uncertain else ''}{ns / 1e6:,.3f}"
 
 
 def format_duration(ns: int) -> str:
@@ -118,7 +120,8 @@ def format_outcome(outcome: str | None, reason: str | None, child_error: str | N
 
 def format_handshake_title(row: Mapping[str, Any]) -> str:
     """Return `Handshake 1: established in 12.345 ms` for a row of the handshakes table."""
-    set_up = f" in {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
+    uncertain = row["uncertain"] is not None
+    set_up = f" in {format_ms(row['setup_ns'], uncertain=uncertain)} ms" if row["setup_ns"] is not None else ""
     if row["rekeyed"]:
         return f"Rekeyed IKE SA {row['handshake']:,}: {row['outcome'] or 'outcome not known'}{set_up}"
     return f"Handshake {row['handshake']:,}: {format_outcome(row['outcome'], row['reason'])}{set_up}"

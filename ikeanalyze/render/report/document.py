@@ -228,11 +228,14 @@ def _phases() -> pl.Expr:
 
 
 def _measurements() -> list[pl.Expr]:
-    parts = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
+    sides = ("network_ns", "initiator_ns", "initiator_and_network_ns", "responder_ns")
+    parts = (*sides, "aaa_ns", "retransmission_wait_ns")
+    path = ("vantage", _ms("path_rtt_ns"), "path_rtt_source", "uncertain")
     return [
         pl.col("exchanges").fill_null([]),
         _ms("setup_ns"),
-        pl.struct(*map(_ms, parts), "vantage", _ms("path_rtt_ns"), "path_rtt_source").alias("breakdown"),
+        _ms("initiator_setup_ns"),
+        pl.struct(*map(_ms, parts), *path).alias("breakdown"),
         _counts("retransmitted", "retransmissions"),
         pl.col("blowup").fill_nan(None),
         _renamed(
@@ -316,7 +319,7 @@ def compute_totals(analysis: Analysis) -> Document:
         "links": links,
         "retransmissions": {count: sums[f"retransmitted_{count}"] for count in _COUNTS},
         "blowup": sent / needed if needed else None,
-        "setup_ms": {**setup, "known": table["setup_ns"].count()},
+        "setup_ms": {**setup, "known": table["setup_ns"].count(), "uncertain": table["uncertain"].count()},
         "packets": sum(summary.packets for summary in analysis.captures),
         **{
             name: {

@@ -54,6 +54,7 @@ _TRIP: Final = "From the transmission of the request that was answered to the re
 #: The parts of the set-up time: name, column, colour.
 PARTS: Final = (
     ("initiator", "initiator_ns", "initiator"),
+    ("initiator and network", "initiator_and_network_ns", "combined"),
     ("responder", "responder_ns", "responder"),
     ("AAA server", "aaa_ns", "aaa"),
     ("network", "network_ns", "network"),
@@ -116,7 +117,7 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
         bars = [(f"handshake {row['handshake']:,}", row) for row in timed.iter_rows(named=True)]
         caption = f"{format_count(timed.height, 'handshake')} with a set-up time, each divided as in its breakdown."
     else:
-        # a null part is contained in the others
+        # the parts of a handshake that are not null add up to its set-up time
         parts = (pl.col(column).fill_null(0).mean() for column in [*columns, "setup_ns"])
         mean = timed.select(parts).row(0, named=True)
         by_time = timed.sort("setup_ns", "handshake")
@@ -126,7 +127,9 @@ def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
             bars.append((f"{name} (no. {row['handshake']:,})", row))
         caption = f"The mean of {timed.height:,} handshakes with a set-up time, and single ones by their rank."
     if timed["network_ns"].null_count():
-        caption += " Where the side of the capture is not known, the network's part is contained in the peers'."
+        caption += " Where the capture point is unknown, the parts of initiator and network are not separated."
+    if timed["uncertain"].count():
+        caption += f" {format_count(timed['uncertain'].count(), 'handshake')} with uncertain times (see its breakdown)."
     used = [part for part in PARTS if any(row[part[1]] for _, row in bars)]
     rows = [
         {"label": label, "part": name, "value": ns / 1e6, "said": f"{label}, {name}: {format_ms(ns)} ms"}

@@ -10,6 +10,7 @@ from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
+    UNCERTAIN_MARK,
     UNKNOWN,
     escape_text,
     format_count,
@@ -45,7 +46,7 @@ def render_handshake(analysis: Analysis) -> Iterator[Section]:
     if row["phases"]:
         yield _phases(row)
     yield from render_payload_bytes(analysis.handshakes)
-    yield from _exchanges(analysis.exchanges)
+    yield from _exchanges(analysis.exchanges, uncertain=row["uncertain"] is not None)
     if row["setup_ns"] is not None:
         yield _breakdown(row)
     yield KeyValueSection("Transport", list(_transport(row)))
@@ -143,7 +144,11 @@ def _phases(row: Mapping[str, Any]) -> TableSection:
 _EXCHANGES: Final = "request, response: bytes in frames, of all transmissions; RTT, waited: ms"
 
 
-def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
+def _exchanges(exchanges: pl.DataFrame, *, uncertain: bool) -> Iterator[TableSection]:
+
+    def format_time(row: Mapping[str, Any], column: str) -> str:
+        return format_ms(row[column], uncertain=uncertain and row["set_up"] and _is_repeated(row))
+
     table = cast_text_columns(exchanges.sort("exchange"))
     columns: Columns[Mapping[str, Any]] = [
         (TableColumn("exchange", narrow=12), lambda row: row["type"]),
@@ -151,8 +156,8 @@ def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
         (TableColumn("by", optional=3), lambda row: row["initiated_by"]),
         (TableColumn("request", right=True), lambda row: _sent(row, "request")),
         (TableColumn("response", right=True), lambda row: _sent(row, "response")),
-        (TableColumn("RTT", right=True), lambda row: format_ms(row["rtt_ns"])),
-        (TableColumn("waited", right=True, optional=2), lambda row: format_ms(row["wait_ns"])),
+        (TableColumn("RTT", right=True), lambda row: format_time(row, "rtt_ns")),
+        (TableColumn("waited", right=True, optional=2), lambda row: format_time(row, "wait_ns")),
         (TableColumn("epoch", right=True, optional=4), lambda row: row["epoch"]),
         (TableColumn("again for", narrow=10, optional=1), lambda row: row["extra_round_trip"] or ""),
     ]
@@ -168,6 +173,10 @@ def _exchanges(exchanges: pl.DataFrame) -> Iterator[TableSection]:
             yield tabulate(title, rows, columns, notes=(_EXCHANGES,))
 
 
+def _is_repeated(exchange: Mapping[str, Any]) -> bool:
+    return all((exchange[f"{kind}_messages"] or 0) > 1 for kind in ("request", "response"))
+
+
 def _sent(row: Mapping[str, Any], kind: str) -> str:
     if row[f"{kind}_messages"] is None:
         return "none"
@@ -175,15 +184,24 @@ def _sent(row: Mapping[str, Any], kind: str) -> str:
 
 
 def _breakdown(row: Mapping[str, Any]) -> TableSection:
-    parts = {name: f"{name}_ns" for name in ("network", "initiator", "responder")}
+    parts = {name: f"{name}_ns" for name in ("network", "initiator")}
+    parts |= {"initiator and network": "initiator_and_network_ns", "responder": "responder_ns"}
     parts |= {"AAA server": "aaa_ns", "waiting to retransmit": "retransmission_wait_ns"}
-    rows = [(name, format_ms(row[column])) for name, column in parts.items() if row[column] is not None]
+    uncertain = row["uncertain"] is not None
+    rows = [
+        (name, format_ms(row[column], uncertain=uncertain)) for name, column in parts.items() if row[column] is not None
+    ]
     vantage = {"unknown": "unknown capture point, network time not separated: set it with --vantage", None: ""}
     notes = [vantage.get(row["vantage"], f"captured at the {row['vantage']}")]
     if row["path_rtt_ns"] is not None:
-        source = {"smallest seen": "an estimate: the smallest seen"}.get(row["path_rtt_source"], row["path_rtt_source"])
+        sources = {"smallest seen": "an estimate: the smallest seen", "manifest": "from the lab's manifest"}
+        source = sources.get(row["path_rtt_source"], row["path_rtt_source"])
         notes.append(f"RTT of the path {format_ms(row['path_rtt_ns'])} ms" + (f" ({source})" if source else ""))
-    rows.append(("total", format_ms(row["setup_ns"])))
+    if row["initiator_setup_ns"] not in (None, row["setup_ns"]):
+        notes.append(f"{format_ms(row['initiator_setup_ns'])} ms as the initiator sees it")
+    if uncertain:
+        notes.append(f"{UNCERTAIN_MARK} uncertain: {row['uncertain']}; set --vantage and --rtt")
+    rows.append(("total", format_ms(row["setup_ns"], uncertain=uncertain)))
     columns = (TableColumn("part"), TableColumn("ms", right=True))
     return TableSection("Set-up time", columns, rows, sums=True, notes=[note for note in notes if note])
 

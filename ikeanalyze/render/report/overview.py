@@ -9,6 +9,7 @@ from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
+    UNCERTAIN_MARK,
     escape_text,
     format_count,
     format_counts,
@@ -48,14 +49,16 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     rows = zip(
         map(str, texts["handshake"].to_list()),
         *varying.values(),
-        map(format_ms, texts["setup_ns"].to_list()),
+        [format_ms(ns, uncertain=why is not None) for ns, why in texts.select("setup_ns", "uncertain").iter_rows()],
         map(format_integer, (texts["initiator_messages"] + texts["responder_messages"]).to_list()),
         map(format_integer, (texts["initiator_bytes"] + texts["responder_bytes"]).to_list()),
         map(format_ratio, texts["blowup"].to_list()),
         map(format_outcome, texts["outcome"].to_list(), texts["reason"].to_list(), texts["child_error"].to_list()),
         strict=True,
     )
-    yield TableSection("Handshakes", columns, list(rows), more=table.height - shown.height)
+    reasons = shown["uncertain"].drop_nulls().unique().to_list()
+    notes = [f"{UNCERTAIN_MARK} uncertain: {reason}; set --vantage and --rtt" for reason in reasons]
+    yield TableSection("Handshakes", columns, list(rows), more=table.height - shown.height, notes=notes)
     yield KeyValueSection("Together", list(_together(analysis)))
     yield from render_payload_bytes(table)
 
@@ -102,7 +105,9 @@ def _together(analysis: Analysis) -> Iterator[tuple[str, str]]:
     setup = sums["setup_ms"]
     if setup["known"]:
         times = ", ".join(f"{statistic} {setup[statistic]:,.3f}" for statistic in ("min", "median", "mean", "max"))
-        yield ("set-up, ms", times + (f" (of {setup['known']:,})" if setup["known"] < sums["handshakes"] else ""))
+        of = f" (of {setup['known']:,})" if setup["known"] < sums["handshakes"] else ""
+        uncertain = f"; {setup['uncertain']:,} {UNCERTAIN_MARK} uncertain" if setup["uncertain"] else ""
+        yield "set-up, ms", f"{times}{of}{uncertain}"
     if (opened := describe_decryption(analysis.messages)) is not None:
         yield "decrypted", opened
     yield from _key_exchanges(analysis.handshakes)

@@ -11,6 +11,7 @@ from ikeanalyze.render.core.html.page import SummaryCard, make_inline_svg, prepa
 from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
+    UNCERTAIN_MARK,
     Cell,
     format_count,
     format_input_name,
@@ -103,11 +104,12 @@ def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
         yield SummaryCard("Handshakes", f"{sums['handshakes']:,}", outcomes)
     setup = sums["setup_ms"]
     if setup["known"] == 1:
-        yield SummaryCard("Set-up time", f"{setup['median']:,.3f} ms")
+        yield SummaryCard("Set-up time", f"{UNCERTAIN_MARK if setup['uncertain'] else ''}{setup['median']:,.3f} ms")
     elif setup["known"]:
         spread = f"{setup['min']:,.3f} to {setup['max']:,.3f}, mean {setup['mean']:,.3f}"
         known = f", of {setup['known']:,}" if setup["known"] < sums["handshakes"] else ""
-        yield SummaryCard("Set-up time, median", f"{setup['median']:,.3f} ms", spread + known)
+        uncertain = f", {setup['uncertain']:,} uncertain" if setup["uncertain"] else ""
+        yield SummaryCard("Set-up time, median", f"{setup['median']:,.3f} ms", spread + known + uncertain)
     for name, title in (("initiator-responder", "Initiator ↔ responder"), ("responder-aaa", "Responder ↔ AAA server")):
         link = sums["links"][name]
         if link["messages"]:
@@ -156,7 +158,8 @@ def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
     drawing = build_ladder(single)
     first, *sections = render_handshake(single)
     row = single.handshakes.row(0, named=True)
-    time = f", {format_ms(row['setup_ns'])} ms" if row["setup_ns"] is not None else ""
+    uncertain = row["uncertain"] is not None
+    time = f", {format_ms(row['setup_ns'], uncertain=uncertain)} ms" if row["setup_ns"] is not None else ""
     why = f" ({chosen.why})" if chosen.why else ""
     return {
         "id": chosen.handshake,

@@ -1,20 +1,25 @@
 """Where the time of a set-up went. That the parts add up, `analysed.obey` holds against every handshake."""
 
+import shutil
+import subprocess
 from random import Random
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.analysis.analyse_captures import PARTS, Handshake, analyse, only, timed
+from ikeanalyze.analysis.read import read_captures
+from tests.analysis.analyse_captures import SEPARATE_PARTS, Handshake, analyse, only, timed
 from tests.craft import MS, Trace, ikev1
+from tests.paths import CAPTURES
 
 TRANSACTION = 6
 
 
 def parts(row):
     """In milliseconds: network, initiator, responder, AAA server, waiting for timers."""
-    return [None if row[part] is None else row[part] / MS for part in PARTS]
+    return [None if row[part] is None else row[part] / MS for part in SEPARATE_PARTS]
 
 
 def spaced(messages, turns, *, ttl=(64, 64)):
@@ -84,7 +89,8 @@ def test_from_the_responders_side():
 
 def test_from_anywhere():
     row = only(analyse(spaced(Handshake(1).setup(), (20, 3, 30))))
-    assert parts(row) == [None, 3, 50, None, 0]
+    assert parts(row) == [None, None, 50, None, 0]
+    assert row["initiator_and_network_ns"] == 3 * MS
     assert (row["path_rtt_ns"], row["path_rtt_source"], row["vantage"]) == (None, None, "unknown")
 
 
@@ -98,8 +104,8 @@ def test_a_given_vantage_and_round_trip_time():
     assert parts(row) == [12.5, 0.5, 50, None, 0]
     # given, but nobody knows where to take it off
     row = only(analyse(trace, rtt_ms=12.5))
-    assert parts(row) == [None, 13, 50, None, 0]
-    assert row["path_rtt_ns"] is None
+    assert parts(row) == [None, None, 50, None, 0]
+    assert (row["initiator_and_network_ns"], row["path_rtt_ns"]) == (13 * MS, None)
 
 
 def test_a_round_trip_time_that_is_too_long_takes_no_more_than_there_is():
@@ -199,6 +205,38 @@ def test_the_round_trip_time_is_known_from_lone_responses_that_agree():
     assert handshakes["network_ns"].to_list() == [400 * MS] * 3
 
 
+def test_times_that_the_capture_cannot_decide_are_uncertain():
+    """Each request was repeated and each repeat answered: 400 ms away, or on a quick path with lost responses."""
+    trace = far_away((BOTH_ARRIVE, BOTH_ARRIVE))
+    for options in ({}, {"vantage": "responder"}, {"rtt_ms": 400}):
+        analysis = analyse(trace, **options)
+        row = only(analysis)
+        assert "may exceed the retransmission timer" in row["uncertain"]
+        assert row["initiator_setup_ns"] is None
+        assert "--vantage SIDE --rtt MS" in analysis.warnings[-1].message
+    known = analyse(trace, vantage="responder", rtt_ms=400)
+    assert only(known)["uncertain"] is None
+    assert known.warnings == []
+    # the initiator stops when it has the first response
+    assert only(analyse(trace, vantage="initiator"))["uncertain"] is None
+
+
+def test_a_quick_exchange_of_the_same_hosts_excludes_a_long_path():
+    once = ((0, "request"), (1, "response"), (20, "next"))
+    handshakes = analyse(far_away((BOTH_ARRIVE, BOTH_ARRIVE), (once, BOTH_ARRIVE))).handshakes
+    assert handshakes["uncertain"].to_list() == [None, None]
+
+
+def test_a_path_is_at_least_as_long_as_the_capture_proves():
+    """The second response is 100 ms before the next request, which is less than the path: the first one is a bound."""
+    row = only(analyse(far_away((BOTH_ARRIVE, BOTH_ARRIVE)), vantage="responder"))
+    assert (row["path_rtt_ns"], row["path_rtt_source"]) == (400 * MS, "smallest seen")
+    # captured at the initiator, 400 ms away: the response after 401 ms answers the first transmission
+    request, response, auth, done = Handshake(1).setup()
+    trace = timed((0, request), (300, request), (401, response), (402, auth), (802, done))
+    assert only(analyse(trace, vantage="initiator"))["path_rtt_ns"] == 400 * MS
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_without_that_the_order_of_things_decides(number):
     """A single lone response may be one whose next request was lost before the capture."""
@@ -276,6 +314,49 @@ def test_ikev1_from_the_responders_side():
     row = only(analyse(ikev1_trace(ikev1.aggressive_mode, ikev1.quick_mode, turns, ttl=(60, 64))))
     assert row["path_rtt_ns"] == 20 * MS
     assert parts(row) == [40, 10 + 1, 11, None, 0]
+
+
+def test_ikev1_responders_have_a_retransmission_timer():
+    """Aggressive mode with XAuth: message 3 is lost, and the responder repeats message 2 after 468.8 ms."""
+    rng = Random(1)
+    first, second, third = ikev1.aggressive_mode(rng)
+    cookies = second[:8], second[8:16]
+    xauth = [ikev1.encrypted(*cookies, TRANSACTION, ikev1.HASH, rng.randbytes(80), 7) for _ in range(2)]
+    quick = ikev1.quick_mode(rng, second[:16])
+    rest = ((505, xauth[0]), (525, xauth[1]), (527, quick[0]), (530, quick[1]), (550, quick[2]))
+    # lost behind the capture point, and before it
+    for sent in (
+        ((0, first), (13, second), (33, third), (481.8, second), (501.8, third), *rest),
+        ((0, first), (13, second), (481.8, second), (501.8, third), *rest),
+    ):
+        trace = Trace()
+        for time, data in sent:
+            by_initiator = data in (first, third, xauth[1], quick[0], quick[2])
+            trace.send(round(time * MS), data, from_initiator=by_initiator)
+        row = only(analyse(trace))
+        assert row["setup_ns"] == 550 * MS
+        # 0 to 13, third to XAuth, and the quick mode's response
+        assert row["responder_ns"] / MS == pytest.approx(13 + 3.2 + 3)
+        assert row["retransmission_wait_ns"] / MS == pytest.approx(468.8)
+
+
+def test_a_response_without_all_fragments_has_no_round_trip_time():
+    handshake = Handshake(1)
+    request, response = handshake.init()
+    auth, done = handshake.auth(fragments=(1, 2))
+    trace = timed((0, request), (20, response), (23, auth), (723, auth))
+    for time in (28, 728):
+        trace.send(time * MS, done.datagrams[0], sport=4500, dport=4500, from_initiator=False)
+    assert analyse(trace).exchanges["rtt_ns"].to_list() == [20 * MS, None]
+
+
+@pytest.mark.skipif(not shutil.which("editcap"), reason="editcap is not installed")
+def test_a_response_without_all_ip_fragments_has_no_round_trip_time(tmp_path):
+    """Of a recorded response in three IP fragments, packets 7 to 9 (tshark), the last two are left out."""
+    cut = tmp_path / "cut.pcapng"
+    subprocess.run(["editcap", str(CAPTURES / "lab" / "ip-fragments.pcapng"), str(cut), "8", "9"], check=True)
+    rtts = read_captures([cut, CAPTURES / "psk-classic.pcap", cut]).exchanges.filter(pl.col("type") == "IKE_AUTH")
+    assert rtts["rtt_ns"].is_null().to_list() == [True, False, True]
 
 
 def test_a_response_before_its_request():

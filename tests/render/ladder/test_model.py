@@ -104,7 +104,7 @@ def test_the_bars_are_the_breakdown():
             name = "waiting" if turn.waiting else ladder.hosts[turn.host].role
             lasted[name] += ladder.rungs[turn.last].at_ns - ladder.rungs[turn.first].at_ns
         assert lasted["waiting"] == row["retransmission_wait_ns"]
-        assert lasted["initiator"] == row["initiator_ns"]
+        assert lasted["initiator"] == row["initiator_and_network_ns"]
         assert lasted["responder"] == row["responder_ns"]
 
 

@@ -62,7 +62,7 @@ def test_parts_add_up(eap):
     *parts, whole = (float(text.replace(",", "")) for text in numbers.rows[0][1:])
     assert sum(parts) == pytest.approx(whole, abs=0.002)
     assert [column.name for column in numbers.columns[1:]] == [
-        "initiator, ms",
+        "initiator and network, ms",
         "responder, ms",
         "AAA server, ms",
         "total, ms",

@@ -1,4 +1,11 @@
+import io
+from dataclasses import replace
+
+import polars as pl
+
+from ikeanalyze.render.core.terminal import write_sections
 from ikeanalyze.render.report import text
+from ikeanalyze.render.report.selection import select_handshake
 from tests.render.analysis_examples import CAPTURE, analysis
 
 
@@ -33,3 +40,15 @@ def test_many_handshakes_and_none():
     assert titles(analysis([1, 2]))[1:] == ["2 handshakes, all with", "Handshakes", "Together"]
     assert titles(analysis([6, 7]))[-2:] == ["Together", "Bytes by payload"]
     assert titles(analysis([])) == [CAPTURE, "Handshakes"]
+
+
+def test_uncertain_times_are_marked_and_explained():
+    a = analysis([1, 3])
+    reason = pl.when(pl.col("handshake") == 2).then(pl.lit("the reason"))
+    a = replace(a, handshakes=a.handshakes.with_columns(reason.alias("uncertain")))
+    for marked, chosen in (("~967.000", a), ("~967.000 ms", select_handshake(a, 2))):
+        out = io.StringIO()
+        write_sections(text.render_sections(chosen, every=False), out, 80)
+        assert marked in out.getvalue()
+        assert "~ uncertain: the reason; set --vantage and --rtt" in out.getvalue()
+        assert "~12.750" not in out.getvalue()

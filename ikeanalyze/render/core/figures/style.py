@@ -18,6 +18,7 @@ COLOURS: Final = {
     "responder": "#c2680c",
     "aaa": "#8a4a9e",
     "network": "#2c8577",
+    "combined": "#4a5fc1",
     "waiting": "#7d8896",
     "lost": "#b42334",
 }
@@ -31,6 +32,7 @@ DARK: Final = {
     "responder": "#f0a04b",
     "aaa": "#cf98e0",
     "network": "#63c7b5",
+    "combined": "#9aa9f5",
     "waiting": "#8591a0",
     "lost": "#ff7b86",
 }

@@ -1,0 +1,58 @@
+"""Reads the manifest next to a recording of the lab: its scenario, and where and over which path it was recorded.
+
+`NAME.manifest.json` describes `NAME.pcapng`, which it names (schema `ikeanalyze.lab/1`). The lab records at the
+responder, on its side of the emulated link.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+LAB_SCHEMA: Final = "ikeanalyze.lab/1"
+
+_MAX_BYTES: Final = 64 << 20
+_MAX_MS: Final = 1e9  # of a time; larger ones do not fit into 64 bits of nanoseconds with others added
+
+
+@dataclass(frozen=True, slots=True)
+class LabManifest:
+    """The manifest of a recording of the lab."""
+
+    name: str  # of the scenario
+    scenario: Mapping[str, Any]  # values of JSON by key, such as link.rtt_ms
+
+    @property
+    def rtt_ns(self) -> int | None:
+        """Round-trip time of the link between initiator and responder, jitter not included; None: unknown."""
+        return self._read_time("link.rtt_ms", 1_000_000)
+
+    @property
+    def timer_ns(self) -> int | None:
+        """The initiator's first retransmission timer; None: unknown."""
+        return self._read_time("ike.retransmit_timeout_s", 1_000_000_000)
+
+    def _read_time(self, key: str, unit_ns: int) -> int | None:
+        value = self.scenario.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return round(value * unit_ns) if 0 <= value * unit_ns < _MAX_MS * 1e6 else None
+
+
+def read_lab_manifest(path: str) -> LabManifest | None:
+    """The manifest of the capture at `path`; None if there is none, or it is invalid or that of another capture."""
+    folder, file_name = os.path.split(path)
+    manifest = os.path.join(folder, f"{os.path.splitext(file_name)[0]}.manifest.json")
+    try:
+        if os.path.getsize(manifest) > _MAX_BYTES:
+            return None
+        import json  # few captures have a manifest
+
+        with open(manifest, "rb") as file:
+            document = json.load(file)
+        if document["schema"] != LAB_SCHEMA or document["files"]["capture"] != file_name:
+            return None
+        name, scenario = document["name"], document["scenario"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return LabManifest(str(name), scenario) if isinstance(scenario, dict) else None

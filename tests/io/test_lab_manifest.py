@@ -1,0 +1,30 @@
+"""The manifest next to a recording of the lab: what is read from it, and what is refused."""
+
+import json
+
+import pytest
+
+from ikeanalyze.io.lab_manifest import read_lab_manifest
+from tests.paths import CAPTURES
+
+
+def write(folder, scenario, name="run.pcapng"):
+    document = {"schema": "ikeanalyze.lab/1", "name": "x", "files": {"capture": name}, "scenario": scenario}
+    (folder / "run.manifest.json").write_text(json.dumps(document))
+    return read_lab_manifest(str(folder / "run.pcapng"))
+
+
+def test_the_scenario_of_a_recording():
+    manifest = read_lab_manifest(str(CAPTURES / "lab" / "satellite.pcapng"))
+    assert (manifest.name, manifest.rtt_ns, manifest.timer_ns) == ("satellite", 600_000_000, 4_000_000_000)
+
+
+@pytest.mark.parametrize("value", [-1, 1e300, float("nan"), float("inf"), True, "600", None, [600]])
+def test_invalid_times_are_unknown(tmp_path, value):
+    manifest = write(tmp_path, {"link.rtt_ms": value, "ike.retransmit_timeout_s": 0.5})
+    assert (manifest.rtt_ns, manifest.timer_ns) == (None, 500_000_000)
+
+
+def test_the_manifest_of_another_capture_is_not_read(tmp_path):
+    assert write(tmp_path, {"link.rtt_ms": 1}, "other.pcapng") is None
+    assert read_lab_manifest("-") is None
