@@ -38,6 +38,7 @@ from ikeanalyze.analysis.messages.duplicates import (
     find_duplicates,
     find_translated_endpoints,
 )
+from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments, reassemble_clear_messages
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
@@ -189,9 +190,10 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         contents, findings = _summarise_contents(run, state)
         warnings += findings
         traffic.sealed.clear()
-    # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
+    # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed; fragments of IKEv1 are reassembled
     datagrams = state.datagrams
-    clear.keep(np.concatenate([datagrams.datagram[datagrams.protocol != Protocol.IKEV2], radius.datagrams.datagram]))
+    needed = (datagrams.protocol != Protocol.IKEV2) & ~find_ikev1_fragments(datagrams)
+    clear.keep(np.concatenate([datagrams.datagram[needed], radius.datagrams.datagram]))
     if radius.pairs:
         if contents is not None:
             from ikeanalyze.analysis.decryption.eap_matching import EapMatcher
@@ -264,6 +266,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         exchange_of_message=exchange_of_message,
         inits=inits.result(),
         clear=clear,
+        reassembled=reassemble_clear_messages(datagrams, messages, message_of_datagram, clear),
         addresses=traffic.addresses,
         capture=capture,
         incomplete=np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete))),

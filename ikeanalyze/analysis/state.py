@@ -7,9 +7,11 @@ from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.exchanges.init_messages import InitMessages
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.ikev1_fragments import ReassembledMessage
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,19 @@ class AnalysisState:
     exchange_of_message: Int64Array
     inits: InitMessages
     clear: MessageBytes
+    reassembled: Mapping[int, ReassembledMessage]  # clear messages of IKEv1 in fragments (see `ikev1_fragments`)
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     capture: Int64Array  # number of the capture that each handshake is in, rising
     incomplete: BoolArray  # which datagrams lack IP fragments or TCP segments. (datagrams,)
     last_ns: Int64Array  # of each capture: the time of its last packet
     translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
     hits: Mapping[int, tuple[bytes, bytes]]  # of the handshakes of HIP: the initiator's and the responder's HIT
+
+    def get_clear_ikev1(self, row: int) -> bytes | None:
+        """The clear IKEv1 message in this row of the datagrams; one in fragments is in the row that completes it."""
+        reassembled = self.reassembled.get(row)
+        if reassembled is not None:
+            return reassembled.data
+        if self.datagrams.next_payload[row] == int(Ikev1PayloadType.FRAGMENT):
+            return None
+        return self.clear.get(int(self.datagrams.datagram[row]))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array
-from ikeanalyze.capture.decode.classify import HEADER_COLUMNS
+from ikeanalyze.capture.decode.classify import HEADER_COLUMNS, find_phase1_fragments
 
 #: Linux's MAP_NORESERVE, which the mmap module has since Python 3.12.
 _NO_RESERVE: Final = 0x4000
@@ -111,7 +111,10 @@ class MessageBytes(Mapping[int, bytes]):
 
 
 class MessageStore:
-    """The stored messages of a capture: all that are in clear, and the encrypted messages of some IKE SAs."""
+    """The stored messages of a capture: all that are in clear, and the encrypted messages of some IKE SAs.
+
+    Fragments of IKEv1's phase 1 can be either, so they are stored among both.
+    """
 
     def __init__(
         self, spis: Collection[int] | None = (), clear: MessageBytes | None = None, sealed: MessageBytes | None = None
@@ -131,7 +134,8 @@ class MessageStore:
         header: Mapping[str, Any],
     ) -> None:
         """Store messages; `clear` marks those that can be read without keys."""
-        self.clear.add(units[clear], buffer, begin[clear], end[clear])
+        readable = clear | find_phase1_fragments(header)
+        self.clear.add(units[readable], buffer, begin[readable], end[readable])
         if self._spis is None:
             wanted = ~clear
         elif self._spis:

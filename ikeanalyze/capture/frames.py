@@ -34,7 +34,7 @@ class CaptureFrames:
     #: instead of names: `source` and `destination` are AddressBook codes, `unit` numbers the transmitted messages (the
     #: frames of an IP-fragmented datagram, or of a message in TCP, have the same unit).
     columns: Columns
-    clear: MessageBytes  # bytes of the messages that can be read without keys, by unit
+    clear: MessageBytes  # bytes of the messages that can (fragments of IKEv1: may) be read without keys, by unit
     sealed: MessageBytes  # bytes of the requested encrypted messages, by unit
     addresses: list[builtins.bytes]  # IPv6 addresses of the AddressBook codes
     tunnels: list[str]  # name of each tunnel: number n of the column `tunnel`, from 1, is `tunnels[n - 1]`

@@ -55,3 +55,5 @@ ESP_HEADER_BYTES: Final = 8
 PAYLOAD_SK: Final = 46
 PAYLOAD_SKF: Final = 53
 PAYLOAD_IKEV1_FRAGMENT: Final = 132
+#: Exchange types of IKEv1's phase 1: main mode and aggressive mode.
+PHASE1_EXCHANGES: Final = (2, 4)

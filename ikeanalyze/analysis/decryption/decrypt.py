@@ -28,6 +28,7 @@ from ikeanalyze.analysis.decryption.decrypt_ikev1 import decrypt_phase1
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
 from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED
+from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
@@ -310,11 +311,14 @@ class _Decryption:
         _, size = state.clear.places(datagrams.datagram)
         wanted = np.isin(state.association.handshake, np.fromiter(handshakes, np.int64, len(handshakes)))
         wanted &= datagrams.protocol != Protocol.HIP
+        # fragments of IKEv1 are stored whether or not the message is clear
+        is_fragment = find_ikev1_fragments(datagrams)
         for row in np.flatnonzero((size > 0) & wanted).tolist():
             message = int(state.message_of_datagram[row])
-            if self._identity[message] in self._index:
+            reassembled = state.reassembled.get(row)
+            if self._identity[message] in self._index or (is_fragment[row] and reassembled is None):
                 continue
-            data = state.clear[int(datagrams.datagram[row])]
+            data = state.clear[int(datagrams.datagram[row])] if reassembled is None else reassembled.data
             chain = parse_payloads(data)
             error, length = chain.error, get_message_length(data)
             if error and len(data) < length:
@@ -327,7 +331,7 @@ class _Decryption:
                 payloads=chain.payloads,
                 error=error,
                 clear=len(chain.payloads),
-                datagrams=(row,),
+                datagrams=(row,) if reassembled is None else reassembled.datagrams,
             )
             self._add(message, content)
 

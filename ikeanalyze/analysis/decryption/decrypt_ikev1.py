@@ -15,6 +15,7 @@ from ikeanalyze.analysis.decryption.decoded_messages import (
     get_message_length,
     make_decoded_message,
 )
+from ikeanalyze.analysis.messages.ikev1_fragments import Ikev1Reassembler, is_clear_message
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.ikev1 import Phase1Decryptor
@@ -26,9 +27,6 @@ from ikeanalyze.wire.ikev1.proposals import Ikev1Transform, parse_ikev1_sa
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
-
-#: Bytes before the data of a fragment: IKE header, generic payload header, fragment ID, number and flags.
-_FRAGMENT_OVERHEAD = HEADER.size + 8
 
 
 @dataclass(slots=True)
@@ -68,9 +66,10 @@ def decrypt_phase1(
         by_handshake.setdefault(int(association.handshake[row]), []).append(row)
     for handshake, rows in encrypted_rows.items():
         messages, missing = _reassemble(state, encrypted, rows)
+        in_clear = sorted([*clear_rows.get(handshake, []), *(row for row in rows if row in state.reassembled)])
         done: set[tuple[int, int]] = set()
         for key in by_cookie[int(datagrams.spi_i[rows[0]])].values():
-            decryptor = _make_decryptor(state, clear_rows.get(handshake, []), key)
+            decryptor = _make_decryptor(state, in_clear, key)
             if decryptor is not None:
                 _decrypt(state, messages, decryptor, add, done)
         undecrypted = {message.identity: message for message in reversed(messages) if message.identity not in done}
@@ -87,7 +86,7 @@ def decrypt_phase1(
 
 
 @dataclass(frozen=True, slots=True)
-class _ReassembledMessage:
+class _EncryptedMessage:
     """One encrypted message: each complete transmission in the capture."""
 
     identity: tuple[int, int]  # slot and body of Messages
@@ -103,11 +102,11 @@ class _ReassembledMessage:
 
 def _reassemble(
     state: AnalysisState, encrypted: MessageBytes, rows: Sequence[int]
-) -> tuple[list[_ReassembledMessage], list[tuple[int, str]]]:
+) -> tuple[list[_EncryptedMessage], list[tuple[int, str]]]:
     """The messages in these datagrams, and findings about missing fragments."""
     datagrams, messages = state.datagrams, state.messages
-    result: list[_ReassembledMessage] = []
-    fragments: dict[tuple[int, int], dict[int, tuple[bytes, bool, int]]] = {}  # number: data, is last, row
+    result: list[_EncryptedMessage] = []
+    fragments: dict[tuple[int, int], Ikev1Reassembler] = {}
     complete: set[tuple[int, int]] = set()
     for row in rows:
         message = int(state.message_of_datagram[row])
@@ -115,38 +114,29 @@ def _reassemble(
         data = encrypted[int(datagrams.datagram[row])]
         fragment = parse_ikev1_fragment(data)
         if fragment is None:
-            result.append(_ReassembledMessage(identity, data, row, (row,)))
+            result.append(_EncryptedMessage(identity, data, row, (row,)))
         elif identity not in complete:
-            parts = fragments.setdefault(identity, {})
-            parts[fragment.number] = data[_FRAGMENT_OVERHEAD : get_message_length(data)], fragment.last, row
-            if joined := _join_fragments(parts):
+            joined = fragments.setdefault(identity, Ikev1Reassembler()).add(fragment, data, row)
+            if joined is not None:
                 complete.add(identity)
-                result.append(_ReassembledMessage(identity, joined[0], row, joined[1]))
+                if not is_clear_message(joined.data):
+                    result.append(_EncryptedMessage(identity, joined.data, row, joined.datagrams))
     text = "a message lacks fragments and cannot be reassembled"
     missing = [
-        (int(datagrams.number[min(row for _, _, row in parts.values())]), text)
-        for identity, parts in fragments.items()
+        (int(datagrams.number[reassembler.first_row]), text)
+        for identity, reassembler in fragments.items()
         if identity not in complete
     ]
     return result, missing
 
 
-def _join_fragments(parts: dict[int, tuple[bytes, bool, int]]) -> tuple[bytes, tuple[int, ...]] | None:
-    """The reassembled message and the rows of its fragments; None: fragments are missing."""
-    total = next((number for number, (_, last, _) in parts.items() if last), None)
-    if total is None or any(number not in parts for number in range(1, total + 1)):
-        return None
-    ordered = [parts[number] for number in range(1, total + 1)]
-    return b"".join(data for data, _, _ in ordered), tuple(row for _, _, row in ordered)
-
-
 def _make_decryptor(state: AnalysisState, rows: list[int], key: Phase1Key) -> Phase1Decryptor | None:
     """A decryptor, if the clear messages in these datagrams have all that it needs and the key is usable."""
-    datagrams, association = state.datagrams, state.association
+    association = state.association
     public: dict[bool, bytes] = {}
     chosen: Ikev1Transform | None = None
     for row in rows:
-        data = state.clear.get(int(datagrams.datagram[row]))
+        data = state.get_clear_ikev1(row)
         if data is None:
             continue
         from_initiator = bool(association.from_initiator[row])
@@ -170,7 +160,7 @@ def _make_decryptor(state: AnalysisState, rows: list[int], key: Phase1Key) -> Ph
 
 def _decrypt(
     state: AnalysisState,
-    messages: Sequence[_ReassembledMessage],
+    messages: Sequence[_EncryptedMessage],
     decryptor: Phase1Decryptor,
     add: Callable[[int, DecodedMessage], None],
     done: set[tuple[int, int]],

@@ -57,8 +57,18 @@ def count_payload_bytes(sizes: Iterable[MessageSize], repeated: int) -> dict[str
         is_ikev1 = size.content is not None and size.content.protocol == Protocol.IKEV1
         for payload in payloads:
             add(get_payload_name(payload.type, is_ikev1=is_ikev1), PAYLOAD_HEADER.size + len(payload.body))
-        add(ENCRYPTION if size.content is not None and size.content.encrypted else NOT_READ, rest)
+        add(_name_rest(size.content), rest)
     return dict(sorted(parts.items(), key=lambda part: (-part[1], part[0])))
+
+
+def _name_rest(content: DecodedMessage | None) -> str:
+    """The part of the bytes of a message that belong neither to its IKE headers on the wire nor to its payloads."""
+    if content is None or (not content.encrypted and content.error is not None):
+        return NOT_READ
+    if content.encrypted:
+        return ENCRYPTION
+    # a clear message in fragments of IKEv1 has a header of its own in them, and each has a payload header
+    return IKE_HEADERS if len(content.datagrams) > 1 else NOT_READ
 
 
 def get_payload_name(payload_type: int, *, is_ikev1: bool) -> str:

@@ -8,7 +8,7 @@ responder chose, and puts the hash of the receiver first.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,9 +113,15 @@ def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
 
 
 def read_phase1_nat(
-    datagrams: Datagrams, association: SaAssociation, clear: Mapping[int, bytes], ipv6: Sequence[bytes]
+    datagrams: Datagrams,
+    association: SaAssociation,
+    get_message: Callable[[int], bytes | None],
+    ipv6: Sequence[bytes],
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-    """Whether the endpoints of initiator and responder differ from the hashes of IKEv1: 1, 0, or -1 (unknown)."""
+    """Whether the endpoints of initiator and responder differ from the hashes of IKEv1: 1, 0, or -1 (unknown).
+
+    `get_message` returns the clear message in a row of the datagrams.
+    """
     differs = np.full((2, association.count), -1, np.int8)
     # encrypted messages have no hashes
     rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & IKEV1_ENCRYPTED == 0))
@@ -126,7 +132,7 @@ def read_phase1_nat(
         handshake, sender = int(association.handshake[row]), int(not association.from_initiator[row])
         if not sender and handshake not in algorithm:
             continue  # the responder has not chosen yet
-        view = parse_phase1_message(clear.get(int(datagrams.datagram[row]), b""))
+        view = parse_phase1_message(get_message(row) or b"")
         if sender and view.transforms:
             name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
             if name is not None:

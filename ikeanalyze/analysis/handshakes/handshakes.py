@@ -306,12 +306,11 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
     rows = np.flatnonzero(protocol == Protocol.IKEV1).tolist()
     if not rows:
         return {}
-    datagrams, clear = state.datagrams, state.clear
     messages: dict[int, list[tuple[bool, bytes]]] = {row: [] for row in rows}
     # of handshakes that differ only in cookies, as those of a flood do, one is parsed
     known: dict[tuple[tuple[bool, bytes], ...], Phase1Facts] = {}
-    for row in np.flatnonzero(datagrams.is_ikev1).tolist():
-        data = clear.get(int(datagrams.datagram[row]))
+    for row in np.flatnonzero(state.datagrams.is_ikev1).tolist():
+        data = state.get_clear_ikev1(row)
         if data is not None:
             handshake = int(state.association.handshake[row])
             messages[handshake].append((bool(state.association.from_initiator[row]), data))
@@ -507,7 +506,7 @@ def _classify_nat(
     initiator = np.maximum(inits.look_up(sender, request), inits.look_up(receiver, response))
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.look_up(receiver, request), inits.look_up(sender, response))
-    old = read_phase1_nat(state.datagrams, association, state.clear, state.addresses)
+    old = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
     return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
 

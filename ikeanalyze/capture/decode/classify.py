@@ -4,7 +4,7 @@ RFC 7296, 2 and 3.1 (UDP 500 and 4500, header), RFC 3948 (non-ESP marker, ESP in
 (fragments), RFC 2865, 3 (RADIUS), RFC 7401, 5.1 and RFC 5770, 5.1 (HIP, and HIP in UDP).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -20,6 +20,7 @@ from ikeanalyze.capture.protocol_numbers import (
     PAYLOAD_IKEV1_FRAGMENT,
     PAYLOAD_SK,
     PAYLOAD_SKF,
+    PHASE1_EXCHANGES,
     PORT_HIP,
     PORT_IKE,
     PORT_IKE_NAT,
@@ -433,6 +434,14 @@ def find_cleartext_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolA
     encrypted_v1 = (header["flags"].astype(np.uint8) & 1 == 1) | (payload == PAYLOAD_IKEV1_FRAGMENT)
     clear: BoolArray = np.where(v2, (payload != PAYLOAD_SK) & (payload != PAYLOAD_SKF), ~encrypted_v1)
     return clear
+
+
+def find_phase1_fragments(header: Mapping[str, npt.NDArray[np.generic]]) -> BoolArray:
+    """Which messages are fragments of IKEv1's phase 1: the complete message may be in clear, which no fragment shows."""
+    fragments = (header["protocol"] == Protocol.IKEV1) & (header["next_payload"] == PAYLOAD_IKEV1_FRAGMENT)
+    # in phase 1 the message ID is 0 (RFC 2408, section 3.1)
+    phase1: BoolArray = fragments & np.isin(header["exchange_type"], PHASE1_EXCHANGES) & (header["message_id"] == 0)
+    return phase1
 
 
 def _build_header(

@@ -10,7 +10,7 @@ import ikeanalyze
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
 from tests.analysis.decrypt_captures import look
 from tests.analysis.ikev1_phase1 import NAME, Phase
-from tests.analysis.recorded_captures import generated_of, xauth_keys
+from tests.analysis.recorded_captures import DATA, generated_of, xauth_keys
 from tests.craft import MS, SECOND, Trace, ikev1, pcap
 from tests.craft.ike import chain
 from tests.crypto.test_ikev1 import CIPHERS, Sender
@@ -41,6 +41,25 @@ def test_the_recorded_handshake():
     assert messages["decrypted"].to_list() == [None] * 4 + [True] * 11
     assert not messages["verified"].drop_nulls().any()  # IKEv1 has no ICV
     assert messages["epoch"].null_count() == len(messages)
+
+
+def test_a_recorded_aggressive_mode_in_fragments():
+    """With RSA signatures, messages 2 (in clear) and 3 (encrypted) come in three fragments each."""
+    recorded = DATA / "ikev1-aggressive-rsa.pcapng"
+    result = look(recorded, (DATA / "ikev1-aggressive-rsa.keys.json").read_text())
+    log = generated_of("ikev1-aggressive-rsa")
+    assert differences(looked_into(result.analysis.messages), generated(log)) == ([], [])
+    assert result.outcomes == [("established", None)]
+    assert not result.findings
+    assert result.analysis.messages["decrypted"].to_list() == [None, None, *[True] * 6]
+    row = result.analysis.handshakes.row(0, named=True)
+    assert "not read" not in {part["payload"] for part in row["payload_bytes"]}
+    # without keys: the initiator's log has "remote host is behind NAT", and "with RSA_EMSA_PKCS1_NULL" of both sides
+    row = ikeanalyze.read(recorded).handshakes.row(0, named=True)
+    assert (row["nat"], row["auth_initiator"], row["auth_responder"]) == ("responder", "rsa", "rsa")
+    assert not row["auth_guessed"]
+    assert (row["encryption"], row["prf"], row["key_exchange"]) == ("AES-CBC-256", "SHA2-256", "ECP-256")
+    assert "vendor NAT-T (RFC 3947)" in row["responder_supports"]
 
 
 def test_main_mode_is_decrypted():

@@ -104,8 +104,11 @@ def test_both_sides_make_one_word():
 SHA2_256, SHA1 = 4, 2
 
 
-def phase1_with(request_hashes, response_hashes, *, chosen=SHA2_256, hashed="sha256", mode=ikev1.MAIN_MODE):
-    """IKEv1's main (or aggressive) mode, whose NAT-D payloads hash these (destination, source) endpoints."""
+def phase1_with(request_hashes, response_hashes, *, chosen=SHA2_256, hashed="sha256", mode=ikev1.MAIN_MODE, size=None):
+    """IKEv1's main (or aggressive) mode, whose NAT-D payloads hash these (destination, source) endpoints.
+
+    `size`: the messages after the first are sent in fragments with that many of their bytes.
+    """
     cookies = b"initiatr", b"responde"
     offer = ikev1.sa(((1, 7), (14, 128), (2, chosen), (4, 14), (3, 1)))
     keys = [(ikev1.KE, bytes(256)), (ikev1.NONCE, bytes(32))]
@@ -127,7 +130,9 @@ def phase1_with(request_hashes, response_hashes, *, chosen=SHA2_256, hashed="sha
     trace = Trace()
     for number, payloads in enumerate(sent):
         spis = cookies[0], cookies[1] if number else bytes(8)
-        trace.send(number * MS, ikev1.message(*spis, mode, payloads), from_initiator=number % 2 == 0)
+        whole = ikev1.message(*spis, mode, payloads)
+        for part in ikev1.fragments(whole, size) if size and number else [whole]:
+            trace.send(number * MS, part, from_initiator=number % 2 == 0)
     return only(analyse(trace))["nat"]
 
 
@@ -144,6 +149,22 @@ def phase1_with(request_hashes, response_hashes, *, chosen=SHA2_256, hashed="sha
 )
 def test_ikev1_hashes_the_receiver_first(request_hashes, response_hashes, nat, mode):
     assert phase1_with(request_hashes, response_hashes, mode=mode) == nat
+
+
+@pytest.mark.parametrize("mode", [ikev1.MAIN_MODE, ikev1.AGGRESSIVE_MODE])
+@pytest.mark.parametrize(
+    ("request_hashes", "response_hashes", "nat"),
+    [
+        ((THERE, HERE), (HERE, THERE), "none"),
+        ((THERE, OWN), (HERE, THERE), "initiator"),
+        ((OWN, HERE), (HERE, OWN), "responder"),
+        ((OWN, OWN), (OWN, OWN), "both"),
+        ((), (), None),
+    ],
+)
+def test_ikev1_hashes_in_fragments_are_compared(request_hashes, response_hashes, nat, mode):
+    # a NAT-D payload of 36 bytes does not fit into a fragment
+    assert phase1_with(request_hashes, response_hashes, mode=mode, size=32) == nat
 
 
 def test_ikev1_uses_the_hash_that_was_chosen():

@@ -1,11 +1,12 @@
 """IKEv1 from the first message to the first quick mode, and what a row of handshakes says."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.analysis.analyse_captures import AROUND, Handshake, analyse, at, only, rows
-from tests.craft import MS, SECOND, Trace, ike, ikev1
+from tests.craft import MS, SECOND, Trace, ike, ikev1, pcap
 from tests.craft.transport import NON_ESP_MARKER
 
 TRANSACTION = 6  # exchange type of XAuth and mode configuration
@@ -157,6 +158,60 @@ def test_only_the_beginning_of_a_fragmented_message():
     head = (ikev1.fragments(body, 500)[0], True)
     row = only(analyse(played([*old.phase1[:4], head])))
     assert (row["initiator_messages"], row["retransmitted_messages"], row["outcome"]) == (3, 0, "cut")
+
+
+RSA_SIGNATURES = ((1, 7), (14, 128), (2, 4), (4, 14), (3, 3))
+FACTS = ("encryption", "prf", "key_exchange", "auth_initiator", "auth_responder", "auth_guessed", "responder_supports")
+KNOWN = ("AES-CBC-128", "SHA2-256", "MODP-2048", "rsa", "rsa", False, ["vendor FRAGMENTATION"])
+UNKNOWN = (None, None, None, None, None, False, [])
+
+
+def aggressive_mode_in_fragments():
+    """The first message, the fragments of the second, and of the encrypted third; with RSA signatures."""
+    i, r = b"initiatr", b"responde"
+    mode, rng = ikev1.AGGRESSIVE_MODE, Random(1)
+    keys = [ikev1.sa(RSA_SIGNATURES), (ikev1.KE, rng.randbytes(256)), (ikev1.NONCE, rng.randbytes(32))]
+    proof = [(ikev1.CERT, rng.randbytes(900)), (ikev1.SIGNATURE, rng.randbytes(256))]
+    vendor = ikev1.VENDOR_ID, ikev1.FRAGMENTATION_VENDOR_ID
+    second = ikev1.fragments(ikev1.message(i, r, mode, [*keys, *proof, vendor]), 600)
+    third = ikev1.fragments(ikev1.encrypted(i, r, mode, ikev1.CERT, rng.randbytes(1200)), 600)
+    assert len(second) == len(third) == 3
+    first = ikev1.message(i, bytes(8), mode, keys), True
+    return first, [(part, False) for part in second], [(part, True) for part in third]
+
+
+def facts(trace):
+    row = only(analyse(trace))
+    return tuple(row[name] for name in FACTS)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 1, 0)])
+def test_clear_messages_in_fragments_are_read(order):
+    first, second, third = aggressive_mode_in_fragments()
+    assert facts(played([first, *(second[place] for place in order), *third], step=1)) == KNOWN
+
+
+def test_clear_fragments_of_two_transmissions_make_a_message():
+    first, second, third = aggressive_mode_in_fragments()
+    trace = played([first, *second[:2]], step=1)
+    for place, (data, by_initiator) in enumerate([*second[1:], *third]):
+        trace.send(SECOND + place * MS // 10, data, from_initiator=by_initiator)
+    assert facts(trace) == KNOWN
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_without_a_fragment_the_clear_message_is_unknown(lost):
+    first, second, third = aggressive_mode_in_fragments()
+    del second[lost]
+    assert facts(played([first, *second, *third], step=1)) == UNKNOWN
+
+
+def test_a_truncated_fragment_does_not_join_the_wrong_bytes():
+    first, second, third = aggressive_mode_in_fragments()
+    trace = played([first, *second, *third], step=1)
+    packets = [replace(packet, data=packet.data[:500], length=len(packet.data)) for packet in trace.packets]
+    row = only(analyse(pcap(packets, snaplen=500)))
+    assert tuple(row[name] for name in FACTS) == UNKNOWN
 
 
 def test_xauth_belongs_to_the_set_up():
