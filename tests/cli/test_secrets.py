@@ -125,7 +125,6 @@ COMMANDS = {
     },
     "report": ("report", "CAPTURE", "--keys", "LOG", "--no-limit"),
     "ladder": ("ladder", "CAPTURE", "--keys", "LOG"),
-    "ladder svg": ("ladder", "CAPTURE", "--keys", "LOG", "-o", "FILE.svg"),
     "decrypt": ("decrypt", "CAPTURE", "--keys", "LOG", "-o", "FILE.pcapng"),
     "verify": ("verify", "CAPTURE", "--keys", "LOG"),
     "verify json": ("verify", "CAPTURE", "--keys", "LOG", "--format", "json"),
