@@ -219,7 +219,8 @@ def key_file(kind: str) -> bytes:
         case "charon":
             return gzip.decompress(Path(log_of(NAMES[0])).read_bytes())
         case "table":
-            return f'{",".join(spis)},{sk_ei},{sk_er},"AES-GCM-256 with 16 octet ICV [RFC5282]",,,"NONE [RFC4306]"\n'.encode()
+            names = '"AES-GCM-256 with 16 octet ICV [RFC5282]",,,"NONE [RFC4306]"'
+            return f"{','.join(spis)},{sk_ei},{sk_er},{names}\n".encode()
         case "table of IKEv1":
             return f"{spis[0]},{sk_ei}\n".encode()
         case "tcpdump":
