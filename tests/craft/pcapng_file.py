@@ -1,4 +1,4 @@
-"""pcapng files (draft-ietf-opsawg-pcapng)."""
+"""pcapng files (draft-ietf-opsawg-pcapng). Names and comments may have bytes that are not UTF-8, as surrogates."""
 
 import struct
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def section_header(byteorder: ByteOrder = "<", comment: str | None = None) -> by
 def interface_description(interface: Interface, byteorder: ByteOrder = "<") -> bytes:
     options = b""
     if interface.name is not None:
-        options += option(IF_NAME, interface.name.encode(), byteorder)
+        options += option(IF_NAME, interface.name.encode("utf-8", "surrogateescape"), byteorder)
     if interface.tsresol is not None:
         options += option(IF_TSRESOL, bytes([interface.tsresol]), byteorder)
     if interface.tsoffset is not None:
@@ -76,7 +76,7 @@ def packet_block(packet: Packet, interface: Interface, kind: BlockKind = "EPB", 
         head = struct.pack(byteorder + "IIIII", packet.interface, *times_and_lengths)
     options = b""
     if packet.comment is not None:
-        options = option(COMMENT, packet.comment.encode(), byteorder) + bytes(4)
+        options = option(COMMENT, packet.comment.encode("utf-8", "surrogateescape"), byteorder) + bytes(4)
     return block(OLD_PACKET if kind == "PB" else ENHANCED_PACKET, head + padded + options, byteorder)
 
 

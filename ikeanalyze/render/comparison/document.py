@@ -1,10 +1,11 @@
 """The JSON document of a comparison, schema "ikeanalyze.comparison/1", and CSV with a row per metric and group."""
 
-import csv
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final, TextIO
 
 from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, GroupDifference, MetricSummary
+from ikeanalyze.render.core.formats import write_csv_rows
 from ikeanalyze.render.core.json import select_attributes
 
 SCHEMA: Final = "ikeanalyze.comparison/1"
@@ -79,13 +80,14 @@ def _difference(difference: GroupDifference) -> dict[str, Any]:
 def write_csv(comparison: Comparison, out: TextIO) -> None:
     """Write a heading and a row for each metric of each group. Unknown values are empty."""
     bounded = [f"{name}{bound}" for name in _ESTIMATES for bound in ("", "_low", "_high")]
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(
-        [
-            *("metric", *comparison.by, "captures", "handshakes", "failures", "counted", *bounded),
-            *("deviation", "least", "greatest", "ratio", "ratio_low", "ratio_high", "p", "p_corrected", "differs"),
-        ]
+    heading = (
+        *("metric", *comparison.by, "captures", "handshakes", "failures", "counted", *bounded),
+        *("deviation", "least", "greatest", "ratio", "ratio_low", "ratio_high", "p", "p_corrected", "differs"),
     )
+    write_csv_rows([heading, *_list_rows(comparison)], out)
+
+
+def _list_rows(comparison: Comparison) -> Iterator[tuple[object, ...]]:
     for metric in comparison.metrics:
         for group, summary in zip(comparison.groups, metric.groups, strict=True):
             estimates = [cell for name in _ESTIMATES for cell in _bounds(getattr(summary, name))]
@@ -94,11 +96,9 @@ def write_csv(comparison: Comparison, out: TextIO) -> None:
             if other is not None:
                 compared = [*_bounds(other.ratio), other.test.p, other.p_corrected, str(other.differs).lower()]
             counts = (group.captures, group.handshakes, group.failures, summary.counted)
-            rows.writerow(
-                [
-                    *(metric.name, *group.values, *counts, *estimates),
-                    *(summary.deviation, summary.least, summary.greatest, *compared),
-                ]
+            yield (
+                *(metric.name, *group.values, *counts, *estimates),
+                *(summary.deviation, summary.least, summary.greatest, *compared),
             )
 
 

@@ -94,14 +94,16 @@ def make_csv_writer(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Wr
     def write(result: Result, out: TextIO, _view: RenderOptions) -> None:
         records = list(rows(result))
         if records:
-            writer = csv.DictWriter(out, list(records[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(
-                {name: escape_cell(cell) if isinstance(cell, str) else cell for name, cell in record.items()}
-                for record in records
-            )
+            names = list(records[0])
+            write_csv_rows([names, *([record[name] for name in names] for record in records)], out)
 
     return write
+
+
+def write_csv_rows(rows: Iterable[Iterable[object]], out: TextIO) -> None:
+    """Write rows of CSV. Text is escaped as by `escape_cell`: file names, labels and column names may be a stranger's."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows([escape_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
 
 
 def make_text_writer(write: Callable[[Result, TextIO], None]) -> Writer[Result]:

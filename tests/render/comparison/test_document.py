@@ -64,7 +64,7 @@ def test_csv_has_a_row_per_value():
     assert len(rows) == 10
     assert [row["metric"] for row in rows] == ["setup_ms"] * 5 + ["bytes"] * 5
     pq = rows[2]
-    assert (pq["config"], pq["loss"], pq["handshakes"], pq["counted"]) == ("pq | <b>\x1b[31m", "5.0", "10", "10")
+    assert (pq["config"], pq["loss"], pq["handshakes"], pq["counted"]) == ("pq | <b>\\x1b[31m", "5.0", "10", "10")
     assert (pq["mean"], pq["p95_high"], pq["ratio"], pq["p_corrected"], pq["differs"]) == (
         "12.5",
         "",
