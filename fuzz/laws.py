@@ -15,7 +15,10 @@ from ikeanalyze.render.report.formats import FORMATS
 
 #: Categories of packets that are rows of the frames table.
 _KEPT: Final = ("ike", "radius", "hip")
-_PARTS: Final = ("network_ns", "initiator_ns", "responder_ns", "aaa_ns", "retransmission_wait_ns")
+_PARTS: Final = tuple(
+    f"{part}_ns"
+    for part in ("network", "initiator", "initiator_and_network", "responder", "aaa", "retransmission_wait")
+)
 _WIDTH: Final = 100
 _LONGEST_NS: Final = 2.0**61  # 73 years: sums of a few such times fit into 64 bits
 

@@ -140,7 +140,7 @@ local function find_proof(sa)
 end
 
 -- Facts that decide the outcome without decrypted payloads. `has_gap`: messages of the set-up are missing; `waited`: us
--- from the last message of the set-up to the end of the capture; `continued`: the IKE SA has later exchanges, so that it
+-- from the last message of the set-up to the end of the capture; `continued`: the IKE SA has later exchanges, so it
 -- was set up; `asked_again`: IKEv1's responder repeated the message that the initiator had to answer.
 local function collect_evidence(sa, all, last_time)
     local evidence = {}
@@ -206,7 +206,7 @@ local function collect_evidence(sa, all, last_time)
     return evidence
 end
 
--- Whether an IKE SA replaced another one, by its message IDs: they count from 0, and there is no IKE_SA_INIT. `sas`: all
+-- Whether an IKE SA replaced another one, by its message IDs: from 0, without IKE_SA_INIT. `sas`: all
 -- IKE SAs of the capture.
 local function is_rekeyed(sa, all, sas)
     local by_initiator, first_by_initiator, first_by_responder

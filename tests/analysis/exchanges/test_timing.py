@@ -216,7 +216,7 @@ def test_times_that_the_capture_cannot_decide_are_uncertain():
         assert "--vantage SIDE --rtt MS" in analysis.warnings[-1].message
     known = analyse(trace, vantage="responder", rtt_ms=400)
     assert only(known)["uncertain"] is None
-    assert known.warnings == []
+    assert not any("uncertain" in warning.message for warning in known.warnings)
     # the initiator stops when it has the first response
     assert only(analyse(trace, vantage="initiator"))["uncertain"] is None
 

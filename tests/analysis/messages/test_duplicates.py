@@ -265,6 +265,10 @@ def test_copies_above_the_retransmission_timer_are_not_recognised_but_named():
     assert (row["capture_duplicates"], row["retransmitted_messages"]) == (0, 4)
 
 
+def warnings_of_copies(analysis):
+    return [warning.message for warning in analysis.warnings if warning.message.startswith(DOUBLED)]
+
+
 def test_messages_that_are_all_there_twice_without_proof_are_warned_of():
     """Two points, merged, without identifications, and further apart than a machine takes."""
     trace = Trace()
@@ -273,7 +277,7 @@ def test_messages_that_are_all_there_twice_without_proof_are_warned_of():
         trace.add(place * 10 * MS + 3 * MS, frame(message, ident=0), interface=1)
     analysis = analyse(trace.pcapng(interfaces=TWO))
     assert only(analysis)["retransmitted_messages"] == 4
-    assert [warning.message for warning in analysis.warnings] == [
+    assert warnings_of_copies(analysis) == [
         f"{DOUBLED}these look like retransmissions and are counted. Read a capture of one point instead"
     ]
 
@@ -285,7 +289,7 @@ def test_a_capture_in_which_everything_was_retransmitted_once_is_not_warned_of()
         trace.add(place * SECOND + 500 * MS, frame(message, ident=2 * place + 2))
     analysis = analyse(trace)
     assert only(analysis)["retransmitted_messages"] == 4
-    assert not analysis.warnings
+    assert warnings_of_copies(analysis) == []
 
 
 COUNTED = ("initiator_messages", "responder_messages", "retransmitted_messages", "retransmitted_bytes", "blowup")
