@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: Takes the completed and the total amount (None: unknown), in bytes or, for a bar of counts, in units.
-Report = Callable[[int, int | None], None]
+#: A function that shows progress: takes the completed and the total amount (None: unknown), in bytes or in units.
+ShowProgress = Callable[[int, int | None], None]
 
 _DELAY: Final = 1.0  # seconds before the bar appears
 
 
 class _Bar:
+    """A progress bar that appears only if the work lasts longer than the delay; to be called as `ShowProgress`."""
+
     def __init__(self, label: str, *, counts: bool) -> None:
         self._label, self._counts = label, counts
         self._start = time.monotonic()
@@ -30,7 +32,7 @@ class _Bar:
         progress.update(task, completed=done, total=total)
 
     def _show(self, total: int | None) -> "tuple[Progress, TaskID]":
-        # imported here because most commands end before there is a bar
+        # imported here because most commands end before the bar appears
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -58,13 +60,16 @@ class _Bar:
 
 
 def is_progress_visible() -> bool:
-    """Return whether standard error is an open terminal."""
+    """Return whether standard error is open and a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 @contextmanager
-def make_progress_bar(*, quiet: bool, label: str = "reading", counts: bool = False) -> Iterator[Report | None]:
-    """Yield a function that reports progress, or None where no bar is shown; `counts`: units instead of bytes."""
+def make_progress_bar(*, quiet: bool, label: str = "reading", counts: bool = False) -> Iterator[ShowProgress | None]:
+    """Yield a function that shows progress, or None if there is to be no bar.
+
+    `counts`: the bar counts units, such as predictions, instead of bytes.
+    """
     if quiet or not is_progress_visible():
         yield None
         return

@@ -1,7 +1,8 @@
 """Parse the clear IKE_SA_INIT messages of many handshakes, each distinct form once.
 
-The handshakes of a testbed usually differ only in SPIs, nonces, key exchange data, cookies and NAT detection hashes. So
-a message is parsed, these fields are masked, and every message with the same other bytes has the same form.
+The handshakes of a testbed usually differ only in SPIs, nonces, key exchange data, cookies, NAT detection hashes and
+certificate requests. Messages whose other bytes are the same have the same *form*; only one message of each form is
+parsed.
 """
 
 from collections.abc import Sequence
@@ -23,14 +24,14 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 _Number = TypeVar("_Number", np.int64, np.int8)
 
-#: Notifies whose data are masked.
-_MASKED_NOTIFIES: Final = frozenset(
+#: Notifies whose data do not belong to the form.
+_VARYING_NOTIFIES: Final = frozenset(
     {NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE}
 )
-_SPIS: Final = 16
-#: Messages of one length are compared with this many forms; others are parsed one by one.
+_SPI_BYTES: Final = 16  # of both SPIs, at the beginning of a message
+#: Messages of one length are compared with at most this many forms; those that fit none are parsed one by one.
 _MAX_FORMS: Final = 64
-#: Messages compared at once: their bytes stay in the processor's cache.
+#: Number of messages compared at once, so small that their bytes stay in the processor's cache.
 _BATCH: Final = 2048
 
 
@@ -47,7 +48,7 @@ class InitMessages:
     receiver_differs: npt.NDArray[np.int8]
 
     def look_up(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
-        """The values (one of the columns) of the messages with these rows of datagrams; -1 for row -1."""
+        """Return the values for these rows of datagrams; -1 for row -1. `values` has one for each message."""
         if not len(values):
             return np.full(len(rows), -1, values.dtype)
         places = np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)
@@ -66,11 +67,12 @@ def parse_init_messages(datagrams: Datagrams, clear: MessageBytes, ipv6: Sequenc
     for same_size in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
         if len(same_size):
             reader.read(same_size, int(size[same_size[0]]))
-    spis = read_struct_array(clear.heap, begin, np.dtype([("spis", "u1", _SPIS)]))["spis"]
+    spis = read_struct_array(clear.heap, begin, np.dtype([("spis", "u1", _SPI_BYTES)]))["spis"]
     sources = encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6)
     destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
-    sender_differs = reader.sent.compare(spis, sources)
-    return InitMessages(rows, reader.form, reader.views, sender_differs, reader.received.compare(spis, destinations))
+    sender_differs = reader.source_claims.compare(spis, sources)
+    receiver_differs = reader.destination_claims.compare(spis, destinations)
+    return InitMessages(rows, reader.form, reader.views, sender_differs, receiver_differs)
 
 
 class _Form:
@@ -81,11 +83,11 @@ class _Form:
         self.sources = locate_nat_hashes(view, sample, NotifyType.NAT_DETECTION_SOURCE_IP)
         self.destinations = locate_nat_hashes(view, sample, NotifyType.NAT_DETECTION_DESTINATION_IP)
         self._sample = np.frombuffer(sample, np.uint8)
-        self._mask = np.where(_counts(sample), 0xFF, 0).astype(np.uint8)
+        self._mask = np.where(_find_form_bytes(sample), 0xFF, 0).astype(np.uint8)
         self._words = len(sample) // 8 * 8
 
     def fits(self, matrix: UInt8Array) -> BoolArray:
-        """Which rows are equal to the sample wherever its bytes count."""
+        """Return which rows of the matrix, one message each, have this form. (rows,)"""
         # eight bytes at a time, then the few that are left
         words = self._words
         difference = matrix[:, :words].view(np.uint64) ^ self._sample[:words].view(np.uint64)
@@ -101,32 +103,32 @@ class _FormReader:
     def __init__(self, heap: UInt8Array, begin: Int64Array, count: int) -> None:
         self.form = np.zeros(count, np.int64)
         self.views: list[InitMessage] = []
-        self.sent, self.received = NatClaims(count), NatClaims(count)
+        self.source_claims, self.destination_claims = NatClaims(count), NatClaims(count)
         self._heap = heap
         self._begin = begin
 
     def read(self, rows: Int64Array, size: int) -> None:
-        """Find the forms of messages of `size` bytes."""
+        """Find the forms of messages that all have `size` bytes."""
         layout = np.dtype([("bytes", "u1", size)])
         forms: list[_Form] = []
         for low in range(0, len(rows), _BATCH):
             remaining = rows[low : low + _BATCH]
             if size:
                 matrix = read_struct_array(self._heap, self._begin[remaining], layout)["bytes"]
-            else:  # a message that was not kept
+            else:  # the bytes of these messages were not kept
                 matrix = np.zeros((len(remaining), 0), np.uint8)
             for form in forms:
                 remaining, matrix = self._match_form(form, remaining, matrix)
             while len(remaining):
-                form = self._new(matrix[0].tobytes())
+                form = self._add_form(matrix[0].tobytes())
                 if len(forms) < _MAX_FORMS:
                     forms.append(form)
                     remaining, matrix = self._match_form(form, remaining, matrix)
                 else:
-                    self._enter(form, remaining[:1], matrix[:1])
+                    self._record(form, remaining[:1], matrix[:1])
                     remaining, matrix = remaining[1:], matrix[1:]
 
-    def _new(self, sample: bytes) -> _Form:
+    def _add_form(self, sample: bytes) -> _Form:
         view = parse_init(sample)
         self.views.append(view)
         return _Form(len(self.views) - 1, sample, view)
@@ -135,29 +137,29 @@ class _FormReader:
         """Record the messages of this form; return the others."""
         fits = form.fits(matrix)
         if fits.all():
-            self._enter(form, rows, matrix)
+            self._record(form, rows, matrix)
             return rows[:0], matrix[:0]
-        self._enter(form, rows[fits], matrix[fits])
+        self._record(form, rows[fits], matrix[fits])
         return rows[~fits], matrix[~fits]
 
-    def _enter(self, form: _Form, rows: Int64Array, matrix: UInt8Array) -> None:
+    def _record(self, form: _Form, rows: Int64Array, matrix: UInt8Array) -> None:
         self.form[rows] = form.index
-        self.sent.add(rows, matrix, form.sources)
-        self.received.add(rows, matrix, form.destinations)
+        self.source_claims.add(rows, matrix, form.sources)
+        self.destination_claims.add(rows, matrix, form.destinations)
 
 
-def _counts(sample: bytes) -> BoolArray:
-    """Which bytes of a message belong to its form."""
-    counts = np.ones(len(sample), np.bool_)
-    counts[:_SPIS] = False
+def _find_form_bytes(sample: bytes) -> BoolArray:
+    """Return which bytes of a message belong to its form. (bytes,)"""
+    belongs = np.ones(len(sample), np.bool_)
+    belongs[:_SPI_BYTES] = False
     for payload in parse_payloads(sample).payloads:
         begin, end = payload.offset + 4, payload.offset + 4 + len(payload.body)
         if payload.type == PayloadType.NOTIFY:
-            passed = int.from_bytes(payload.body[2:4], "big") in _MASKED_NOTIFIES
-            begin = begin + 4 if passed else end
+            varies = int.from_bytes(payload.body[2:4], "big") in _VARYING_NOTIFIES
+            begin = begin + 4 if varies else end
         elif payload.type == PayloadType.KE:
-            begin += 4  # the method counts
+            begin += 4  # the method and two reserved bytes belong to the form
         elif payload.type not in (PayloadType.NONCE, PayloadType.CERTREQ):
             begin = end
-        counts[begin:end] = False
-    return counts
+        belongs[begin:end] = False
+    return belongs

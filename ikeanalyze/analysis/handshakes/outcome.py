@@ -10,10 +10,10 @@ Decrypted payloads that prove failure or success (see `authenticated_outcome`) c
    that is missing between others does not make a handshake cut: the capture lost it, but the next request shows that
    the response had arrived, so the other rules apply as if the message were there. Only the times stay unknown.
 3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more than once,
-   or the capture went on for longer than the field's slowest first retransmission timer (strongSwan's 4 s). A response
-   does not count if the initiator cannot have received it: the request was sent again more than 4 s after it, longer
-   than any round trip; or all its transmissions together lack fragments, and the request or the response was sent
-   again.
+   or the capture went on for longer than the slowest first retransmission timer of common stacks (strongSwan's 4 s). A
+   response does not count if the initiator cannot have received it: the request was sent again more than 4 s after it,
+   longer than any round trip; or all transmissions of the response together lack fragments, and the request or the
+   response was sent again.
 4. cut: the last request has no response, and the capture ended too early to decide.
 5. half-open: all requests are answered, but the initiator did not send the next one, although the capture went on for
    more than those 4 s after the last message of the set-up, or IKEv1's responder sent its message again. A next request
@@ -40,7 +40,7 @@ SLOWEST_FIRST_TIMER_NS: Final = 4_000_000_000
 
 
 class Outcome(IntEnum):
-    """Physical values of schema.OUTCOMES."""
+    """How a handshake ended; the numbers are the positions of the names in `schema.OUTCOMES`."""
 
     ESTABLISHED = 0
     COMPLETED = 1
@@ -52,7 +52,7 @@ class Outcome(IntEnum):
 
 @dataclass(slots=True)
 class Evidence:
-    """The facts that the rules use. (handshakes,) each"""
+    """The facts about handshakes that the rules use. (handshakes,) each"""
 
     proved_failed: BoolArray  # by decrypted payloads
     proved_established: BoolArray
@@ -68,7 +68,7 @@ class Evidence:
 
 
 def decide_outcome(evidence: Evidence) -> UInt8Array:
-    """Apply the rules. (n,)"""
+    """Return the `Outcome` of each handshake: that of the first rule that applies. (handshakes,)"""
     waited = evidence.waited_ns > SLOWEST_FIRST_TIMER_NS
     rules = [
         (evidence.proved_failed, Outcome.FAILED),

@@ -1,1 +1,1 @@
-"""The network of the lab: namespaces, links, loss and delay."""
+"""The network of the lab: network namespaces, the links between them, and emulated loss and delay."""

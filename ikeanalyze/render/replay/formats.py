@@ -1,4 +1,4 @@
-"""The formats of a replay."""
+"""The output formats of a replay report: text for a terminal, and JSON."""
 
 from typing import Final
 

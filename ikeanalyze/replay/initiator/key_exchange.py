@@ -59,8 +59,8 @@ _MODP_4096: Final = int(
     16,
 )
 
-#: Primes of the MODP groups 14 to 16 (RFC 3526, sections 3 to 5), which no library of ours names. Each is
-#: 2^n - 2^(n-64) - 1 + 2^64 (floor(2^(n-130) pi) + c); a test checks this.
+#: Primes of the MODP groups 14 to 16 (RFC 3526, sections 3 to 5), which the cryptography library lacks. The
+#: prime of n bits is 2^n - 2^(n-64) - 1 + 2^64 (floor(2^(n-130) pi) + c), with c from the RFC; a test checks this.
 PRIMES: Final[Mapping[int, int]] = MappingProxyType(
     {
         KeyExchangeMethod.MODP_2048: _MODP_2048,
@@ -69,7 +69,7 @@ PRIMES: Final[Mapping[int, int]] = MappingProxyType(
     }
 )
 
-_UNCOMPRESSED: Final = b"\x04"  # prefix of a point (SEC 1, section 2.3.3), which the KE payload omits
+_UNCOMPRESSED: Final = b"\x04"  # first byte of an encoded point (SEC 1, section 2.3.3); the KE payload omits it
 
 _CURVES: Final[Mapping[int, ec.EllipticCurve]] = MappingProxyType(
     {
@@ -86,7 +86,7 @@ class InitiatorKeyExchange:
 
     method: int
     data: bytes  # of our KE payload: public value, or encapsulation key
-    _derive: Callable[[bytes], bytes] = field(repr=False)  # from the peer's data; `ValueError` if invalid
+    _derive: Callable[[bytes], bytes] = field(repr=False)  # the secret from the peer's data; raises `ValueError`
 
     def compute_secret(self, peer: KeyExchange) -> bytes:
         """Return the shared secret: g^ir of RFC 7296, section 2.14, or SK(n) of RFC 9370, section 2.2.2.
@@ -105,38 +105,40 @@ class InitiatorKeyExchange:
 
 @cache
 def explain_unsupported(method: int) -> str | None:
-    """Return why a method cannot be used, in one clause; None: it can.
+    """Return why a key exchange method cannot be used, in one clause; None: it can be used.
 
-    Generates a key, because this is the only way to find out what the library was built with.
+    Generates a key, because only this shows which methods the library was built with.
     """
     if method == KeyExchangeMethod.ML_KEM_512:
         remedy = "record or choose a proposal with ML-KEM-768 or ML-KEM-1024"
         return f"the cryptography library does not implement ML-KEM-512: {remedy}"
-    if method not in _START:
+    if method not in _STARTERS:
         return f"key exchange method {get_key_exchange_name(method)} is not supported"
     try:
-        _START[method](method)
+        _STARTERS[method](method)
     except UnsupportedAlgorithm:
         return f"cryptography {cryptography.__version__} on this machine lacks {get_key_exchange_name(method)}"
     return None
 
 
 def start_key_exchange(method: int) -> InitiatorKeyExchange:
-    """Generate a key for a method. Raises `RefusedError` if the method is not supported."""
+    """Generate a key pair for a key exchange method. Raises `RefusedError` if the method is not supported."""
     reason = explain_unsupported(method)
     if reason is not None:
         raise RefusedError(reason)
-    return _START[method](method)
+    return _STARTERS[method](method)
 
 
 def _start_x25519(method: int) -> InitiatorKeyExchange:
-    key, decode = x25519.X25519PrivateKey.generate(), x25519.X25519PublicKey.from_public_bytes
-    return InitiatorKeyExchange(method, key.public_key().public_bytes_raw(), lambda peer: key.exchange(decode(peer)))
+    key, parse_public = x25519.X25519PrivateKey.generate(), x25519.X25519PublicKey.from_public_bytes
+    data = key.public_key().public_bytes_raw()
+    return InitiatorKeyExchange(method, data, lambda peer: key.exchange(parse_public(peer)))
 
 
 def _start_x448(method: int) -> InitiatorKeyExchange:
-    key, decode = x448.X448PrivateKey.generate(), x448.X448PublicKey.from_public_bytes
-    return InitiatorKeyExchange(method, key.public_key().public_bytes_raw(), lambda peer: key.exchange(decode(peer)))
+    key, parse_public = x448.X448PrivateKey.generate(), x448.X448PublicKey.from_public_bytes
+    data = key.public_key().public_bytes_raw()
+    return InitiatorKeyExchange(method, data, lambda peer: key.exchange(parse_public(peer)))
 
 
 def _start_ecp(method: int) -> InitiatorKeyExchange:
@@ -155,7 +157,7 @@ def _start_ecp(method: int) -> InitiatorKeyExchange:
 
 @contextmanager
 def _ignore_deprecation() -> Iterator[None]:
-    """The library deprecates finite-field groups, but the recorded handshake uses one."""
+    """Silence the library, which deprecates MODP groups: the recorded handshake uses one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
         yield
@@ -165,7 +167,7 @@ def _start_modp(method: int) -> InitiatorKeyExchange:
     """Public value and secret have the length of the prime (RFC 7296, sections 2.14 and 3.4)."""
     try:
         from cryptography.hazmat.primitives.asymmetric import dh
-    except ImportError:  # later versions will remove it
+    except ImportError:  # later versions of the library will not have it
         raise UnsupportedAlgorithm("finite fields") from None
     prime = PRIMES[method]
     size = (prime.bit_length() + 7) // 8
@@ -175,7 +177,7 @@ def _start_modp(method: int) -> InitiatorKeyExchange:
 
     def derive(peer: bytes) -> bytes:
         value = int.from_bytes(peer)
-        if not 1 < value < prime - 1:  # RFC 6989, section 2.1
+        if not 1 < value < prime - 1:  # a weak value (RFC 6989, section 2.1)
             raise ValueError
         with _ignore_deprecation():
             return key.exchange(dh.DHPublicNumbers(value, group).public_key()).rjust(size, b"\0")
@@ -190,7 +192,8 @@ def _start_mlkem(method: int) -> InitiatorKeyExchange:
     return InitiatorKeyExchange(method, key.public_key().public_bytes_raw(), key.decapsulate)
 
 
-_START: Final[Mapping[int, Callable[[int], InitiatorKeyExchange]]] = MappingProxyType(
+#: For each method, the function that generates a key pair.
+_STARTERS: Final[Mapping[int, Callable[[int], InitiatorKeyExchange]]] = MappingProxyType(
     {
         **dict.fromkeys(PRIMES, _start_modp),
         **dict.fromkeys(_CURVES, _start_ecp),

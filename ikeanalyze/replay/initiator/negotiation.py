@@ -1,4 +1,7 @@
-"""IKE_SA_INIT: proposals to offer, and the response (RFC 7296, sections 2.6, 2.7, 2.23; RFC 9242; RFC 9370)."""
+"""Chooses the proposals to offer in IKE_SA_INIT, and interprets the response.
+
+RFC 7296, sections 2.6, 2.7, 2.23; RFC 9242; RFC 9370.
+"""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -22,9 +25,9 @@ from ikeanalyze.wire.registries.ikev2 import PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, TransformType
 
-_NONE: Final = 0
+_NONE: Final = 0  # transform ID NONE
 _MAX_TRANSFORMS: Final = 255  # their number is one byte (RFC 7296, section 3.3.1)
-_ADDITIONAL: Final = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
+_ADDITIONAL_KEY_EXCHANGES: Final = range(TransformType.ADDKE1, TransformType.ADDKE7 + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def is_offered(chosen: Proposal, offered: Sequence[Proposal]) -> bool:
 
 
 def _filter_transforms(proposal: Proposal) -> tuple[Proposal | None, list[str]]:
-    """Return a proposal without unsupported transforms, and why; None if a transform type has no other."""
+    """Return a proposal without unsupported transforms, and the reasons; None if a type has no supported transform."""
     if len(proposal.transforms) > _MAX_TRANSFORMS:
         return None, [f"a proposal with more than {_MAX_TRANSFORMS} transforms cannot be encoded"]
     explained = [(transform, _explain_unsupported_transform(transform)) for transform in proposal.transforms]
@@ -97,6 +100,7 @@ def _filter_transforms(proposal: Proposal) -> tuple[Proposal | None, list[str]]:
 
 
 def _explain_unsupported_transform(transform: Transform) -> str | None:
+    """Return why we do not support a transform, in one clause; None: we do."""
     kind, number = transform.type, transform.id
     if kind == TransformType.ENCR:
         algorithm = ENCRYPTION.get(number)
@@ -108,15 +112,15 @@ def _explain_unsupported_transform(transform: Transform) -> str | None:
     elif kind == TransformType.INTEG:
         if number in INTEGRITY or number == _NONE:
             return None
-    elif kind in _ADDITIONAL and number == _NONE:
+    elif kind in _ADDITIONAL_KEY_EXCHANGES and number == _NONE:
         return None
-    elif kind == TransformType.KE or kind in _ADDITIONAL:
+    elif kind == TransformType.KE or kind in _ADDITIONAL_KEY_EXCHANGES:
         return explain_unsupported(number)
     return f"{get_name(TransformType, kind)} {transform.name} is not supported"
 
 
 _NO_SPI: Final = bytes(8)
-_NONCES: Final = range(16, 257)  # bytes (RFC 7296, section 3.9)
+_NONCE_SIZES: Final = range(16, 257)  # bytes (RFC 7296, section 3.9)
 
 Endpoint = tuple[str, int]  # address, UDP port
 
@@ -170,7 +174,7 @@ def parse_init_response(
     `method`: of our KE payload. `local`, `remote`: source and destination of the request, for NAT detection.
     """
     view = parse_init(data)
-    notifies = dict(reversed(view.notifies))  # the first of each type
+    notifies = dict(reversed(view.notifies))  # of several of one type, the first
     if not view.proposals and NotifyType.COOKIE in notifies:
         return CookieRequest(notifies[NotifyType.COOKIE])
     requested = notifies.get(NotifyType.INVALID_KE_PAYLOAD)
@@ -195,11 +199,12 @@ def _check_acceptance(
     local: Endpoint,
     remote: Endpoint,
 ) -> InitAcceptance | InitRefusal:
+    """Return the negotiated parameters, unless the response lacks something or does not fit the request."""
     chosen, suite, prf = view.chosen, get_suite(view.chosen), get_prf(view.chosen)
     spi_i, spi_r = data[:8], data[8:16]
     if chosen is None or view.ke_method is None or view.nonce is None:
         return InitRefusal("the response to IKE_SA_INIT lacks SA, KE or nonce")
-    if spi_r == _NO_SPI or len(view.nonce) not in _NONCES:
+    if spi_r == _NO_SPI or len(view.nonce) not in _NONCE_SIZES:
         return InitRefusal("the response to IKE_SA_INIT has no SPI or a nonce of invalid length")
     if len(view.proposals) > 1 or suite is None or prf is None or not is_offered(chosen, offered):
         return InitRefusal(f"the responder chose {chosen.describe()}, which was not offered")
@@ -209,7 +214,7 @@ def _check_acceptance(
             name = "none" if peer_method is None else get_key_exchange_name(peer_method)
             return InitRefusal(f"the responder's key exchange is {name}, ours {get_key_exchange_name(method)}")
     identifiers = ((transform.type, transform.id) for transform in chosen.transforms)
-    additional = sorted((kind, number) for kind, number in identifiers if kind in _ADDITIONAL and number)
+    additional = sorted((kind, number) for kind, number in identifiers if kind in _ADDITIONAL_KEY_EXCHANGES and number)
     if additional and NotifyType.INTERMEDIATE_EXCHANGE_SUPPORTED not in notifies:
         return InitRefusal("the responder chose additional key exchanges, but does not support IKE_INTERMEDIATE")
     body = next(payload.body for payload in parse_payloads(data).payloads if payload.type == PayloadType.KE)
@@ -258,10 +263,14 @@ def compute_nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination
 def _detect_nat(
     notifies: Sequence[tuple[int, bytes]], spi_i: bytes, spi_r: bytes, local: Endpoint, remote: Endpoint
 ) -> bool | None:
-    """Check the hashes: one of those for the source must match, the destination is us."""
+    """Return whether the responder's hashes show a NAT; None: it did not send both kinds.
+
+    Without a NAT, one of the source hashes is that of the responder's endpoint, and one of the destination hashes that
+    of ours.
+    """
     source, destination = compute_nat_hashes(spi_i, spi_r, remote, local)
     hashes = {
-        kind: [data for known, data in notifies if known == kind]
+        kind: [data for notify_type, data in notifies if notify_type == kind]
         for kind in (NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP)
     }
     if not all(hashes.values()):

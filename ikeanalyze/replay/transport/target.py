@@ -1,4 +1,4 @@
-"""Parses and restricts replay targets.
+"""Parses the target of a replay, and refuses addresses where a replay could disturb others.
 
 By default only addresses that are not routed on the Internet are allowed: loopback, private and link-local ones, and
 those of documentation and benchmarks, which testbeds use.
@@ -12,10 +12,10 @@ from typing import Final, Literal
 #: The ports of IKE (RFC 7296, section 2), without and with the non-ESP marker (RFC 3948).
 IKE_PORT: Final = 500
 NAT_PORT: Final = 4500
-#: Role of a port, whatever its number.
+#: The role of a port, named by the usual number, whatever number the target uses instead.
 Role = Literal[500, 4500]
 
-#: RFC 1122, 1918, 3927, 5737, 2544; RFC 4291, 4193, 3849, 5180.
+#: Networks that are not routed on the Internet: RFC 1122, 1918, 3927, 5737, 2544; RFC 4291, 4193, 3849, 5180.
 _LOCAL_NETWORKS: Final = tuple(
     ip_network(text)
     for text in (
@@ -25,14 +25,15 @@ _LOCAL_NETWORKS: Final = tuple(
     )
 )
 
-
-#: Metadata services of AWS, Azure, GCP and others, of Alibaba, and of AWS over IPv6. They look like link-local or private
-#: addresses.
-_METADATA: Final = frozenset(map(ip_address, ("169.254.169.254", "169.254.170.2", "100.100.100.200", "fd00:ec2::254")))
+#: Metadata services of AWS, Azure, GCP and others, of AWS containers, of Alibaba, and of AWS over IPv6. Most look like
+#: link-local or private addresses.
+_METADATA_SERVICES: Final = frozenset(
+    map(ip_address, ("169.254.169.254", "169.254.170.2", "100.100.100.200", "fd00:ec2::254"))
+)
 
 
 class TargetError(ValueError):
-    """The target is invalid or not allowed; one line with the problem and the remedy."""
+    """The target is invalid or not allowed; the text is one line with the problem and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,10 @@ class Target:
         return self.nat_port if role == NAT_PORT else self.port
 
     def has_non_esp_marker(self, role: Role) -> bool:
-        """Whether messages to and from that port have the non-ESP marker (RFC 3948, 2.2)."""
+        """Whether messages to and from the port with that role have the non-ESP marker (RFC 3948, 2.2).
+
+        They always have it on port 4500, even if that is the target's port for messages without it.
+        """
         return self.port_of(role) in (NAT_PORT, self.nat_port)
 
     def __str__(self) -> str:
@@ -76,7 +80,7 @@ def parse_target(text: str, *, any_target: bool = False, nat_port: int = NAT_POR
     Raises:
         TargetError: not the address of a single host, or not allowed.
     """
-    host, port = _split(text)
+    host, port = _split_host_and_port(text)
     try:
         address = ip_address(host)
     except ValueError:
@@ -88,7 +92,7 @@ def parse_target(text: str, *, any_target: bool = False, nat_port: int = NAT_POR
     interface = isinstance(address, IPv6Address) and address.scope_id
     if isinstance(address, IPv6Address) and address.is_link_local and not interface:
         raise TargetError(f"{text}: a link-local address needs its interface: {address}%eth0")
-    if address in _METADATA:
+    if address in _METADATA_SERVICES:
         raise TargetError(f"{text}: the metadata service of a cloud, which answers with credentials, is not a target")
     if _is_local_broadcast(address):
         raise TargetError(f"{text}: a broadcast address or prohibited route, not a single host that can be reached")
@@ -107,7 +111,7 @@ def parse_target(text: str, *, any_target: bool = False, nat_port: int = NAT_POR
 
 
 def _is_local_broadcast(address: IPv4Address | IPv6Address) -> bool:
-    """Whether this is the broadcast address of a network of this machine."""
+    """Whether the kernel treats this as the broadcast address of a network of this machine."""
     if not isinstance(address, IPv4Address):
         return False
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -120,7 +124,8 @@ def _is_local_broadcast(address: IPv4Address | IPv6Address) -> bool:
     return False
 
 
-def _split(text: str) -> tuple[str, int]:
+def _split_host_and_port(text: str) -> tuple[str, int]:
+    """Split the text of a target; without a port, the port is 500."""
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):
