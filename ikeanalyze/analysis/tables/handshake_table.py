@@ -19,6 +19,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
     format_spis,
+    make_null_column,
     make_table,
     null_unknown,
     scatter_lists,
@@ -104,7 +105,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
         "path_rtt_source": _RTT_SOURCES.gather(rtt_source),
-        "uncertain": pl.Series([None, UNCERTAIN], dtype=pl.String).gather(handshakes.uncertain.astype(np.uint8)),
+        "uncertain": scatter_texts(dict.fromkeys(np.flatnonzero(handshakes.uncertain).tolist(), UNCERTAIN), count),
         "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
@@ -190,7 +191,9 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     # one row for each distinct form; -1, not seen, becomes null or an empty list
     chosen = [fact.chosen for fact in facts]
 
-    def choose(name: str, values: list[Any], form: Int64Array, missing: list[Any] | None = None) -> pl.Series:
+    def choose(name: str, values: list[Any], form: Int64Array, missing: list[Any] | None = None) -> Any:
+        if missing is None and (form < 0).all():
+            return make_null_column(len(form))
         series = pl.Series([*values, missing], dtype=schema.HANDSHAKES[name])
         return series.gather(np.where(form < 0, len(values), form))
 

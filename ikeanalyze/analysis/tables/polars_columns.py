@@ -30,6 +30,9 @@ def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Serie
         value = columns.pop(name)
         if isinstance(value, tuple):
             plain[name], known = value
+            if not known.any():  # a null literal takes no memory
+                del plain[name], value
+                continue
             if not known.all():  # without a mask, polars uses the column without a copy
                 masks[f"known {name}"] = known
         else:
@@ -110,8 +113,15 @@ def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.D
     return texts.cast(dtype).gather(place)
 
 
-def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series:
-    """Texts by row, null in the other rows."""
+def make_null_column(count: int) -> tuple[Array, Array]:
+    """A column for `make_table` without any value, which takes no memory in the table."""
+    return np.zeros(count, np.uint8), np.zeros(count, np.bool_)
+
+
+def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series | tuple[Array, Array]:
+    """Texts by row, null in the other rows: a column for `make_table`."""
+    if not values:
+        return make_null_column(count)
     # only the rows with a text are converted from Python objects, which takes microseconds a row
     place = np.zeros(count, np.uint32)
     place[list(values)] = np.arange(1, len(values) + 1)
