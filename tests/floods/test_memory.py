@@ -1,8 +1,10 @@
 """What a large flood takes in memory."""
 
-import os
+import re
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +13,27 @@ from tests.floods.generate import half_open
 pytestmark = [pytest.mark.alone, pytest.mark.large]
 
 
+def read_peak(pid: int) -> int:
+    """The largest resident size of a process so far in bytes; 0: it has ended.
+
+    Its resource usage, as `wait4` returns it, begins with the size of the process that started it.
+    """
+    try:
+        peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    except OSError:
+        return 0
+    return int(peak[1]) * 1024 if peak else 0
+
+
 def test_a_million_half_open_handshakes(tmp_path):
     path = tmp_path / "flood.pcap"
     path.write_bytes(half_open(1_000_000))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ikeanalyze", "report", str(path), "--quiet"], stdout=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    # 1.00 GB when this was written; it was 1.93 GB before
-    assert usage.ru_maxrss * 1024 < 1.1e9
+    command = [sys.executable, "-m", "ikeanalyze", "report", str(path), "--quiet"]
+    peak = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            peak = max(peak, read_peak(process.pid))
+            time.sleep(0.02)
+    assert process.returncode == 0
+    # 1.00 to 1.02 GB when this was written; it was 1.93 GB before
+    assert 0.5e9 < peak < 1.1e9
