@@ -30,6 +30,7 @@ from ikeanalyze.analysis.exchanges.radius import (
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
+from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
 from ikeanalyze.analysis.messages.duplicates import (
@@ -207,6 +208,8 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents))
     warnings += _warn_of_unused_rtt(state, path)
     warnings += _warn_of_uncertain_times(state, handshakes)
+    lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r)
+    warnings += [(number, (None, text)) for number, text in lab.missing]
     clear.clear()
     exchange_ids = numbering.get_ids(capture[exchanges.handshake], numbering.first.exchange)
     sources = TableSources(
@@ -221,6 +224,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         capture_duplicates=frames.capture_duplicates,
         contents=contents,
         tunnels=frames.tunnels,
+        lab=lab,
     )
     return _PipelineResult(sources, frames.table, warnings)
 
