@@ -1,4 +1,4 @@
-"""The figures of the lab's manifests in a dataset, joined by SPIs."""
+"""The figures of the lab's manifests in a dataset: joined by SPIs, and compared."""
 
 import json
 
@@ -7,6 +7,9 @@ import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.dataset.compare.columns import RowCondition
+from ikeanalyze.dataset.compare.compare import ComparisonRequest, compare_groups
+from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.dataset.dataset import open_dataset
 from tests.dataset.made import batch, capture
 from tests.paths import LAB_CAPTURES
@@ -87,3 +90,32 @@ def test_a_handshake_that_is_not_in_the_capture_is_named(recordings, tmp_path):
     assert [text for text in warnings if "manifest" in text] == [
         "1 of 10 handshakes of the lab's manifest is not in the capture (number 4)"
     ]
+
+
+def compare(dataset, **request):
+    return compare_groups(open_tables(str(dataset)), ComparisonRequest(**{"by": ["measure"], **request}))
+
+
+def test_costs_are_compared_without_warm_ups(recordings, dataset):
+    result = compare(dataset, metrics=["initiator_processor_ms"])
+    (metric,) = result.metrics
+    assert [(group.values[0], group.handshakes) for group in result.groups] == [("costs", 4), ("keys", 11), (None, 1)]
+    entries = read_manifest(recordings, "eap-aaa-loss")["handshakes"][2:]
+    measured = sorted(entry["costs"]["initiator"]["processor_ms"] for entry in entries)
+    assert metric.groups[0].sample.tolist() == measured
+    assert metric.groups[0].mean.value == pytest.approx(sum(measured) / 4)
+    assert (result.warm_up, metric.unit) == (2, "ms")
+
+
+@pytest.mark.parametrize(
+    ("request_", "counted"),
+    [
+        ({"warm_up": True}, [6, 11, 1]),
+        ({"where": [RowCondition("warm_up", "true")]}, [2]),
+        ({"where": [RowCondition("warm_up", "false")]}, [4, 10]),
+        ({"by": ["warm_up"]}, [14, 2, 2]),
+    ],
+)
+def test_warm_ups_that_are_asked_for_are_in_groups(dataset, request_, counted):
+    result = compare(dataset, **request_)
+    assert ([group.handshakes for group in result.groups], result.warm_up) == (counted, 0)
