@@ -18,21 +18,13 @@ from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES, PayloadType
 
 #: Unknown time, in a column of int64.
 UNKNOWN: Final = np.int64(np.iinfo(np.int64).min)
 #: Later than all times.
 NEVER: Final = np.int64(np.iinfo(np.int64).max)
 
-#: Exchanges of the initiator that set up the IKE SA.
-_SET_UP: Final = (
-    ExchangeType.IKE_SA_INIT,
-    ExchangeType.IKE_AUTH,
-    ExchangeType.IKE_SESSION_RESUME,
-    ExchangeType.GSA_AUTH,
-    ExchangeType.IKE_INTERMEDIATE,
-)
 #: Of IKEv1, besides the first quick mode; a transaction is XAuth or mode config.
 _IKEV1_SET_UP: Final = (
     Ikev1ExchangeType.BASE,
@@ -191,7 +183,7 @@ def _sum_messages(messages: MessageColumns, attempt: Int64Array, start: Int64Arr
 def _sets_up(exchanges: ExchangeColumns) -> BoolArray:
     """Which exchanges set up the IKE SA; `exchanges` are ordered by handshake and time. (exchanges,)"""
     ikev1 = exchanges.protocol == Protocol.IKEV1
-    sets_up = np.isin(exchanges.exchange_type, _SET_UP)
+    sets_up = np.isin(exchanges.exchange_type, SET_UP_EXCHANGES)
     hip = exchanges.protocol == Protocol.HIP
     if hip.any():
         sets_up = np.where(hip, np.isin(exchanges.exchange_type, (I1_R1, I2_R2)), sets_up)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.capture.accounting import PacketCategory
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array, read_uint8
+from ikeanalyze.capture.arrays import UInt8Array, read_uint8
 from ikeanalyze.capture.decode.ip import (
     AddressBook,
     IpPackets,
@@ -60,17 +60,16 @@ class IpPacketFinder:
                 continue
             wire_end = at + batch.length[row]
             tunnel = np.full(len(row), NO_TUNNEL, np.uint32)
+            headers = Layers(row, located.at, end, wire_end, tunnel, located.kind)
             for version in (4, 6):
                 matches = located.family == version
                 if matches.any():
-                    rows = slice(None) if matches.all() else matches
-                    arguments = (row[rows], located.at[rows], end[rows], wire_end[rows], tunnel[rows])
-                    parts.append(self._read_ip(version, batch.buffer, *arguments))
+                    selected = headers if matches.all() else headers.select(matches)
+                    parts.append(self._read_ip(version, batch.buffer, selected))
             rest = np.flatnonzero(located.family == 0)
             if len(rest):
                 rest = rest[IS_KNOWN[located.kind[rest]] & (located.at[rest] < end[rest])]
             if len(rest):
-                headers = Layers(row, located.at, end, wire_end, tunnel, located.kind)
                 parts += self._follow(batch.buffer, headers.select(rest))
         return merge_packets(parts) if parts else None
 
@@ -105,28 +104,16 @@ class IpPacketFinder:
 
     def _follow(self, buffer: UInt8Array, layers: Layers) -> list[IpPackets]:
         """The IP packets after these headers."""
-        return [
-            self._read_ip(version, buffer, part.row, part.at, part.end, part.wire_end, part.tunnel)
-            for version, part in self._chain.find_ip(buffer, layers)
-        ]
+        return [self._read_ip(version, buffer, part) for version, part in self._chain.find_ip(buffer, layers)]
 
-    def _read_ip(
-        self,
-        version: int,
-        buffer: UInt8Array,
-        row: Int64Array,
-        at: Int64Array,
-        end: Int64Array,
-        wire_end: Int64Array,
-        tunnel: UInt32Array,
-    ) -> IpPackets:
+    def _read_ip(self, version: int, buffer: UInt8Array, layers: Layers) -> IpPackets:
         if version == 4:
-            packets, bad = read_ipv4(buffer, row, at, end, wire_end, tunnel)
+            packets, bad = read_ipv4(buffer, layers)
         else:
-            packets, bad = read_ipv6(buffer, row, at, end, wire_end, tunnel, self._book)
+            packets, bad = read_ipv6(buffer, layers, self._book)
         if bad.any():
             reason = f"IPv{version} header is truncated or invalid"
-            self.findings.malformed += [(index, reason) for index in row[bad].tolist()]
+            self.findings.malformed += [(index, reason) for index in layers.row[bad].tolist()]
         return packets
 
 
