@@ -25,7 +25,13 @@ class LabManifest:
     @property
     def rtt_ns(self) -> int | None:
         """Round-trip time of the link between initiator and responder, jitter not included; None: unknown."""
-        return self._read_time("link.rtt_ms", 1_000_000)
+        both = self._read_time("link.rtt_ms", 1_000_000)
+        up, down = (self._read_time(f"link.delay_{direction}_ms", 1_000_000) for direction in ("up", "down"))
+        if up is not None and down is not None:
+            return up + down
+        if both is None:
+            return None
+        return (both // 2 if up is None else up) + ((both + 1) // 2 if down is None else down)
 
     @property
     def timer_ns(self) -> int | None:

@@ -3,9 +3,10 @@
 import fcntl
 import os
 import platform
+import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -18,9 +19,10 @@ from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, Ik
 from ikeanalyze.lab.machine import DaemonStack
 from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, ResourceCost
 from ikeanalyze.lab.network import emulation, topology
+from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.recording import DumpcapRecording
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.scenario import MAX_SEED, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
 ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
@@ -77,7 +79,10 @@ def run_case(
             handshakes=handshakes,
             ended=str(ended) if ended else None,
             machine=_machine(stacks, server),
-            links={name: {"by": link.kind, "frames": link.stop()} for name, link in running.emulators.items()},
+            links={
+                name: {"by": link.kind, "frames": link.stop(), "seed": running.seeds.get(name)}
+                for name, link in running.emulators.items()
+            },
             capture=capture,
             dropped=running.recording.dropped,
             logs=running.logs,
@@ -96,6 +101,8 @@ class _RunningCase:
     case: ScenarioCase
     network: topology.LabNetwork
     emulators: Mapping[str, emulation.Emulator]  # by link
+    seeds: Mapping[str, int]  # of the losses, by link
+    losses: Sequence[ReceiverLosses]
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
     recording: DumpcapRecording
@@ -111,6 +118,8 @@ class _RunningCase:
         for number in range(1, count + 1):
             self.sandbox.check_room()
             self._wait_until_idle()
+            for losses in self.losses:
+                losses.start(number)
             for _ in range(self.case.settings.abandoned):
                 _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
             yield self._handshake(number)
@@ -178,7 +187,7 @@ def _start(
 ) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
     network = topology.build_network(sandbox, case)
-    emulators = _links(sandbox, case, network)
+    emulators, seeds, losses = _links(sandbox, case, network)
     credentials = peer_config.make_credentials(case)
     daemons: dict[str, Daemon] = {}
     if server and network.aaa and credentials.account and network.aaa_address and network.client_address:
@@ -206,7 +215,7 @@ def _start(
         daemons[host.name] = peers[host.name].daemon
     interfaces = [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]
     dumpcap = recording.start_recording(sandbox, network.responder, interfaces)
-    return _RunningCase(sandbox, case, network, emulators, peers, daemons, dumpcap)
+    return _RunningCase(sandbox, case, network, emulators, seeds, losses, peers, daemons, dumpcap)
 
 
 def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack], DaemonStack | None]:
@@ -227,19 +236,28 @@ def _stack(role: str, case: ScenarioCase) -> DaemonStack:
     return machine.find_stack(case.side(role).stack, ml_kem=ml_kem, ikev1=case.settings.ike.version == 1)
 
 
-def _links(sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork) -> dict[str, emulation.Emulator]:
+def _links(
+    sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork
+) -> tuple[dict[str, emulation.Emulator], dict[str, int], list[ReceiverLosses]]:
+    """Connect the links; return their emulators, the seeds of their losses, and the losses at their receivers."""
     drops, netem = machine.has_ingress_drop(), machine.has_netem()
-    links = [("link", network.path, network.initiator, topology.LINK)]
+    near, far = (network.initiator, topology.ETHERNET), (network.responder, topology.LINK)
+    links = [("link", network.path, near, far)]
     if network.aaa and network.aaa_path:
-        links.append(("aaa_link", network.aaa_path, network.aaa, topology.AAA_LINK))
-    emulators = {}
-    for name, path, host, responder_interface in links:
+        near, far = (network.responder, topology.AAA_LINK), (network.aaa, topology.ETHERNET)
+        links.append(("aaa_link", network.aaa_path, near, far))
+    emulators, seeds, losses = {}, {}, []
+    for name, path, near, far in links:
         conditions = case.link(name)
         emulators[name] = emulation.start_emulator(sandbox, path, conditions, netem=netem, drops_at_receiver=drops)
-        if drops:
-            emulation.drop_frames_at_receiver(host, topology.ETHERNET, conditions)
-            emulation.drop_frames_at_receiver(network.responder, responder_interface, conditions)
-    return emulators
+        if drops and conditions.loses_frames:
+            seeds[name] = conditions.seed or secrets.randbelow(MAX_SEED) + 1
+        if drops and (conditions.loses_frames or conditions.drop_ip_fragments):
+            key = f"{seeds.get(name)} {name}"
+            losses += [ReceiverLosses(*far, conditions, "up", key), ReceiverLosses(*near, conditions, "down", key)]
+    for each in losses:
+        each.start(0)  # for what is sent before the first handshake
+    return emulators, seeds, losses
 
 
 @contextmanager

@@ -28,3 +28,15 @@ def test_invalid_times_are_unknown(tmp_path, value):
 def test_the_manifest_of_another_capture_is_not_read(tmp_path):
     assert write(tmp_path, {"link.rtt_ms": 1}, "other.pcapng") is None
     assert read_lab_manifest("-") is None
+
+
+@pytest.mark.parametrize(
+    ("delays", "rtt_ms"),
+    [
+        ({"link.rtt_ms": 100, "link.delay_up_ms": None, "link.delay_down_ms": None}, 100),
+        ({"link.rtt_ms": 100, "link.delay_up_ms": 80, "link.delay_down_ms": None}, 130),
+        ({"link.rtt_ms": 0, "link.delay_up_ms": 80, "link.delay_down_ms": 5.5}, 85.5),
+    ],
+)
+def test_the_round_trip_time_has_the_delays_of_both_directions(tmp_path, delays, rtt_ms):
+    assert write(tmp_path, delays).rtt_ns == rtt_ms * 1_000_000

@@ -94,6 +94,26 @@ def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_
     assert manifest["links"]["link"]["frames"]["there"]["undelivered"] == 0
 
 
+def test_the_same_seed_loses_the_same_frames_again(lab, tmp_path):
+    """The daemons' logs have the same messages, retransmissions included, in each run with this seed."""
+    timers = {"retransmit_timeout_s": 0.3, "retransmit_base": 1.2, "retransmit_tries": 12}
+    data = {"iterations": 5, "ike": timers, "link": {"loss_percent": 25, "burst_frames": 2, "rtt_ms": 20}}
+    runs = []
+    for run, seed in enumerate((11, 11, 12)):
+        (case,) = scenario.expand_cases(data | {"link": data["link"] | {"seed": seed}}, "x", f"seed{run}")
+        manifest = check(run_case(case, tmp_path))
+        assert manifest["links"]["link"]["seed"] == seed
+        runs.append([manifest["expected"][role]["messages"] for role in ("initiator", "responder")])
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_without_a_seed_the_manifest_has_the_one_that_was_used(lab, tmp_path):
+    (case,) = scenario.expand_cases({"initiator": {"auth": "eap-md5"}, "link": {"loss_up_percent": 5}}, "x", "any")
+    manifest = json.loads(run_case(case, tmp_path).read_text())
+    assert manifest["links"]["link"]["seed"] >= 1
+    assert manifest["links"]["aaa_link"]["seed"] is None
+
+
 def test_requests_that_an_aaa_server_gets_again(lab, tmp_path):
     data = {"initiator": {"auth": "eap-md5"}, "aaa_link": {"loss_percent": 20}}
     (case,) = scenario.expand_cases(data, "x", "aaa")
