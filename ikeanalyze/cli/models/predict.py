@@ -25,6 +25,7 @@ from ikeanalyze.model.prediction.link import (
 )
 from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, expand_links, parse_value_list
 from ikeanalyze.model.prediction.predict import Prediction, RunConfig, predict_handshake
+from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario, parse_rate
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
 from ikeanalyze.render.prediction.formats import FORMATS
@@ -162,6 +163,13 @@ class SimulationOptions:
         10_000
     )
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1
+    computation: Annotated[
+        Computation,
+        typer.Option(
+            help="Processing times of a simulated handshake: sample (of a random recorded handshake that is comparable), "
+            "median (of all of these), or one (of the handshake whose messages are sent)."
+        ),
+    ] = Computation.SAMPLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +181,8 @@ class RecordingOptions(CaptureOptions):
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of the handshake, if there is one capture (default: the first with the fewest retransmissions).",
+            help="Number of the handshake, if there is one capture; its processing times alone are used (default: the first with "
+            "the fewest retransmissions).",
         ),
     ] = None
     recorded_rtt: Annotated[
@@ -198,10 +207,10 @@ def predict(
 ) -> None:
     """Predict set-up time and bytes of recorded handshakes on another link.
 
-    Takes one handshake of each capture: its messages, their fragments and sizes, the processing times of both sides and
-    of the AAA server. It is sent over the given link in thousands of simulated runs, with the retransmission timers of
-    a real stack. The result has the distributions of set-up time, bytes and messages, and the share of failures; also
-    in closed form where there is one.
+    Takes one handshake of each capture: its messages, their fragments and sizes. The processing times of both sides and
+    of the AAA server are those of all handshakes of the capture with the same messages. The handshake is sent over the
+    given link in thousands of simulated runs, with the retransmission timers of a real stack. The result has the
+    distributions of set-up time, bytes and messages, and the share of failures; also in closed form where there is one.
 
     Without --keys the success of a completely answered handshake is unknown. Handshakes known to have failed are not
     predicted.
@@ -252,7 +261,15 @@ def _predict(
         for flow, use, link in product(flows, uses, links):
             try:
                 predictions.append(
-                    predict_handshake(flow, link, use, runs=simulation.runs, seed=simulation.seed, keep=keep)
+                    predict_handshake(
+                        flow,
+                        link,
+                        use,
+                        runs=simulation.runs,
+                        seed=simulation.seed,
+                        keep=keep,
+                        computation=simulation.computation,
+                    )
                 )
             except LayoutError as error:
                 raise CommandError(f"{flow.capture}: {error}") from None
