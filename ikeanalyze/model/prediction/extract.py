@@ -20,7 +20,15 @@ from ikeanalyze.analysis.exchanges.radius import compute_aaa_wait
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.io.lab_manifest import read_lab_manifest
 from ikeanalyze.model.prediction import flow
-from ikeanalyze.model.prediction.flow import FlowDatagram, FlowExchange, FlowMessage, HandshakeFlow, Side
+from ikeanalyze.model.prediction.flow import (
+    CaptureLosses,
+    FlowDatagram,
+    FlowExchange,
+    FlowMessage,
+    HandshakeFlow,
+    ObservedWait,
+    Side,
+)
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 _SUCCESSFUL: Final = ("established", "completed")
@@ -65,7 +73,7 @@ def extract_flow(analysis: Analysis, capture: str, handshake: int | None = None)
             reason = _explain_incomplete(table, handshake)
             raise FlowError(f"handshake {handshake} is {reason}; {_list_complete(complete)}")
         alone = _RecordedHandshakes(analysis, chosen).make_flow(chosen.row(0, named=True), complete.height - 1)
-        return replace(alone, alone=True)
+        return replace(alone, alone=True, losses=_find_losses(analysis, table))
     problem = FlowError(f"no complete and successful handshake{_count_outcomes(table)}")
     unsure = pl.col("outcome").cast(pl.String) != "established"
     best = _leave_out_warm_ups(complete, capture).sort("retransmitted_messages", unsure, "handshake").head(_MAX_SAMPLES)
@@ -76,8 +84,35 @@ def extract_flow(analysis: Analysis, capture: str, handshake: int | None = None)
         except FlowError as error:
             problem = error
             continue
-        return _add_samples(flow, recorded, best.slice(number))
+        return replace(_add_samples(flow, recorded, best.slice(number)), losses=_find_losses(analysis, table))
     raise problem
+
+
+def _find_losses(analysis: Analysis, handshakes: pl.DataFrame) -> CaptureLosses:
+    """Return the retransmissions in these rows of the handshakes table."""
+    requests = analysis.messages.filter(
+        pl.col("handshake").is_in(handshakes["handshake"].implode()),
+        pl.col("sender").cast(pl.String) == "initiator",
+        pl.col("kind").cast(pl.String) == "request",
+        pl.col("protocol").cast(pl.String) != "RADIUS",
+        set_up=True,
+    )
+    waits = (
+        requests.sort("first_ns")
+        .select("transmission", wait=pl.col("first_ns").diff().over("exchange") / 1e9)
+        .filter(pl.col("transmission") > 1)
+        .group_by("transmission", maintain_order=True)
+        .agg(pl.col("wait").median(), pl.len())
+        .sort("transmission")
+        .drop_nulls()
+    )
+    observed = [ObservedWait(transmission - 1, wait, count) for transmission, wait, count in waits.iter_rows()]
+    return CaptureLosses(
+        handshakes=handshakes.height,
+        retransmitted=handshakes.filter(pl.col("retransmitted_messages") > 0).height,
+        unanswered=handshakes.filter(pl.col("outcome").cast(pl.String) == "unanswered").height,
+        waits=tuple(wait for place, wait in enumerate(observed, 1) if wait.transmission == place),
+    )
 
 
 def _leave_out_warm_ups(complete: pl.DataFrame, capture: str) -> pl.DataFrame:

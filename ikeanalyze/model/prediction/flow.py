@@ -76,6 +76,25 @@ class FlowExchange:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedWait:
+    """How long the initiators of a capture waited before they retransmitted a request once more."""
+
+    transmission: int  # that they waited after, from 1
+    median_s: float
+    count: int  # requests
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureLosses:
+    """Retransmissions and missing responses in a capture."""
+
+    handshakes: int = 0
+    retransmitted: int = 0  # handshakes with retransmissions
+    unanswered: int = 0  # handshakes
+    waits: tuple[ObservedWait, ...] = ()  # in order of transmission, without gaps
+
+
+@dataclass(frozen=True, slots=True)
 class HandshakeFlow:
     """A complete handshake, from its first request to its last response."""
 
@@ -93,6 +112,7 @@ class HandshakeFlow:
     path_rtt_ns: int | None  # round-trip time of the path
     #: The exchanges of each comparable handshake of the capture, this one included; empty: this one alone.
     samples: tuple[tuple[FlowExchange, ...], ...] = field(default=(), repr=False)
+    losses: CaptureLosses = CaptureLosses()  # of the capture
     alone: bool = False  # the handshake was selected by its number, so no others are comparable
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ikeanalyze.model.prediction.flow import FlowMessage, HandshakeFlow
 from ikeanalyze.model.prediction.link import LinkModel
+from ikeanalyze.model.prediction.plausibility import find_warnings
 from ikeanalyze.model.prediction.predict import Distribution, Prediction
 from ikeanalyze.render.core.json import select_attributes
 from ikeanalyze.render.core.values import convert_to_ms
@@ -25,6 +26,10 @@ def build_document(predictions: Sequence[Prediction]) -> dict[str, Any]:
         "schema": SCHEMA,
         "handshakes": [_flow(flow) for flow in flows.values()],
         "predictions": [_prediction(prediction) for prediction in predictions],
+        "warnings": [
+            {"capture": warning.capture, "frame": None, "message": warning.message}
+            for warning in find_warnings(predictions)
+        ],
     }
 
 

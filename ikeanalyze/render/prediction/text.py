@@ -9,10 +9,11 @@ from typing import Final
 
 from ikeanalyze.model.prediction.flow import HandshakeFlow, Side
 from ikeanalyze.model.prediction.link import IkeTransport, LinkModel, ResponseTrigger
+from ikeanalyze.model.prediction.plausibility import PredictionWarning, find_warnings
 from ikeanalyze.model.prediction.predict import Distribution, Prediction
 from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
-from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.section import FEW, Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
     UNKNOWN,
@@ -54,6 +55,23 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
         yield from _render_prediction(first)
     else:
         yield _render_table(predictions, settings, varying, every=every)
+
+
+def render_warnings(predictions: Sequence[Prediction]) -> TableSection | None:
+    """The warnings; None without any."""
+    warnings = find_warnings(predictions)
+    columns: Columns[PredictionWarning] = [
+        (TableColumn("capture", narrow=24), lambda warning: format_input_name(warning.capture)),
+        (TableColumn("warning"), lambda warning: warning.message),
+    ]
+    return tabulate("Warnings", warnings, columns) if warnings else None
+
+
+def render_with_warnings(predictions: Sequence[Prediction], *, every: bool) -> Iterator[Section]:
+    """`render_sections` and the warnings, for formats that are read apart from standard error."""
+    yield from render_sections(predictions, every=every)
+    if warnings := render_warnings(predictions):
+        yield warnings
 
 
 def _describe_computation(predictions: Sequence[Prediction]) -> str:
