@@ -21,6 +21,8 @@ class LabManifest:
 
     name: str  # of the scenario
     scenario: Mapping[str, Any]  # values of JSON by key, such as link.rtt_ms
+    #: SPIs of initiator and responder, as in the report, of the handshakes that only warm the daemons up.
+    warm_ups: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def rtt_ns(self) -> int | None:
@@ -61,4 +63,12 @@ def read_lab_manifest(path: str) -> LabManifest | None:
         name, scenario = document["name"], document["scenario"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return LabManifest(str(name), scenario) if isinstance(scenario, dict) else None
+    if not isinstance(scenario, dict):
+        return None
+    return LabManifest(str(name), scenario, _read_warm_ups(document.get("handshakes")))
+
+
+def _read_warm_ups(handshakes: object) -> frozenset[tuple[str, str]]:
+    rows = [row for row in handshakes if isinstance(row, dict)] if isinstance(handshakes, list) else []
+    spis = ((row.get("spi_i"), row.get("spi_r")) for row in rows if row.get("warm_up") is True)
+    return frozenset((spi_i, spi_r) for spi_i, spi_r in spis if isinstance(spi_i, str) and isinstance(spi_r, str))

@@ -32,6 +32,8 @@ def test_the_terminal_shows_the_predictions(run):
     assert done.stderr == (
         f"ikeanalyze: {PQ}: unknown capture point: the path delay is counted as processing time. "
         "Set --vantage and --recorded-rtt\n"
+        f"ikeanalyze: {PQ}: only one usable handshake: the processing times are constant, so the spread is that of the "
+        "link alone\n"
     )
 
 
@@ -156,7 +158,7 @@ def test_keys_tell_what_failed(run, tmp_path):
 def test_the_lab_says_where_it_recorded(run, tmp_path):
     # 600 ms, seen from the responder: contained in the initiator's turn
     name = str(CAPTURES / "lab" / "satellite.pcapng")
-    done = run("predict", name, "--rtt", "10", "--runs", "10")
+    done = run("predict", name, "--rtt", "10", "--runs", "10", "--computation", "one")
     assert done.stderr == ""
     assert "at the responder over a path of 600.000 ms" in done.stdout
     alone = tmp_path / "satellite.pcapng"
@@ -178,6 +180,20 @@ def test_the_lab_says_where_it_recorded(run, tmp_path):
         (tmp_path / "satellite.manifest.json").write_text(text)
         done = run("predict", str(alone), "--rtt", "10", "--runs", "10")
         assert (done.exit_code, "unknown capture point" in done.stderr) == (0, True)
+
+
+def test_warnings_are_in_all_formats(run, tmp_path):
+    def output(form):
+        path = tmp_path / form
+        done = run("predict", CLASSIC, "--rtt", "10", "--runs", "10", "--format", form, "-o", str(path))
+        assert text in done.stderr
+        return path.read_text()
+
+    text = "only one usable handshake"
+    assert text in output("markdown")
+    assert text in output("html")
+    (warning,) = [item for item in json.loads(output("json"))["warnings"] if text in item["message"]]
+    assert (warning["capture"], warning["frame"]) == (CLASSIC, None)
 
 
 def test_what_computation_is_not_known(run):

@@ -24,7 +24,9 @@ from ikeanalyze.model.prediction.link import (
     validate_link,
 )
 from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, expand_links, parse_value_list
+from ikeanalyze.model.prediction.plausibility import find_warnings
 from ikeanalyze.model.prediction.predict import Prediction, RunConfig, predict_handshake
+from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario, parse_rate
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
 from ikeanalyze.render.prediction.formats import FORMATS
@@ -162,6 +164,13 @@ class SimulationOptions:
         10_000
     )
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1
+    computation: Annotated[
+        Computation,
+        typer.Option(
+            help="Processing times of a simulated handshake: sample (of a random recorded handshake that is comparable), "
+            "median (of all of these), or one (of the handshake whose messages are sent)."
+        ),
+    ] = Computation.SAMPLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +182,8 @@ class RecordingOptions(CaptureOptions):
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of the handshake, if there is one capture (default: the first with the fewest retransmissions).",
+            help="Number of the handshake, if there is one capture; its processing times alone are used (default: the first with "
+            "the fewest retransmissions).",
         ),
     ] = None
     recorded_rtt: Annotated[
@@ -198,10 +208,10 @@ def predict(
 ) -> None:
     """Predict set-up time and bytes of recorded handshakes on another link.
 
-    Takes one handshake of each capture: its messages, their fragments and sizes, the processing times of both sides and
-    of the AAA server. It is sent over the given link in thousands of simulated runs, with the retransmission timers of
-    a real stack. The result has the distributions of set-up time, bytes and messages, and the share of failures; also
-    in closed form where there is one.
+    Takes one handshake of each capture: its messages, their fragments and sizes. The processing times of both sides and
+    of the AAA server are those of all handshakes of the capture with the same messages. The handshake is sent over the
+    given link in thousands of simulated runs, with the retransmission timers of a real stack. The result has the
+    distributions of set-up time, bytes and messages, and the share of failures; also in closed form where there is one.
 
     Without --keys the success of a completely answered handshake is unknown. Handshakes known to have failed are not
     predicted.
@@ -222,9 +232,10 @@ def predict(
     analysis = read_captures(
         captures, inputs, messages, ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt)
     )
-    flows = _get_flows(analysis, inputs, messages)
+    flows = _get_flows(analysis, inputs)
     is_drawn = output.figures is not None or output.output_format == "html"
     predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
+    _warn(predictions, messages)
     # imported here because it loads polars, after which the capture reader cannot fork
     from ikeanalyze.render.prediction.formats import write_prediction_figures
 
@@ -252,7 +263,15 @@ def _predict(
         for flow, use, link in product(flows, uses, links):
             try:
                 predictions.append(
-                    predict_handshake(flow, link, use, runs=simulation.runs, seed=simulation.seed, keep=keep)
+                    predict_handshake(
+                        flow,
+                        link,
+                        use,
+                        runs=simulation.runs,
+                        seed=simulation.seed,
+                        keep=keep,
+                        computation=simulation.computation,
+                    )
                 )
             except LayoutError as error:
                 raise CommandError(f"{flow.capture}: {error}") from None
@@ -261,7 +280,7 @@ def _predict(
     return predictions
 
 
-def _get_flows(analysis: Analysis, inputs: RecordingOptions, messages: MessageOptions) -> list[HandshakeFlow]:
+def _get_flows(analysis: Analysis, inputs: RecordingOptions) -> list[HandshakeFlow]:
     """Return a handshake of each capture that has one; exit with status 1 if none has one."""
     # imported here because it loads polars, after which the capture reader cannot fork
     from ikeanalyze.model.prediction.extract import FlowError, extract_flow
@@ -276,31 +295,16 @@ def _get_flows(analysis: Analysis, inputs: RecordingOptions, messages: MessageOp
                 _refuse("--handshake", str(error))
             log_stderr(f"{display_path(path)}: {error}")
             continue
-        _warn(flow, messages)
         flows.append(flow)
     if not flows:
         raise typer.Exit(FAILED)
     return flows
 
 
-def _warn(flow: HandshakeFlow, messages: MessageOptions) -> None:
-    """Warn of unknown values of the capture that affect the predicted times."""
-    name = display_path(flow.capture)
-    if flow.path is None:
-        messages.remark(
-            f"{name}: unknown capture point: the path delay is counted as processing time. "
-            "Set --vantage and --recorded-rtt"
-        )
-    elif flow.path == "estimated":
-        messages.remark(
-            f"{name}: the round-trip time of the path is an upper estimate, which makes processing times too short. "
-            "Set --recorded-rtt"
-        )
-    if flow.unknown:
-        messages.remark(
-            f"{name}: unknown processing time where a retransmission was answered ({', '.join(flow.unknown)}); "
-            "it is counted as 0"
-        )
+def _warn(predictions: list[Prediction], messages: MessageOptions) -> None:
+    """Warn of what may make the predictions wrong."""
+    for warning in find_warnings(predictions):
+        messages.remark(f"{display_path(warning.capture)}: {warning.message}")
 
 
 def _read_scenario(name: str) -> dict[str, Any]:
