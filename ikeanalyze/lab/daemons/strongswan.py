@@ -2,19 +2,31 @@
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemons.certificates import CertificateChain
+from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
-from ikeanalyze.lab.logs.charon import REFUSED
-from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_versions
+from ikeanalyze.lab.daemons.peer_config import StrongswanConfig, build_side_config
+from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY, IkeStack, LoggedKeys, SideSetup
+from ikeanalyze.lab.debian_tree import DebianTree
+from ikeanalyze.lab.logs.charon import REFUSED, parse_charon_log
+from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
+from ikeanalyze.lab.requirement import RequirementFinding, make_finding
+from ikeanalyze.lab.scenario import ScenarioCase
 
+#: Path of the daemon below a root.
+CHARON: Final = "usr/lib/ipsec/charon"
+#: The first strongSwan with ML-KEM.
+ML_KEM_SINCE: Final = (6, 0, 2)
+#: The first strongSwan that distributions build without IKEv1.
+IKEV1_UNTIL: Final = (6,)
 #: Log with keys.
 LOG: Final = "charon.log"
 _SOCKET: Final = "vici"
@@ -43,17 +55,6 @@ _PLUGINS: Final = (
     "ml x509 pubkey pkcs1 pkcs8 pem revocation constraints kdf {kernel} socket-default vici eap-identity eap-md5 "
     "eap-mschapv2 eap-tls eap-radius xauth-generic"
 )
-
-Settings = Mapping[str, "str | Settings"]
-
-
-@dataclass(frozen=True, slots=True)
-class StrongswanConfig:
-    """Configuration of one side."""
-
-    role: str  # "initiator" or "responder"
-    settings: Settings = field(repr=False)  # sections of strongswan.conf under charon, in addition to the common ones
-    loads: tuple[tuple[str, dict[str, Any]], ...] = field(repr=False)  # vici commands and contents, with secrets
 
 
 @dataclass(slots=True)
@@ -138,6 +139,83 @@ class StrongswanDaemon:
         """Delete all IKE SAs without waiting."""
         with suppress(LabError):
             self.run_vici("terminate", {"ike": NAME, "force": "yes", "timeout": "-1"})
+
+
+class StrongswanStack(IkeStack):
+    """strongSwan's charon."""
+
+    name = "strongswan"
+    title = "strongSwan"
+    trees = (debian_tree.NEW, debian_tree.OLD)
+    requirements = ("strongSwan", "ML-KEM", "IKEv1")
+    logged_keys = LoggedKeys.ALL
+
+    def find(self) -> Sequence[DaemonStack]:
+        """Return the installed strongSwan, then those of Debian trees."""
+        return _find_strongswan()
+
+    def start(self, setup: SideSetup) -> StrongswanDaemon:
+        """Start charon and load its configuration."""
+        certificates = not setup.peer.requests_certificates
+        side = build_side_config(
+            setup.role, setup.case, setup.network, setup.credentials, always_send_cert=certificates
+        )
+        return start_strongswan(
+            setup.sandbox,
+            setup.host,
+            setup.installed,
+            side,
+            kernel_esp=setup.kernel_esp,
+            timeout=setup.case.settings.timeout_s,
+        )
+
+    def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary:
+        """Parse charon's log."""
+        return parse_charon_log(lines)
+
+    def list_conflicts(self, role: str, case: ScenarioCase) -> Iterator[str]:
+        """Return the settings that the named version lacks."""
+        stack = case.side(role).stack
+        version = stack.partition("-")[2]
+        if case.settings.ike.version == 1 and version and tuple(map(int, version.split("."))) >= IKEV1_UNTIL:
+            yield f"{role}.stack = {stack} is for ike.version = 2: it is built without IKEv1"
+
+    def supports(self, installed: DaemonStack, role: str, case: ScenarioCase) -> bool:
+        """Whether an installation has ML-KEM and IKEv1 as far as the case needs them."""
+        has_ml_kem, has_ikev1 = installed.numbers >= ML_KEM_SINCE, installed.numbers < IKEV1_UNTIL
+        return (has_ml_kem or not _needs_ml_kem(role, case)) and (has_ikev1 or case.settings.ike.version != 1)
+
+    def describe_requirement(self, role: str, case: ScenarioCase) -> str:
+        """Return the versions with the features that the case needs."""
+        if _needs_ml_kem(role, case):
+            return "of 6.0.2 or later, which ML-KEM needs,"
+        return "before 6, which IKEv1 needs," if case.settings.ike.version == 1 else ""
+
+    def list_missing_trees(self) -> Sequence[DebianTree]:
+        """Return the tree with ML-KEM and FreeRADIUS, and that with IKEv1 unless the installed strongSwan has it."""
+        installed = [stack.numbers for stack in self.find() if not stack.in_tree]
+        return self.trees[:1] if any(numbers < IKEV1_UNTIL for numbers in installed) else self.trees
+
+    def check(self) -> Iterator[RequirementFinding]:
+        """Check for any strongSwan, for one with ML-KEM and one with IKEv1."""
+        stacks = self.find()
+        remedy = f"apt install strongswan-charon, or {PREPARE_REMEDY}"
+        yield make_finding(self.title, list_versions(stacks), "not there", needed=True, remedy=remedy)
+        for feature, needs, fitting in (
+            ("ML-KEM", "6.0.2 or later", [stack for stack in stacks if stack.numbers >= ML_KEM_SINCE]),
+            ("IKEv1", "before 6", [stack for stack in stacks if stack.numbers < IKEV1_UNTIL]),
+        ):
+            version = str(fitting[0]) if fitting else None
+            yield make_finding(feature, version, f"needs strongSwan {needs}", remedy=PREPARE_REMEDY)
+
+
+@cache
+def _find_strongswan() -> tuple[DaemonStack, ...]:
+    return tuple(find_installations(StrongswanStack.title, [CHARON], "--version", StrongswanStack.trees))
+
+
+def _needs_ml_kem(role: str, case: ScenarioCase) -> bool:
+    return "mlkem" in case.proposals(role) + case.settings.ike.esp_proposals
 
 
 def start_strongswan(
@@ -243,9 +321,3 @@ def format_settings(settings: Mapping[str, Any], indent: str = "") -> str:
         else:
             lines.append(f"{indent}{name} = {value}\n")
     return "".join(lines)
-
-
-def build_certificate_loads(chain: CertificateChain, kind: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the vici commands that load a side's key and intermediate certificates."""
-    authorities = [("load_cert", {"type": "X509", "flag": "CA", "data": pem}) for pem in chain.intermediates]
-    return [("load_key", {"type": "any" if kind == "ecdsa" else "rsa", "data": chain.key}), *authorities]

@@ -3,8 +3,9 @@ import time
 import pytest
 
 from ikeanalyze.lab import machine, scenario
-from ikeanalyze.lab.daemons import peer_config, strongswan
-from ikeanalyze.lab.daemons.strongswan import StrongswanConfig, format_settings, merge_settings
+from ikeanalyze.lab.daemons import peer_config, registry, strongswan
+from ikeanalyze.lab.daemons.peer_config import StrongswanConfig
+from ikeanalyze.lab.daemons.strongswan import format_settings, merge_settings
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox
 
@@ -38,7 +39,7 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
         charon = strongswan.start_strongswan(
             sandbox,
             network.initiator,
-            machine.find_stack("strongswan", ml_kem=False, ikev1=False),
+            registry.find_installed("initiator", case),
             peer_config.build_side_config("initiator", case, network, peer_config.make_credentials(case)),
             kernel_esp=machine.has_kernel_esp(),
             timeout=case.settings.timeout_s,
