@@ -134,12 +134,13 @@ def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
     return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
 
 
-def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
-    """Return the messages or packets of a daemon's log."""
+def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any] | None:
+    """Return the messages or packets of a daemon's log; None if it does not report them."""
     if role == "aaa":
         return {"packets": [asdict(packet) for packet in freeradius.read_freeradius_log(log)]}
     with log.open(encoding="utf-8", errors="replace") as lines:
-        return get_stack(case.stack(role)).parse_log(lines).document()
+        summary = get_stack(case.stack(role)).parse_log(lines)
+    return summary.document() if summary else None
 
 
 def _compress(source: Path, target: Path) -> None:

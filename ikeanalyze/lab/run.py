@@ -48,9 +48,16 @@ class WatchedProcess(Protocol):
 
 
 def run_case(
-    case: ScenarioCase, out: Path, *, iterations: int | None = None, on_handshake: ProgressCallback | None = None
+    case: ScenarioCase,
+    out: Path,
+    *,
+    iterations: int | None = None,
+    on_handshake: ProgressCallback | None = None,
+    log_keys: bool = True,
 ) -> Path:
     """Run a case and return the path of its manifest. Namespaces and processes are always removed.
+
+    `log_keys`: the daemons log keys, which costs them processor time; otherwise there is no key file.
 
     `out` exists and is locked by `exclusive_output_dir`.
 
@@ -61,7 +68,7 @@ def run_case(
     stacks, server = find_required_stacks(case)
     count = iterations or case.settings.iterations
     with NetnsSandbox() as sandbox:
-        running = _start(sandbox, case, stacks, server)
+        running = _start(sandbox, case, stacks, server, log_keys=log_keys)
         handshakes: list[RecordedLabHandshake] = []
         ended: LabError | None = None
         try:
@@ -175,7 +182,12 @@ class _RunningCase:
 
 
 def _start(
-    sandbox: NetnsSandbox, case: ScenarioCase, stacks: Mapping[str, DaemonStack], server: DaemonStack | None
+    sandbox: NetnsSandbox,
+    case: ScenarioCase,
+    stacks: Mapping[str, DaemonStack],
+    server: DaemonStack | None,
+    *,
+    log_keys: bool,
 ) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
     network = topology.build_network(sandbox, case)
@@ -204,6 +216,7 @@ def _start(
             credentials=credentials,
             peer=registry.get_stack(case.stack(peer_config.OTHER[host.name])),
             kernel_esp=machine.has_kernel_esp(),
+            log_keys=log_keys,
         )
         peers[host.name] = registry.get_stack(case.stack(host.name)).start(setup)
         daemons[host.name] = peers[host.name].daemon

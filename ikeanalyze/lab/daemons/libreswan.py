@@ -129,11 +129,20 @@ class LibreswanStack(IkeStack):
 
     def start(self, setup: SideSetup) -> LibreswanDaemon:
         """Start and configure pluto."""
-        return start_libreswan(setup.sandbox, setup.host, setup.installed, setup.case, setup.network, setup.credentials)
+        return start_libreswan(
+            setup.sandbox,
+            setup.host,
+            setup.installed,
+            setup.case,
+            setup.network,
+            setup.credentials,
+            log_keys=setup.log_keys,
+        )
 
-    def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary:
-        """Parse pluto's log."""
-        return pluto_log.parse_pluto_log(lines)
+    def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary | None:
+        """Parse pluto's log; None if it was started without debugging."""
+        summary = pluto_log.parse_pluto_log(lines)
+        return summary if summary.sent else None
 
     def list_conflicts(self, role: str, case: ScenarioCase) -> Iterator[str]:
         """Return the settings that the lab does not support with libreswan."""
@@ -168,8 +177,10 @@ def start_libreswan(
     case: ScenarioCase,
     network: LabNetwork,
     credentials: CaseCredentials,
+    *,
+    log_keys: bool = True,
 ) -> LibreswanDaemon:
-    """Start and configure pluto.
+    """Start and configure pluto. `log_keys`: log messages and keys.
 
     Raises:
         LabError: it does not start or refuses its connection; without secrets.
@@ -181,9 +192,10 @@ def start_libreswan(
     secret = f'@{IDENTITY[role]} @{IDENTITY[OTHER[role]]} : PSK "{get_psk(role, case, credentials)}"\n'
     write_private(str(folder / "ipsec.secrets"), secret)
     before = [["certutil", "-N", "-d", _DATABASE, "--empty-password"], *_import_certificates(folder, role, credentials)]
+    debugging = " --debug base --debug private" if log_keys else ""
     options = (
         f"--config /run/ipsec.conf --nofork --logfile /run/{LOG} --rundir /run --secretsfile /run/ipsec.secrets "
-        "--nssdir /run/nss --ipsecdir /run --no-dnssec --debug base --debug private"
+        f"--nssdir /run/nss --ipsecdir /run --no-dnssec{debugging}"
     )
     daemon = start_daemon(sandbox, host, stack, folder, *options.split(), before=before)
     pluto = LibreswanDaemon(daemon, stack.program.replace("pluto", "whack"), case.settings.timeout_s)

@@ -44,6 +44,7 @@ class SideSetup:
     credentials: CaseCredentials
     peer: "IkeStack"  # the stack of the other side
     kernel_esp: bool  # whether the kernel has ESP
+    log_keys: bool = True  # whether the log is to have keys; if not, logging must cost as little as possible
 
     @property
     def role(self) -> str:
@@ -80,8 +81,8 @@ class IkeStack(ABC):
         """
 
     @abstractmethod
-    def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary:
-        """Return the messages that a log reports as sent, for the manifest; empty if the log has none."""
+    def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary | None:
+        """Return the messages that a log reports as sent, for the manifest; None if it does not report them."""
 
     def list_conflicts(self, role: str, case: ScenarioCase) -> Iterable[str]:  # noqa: ARG002 - of subclasses
         """Return the settings that it does not support in a role: the key, and what it needs instead."""

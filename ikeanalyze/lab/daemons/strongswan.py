@@ -36,6 +36,7 @@ _SENT: Final = re.compile(r"sending packet: |retransmit \d+ of request ")
 _RECEIVED: Final = "received packet: "
 #: The AAA server refuses with an EAP packet instead of an error notify.
 _EAP_FAILED: Final = re.compile(r"received (EAP_FAILURE)\b")
+_INITIATING: Final = re.compile(r"initiating (?:Main Mode |Aggressive Mode )?IKE_SA ")
 _GAVE_UP: Final = re.compile(r"giving up after \d+ retransmits")
 _TIMED_OUT: Final = re.compile(r"not established after \d+ms")
 #: charon's error for invalid proposals; by setting their description, the scenario's keys, and whether they are for
@@ -58,15 +59,37 @@ _PLUGINS: Final = (
 
 
 @dataclass(slots=True)
+class _HandshakeMessages:
+    """What charon's messages about a handshake tell about its failure."""
+
+    refused: str | None = None  # the peer's error
+    awaiting: bool = False  # whether the last packet was sent, and not received
+    gave_up: bool = False  # whether all retransmissions were sent
+
+    def add(self, message: str) -> None:
+        """Add the next message."""
+        refused = REFUSED.search(message) or _EAP_FAILED.search(message)
+        self.refused = refused[1] if refused else self.refused
+        self.awaiting = bool(_SENT.search(message)) or (self.awaiting and _RECEIVED not in message)
+        self.gave_up = self.gave_up or bool(_GAVE_UP.search(message))
+
+    def describe_failure(self, failed: str) -> str:
+        """Return why the handshake failed; `failed` is the error of the command."""
+        unanswered = self.gave_up or (self.awaiting and _TIMED_OUT.search(failed))
+        return self.refused or ("no answer" if unanswered else failed)
+
+
+@dataclass(slots=True)
 class StrongswanDaemon:
     """A running strongSwan."""
 
     daemon: Daemon
     _timeout: float
+    _log_keys: bool = True
 
     @property
     def log(self) -> Path:
-        """The log, with keys."""
+        """The log, with keys if requested."""
         return self.daemon.folder / LOG
 
     def run_vici(self, command: str, content: dict[str, Any]) -> CommandResult:
@@ -74,27 +97,35 @@ class StrongswanDaemon:
         # late: vici is optional, `lab doctor` reports if it is missing
         import vici
 
-        why: str | None = None
-        awaiting = gave_up = False
+        progress = _HandshakeMessages()
         try:
             with self._open_session() as session:
                 answer = getattr(session, command)(content)
                 if hasattr(answer, "__next__"):
                     for event in answer:
-                        message = event.get("msg", b"").decode(errors="replace")
-                        refused = REFUSED.search(message) or _EAP_FAILED.search(message)
-                        why = refused[1] if refused else why
-                        awaiting = bool(_SENT.search(message)) or (awaiting and _RECEIVED not in message)
-                        gave_up = gave_up or bool(_GAVE_UP.search(message))
+                        progress.add(event.get("msg", b"").decode(errors="replace"))
         except (vici.exception.CommandException, vici.exception.SessionException) as error:
             _raise_interrupt(error)
+            if command == "initiate" and not self._log_keys:
+                progress = self._read_messages()
             failed = str(error).splitlines()[0].removeprefix("Command failed: ")
-            unanswered = gave_up or (awaiting and _TIMED_OUT.search(failed))
-            return CommandResult(False, why or ("no answer" if unanswered else failed))
+            return CommandResult(False, progress.describe_failure(failed))
         except OSError as error:
             _raise_interrupt(error)
             return CommandResult(False, f"no answer: {type(error).__name__}")
         return CommandResult(True, None)
+
+    def _read_messages(self) -> "_HandshakeMessages":
+        """Return the messages of the latest handshake from the log."""
+        with self._open_session() as session:
+            session.reload_settings()  # charon closes the log, and so flushes it, and opens it again
+        progress = _HandshakeMessages()
+        with self.log.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if _INITIATING.search(line):
+                    progress = _HandshakeMessages()
+                progress.add(line)
+        return progress
 
     @contextmanager
     def _open_session(self) -> Iterator[Any]:
@@ -119,7 +150,9 @@ class StrongswanDaemon:
     def initiate(self) -> CommandResult:
         """Set up an IKE SA and its Child SA."""
         timeout = str(int(self._timeout * 1000))
-        return self.run_vici("initiate", {"child": NAME, "timeout": timeout, "loglevel": "1"})
+        # without streamed messages, which the responder's charon does not have either, both sides' costs are comparable
+        level = "1" if self._log_keys else "-1"
+        return self.run_vici("initiate", {"child": NAME, "timeout": timeout, "loglevel": level})
 
     def initiate_async(self) -> CommandResult:
         """Start to set up an IKE SA without waiting."""
@@ -167,6 +200,7 @@ class StrongswanStack(IkeStack):
             side,
             kernel_esp=setup.kernel_esp,
             timeout=setup.case.settings.timeout_s,
+            log_keys=setup.log_keys,
         )
 
     def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary:
@@ -219,15 +253,25 @@ def _needs_ml_kem(role: str, case: ScenarioCase) -> bool:
 
 
 def start_strongswan(
-    sandbox: NetnsSandbox, host: Netns, stack: DaemonStack, side: StrongswanConfig, *, kernel_esp: bool, timeout: float
+    sandbox: NetnsSandbox,
+    host: Netns,
+    stack: DaemonStack,
+    side: StrongswanConfig,
+    *,
+    kernel_esp: bool,
+    timeout: float,
+    log_keys: bool = True,
 ) -> StrongswanDaemon:
     """Start charon and load its configuration.
+
+    `log_keys`: log keys, and each line at once. Otherwise its log has the messages only, and is written in blocks.
 
     Raises:
         LabError: it does not start or refuses a setting; without secrets.
     """
     folder = host.folder / "run"
     folder.mkdir()
+    level = "4" if log_keys else "1"
     kernel = "kernel-netlink" if kernel_esp else "kernel-libipsec kernel-netlink"
     settings: dict[str, Any] = {
         "load": _PLUGINS.format(kernel=kernel),
@@ -245,9 +289,9 @@ def start_strongswan(
             "lab": {
                 "path": f"/run/{LOG}",
                 "default": "1",
-                "ike": "4",
-                "chd": "4",
-                "flush_line": "yes",
+                "ike": level,
+                "chd": level,
+                "flush_line": "yes" if log_keys else "no",
                 "ike_name": "yes",
                 "time_format": "%s",
                 "time_add_ms": "yes",
@@ -257,7 +301,7 @@ def start_strongswan(
     (folder / "strongswan.conf").write_text(format_settings({"charon": merge_settings(settings, side.settings)}))
     environment = {"STRONGSWAN_CONF": "/run/strongswan.conf", "SWANCTL_DIR": "/run"}
     daemon = start_daemon(sandbox, host, stack, folder, environment=environment)
-    charon = StrongswanDaemon(daemon, timeout)
+    charon = StrongswanDaemon(daemon, timeout, log_keys)
     if not wait_until_ready(charon.is_ready, daemon.process, _START_SECONDS):
         raise LabError(f"strongSwan {stack.version} did not start on the {side.role}")
     for command, content in side.loads:
