@@ -22,7 +22,7 @@ from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, Resource
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.recording import DumpcapRecording
+from ikeanalyze.lab.recording import LabRecordings
 from ikeanalyze.lab.scenario import MAX_SEED, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
@@ -82,7 +82,7 @@ def run_case(
             if not handshakes or not running.recording.alive:
                 raise
             ended = error
-        capture = running.stop()
+        captures = running.stop()
         recorded = manifest.CaseRecording(
             handshakes=handshakes,
             ended=str(ended) if ended else None,
@@ -91,7 +91,7 @@ def run_case(
                 name: {"by": link.kind, "frames": link.stop(), "seed": running.seeds.get(name)}
                 for name, link in running.emulators.items()
             },
-            capture=capture,
+            captures=captures,
             dropped=running.recording.dropped,
             logs=running.logs,
         )
@@ -113,7 +113,7 @@ class _RunningCase:
     losses: Sequence[ReceiverLosses]
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
-    recording: DumpcapRecording
+    recording: LabRecordings
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -132,8 +132,8 @@ class _RunningCase:
                 _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
             yield self._handshake(number)
 
-    def stop(self) -> Path:
-        """Stop the IKE daemons and record their last messages; return the capture."""
+    def stop(self) -> Mapping[str, Path]:
+        """Stop the IKE daemons and record their last messages; return the captures by host."""
         settings = self.case.settings
         self.daemons["initiator"].stop()
         time.sleep(settings.link.max_delay_s)
@@ -229,9 +229,12 @@ def _start(
         )
         peers[host.name] = registry.get_stack(case.stack(host.name)).start(setup)
         daemons[host.name] = peers[host.name].daemon
-    interfaces = [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]
-    dumpcap = recording.start_recording(sandbox, network.responder, interfaces)
-    return _RunningCase(sandbox, case, network, emulators, seeds, losses, peers, daemons, dumpcap)
+    points = {
+        "initiator": (network.initiator, [topology.LINK]),
+        "responder": (network.responder, [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]),
+    }
+    recordings = [recording.start_recording(sandbox, *points[point]) for point in case.capture_points]
+    return _RunningCase(sandbox, case, network, emulators, seeds, losses, peers, daemons, LabRecordings(recordings))
 
 
 def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack], DaemonStack | None]:
@@ -253,7 +256,7 @@ def _links(
 ) -> tuple[dict[str, emulation.Emulator], dict[str, int], list[ReceiverLosses]]:
     """Connect the links; return their emulators, the seeds of their losses, and the losses at their receivers."""
     drops, netem = machine.has_ingress_drop(), machine.has_netem()
-    near, far = (network.initiator, topology.ETHERNET), (network.responder, topology.LINK)
+    near, far = (network.initiator, topology.LINK), (network.responder, topology.LINK)
     links = [("link", network.path, near, far)]
     if network.aaa and network.aaa_path:
         near, far = (network.responder, topology.AAA_LINK), (network.aaa, topology.ETHERNET)

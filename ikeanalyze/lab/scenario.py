@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
+from ikeanalyze.io.lab_manifest import CaptureHost
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError
 from ikeanalyze.model.prediction.link import LinkError, LinkModel, LossBurst, validate_link
@@ -176,6 +177,7 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
     abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
     ip_version: Literal[4, 6] = 4
+    capture: Literal["responder", "initiator", "both"] = "responder"
     ike: IkeSettings = IkeSettings()
     initiator: InitiatorSettings = InitiatorSettings()
     responder: ResponderSettings = ResponderSettings()
@@ -223,6 +225,12 @@ class ScenarioCase:
     def values(self) -> dict[str, Value]:
         """The value of each of `KEYS`."""
         return {name: key.default for name, key in _flatten(self.settings)}
+
+    @property
+    def capture_points(self) -> tuple[CaptureHost, ...]:
+        """The hosts at which the traffic is captured."""
+        point = self.settings.capture
+        return ("responder", "initiator") if point == "both" else (point,)
 
     def side(self, role: str) -> InitiatorSettings | ResponderSettings:
         """The settings of the initiator or the responder."""

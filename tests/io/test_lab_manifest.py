@@ -63,3 +63,24 @@ def test_warm_ups_are_read(tmp_path):
     del document["handshakes"]
     (tmp_path / "run.manifest.json").write_text(json.dumps(document))
     assert read_lab_manifest(str(tmp_path / "run.pcapng")).warm_ups == frozenset()
+
+
+def test_the_manifest_names_the_side_of_each_capture(tmp_path):
+    files = {"capture": "run.pcapng", "captures": {"responder": "run.pcapng", "initiator": "run.initiator.pcapng"}}
+    document = {"schema": "ikeanalyze.lab/1", "name": "x", "files": files, "scenario": {"link.rtt_ms": 1}}
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    hosts = {name: read_lab_manifest(str(tmp_path / name)).capture_host for name in files["captures"].values()}
+    assert hosts == {"run.pcapng": "responder", "run.initiator.pcapng": "initiator"}
+    del files["captures"]  # as the lab wrote it before it captured at the initiator
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    assert read_lab_manifest(str(tmp_path / "run.pcapng")).capture_host == "responder"
+    assert read_lab_manifest(str(tmp_path / "run.initiator.pcapng")) is None
+
+
+@pytest.mark.parametrize("captures", [5, [], "run.pcapng", {"initiator": 5}])
+def test_invalid_captures_are_none_of_the_initiator(tmp_path, captures):
+    files = {"capture": "run.pcapng", "captures": captures}
+    document = {"schema": "ikeanalyze.lab/1", "name": "x", "files": files, "scenario": {}}
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    manifest = read_lab_manifest(str(tmp_path / "run.pcapng"))
+    assert manifest is None or manifest.capture_host == "responder"
