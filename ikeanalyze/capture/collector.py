@@ -169,7 +169,7 @@ class FrameCollector:
     def _add_packets(
         self, batch: RecordBatch, packets: IpPackets, category: UInt8Array, depth: int
     ) -> IpPackets | None:
-        """Add the IP packets of one depth, from 1; return those inside of them."""
+        """Add the IP packets of one depth, from 1; return those inside them."""
         fragmented = packets.fragmented
         if fragmented.any():
             self._add_fragments(batch, packets.select(fragmented), category)
@@ -505,7 +505,7 @@ class FrameCollector:
 
 
 def _set_inner_categories(category: UInt8Array, row: Int64Array, found: UInt8Array) -> None:
-    """Set the category of packets by what is inside of them; AH with contents of no other category remains AH."""
+    """Set the category of packets by what is inside them; AH with contents of no other category remains AH."""
     remains = (category[row] == PacketCategory.AH) & np.isin(found, (PacketCategory.OTHER, PacketCategory.ICMP))
     category[row] = np.where(remains, np.uint8(PacketCategory.AH), found)
 

@@ -243,7 +243,7 @@ class _EspCollector:
         packets: IpPackets | None = reassembled.select(~truncated)
         depth = 1
         while packets is not None:
-            # fragments inside of fragments are not reassembled
+            # fragments inside fragments are not reassembled
             packets = packets.select(~packets.fragmented)
             category, esp = self._extract_esp(buffer, packets)
             self._append_reassembled([fresh[index] for index in packets.row[esp["packet"]].tolist()], esp)

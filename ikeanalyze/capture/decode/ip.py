@@ -228,7 +228,7 @@ def read_ipv6(buffer: UInt8Array, layers: Layers, book: AddressBook) -> tuple[Ip
 
 
 def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
-    """Skip the extension headers at the start of the payload, in place; which packets end inside of one.
+    """Skip the extension headers at the start of the payload, in place; which packets end inside one.
 
     RFC 8200, 4.5 and RFC 4302, 3.1.1: destination options for the final destination follow the fragment header and AH.
     """

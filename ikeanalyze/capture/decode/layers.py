@@ -131,7 +131,7 @@ def merge_layers(parts: Iterable[Layers]) -> Layers:
 class LayerFindings:
     """What is known about packets whose contents cannot be read."""
 
-    unread: Counter[str] = field(default_factory=Counter)  # packets by what they are inside of
+    unread: Counter[str] = field(default_factory=Counter)  # packets by what they are inside
     malformed: list[tuple[int, str]] = field(default_factory=list)  # row of the batch, and why
 
     def warnings(self, consequence: str) -> list[str]:
