@@ -62,8 +62,8 @@ def share_digests(
     """Give incomplete units the digest of the message that they repeat, in place.
 
     Transmissions of one message are matched by digest, and that of a transmission with missing bytes differs. It is
-    replaced by the digest of a transmission with the same IKE header, length included. Cleartext payloads must also agree
-    as far as they were captured, because IKE_SA_INIT requests with different payloads may have the same header.
+    replaced by the digest of a transmission with the same IKE header, length included. Cleartext payloads must also
+    agree as far as they were captured, because IKE_SA_INIT requests with different payloads may have the same header.
 
     Args:
         columns: of all kept frames.

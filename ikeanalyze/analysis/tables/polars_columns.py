@@ -20,8 +20,8 @@ Array = npt.NDArray[Any]
 def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
     """A table with the columns and types of `layout`.
 
-    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null. `columns`
-    is empty afterwards, so that the memory of each column is free once the table has it.
+    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null.
+    `columns` is empty afterwards, so that the memory of each column is free once the table has it.
     """
     height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
     plain: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Finds the IP packets of a batch, under link layers and in tunnels.
 
-`read` returns the packet in each frame, `enter_tunnels` the packets inside of given ones, so that all are classified in the
-same way, level by level.
+`read` returns the packet in each frame, `enter_tunnels` the packets inside given ones, so that all are classified in
+the same way, level by level.
 """
 
 from collections.abc import Sequence

@@ -4,9 +4,9 @@ The columns are those of the handshakes table, with points in time as ISO 8601 (
 milliseconds (`*_ms`), lists as text separated by "; ", and three columns for each phase that occurs
 (`phase_IKE_AUTH_bytes`).
 
-The columns from decrypted payloads follow: `key_exchange_bytes` (public values, encapsulation keys and ciphertexts of the
-set-up), `key_exchange_findings`, `certificate_bytes` with its three parts, and a column for each payload that occurs
-(`payload_KE_bytes`). They are empty if nothing was decrypted or the value is unknown.
+The columns from decrypted payloads follow: `key_exchange_bytes` (public values, encapsulation keys and ciphertexts of
+the set-up), `key_exchange_findings`, `certificate_bytes` with its three parts, and a column for each payload that
+occurs (`payload_KE_bytes`). They are empty if nothing was decrypted or the value is unknown.
 """
 
 from collections.abc import Callable

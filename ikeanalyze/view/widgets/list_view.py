@@ -16,7 +16,8 @@ from textual.strip import Strip
 _CURSOR: Final = "reverse"
 
 
-# Textual's DataTable and OptionList need 10 to 30 s for 100,000 rows, at the start and after each filter; this needs 0.1 s.
+# Textual's DataTable and OptionList need 10 to 30 s for 100,000 rows, at the start and after each filter; this needs
+# 0.1 s.
 class ListView(ScrollView, can_focus=True):
     """Lines below a fixed heading. An entry is one or several lines, and one entry has the cursor.
 
