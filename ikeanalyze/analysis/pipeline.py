@@ -121,7 +121,7 @@ class _PipelineResult:
     """The sources of the tables other than frames, the table of frames, and the warnings."""
 
     sources: TableSources
-    frames: "Future[pl.DataFrame]"
+    frames: "Future[pl.DataFrame] | None"  # None: not wanted
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
 
@@ -148,7 +148,8 @@ def build_tables(
         sources = result.sources
         messages = pool.submit(_build_messages_table, run, sources)
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
-        frames, messages_table = result.frames.result(), messages.result()
+        frames = EMPTY.frames if result.frames is None else result.frames.result()
+        messages_table = messages.result()
         if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
@@ -202,6 +203,8 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
     frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
+    if frames.table is None:
+        traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents))
@@ -298,7 +301,7 @@ def _associate_hip(
 class _StartedFramesTable:
     """The table of frames in the making, and the duplicate frames of each handshake."""
 
-    table: "Future[pl.DataFrame]"
+    table: "Future[pl.DataFrame] | None"  # None: not wanted
     capture_duplicates: Int64Array  # (handshakes,)
     tunnels: Mapping[int, str]  # of the handshakes that are in some
 
@@ -323,7 +326,7 @@ def _start_frames_table(
 
     tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
     duplicates = labels.count(columns["unit"][duplicate], state.association.count)
-    return _StartedFramesTable(run.pool.submit(write), duplicates, tunnels)
+    return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 
 
 def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureWarning]]:

@@ -1,6 +1,7 @@
 """The sections of predictions in text formats.
 
-The settings that all predictions have in common come first; the settings that differ are the first columns of the table.
+The settings that all predictions have in common come first; the settings that differ are the first columns of the
+table.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
