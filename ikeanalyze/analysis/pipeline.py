@@ -42,6 +42,7 @@ from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments, r
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering, number_messages
@@ -65,7 +66,6 @@ from ikeanalyze.io.lab_manifest import LabManifest
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
-    from ikeanalyze.analysis.decryption.export import Cleartext
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
 
 #: Number of the frame (None: the whole capture) and text.
@@ -130,7 +130,7 @@ def build_tables(
     traffic: CombinedFrames,
     captures: CaptureContext,
     options: ReadOptions,
-    cleartexts: "dict[int, Cleartext]",
+    details: RequestedDetails,
 ) -> tuple[AnalysisTables, list[list[CaptureWarning]]]:
     """Build the tables of captures, and the warnings of each capture.
 
@@ -139,7 +139,7 @@ def build_tables(
         traffic: their frames, which are taken out of it.
         captures: their keys and manifests.
         options: how to analyse them.
-        cleartexts: receives the decrypted messages by id, if the options ask for them.
+        details: receives the decrypted messages and the sizes of payloads, if the options ask for them.
     """
     with ThreadPoolExecutor(1) as pool:
         run = _PipelineRun(numbering, traffic, captures, options, pool)
@@ -153,7 +153,11 @@ def build_tables(
         if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
-            cleartexts.update(collect_cleartexts(sources.contents.contents, sources.ids.message.of_row))
+            details.cleartexts.update(collect_cleartexts(sources.contents.contents, sources.ids.message.of_row))
+        if options.payload_sizes and sources.contents is not None:
+            from ikeanalyze.analysis.decryption.payload_bytes import collect_payload_sizes
+
+            details.payload_sizes.update(collect_payload_sizes(sources.contents.contents, sources.ids.message.of_row))
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
             warnings[number].append(warning)

@@ -1,8 +1,9 @@
 """`ikeanalyze predict`: predict recorded handshakes on another link."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
@@ -28,6 +29,15 @@ from ikeanalyze.model.prediction.plausibility import find_warnings
 from ikeanalyze.model.prediction.predict import Prediction, RunConfig, predict_handshake
 from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario, parse_rate
+from ikeanalyze.model.prediction.what_if.apply import apply_changes
+from ikeanalyze.model.prediction.what_if.changes import (
+    ChangeError,
+    HandshakeChanges,
+    parse_chain,
+    parse_kem,
+    parse_payload_change,
+    parse_signature,
+)
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
 from ikeanalyze.render.prediction.formats import FORMATS
 
@@ -38,6 +48,8 @@ _TOTAL_RUN_LIMIT: Final = 300_000_000
 _MAX_RTT_MS: Final = 3_600_000
 #: Options whose name differs from the field of `LinkModel`.
 _LINK_OPTIONS: Final = {"aaa-rtt": "extra-aaa-rtt"}
+
+Change = TypeVar("Change")
 
 app = make_app()
 
@@ -196,11 +208,75 @@ class RecordingOptions(CaptureOptions):
     vantage: VantageOption = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfOptions:
+    """Changes of what the handshake sends."""
+
+    signature: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Signatures and certificates of another algorithm: ml-dsa-65, slh-dsa-sha2-128s... Needs --keys, as the "
+            "other changes of encrypted messages.",
+        ),
+    ] = None
+    kem: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Another algorithm in all additional key exchanges, or in IKE_SA_INIT if there are none: ml-kem-1024, "
+            "hqc-1...",
+        ),
+    ] = None
+    add_kem: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME", help="An additional key exchange in an IKE_INTERMEDIATE exchange of its own. Repeatable."
+        ),
+    ] = field(default_factory=list)
+    chain: Annotated[
+        list[str],
+        typer.Option(
+            metavar="N", help="Number of certificates that are sent, or responder:N for one side. Repeatable."
+        ),
+    ] = field(default_factory=list)
+    replace: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PAYLOAD=BYTES",
+            help="Other size of the data of a payload: AUTH=3309, responder:CERT=5390. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    add: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PAYLOAD=BYTES", help="One more payload in each message that has one of this name. Repeatable."
+        ),
+    ] = field(default_factory=list)
+
+    def make_changes(self) -> HandshakeChanges:
+        """Return the changes."""
+        return HandshakeChanges(
+            signature=None if self.signature is None else _parse_change(self.signature, "--signature", parse_signature),
+            kem=None if self.kem is None else _parse_change(self.kem, "--kem", parse_kem),
+            added_kems=tuple(_parse_change(text, "--add-kem", parse_kem) for text in self.add_kem),
+            chains=tuple(_parse_change(text, "--chain", parse_chain) for text in self.chain),
+            replaced=tuple(_parse_change(text, "--replace", parse_payload_change) for text in self.replace),
+            added=tuple(_parse_change(text, "--add", parse_payload_change) for text in self.add),
+        )
+
+
+def _parse_change(text: str, option: str, parse: Callable[[str], Change]) -> Change:
+    with refuse_option(option, ChangeError):
+        return parse(text)
+
+
 @command(app, "CAPTURE... --rtt MS [OPTIONS]")
 def predict(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", hidden=True)],
     link: LinkOptions,
     transmission: TransmissionOptions,
+    what_if: WhatIfOptions,
     simulation: SimulationOptions,
     inputs: RecordingOptions,
     output: PageOptions,
@@ -223,16 +299,17 @@ def predict(
     check_rtt(inputs.recorded_rtt, "--recorded-rtt")
     if inputs.handshake is not None and len(captures) > 1:
         _refuse("--handshake", "cannot be combined with several captures")
-    links, uses = link.make_links(), transmission.make_uses()
+    links, uses, changes = link.make_links(), transmission.make_uses(), what_if.make_changes()
     runs = len(captures) * len(links) * len(uses) * simulation.runs
     if runs > _TOTAL_RUN_LIMIT:
         _refuse("--runs", f"{runs:,} runs in total are too many; the limit is {_TOTAL_RUN_LIMIT:,}")
     check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)
     output.check()
-    analysis = read_captures(
-        captures, inputs, messages, ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt)
+    options = ReadOptions(
+        vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt, payloads=bool(changes), payload_sizes=bool(changes)
     )
-    flows = _get_flows(analysis, inputs)
+    analysis = read_captures(captures, inputs, messages, options)
+    flows = [_change(flow, changes) for flow in _get_flows(analysis, inputs)]
     is_drawn = output.figures is not None or output.output_format == "html"
     predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
     _warn(predictions, messages)
@@ -299,6 +376,13 @@ def _get_flows(analysis: Analysis, inputs: RecordingOptions) -> list[HandshakeFl
     if not flows:
         raise typer.Exit(FAILED)
     return flows
+
+
+def _change(flow: HandshakeFlow, changes: HandshakeChanges) -> HandshakeFlow:
+    try:
+        return apply_changes(flow, changes) if changes else flow
+    except (ChangeError, LayoutError) as error:
+        raise CommandError(f"{display_path(flow.capture)}: {error}") from None
 
 
 def _warn(predictions: list[Prediction], messages: MessageOptions) -> None:

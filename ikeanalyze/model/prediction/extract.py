@@ -33,6 +33,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 _SUCCESSFUL: Final = ("established", "completed")
 _FRAGMENTATION: Final = "IKEV2_FRAGMENTATION_SUPPORTED"
+_INTERMEDIATE: Final = "INTERMEDIATE_EXCHANGE_SUPPORTED"
 _ETHERNET: Final = 14
 #: Handshakes of a capture that are tried, the best first. If all of them lack a message, the others do too.
 _MAX_TRIED: Final = 100
@@ -199,6 +200,7 @@ class _RecordedHandshakes:
         )
         self._exchanges = _group_rows(exchanges, "handshake")
         self._messages = _group_rows(messages, "exchange")
+        self._payload_sizes = analysis.payload_sizes
         self._frames = _group_rows(frames.sort("number").select(_FRAME_COLUMNS), "message")
 
     def make_flow(self, row: Row, others: int) -> HandshakeFlow:
@@ -216,6 +218,8 @@ class _RecordedHandshakes:
             protocol=row["protocol"],
             exchanges=self.extract_exchanges(row),
             fragmentation=all(_FRAGMENTATION in names for names in supports),
+            offered=len(row["offered"] or [""]),
+            intermediate=all(_INTERMEDIATE in names for names in supports),
             protection=flow.get_encryption_overhead(row["encryption"], row["integrity"]),
             setup_ns=row["setup_ns"],
             path=source if source in (None, "given", "manifest") else "estimated",
@@ -256,7 +260,7 @@ class _RecordedHandshakes:
                     aaa_round_trips=trips,
                 )
             )
-            previous = (asker, exchange["request_ns"]) if unanswered else (_get_peer(asker), exchange["end_ns"])
+            previous = (asker, exchange["request_ns"]) if unanswered else (flow.get_peer(asker), exchange["end_ns"])
         if not flow_exchanges:
             raise FlowError(f"handshake {number}: its messages are not in the capture")
         return tuple(flow_exchanges)
@@ -268,7 +272,7 @@ class _RecordedHandshakes:
                 continue
             frames = self._frames.get(row["message"])
             if frames and (message := _make_message(frames)):
-                return message
+                return replace(message, payloads=self._payload_sizes.get(row["message"]))
         name = messages[0]["type"]
         raise FlowError(f"handshake {handshake}: the capture has no complete transmission of the {name} {kind}")
 
@@ -279,10 +283,6 @@ def _group_rows(table: pl.DataFrame, column: str) -> dict[int, list[Row]]:
     for row in table.iter_rows(named=True):
         groups.setdefault(row[column], []).append(row)
     return groups
-
-
-def _get_peer(side: Side) -> Side:
-    return "responder" if side == "initiator" else "initiator"
 
 
 def _subtract_path(interval: int, actor: Side, row: Row) -> int:
@@ -296,7 +296,7 @@ def _compute_answer_time(exchange: Row, asker: Side, aaa: int, row: Row) -> int 
     """Return the responding side's processing time; None if a retransmission was answered, which needs less work."""
     if exchange["end_ns"] is None or exchange["wait_ns"]:
         return None
-    return max(_subtract_path(exchange["end_ns"] - exchange["request_ns"] - aaa, _get_peer(asker), row), 0)
+    return max(_subtract_path(exchange["end_ns"] - exchange["request_ns"] - aaa, flow.get_peer(asker), row), 0)
 
 
 def _measure_aaa(messages: Sequence[Row]) -> tuple[int, int]:

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ikeanalyze.wire.ikev2.payload_size import PayloadSize
+
 Side = Literal["initiator", "responder"]
 
 UDP_HEADER: Final = 8
@@ -48,6 +50,7 @@ class FlowMessage:
     transport: int  # bytes of the UDP header; 0: directly in IP
     ip: int  # bytes of the IP header
     link: int  # bytes of the link header
+    payloads: tuple[PayloadSize, ...] | None = None  # None: not decoded
 
     @property
     def bytes(self) -> int:
@@ -113,6 +116,9 @@ class HandshakeFlow:
     #: The exchanges of each comparable handshake of the capture, this one included; empty: this one alone.
     samples: tuple[tuple[FlowExchange, ...], ...] = field(default=(), repr=False)
     losses: CaptureLosses = CaptureLosses()  # of the capture
+    changes: tuple[str, ...] = ()  # made to what was recorded
+    offered: int = 1  # proposals in IKE_SA_INIT
+    intermediate: bool = False  # both sides announced IKE_INTERMEDIATE (RFC 9242)
     alone: bool = False  # the handshake was selected by its number, so no others are comparable
 
     @property
@@ -160,6 +166,11 @@ def _sum_processing_times(exchanges: tuple[FlowExchange, ...], side: Side) -> in
                 return None
             total += exchange.answer_ns
     return total
+
+
+def get_peer(side: Side) -> Side:
+    """Return the other side."""
+    return "responder" if side == "initiator" else "initiator"
 
 
 def get_encryption_overhead(encryption: str | None, integrity: str | None) -> EncryptionOverhead | None:

@@ -49,6 +49,8 @@ def _check_times(prediction: Prediction) -> Iterator[str]:
             f"unknown processing time where a retransmission was answered ({', '.join(flow.unknown)}); "
             "it is counted as 0"
         )
+    if flow.changes:
+        yield "the messages are changed, but the processing times are as recorded; those of added exchanges are 0"
     if prediction.handshakes == 1 and prediction.computation is Computation.SAMPLE and not flow.alone:
         yield "only one usable handshake: the processing times are constant, so the spread is that of the link alone"
 

@@ -38,6 +38,7 @@ def _flow(flow: HandshakeFlow) -> dict[str, Any]:
         **select_attributes(flow, "capture", "handshake", "protocol"),
         "other_whole_handshakes": flow.others,
         "comparable_handshakes": len(flow.comparable),
+        "changes": list(flow.changes),
         **select_attributes(flow, "messages", "bytes"),
         "setup_ms": flow.setup_ns / 1e6,
         "initiator_ms": convert_to_ms(flow.computation_ns("initiator")),

@@ -100,6 +100,7 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
     aaa = sum(exchange.aaa_ns for exchange in flow.exchanges)
     facts = [
         ("handshake", handshake),
+        *([("changed", "; ".join(flow.changes))] if flow.changes else []),
         ("each message once", f"{format_count(flow.messages, 'message')}, {format_count(flow.bytes, 'byte')}"),
         ("set-up recorded", f"{format_ms(flow.setup_ns)} ms"),
         *((f"{side} took", _computation(flow, side)) for side in _SIDES),
