@@ -232,8 +232,8 @@ HANDSHAKES: Final[Schema] = {
             }
         )
     ),
-    # Figures of the lab's manifest for the handshake with these SPIs, in its units; `measure` and `jobs` are those of the
-    # capture. null: no recording of the lab, or the manifest does not have this handshake.
+    # Figures of the lab's manifest for the handshake with these SPIs, in its units; `measure` and `jobs` are those of
+    # the capture. null: no recording of the lab, or the manifest does not have this handshake.
     "measure": pl.String,  # "keys" or "costs": what the lab ran the case for
     "jobs": pl.Int64,  # cases that ran at the same time on the same machine
     "warm_up": pl.Boolean,  # made before the handshakes that count

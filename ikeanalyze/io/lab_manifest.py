@@ -1,20 +1,23 @@
 """Reads the manifest next to a recording of the lab: its scenario, its handshakes, and the path it was recorded over.
 
-`NAME.manifest.json` describes `NAME.pcapng`, which it names (schema `ikeanalyze.lab/1`). The lab records at the
-responder, on its side of the emulated link.
+`NAME.manifest.json` describes `NAME.pcapng` and `NAME.initiator.pcapng`, which it names (schema `ikeanalyze.lab/1`).
+The first is recorded at the responder, on its side of the emulated link, the second at the initiator.
 """
 
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 LAB_SCHEMA: Final = "ikeanalyze.lab/1"
 #: What the lab runs a case for: keys and logs for the analysis, or the costs of the protocol alone.
 MEASURES: Final = ("keys", "costs")
 #: Hosts whose daemons have costs.
 HOSTS: Final = ("initiator", "responder", "aaa")
+CaptureHost = Literal["initiator", "responder"]
+#: What follows a recording's name in the names of its captures, by the host at which they were taken.
+CAPTURE_SUFFIXES: Final[Mapping[str, str]] = {"responder": "", "initiator": ".initiator"}
 
 _MAX_BYTES: Final = 64 << 20
 _MAX_MS: Final = 1e9  # of a time; larger ones do not fit into 64 bits of nanoseconds with others added
@@ -42,6 +45,7 @@ class LabManifest:
 
     name: str  # of the scenario
     scenario: Mapping[str, Any]  # values of JSON by key, such as link.rtt_ms
+    capture_host: CaptureHost = "responder"  # where the capture was taken
     measure: str | None = None  # one of MEASURES; None: unknown
     jobs: int | None = None  # cases that ran at the same time; None: unknown
     handshakes: tuple[LabHandshake, ...] = ()  # without those that have no SPIs, because there was no IKE SA
@@ -49,7 +53,13 @@ class LabManifest:
     @property
     def rtt_ns(self) -> int | None:
         """Round-trip time of the link between initiator and responder, jitter not included; None: unknown."""
-        return self._read_time("link.rtt_ms", 1_000_000)
+        both = self._read_time("link.rtt_ms", 1_000_000)
+        up, down = (self._read_time(f"link.delay_{direction}_ms", 1_000_000) for direction in ("up", "down"))
+        if up is not None and down is not None:
+            return up + down
+        if both is None:
+            return None
+        return (both // 2 if up is None else up) + ((both + 1) // 2 if down is None else down)
 
     @property
     def timer_ns(self) -> int | None:
@@ -66,7 +76,21 @@ class LabManifest:
 def read_lab_manifest(path: str) -> LabManifest | None:
     """The manifest of the capture at `path`; None if there is none, or it is invalid or that of another capture."""
     folder, file_name = os.path.split(path)
-    manifest = os.path.join(folder, f"{os.path.splitext(file_name)[0]}.manifest.json")
+    stem = os.path.splitext(file_name)[0]
+    manifest = _read_manifest(os.path.join(folder, f"{stem}.manifest.json"), file_name)
+    recording = get_recording_stem(stem)
+    if manifest is None and recording != stem:
+        manifest = _read_manifest(os.path.join(folder, f"{recording}.manifest.json"), file_name)
+    return manifest
+
+
+def get_recording_stem(stem: str) -> str:
+    """The name of the recording, as in those of its keys and its manifest, of a capture with this name."""
+    return stem.removesuffix(CAPTURE_SUFFIXES["initiator"])
+
+
+def _read_manifest(manifest: str, file_name: str) -> LabManifest | None:
+    """The manifest if it names the capture `file_name`."""
     try:
         if os.path.getsize(manifest) > _MAX_BYTES:
             return None
@@ -74,10 +98,12 @@ def read_lab_manifest(path: str) -> LabManifest | None:
 
         with open(manifest, "rb") as file:
             document = json.load(file)
-        if document["schema"] != LAB_SCHEMA or document["files"]["capture"] != file_name:
+        files = document["files"]
+        host: CaptureHost = "initiator" if files.get("captures", {}).get("initiator") == file_name else "responder"
+        if document["schema"] != LAB_SCHEMA or (host == "responder" and files["capture"] != file_name):
             return None
         name, scenario = document["name"], document["scenario"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if not isinstance(scenario, dict):
         return None
@@ -86,6 +112,7 @@ def read_lab_manifest(path: str) -> LabManifest | None:
     return LabManifest(
         name=str(name),
         scenario=scenario,
+        capture_host=host,
         measure=measure if measure in MEASURES else None,
         jobs=_to_integer(_get(document, "machine", "jobs") or document.get("jobs")),
         handshakes=tuple(_read_handshakes(document.get("handshakes"))),

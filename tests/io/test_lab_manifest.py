@@ -78,3 +78,36 @@ def test_invalid_figures_are_unknown(tmp_path, value):
     assert (handshake.spi_r, handshake.clock_ms, handshake.attempts, handshake.warm_up) == (None, None, None, False)
     assert (handshake.processor_ms, handshake.rss_bytes) == ({}, {})
     assert (manifest.measure, manifest.jobs) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("delays", "rtt_ms"),
+    [
+        ({"link.rtt_ms": 100, "link.delay_up_ms": None, "link.delay_down_ms": None}, 100),
+        ({"link.rtt_ms": 100, "link.delay_up_ms": 80, "link.delay_down_ms": None}, 130),
+        ({"link.rtt_ms": 0, "link.delay_up_ms": 80, "link.delay_down_ms": 5.5}, 85.5),
+    ],
+)
+def test_the_round_trip_time_has_the_delays_of_both_directions(tmp_path, delays, rtt_ms):
+    assert write(tmp_path, delays).rtt_ns == rtt_ms * 1_000_000
+
+
+def test_the_manifest_names_the_side_of_each_capture(tmp_path):
+    files = {"capture": "run.pcapng", "captures": {"responder": "run.pcapng", "initiator": "run.initiator.pcapng"}}
+    document = {"schema": "ikeanalyze.lab/1", "name": "x", "files": files, "scenario": {"link.rtt_ms": 1}}
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    hosts = {name: read_lab_manifest(str(tmp_path / name)).capture_host for name in files["captures"].values()}
+    assert hosts == {"run.pcapng": "responder", "run.initiator.pcapng": "initiator"}
+    del files["captures"]  # as the lab wrote it before it captured at the initiator
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    assert read_lab_manifest(str(tmp_path / "run.pcapng")).capture_host == "responder"
+    assert read_lab_manifest(str(tmp_path / "run.initiator.pcapng")) is None
+
+
+@pytest.mark.parametrize("captures", [5, [], "run.pcapng", {"initiator": 5}])
+def test_invalid_captures_are_none_of_the_initiator(tmp_path, captures):
+    files = {"capture": "run.pcapng", "captures": captures}
+    document = {"schema": "ikeanalyze.lab/1", "name": "x", "files": files, "scenario": {}}
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    manifest = read_lab_manifest(str(tmp_path / "run.pcapng"))
+    assert manifest is None or manifest.capture_host == "responder"
