@@ -10,7 +10,7 @@ def manifest(*spis):
     handshakes = [
         LabHandshake(number, spi_i, spi_r, False, None, None, {}, {}) for number, (spi_i, spi_r) in enumerate(spis, 1)
     ]
-    return LabManifest("x", {}, "keys", None, tuple(handshakes))
+    return LabManifest("x", {}, handshakes=tuple(handshakes))
 
 
 def match(manifests, *rows):
