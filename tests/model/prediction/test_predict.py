@@ -160,6 +160,47 @@ def test_a_slow_handshake_rules_out_the_closed_form():
     assert "as long as the shortest timer or longer" in found.not_closed
 
 
+def test_repeated_attempts_agree_with_the_closed_form():
+    recorded = flow("pq-mlkem768-psk.pcap")
+    timers = StrongswanTimers(timeout=0.3, base=1.3, tries=2).make_policy()
+    once = predict_handshake(recorded, LinkModel(20, 0.3), RunConfig(timers))
+    again = predict_handshake(recorded, LinkModel(20, 0.3), RunConfig(timers, until_established=True), runs=20_000)
+    assert once.failure[0] > 0.3
+    assert (once.attempts, again.failures) == (1, 0)
+    # attempts are independent: their number is geometric
+    assert again.attempts == pytest.approx(1 / once.closed.success, rel=0.02)
+    for name, exact in (
+        ("setup_ms", 1000 * again.closed.setup_s),
+        ("bytes", again.closed.bytes),
+        ("messages", again.closed.messages),
+    ):
+        simulated = getattr(again, name)
+        assert abs(simulated.mean - exact) < 4 * simulated.mean_error
+    assert again.closed.success == 1
+    # a failed attempt takes all timers of an exchange
+    assert again.setup_ms.greatest > 1000 * sum(timers.waits)
+
+
+def test_attempts_without_success_end():
+    blocked = LinkModel(10, mtu=1500, drop_ip_fragments=True)
+    use = RunConfig(StrongswanTimers().make_policy(), fragment_size=0, until_established=True)
+    found = predict_handshake(flow("lab/rsa-chain3.pcapng"), blocked, use, runs=5)
+    assert (found.failures, found.attempts) == (5, 100)
+    assert found.closed is None
+
+
+def test_budgets_count_failed_handshakes():
+    # 12, 13, 14 and 110 ms (see above), and half of all handshakes fail: one transmission, and 29 % of frames lost
+    recorded = spread(100, 2, 3, 4)
+    found = run(recorded, LinkModel(10), budgets_ms=(11.9, 13.5, 200))
+    assert [budget.ms for budget in found.budgets] == [11.9, 13.5, 200]
+    assert [budget.share for budget in found.budgets] == pytest.approx([0, 0.5, 1], abs=0.02)
+    assert all(budget.low <= budget.share <= budget.high for budget in found.budgets)
+    single = RunConfig(StrongswanTimers(tries=0).make_policy())
+    lossy = predict_handshake(recorded, LinkModel(10, 1 - 0.5**0.5), single, budgets_ms=(200,))
+    assert lossy.budgets[0].share == pytest.approx(0.5, abs=0.02)
+
+
 def test_ten_thousand_runs_are_quick():
     recorded = flow("pq-loss15.pcap")  # messages in up to eight fragments
     start = time.process_time()
