@@ -40,6 +40,7 @@ class ActionResult:
     what: str
     done: bool
     why: str | None
+    counts: Mapping[str, Mapping[str, int]] | None = None  # packets `sent` and `received`, by direction
 
 
 @dataclass(frozen=True, slots=True)

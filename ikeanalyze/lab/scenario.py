@@ -21,6 +21,7 @@ from ikeanalyze.io.lab_manifest import CaptureHost
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons import libreswan_proposals
+from ikeanalyze.lab.network.traffic import parse_traffic_step
 from ikeanalyze.model.prediction.link import LinkError, LinkModel, LossBurst, validate_link
 
 #: Limits for the cases of a file and the handshakes of a case.
@@ -42,8 +43,12 @@ IKEV1_UNTIL: Final = (6,)
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
 _PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
-StepName = Literal["ping", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
-Steps = Annotated[tuple[StepName, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}")]
+StepName = Literal["ping", "traffic", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
+_TRAFFIC: Final = "traffic:count=1000,size=64,rate=200,direction=both"
+Step = Annotated[str, Meta(pattern=rf"^({'|'.join(get_args(StepName))}|traffic:[a-z0-9=,]{{1,80}})\Z")]
+Steps = Annotated[
+    tuple[Step, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}, the second also as {_TRAFFIC}")
+]
 ProposalText = Annotated[str, Meta(pattern=rf"^(?!{SAME}\Z){_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 StackName = Annotated[
@@ -90,6 +95,7 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     chain: ChainLength = 2
     wrong_secret: bool = False
     xauth: bool = False
+    start: Literal["command", "trap"] = "command"
 
 
 class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -301,7 +307,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         chosen = dict(zip(choices, product, strict=True))
         label = "_".join(_label(key, chosen[key]) for key in dimensions)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _stack_conflicts, _link_conflicts)
+        checks = (_conflicts, _version_conflicts, _stack_conflicts, _link_conflicts, _traffic_conflicts)
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -454,3 +460,23 @@ def _link_conflicts(case: ScenarioCase) -> Iterator[str]:
             except LinkError as error:
                 key = "burst_frames" if error.what == "burst" else "burst_loss_percent"
                 yield f"{name}.{key}: {error}"
+
+
+def _traffic_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return steps that send what they cannot, and what a trap policy does not support."""
+    settings = case.settings
+    for step in settings.then:
+        if step.partition(":")[0] != "traffic":
+            continue
+        try:
+            seconds = parse_traffic_step(step).seconds
+        except ValueError as error:
+            yield f"then: {step}: {error}"
+        else:
+            if seconds > settings.timeout_s:
+                yield f"then: {step}: takes {seconds:g} s, and timeout_s is {settings.timeout_s:g}"
+    if settings.initiator.start == "trap":
+        if case.stack("initiator") == LIBRESWAN:
+            yield "initiator.start = trap needs initiator.stack = strongswan"
+        if settings.abandoned:
+            yield "abandoned needs initiator.start = command"

@@ -106,6 +106,7 @@ class CommandResult:
     done: bool
     why: str | None  # the peer's error or the daemon's message; None on success
     ms: float | None = None  # duration in milliseconds, if the daemon reports it
+    counts: Mapping[str, Mapping[str, int]] | None = None  # of a step with traffic: packets by direction and fate
 
 
 @dataclass(frozen=True, slots=True)

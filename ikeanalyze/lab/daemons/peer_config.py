@@ -110,7 +110,7 @@ def _method(auth: str) -> str:
 def _connection(
     role: str, case: ScenarioCase, network: LabNetwork, local: dict[str, Any], remote: dict[str, Any]
 ) -> dict[str, Any]:
-    child = {
+    child: dict[str, Any] = {
         "local_ts": [f"{INNER[role]}/32"],
         "remote_ts": [f"{INNER[OTHER[role]]}/32"],
         "esp_proposals": case.settings.ike.esp_proposals.split(","),
@@ -129,6 +129,8 @@ def _connection(
         "children": {NAME: child},
     }
     if role == "initiator":
+        if case.settings.initiator.start == "trap":
+            child["start_action"] = "trap"
         connection["local_addrs"] = [network.initiator_address]
         connection["remote_addrs"] = [network.responder_address]
         connection["keyingtries"] = "1"

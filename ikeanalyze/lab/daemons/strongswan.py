@@ -2,9 +2,11 @@
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,9 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_re
 LOG: Final = "charon.log"
 _SOCKET: Final = "vici"
 _START_SECONDS: Final = 20
+#: Wait for an event, and for the IKE SA that a packet sets off.
+_EVENT_SECONDS: Final = 0.25
+_ACQUIRE_SECONDS: Final = 1.0
 #: Log messages of charon about packets: sent, received, retransmissions exhausted.
 _SENT: Final = re.compile(r"sending packet: |retransmit \d+ of request ")
 _RECEIVED: Final = "received packet: "
@@ -119,6 +124,48 @@ class StrongswanDaemon:
         """Set up an IKE SA and its Child SA."""
         timeout = str(int(self._timeout * 1000))
         return self.run_vici("initiate", {"child": NAME, "timeout": timeout, "loglevel": "1"})
+
+    def initiate_by_packet(self, send_packet: Callable[[], int]) -> CommandResult:
+        """Set up an IKE SA and its Child SA by a packet for the Child SA's trap policy.
+
+        `send_packet` returns when it sent the packet, in nanoseconds of the monotonic clock.
+        """
+        import vici  # late: see above
+
+        logged = self.log.stat().st_size
+        try:
+            with (
+                self._open_session() as session,
+                closing(session.listen(["child-updown"], timeout=_EVENT_SECONDS)) as events,
+                ThreadPoolExecutor(1) as pool,
+            ):
+                next(events)  # charon registers the listener
+                result = self._await_child(events, pool.submit(send_packet))
+        except (vici.exception.SessionException, OSError) as error:
+            _raise_interrupt(error)
+            return CommandResult(False, f"no answer: {type(error).__name__}")
+        return result if result.done else replace(result, why=self._read_refusal(logged) or result.why)
+
+    def _read_refusal(self, position: int) -> str | None:
+        """Return the peer's last error in the log after a position; None: there is none."""
+        with self.log.open("rb") as log:
+            log.seek(position)
+            text = log.read().decode(errors="replace")
+        refused = [match[1] for pattern in (REFUSED, _EAP_FAILED) for match in pattern.finditer(text)]
+        return refused[-1] if refused else "no answer" if _GAVE_UP.search(text) else None
+
+    def _await_child(self, events: Iterator[Any], sent: "Future[int]") -> CommandResult:
+        """Wait for a Child SA. `sent`: when a packet was sent, in nanoseconds of the monotonic clock."""
+        deadline = time.monotonic() + self._timeout
+        for name, event in events:
+            now_ns = time.monotonic_ns()
+            if name and event.get("up") == b"yes":
+                return CommandResult(True, None, (now_ns - sent.result()) / 1e6)
+            if sent.done() and now_ns - sent.result() > _ACQUIRE_SECONDS * 1e9 and not self.list_ike_sas():
+                return CommandResult(False, "no IKE SA after the packet")
+            if time.monotonic() > deadline:
+                break
+        return CommandResult(False, f"not established after {self._timeout:g} s")
 
     def initiate_async(self) -> CommandResult:
         """Start to set up an IKE SA without waiting."""
