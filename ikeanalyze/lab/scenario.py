@@ -93,6 +93,7 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    authority_bits: KeyBits = 0
     wrong_secret: bool = False
     xauth: bool = False
     start: Literal["command", "trap"] = "command"
@@ -105,6 +106,7 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    authority_bits: KeyBits = 0
 
 
 class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,6 +114,7 @@ class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     key_bits: Literal[2048, 3072, 4096] = 2048
     chain: ChainLength = 2
+    authority_bits: Literal[0, 2048, 3072, 4096] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +265,15 @@ class ScenarioCase:
         """Whether the initiator uses EAP, with an AAA server."""
         return self.settings.initiator.auth in EAP
 
+    @property
+    def certificates_sent(self) -> dict[str, int]:
+        """Number of certificates that each host with a certificate sends: all of its chain but the root."""
+        sides = [(role, self.side(role)) for role in ("initiator", "responder")]
+        chains = {role: side.chain for role, side in sides if side.auth in (*CERTIFICATES, "eap-tls")}
+        if self.settings.initiator.auth == "eap-tls":
+            chains["aaa"] = self.settings.aaa.chain
+        return {host: length - 1 for host, length in chains.items()}
+
     def key_bits(self, side: str) -> int:
         """Return the key size of a side with a certificate, by default the smallest."""
         settings = self.side(side)
@@ -385,11 +397,12 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
     if settings.ip_version == 6 and settings.link.mtu < 1280:
         yield "link.mtu: IPv6 needs 1280 or more"
     for role in ("initiator", "responder"):
-        auth, bits = case.side(role).auth, case.side(role).key_bits
-        sizes = _key_sizes(auth)
-        if bits and bits not in sizes:
-            allowed = ", ".join(map(str, sizes))
-            yield f"{role}.key_bits = {bits} is not allowed with {auth}; allowed is one of {allowed}"
+        side = case.side(role)
+        sizes = _key_sizes(side.auth)
+        for key, bits in (("key_bits", side.key_bits), ("authority_bits", side.authority_bits)):
+            if bits and bits not in sizes:
+                allowed = ", ".join(map(str, sizes))
+                yield f"{role}.{key} = {bits} is not allowed with {side.auth}; allowed is one of {allowed}"
     auth = settings.initiator.auth
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
