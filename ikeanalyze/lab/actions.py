@@ -77,7 +77,10 @@ def _send_traffic(plan: TrafficPlan, network: LabNetwork, case: ScenarioCase) ->
     command += [f"/proc/{network.responder.keeper}/ns/net", msgspec.json.encode(plan).decode()]
     limit_s = case.settings.timeout_s
     command += [f"{patience:g}", f"{limit_s:g}"]
-    counts = json.loads(network.initiator.run(*command, seconds=limit_s + _PROGRAM_SECONDS))
+    try:
+        counts = json.loads(network.initiator.run(*command, seconds=limit_s + _PROGRAM_SECONDS))
+    except LabError as error:  # such as no route, because there is no Child SA
+        return CommandResult(False, f"not sent: {str(error).rpartition(': ')[2]}")
     silent = [direction for direction, packets in counts.items() if not packets["received"]]
     return CommandResult(not silent, f"nothing arrived {' and '.join(silent)}" if silent else None, counts=counts)
 
