@@ -25,6 +25,8 @@ class LabManifest:
     name: str  # of the scenario
     scenario: Mapping[str, Any]  # values of JSON by key, such as link.rtt_ms
     capture_host: CaptureHost = "responder"  # where the capture was taken
+    #: SPIs of initiator and responder, as in the report, of the handshakes that only warm the daemons up.
+    warm_ups: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def rtt_ns(self) -> int | None:
@@ -81,4 +83,12 @@ def _read_manifest(manifest: str, file_name: str) -> LabManifest | None:
         name, scenario = document["name"], document["scenario"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return LabManifest(str(name), scenario, capture_host=host) if isinstance(scenario, dict) else None
+    if not isinstance(scenario, dict):
+        return None
+    return LabManifest(str(name), scenario, host, _read_warm_ups(document.get("handshakes")))
+
+
+def _read_warm_ups(handshakes: object) -> frozenset[tuple[str, str]]:
+    rows = [row for row in handshakes if isinstance(row, dict)] if isinstance(handshakes, list) else []
+    spis = ((row.get("spi_i"), row.get("spi_r")) for row in rows if row.get("warm_up") is True)
+    return frozenset((spi_i, spi_r) for spi_i, spi_r in spis if isinstance(spi_i, str) and isinstance(spi_r, str))

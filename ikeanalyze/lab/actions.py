@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemons.daemon import CommandResult, DaemonIkeSa, IkeDaemon
-from ikeanalyze.lab.daemons.strongswan import StrongswanDaemon
+from ikeanalyze.lab.daemons.daemon import CommandResult, DaemonIkeSa, IkeDaemon, PacketInitiator
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.network.traffic import TrafficPlan, parse_traffic_step
 from ikeanalyze.lab.scenario import ScenarioCase
@@ -25,8 +24,10 @@ _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate"
 
 def start_handshake(initiator: IkeDaemon, network: LabNetwork, case: ScenarioCase) -> CommandResult:
     """Set up an IKE SA and its Child SA, by a command to the daemon or by a packet for a trap policy."""
-    if case.settings.initiator.start == "command" or not isinstance(initiator, StrongswanDaemon):
+    if case.settings.initiator.start == "command":
         return initiator.initiate()
+    if not isinstance(initiator, PacketInitiator):
+        raise LabError("initiator.start = trap needs initiator.stack = strongswan")
     command = [sys.executable, "-m", "ikeanalyze.lab.network.trigger", INNER["initiator"], INNER["responder"]]
     return initiator.initiate_by_packet(lambda: int(network.initiator.run(*command)))
 

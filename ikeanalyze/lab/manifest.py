@@ -14,12 +14,13 @@ from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.logs import charon, freeradius, pluto
-from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
+from ikeanalyze.lab.daemons.registry import get_stack
+from ikeanalyze.lab.logs import freeradius
+from ikeanalyze.lab.scenario import ROLES, ScenarioCase
 
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
 #: Hosts with logs.
-_ROLES: Final = ("initiator", "responder", "aaa")
+_HOSTS: Final = (*ROLES, "aaa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
     logs = recorded.logs
     key_file, manifest = (out / f"{case.name}.{suffix}" for suffix in ("keys.json", "manifest.json"))
     captures = {host: out / f"{case.name}{suffix}.pcapng" for host, suffix in CAPTURE_SUFFIXES.items()}
-    names = {role: f"{case.name}.{role}.log.gz" for role in _ROLES}
+    names = {role: f"{case.name}.{role}.log.gz" for role in _HOSTS}
     paths = [*captures.values(), key_file, manifest, *(out / name for name in names.values())]
     try:
         for path in paths:
@@ -124,8 +125,7 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
 
 def _read_log_keys(case: ScenarioCase, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
     """Return the keys of a daemon's log as JSON; None: no handshake got that far."""
-    # libreswan logs neither salts nor the keys of earlier epochs
-    role = "initiator" if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN else "responder"
+    role = max(ROLES, key=lambda role: get_stack(case.stack(role)).logged_keys)
     try:
         keys = read_keys(str(logs[role]))
     except KeyFileError:
@@ -139,13 +139,13 @@ def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
     return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
 
 
-def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
-    """Return the messages or packets of a daemon's log."""
+def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any] | None:
+    """Return the messages or packets of a daemon's log; None if it does not report them."""
     if role == "aaa":
         return {"packets": [asdict(packet) for packet in freeradius.read_freeradius_log(log)]}
-    read = pluto.parse_pluto_log if case.stack(role) == LIBRESWAN else charon.parse_charon_log
     with log.open(encoding="utf-8", errors="replace") as lines:
-        return read(lines).document()
+        summary = get_stack(case.stack(role)).parse_log(lines)
+    return summary.document() if summary else None
 
 
 def _compress(source: Path, target: Path) -> None:

@@ -20,7 +20,6 @@ from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.lab_manifest import CaptureHost
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemons import libreswan_proposals
 from ikeanalyze.lab.network.traffic import parse_traffic_step
 from ikeanalyze.model.prediction.link import LinkError, LinkModel, LossBurst, validate_link
 
@@ -35,11 +34,10 @@ CERTIFICATES: Final = ("rsa", "ecdsa")
 #: The responder has the initiator's proposals.
 SAME: Final = "same"
 STRONGSWAN: Final = "strongswan"
-LIBRESWAN: Final = "libreswan"
+#: The sides with an IKE daemon.
+ROLES: Final = ("initiator", "responder")
 EAP: Final = ("eap-md5", "eap-mschapv2", "eap-tls")
 KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
-#: The first strongSwan that distributions build without IKEv1.
-IKEV1_UNTIL: Final = (6,)
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
 _PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
@@ -54,8 +52,8 @@ SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description
 StackName = Annotated[
     str,
     Meta(
-        pattern=rf"^({STRONGSWAN}|{LIBRESWAN})(-[0-9]{{1,3}}(\.[0-9]{{1,3}}){{0,2}})?\Z",
-        description="strongswan or libreswan, with or without a version as in strongswan-5.9",
+        pattern=r"^[a-z][a-z0-9_]{0,30}(-[0-9]{1,3}(\.[0-9]{1,3}){0,2})?\Z",
+        description="the name of a stack, with or without a version as in strongswan-5.9",
     ),
 ]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
@@ -319,7 +317,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         chosen = dict(zip(choices, product, strict=True))
         label = "_".join(_label(key, chosen[key]) for key in dimensions)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _stack_conflicts, _link_conflicts, _traffic_conflicts)
+        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts)
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -396,7 +394,7 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
         yield "link.nat is for ip_version = 4"
     if settings.ip_version == 6 and settings.link.mtu < 1280:
         yield "link.mtu: IPv6 needs 1280 or more"
-    for role in ("initiator", "responder"):
+    for role in ROLES:
         side = case.side(role)
         sizes = _key_sizes(side.auth)
         for key, bits in (("key_bits", side.key_bits), ("authority_bits", side.authority_bits)):
@@ -417,13 +415,6 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
         if settings.initiator.xauth:
             yield "initiator.xauth is for ike.version = 1"
         return
-    for role in ("initiator", "responder"):
-        if case.stack(role) == LIBRESWAN:
-            yield f"{role}.stack = libreswan is for ike.version = 2 here"
-        stack = case.side(role).stack
-        version = stack.partition("-")[2]
-        if version and tuple(map(int, version.split("."))) >= IKEV1_UNTIL:
-            yield f"{role}.stack = {stack} is for ike.version = 2: it is built without IKEv1"
     auth = settings.initiator.auth
     if auth in EAP:
         yield f"initiator.auth = {auth} is for ike.version = 2"
@@ -437,28 +428,6 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
             yield f"{key} is for ike.version = 2"
     if "rekey-ike" in settings.then:
         yield "then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate"
-
-
-def _stack_conflicts(case: ScenarioCase) -> Iterator[str]:
-    """Return settings that the lab does not support with libreswan."""
-    settings = case.settings
-    roles = [role for role in ("initiator", "responder") if case.stack(role) == LIBRESWAN]
-    for role in roles:
-        if case.eap:
-            yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
-        for text in (case.proposals(role), settings.ike.esp_proposals):
-            try:
-                libreswan_proposals.to_libreswan_proposals(text)
-            except ValueError as error:
-                yield f"{role}.stack = libreswan: {error}"
-    if "responder" in roles and settings.ike.cookie_threshold:
-        yield "ike.cookie_threshold needs responder.stack = strongswan"
-    if "initiator" in roles and settings.abandoned:
-        yield "abandoned needs initiator.stack = strongswan"
-    for role in roles:
-        for step in settings.then:
-            if step not in ("ping", "delete"):
-                yield f"then: {step} needs {role}.stack = strongswan"
 
 
 def _link_conflicts(case: ScenarioCase) -> Iterator[str]:
@@ -476,7 +445,7 @@ def _link_conflicts(case: ScenarioCase) -> Iterator[str]:
 
 
 def _traffic_conflicts(case: ScenarioCase) -> Iterator[str]:
-    """Return steps that send what they cannot, and what a trap policy does not support."""
+    """Return invalid traffic, and what a trap policy does not support."""
     settings = case.settings
     for step in settings.then:
         if step.partition(":")[0] != "traffic":
@@ -488,8 +457,5 @@ def _traffic_conflicts(case: ScenarioCase) -> Iterator[str]:
         else:
             if seconds > settings.timeout_s:
                 yield f"then: {step}: takes {seconds:g} s, and timeout_s is {settings.timeout_s:g}"
-    if settings.initiator.start == "trap":
-        if case.stack("initiator") == LIBRESWAN:
-            yield "initiator.start = trap needs initiator.stack = strongswan"
-        if settings.abandoned:
-            yield "abandoned needs initiator.start = command"
+    if settings.initiator.start == "trap" and settings.abandoned:
+        yield "abandoned needs initiator.start = command"

@@ -42,6 +42,29 @@ def test_the_round_trip_time_has_the_delays_of_both_directions(tmp_path, delays,
     assert write(tmp_path, delays).rtt_ns == rtt_ms * 1_000_000
 
 
+def test_warm_ups_are_read(tmp_path):
+    (tmp_path / "run.pcapng").touch()
+    document = {
+        "schema": "ikeanalyze.lab/1",
+        "name": "run",
+        "scenario": {},
+        "files": {"capture": "run.pcapng"},
+        "handshakes": [
+            {"spi_i": "01" * 8, "spi_r": "02" * 8, "warm_up": True},
+            {"spi_i": "03" * 8, "spi_r": "04" * 8, "warm_up": False},
+            {"spi_i": "05" * 8, "spi_r": "06" * 8},
+            {"spi_i": None, "spi_r": None, "warm_up": True},
+            "no object",
+        ],
+    }
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    manifest = read_lab_manifest(str(tmp_path / "run.pcapng"))
+    assert manifest.warm_ups == {("01" * 8, "02" * 8)}
+    del document["handshakes"]
+    (tmp_path / "run.manifest.json").write_text(json.dumps(document))
+    assert read_lab_manifest(str(tmp_path / "run.pcapng")).warm_ups == frozenset()
+
+
 def test_the_manifest_names_the_side_of_each_capture(tmp_path):
     files = {"capture": "run.pcapng", "captures": {"responder": "run.pcapng", "initiator": "run.initiator.pcapng"}}
     document = {"schema": "ikeanalyze.lab/1", "name": "x", "files": files, "scenario": {"link.rtt_ms": 1}}

@@ -40,8 +40,8 @@ class ComparisonOptions:
         list[str],
         typer.Option(
             metavar="NAME",
-            help="Metric to compare: setup_ms, bytes, round_trips, blowup... Repeatable (default: setup_ms, bytes and "
-            "retransmissions).",
+            help="Metric to compare: setup_ms, bytes, round_trips, blowup... NAME+NAME adds metrics. Repeatable "
+            "(default: setup_ms, bytes and retransmissions).",
         ),
     ] = field(default_factory=list)
     where: Annotated[

@@ -81,7 +81,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
             )
     names = list(dict.fromkeys(request.by))
     try:
-        selected = select_metrics(tables.handshakes, list(dict.fromkeys(request.metrics)))
+        selected = select_metrics(tables.handshakes, request.metrics)
         table = _read_table(tables, names, selected, request.where)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
@@ -201,7 +201,7 @@ def _summarise(
 ) -> MetricSummary:
     """The summary of a sample; `mean` is None if the sample is empty."""
     if mean is None:
-        return MetricSummary(0, left_out, None, None, None, None, None, None, None, None, sample)
+        return MetricSummary(0, left_out, None, None, None, None, None, None, None, None, None, sample)
     median, p95, p99 = (statistics.estimate_quantile(sample, p, comparison.confidence) for p in (0.5, 0.95, 0.99))
     return MetricSummary(
         counted=len(sample),
@@ -211,6 +211,7 @@ def _summarise(
         p95=p95,
         p99=p99,
         deviation=statistics.compute_standard_deviation(sample),
+        sum=float(sample.sum()),
         least=float(sample[0]),
         greatest=float(sample[-1]),
         against=against,

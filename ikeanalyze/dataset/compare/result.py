@@ -74,6 +74,7 @@ class MetricSummary:
     p95: Estimate | None
     p99: Estimate | None
     deviation: float | None  # standard deviation (n - 1)
+    sum: float | None  # of the sample
     least: float | None
     greatest: float | None
     against: GroupDifference | None  # None: the group has no baseline, or a sample is empty

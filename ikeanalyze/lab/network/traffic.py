@@ -64,7 +64,8 @@ def exchange_datagrams(
 ) -> dict[str, dict[str, int]]:
     """Send the datagrams of a plan; return the numbers sent and received, by direction.
 
-    `patience_s`: how long to wait for missing datagrams after the last one that was sent or received; `limit_s`: of all.
+    `patience_s`: how long to wait for missing datagrams after the last one that was sent or received; `limit_s`: limit
+    for everything.
     """
     payload = bytes(plan.size - _HEADERS)
     targets = {direction.target: direction for direction in directions.values()}

@@ -100,6 +100,7 @@ def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[in
         TableColumn(f"{percent} of p95", right=True, optional=5),
         TableColumn("p99", right=True, optional=3),
         TableColumn(f"{percent} of p99", right=True, optional=5),
+        TableColumn("sum", right=True, optional=6),
     ]
     rows = []
     for i in shown:
@@ -107,7 +108,7 @@ def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[in
         row = [*_values(comparison, i), f"{summary.counted:,}"]
         for estimate in (summary.mean, summary.median, summary.p95, summary.p99):
             row += [format_significant(estimate.value if estimate else None), format_interval(estimate)]
-        rows.append(row)
+        rows.append([*row, format_significant(summary.sum)])
     left_out: Counter[str] = Counter()
     for summary in metric.groups:
         left_out.update(summary.left_out)
