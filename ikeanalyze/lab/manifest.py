@@ -41,6 +41,7 @@ class ActionResult:
     what: str
     done: bool
     why: str | None
+    counts: Mapping[str, Mapping[str, int]] | None = None  # packets `sent` and `received`, by direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
             "schema": LAB_SCHEMA,
             "name": case.name,
             "scenario": {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()},
+            "certificates_sent": case.certificates_sent,
             "machine": dict(recorded.machine),
             "links": dict(recorded.links),
             "dropped": recorded.dropped,

@@ -150,7 +150,7 @@ class _RunningCase:
         initiator = self.peers["initiator"]
         before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
         began = time.monotonic()
-        attempt = initiator.initiate()
+        attempt = actions.start_handshake(initiator, self.network, self.case)
         ms = attempt.ms or (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be working
         self._check_alive(number)
@@ -163,7 +163,7 @@ class _RunningCase:
             result = CommandResult(False, "no IKE SA")
             if established:
                 result = actions.run_step(step, initiator, self.network, self.case)
-            actions_done.append(ActionResult(step, result.done, result.why))
+            actions_done.append(ActionResult(step, result.done, result.why, result.counts))
         if initiator.list_ike_sas():
             initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
         if initiator.list_ike_sas():

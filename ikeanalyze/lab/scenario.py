@@ -20,6 +20,7 @@ from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.lab_manifest import CaptureHost
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError
+from ikeanalyze.lab.network.traffic import parse_traffic_step
 from ikeanalyze.model.prediction.link import LinkError, LinkModel, LossBurst, validate_link
 
 #: Limits for the cases of a file and the handshakes of a case.
@@ -40,8 +41,12 @@ KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
 _PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
-StepName = Literal["ping", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
-Steps = Annotated[tuple[StepName, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}")]
+StepName = Literal["ping", "traffic", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
+_TRAFFIC: Final = "traffic:count=1000,size=64,rate=200,direction=both"
+Step = Annotated[str, Meta(pattern=rf"^({'|'.join(get_args(StepName))}|traffic:[a-z0-9=,]{{1,80}})\Z")]
+Steps = Annotated[
+    tuple[Step, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}, the second also as {_TRAFFIC}")
+]
 ProposalText = Annotated[str, Meta(pattern=rf"^(?!{SAME}\Z){_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 StackName = Annotated[
@@ -86,8 +91,10 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    authority_bits: KeyBits = 0
     wrong_secret: bool = False
     xauth: bool = False
+    start: Literal["command", "trap"] = "command"
 
 
 class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +104,7 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    authority_bits: KeyBits = 0
 
 
 class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +112,7 @@ class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     key_bits: Literal[2048, 3072, 4096] = 2048
     chain: ChainLength = 2
+    authority_bits: Literal[0, 2048, 3072, 4096] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +263,15 @@ class ScenarioCase:
         """Whether the initiator uses EAP, with an AAA server."""
         return self.settings.initiator.auth in EAP
 
+    @property
+    def certificates_sent(self) -> dict[str, int]:
+        """Number of certificates that each host with a certificate sends: all of its chain but the root."""
+        sides = [(role, self.side(role)) for role in ("initiator", "responder")]
+        chains = {role: side.chain for role, side in sides if side.auth in (*CERTIFICATES, "eap-tls")}
+        if self.settings.initiator.auth == "eap-tls":
+            chains["aaa"] = self.settings.aaa.chain
+        return {host: length - 1 for host, length in chains.items()}
+
     def key_bits(self, side: str) -> int:
         """Return the key size of a side with a certificate, by default the smallest."""
         settings = self.side(side)
@@ -299,7 +317,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         chosen = dict(zip(choices, product, strict=True))
         label = "_".join(_label(key, chosen[key]) for key in dimensions)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _link_conflicts)
+        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts)
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -377,11 +395,12 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
     if settings.ip_version == 6 and settings.link.mtu < 1280:
         yield "link.mtu: IPv6 needs 1280 or more"
     for role in ROLES:
-        auth, bits = case.side(role).auth, case.side(role).key_bits
-        sizes = _key_sizes(auth)
-        if bits and bits not in sizes:
-            allowed = ", ".join(map(str, sizes))
-            yield f"{role}.key_bits = {bits} is not allowed with {auth}; allowed is one of {allowed}"
+        side = case.side(role)
+        sizes = _key_sizes(side.auth)
+        for key, bits in (("key_bits", side.key_bits), ("authority_bits", side.authority_bits)):
+            if bits and bits not in sizes:
+                allowed = ", ".join(map(str, sizes))
+                yield f"{role}.{key} = {bits} is not allowed with {side.auth}; allowed is one of {allowed}"
     auth = settings.initiator.auth
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
@@ -423,3 +442,20 @@ def _link_conflicts(case: ScenarioCase) -> Iterator[str]:
             except LinkError as error:
                 key = "burst_frames" if error.what == "burst" else "burst_loss_percent"
                 yield f"{name}.{key}: {error}"
+
+
+def _traffic_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return invalid traffic, and what a trap policy does not support."""
+    settings = case.settings
+    for step in settings.then:
+        if step.partition(":")[0] != "traffic":
+            continue
+        try:
+            seconds = parse_traffic_step(step).seconds
+        except ValueError as error:
+            yield f"then: {step}: {error}"
+        else:
+            if seconds > settings.timeout_s:
+                yield f"then: {step}: takes {seconds:g} s, and timeout_s is {settings.timeout_s:g}"
+    if settings.initiator.start == "trap" and settings.abandoned:
+        yield "abandoned needs initiator.start = command"

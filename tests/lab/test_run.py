@@ -135,6 +135,23 @@ def test_without_a_seed_the_manifest_has_the_one_that_was_used(lab, tmp_path):
     assert manifest["links"]["aaa_link"]["seed"] is None
 
 
+def test_all_certificates_but_the_root_are_sent(lab, tmp_path):
+    """By the CERT payloads of IKE_AUTH; those of 4096-bit hosts under 2048-bit authorities have 256-byte signatures."""
+    side = {"auth": "rsa", "key_bits": 4096, "authority_bits": 2048}
+    data = {"initiator": side | {"chain": 4}, "responder": side | {"chain": 5}}
+    (case,) = scenario.expand_cases(data, "x", "chains")
+    manifest = check(run_case(case, tmp_path))
+    assert manifest["certificates_sent"] == {"initiator": 3, "responder": 4}
+    files = manifest["files"]
+    result = ikeanalyze.read(tmp_path / files["capture"], keys=[tmp_path / files["keys"]])
+    (sent,) = result.handshakes["certificates"].to_list()
+    keys = [(certificate["side"], certificate["key"], certificate["signature_bytes"]) for certificate in sent]
+    assert keys == [
+        *[("initiator", "RSA-4096", 256), ("initiator", "RSA-2048", 256), ("initiator", "RSA-2048", 256)],
+        *[("responder", "RSA-4096", 256), *[("responder", "RSA-2048", 256)] * 3],
+    ]
+
+
 def test_requests_that_an_aaa_server_gets_again(lab, tmp_path):
     data = {"initiator": {"auth": "eap-md5"}, "aaa_link": {"loss_percent": 20}}
     (case,) = scenario.expand_cases(data, "x", "aaa")

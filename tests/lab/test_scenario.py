@@ -58,6 +58,10 @@ def test_a_name_fits_into_a_file_system():
         ({"ike": {"version": 1}, "abandoned": 3}, ["abandoned", "ike.version = 2"]),
         ({"ip_version": 6, "link": {"mtu": 1000}}, ["link.mtu", "1280"]),
         ({"initiator": {"auth": "rsa", "key_bits": 1024}}, ["initiator.key_bits = 1024", "2048, 3072"]),
+        (
+            {"responder": {"auth": "ecdsa", "authority_bits": 4096}},
+            ["responder.authority_bits = 4096 is not allowed with ecdsa", "256, 384, 521"],
+        ),
         ({"link": {"rtt_ms": float("nan")}}, ["link.rtt_ms", "0 to 10,000"]),
         ({"link": "slow"}, ["link", "link.rtt_ms"]),
         (
