@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
+from ikeanalyze.io.lab_manifest import CaptureHost
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemons import libreswan_proposals
 from ikeanalyze.model.prediction.link import LinkError, LinkModel, LossBurst, validate_link
 
 #: Limits for the cases of a file and the handshakes of a case.
@@ -33,11 +33,10 @@ CERTIFICATES: Final = ("rsa", "ecdsa")
 #: The responder has the initiator's proposals.
 SAME: Final = "same"
 STRONGSWAN: Final = "strongswan"
-LIBRESWAN: Final = "libreswan"
+#: The sides with an IKE daemon.
+ROLES: Final = ("initiator", "responder")
 EAP: Final = ("eap-md5", "eap-mschapv2", "eap-tls")
 KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
-#: The first strongSwan that distributions build without IKEv1.
-IKEV1_UNTIL: Final = (6,)
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
 _PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
@@ -48,8 +47,8 @@ SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description
 StackName = Annotated[
     str,
     Meta(
-        pattern=rf"^({STRONGSWAN}|{LIBRESWAN})(-[0-9]{{1,3}}(\.[0-9]{{1,3}}){{0,2}})?\Z",
-        description="strongswan or libreswan, with or without a version as in strongswan-5.9",
+        pattern=r"^[a-z][a-z0-9_]{0,30}(-[0-9]{1,3}(\.[0-9]{1,3}){0,2})?\Z",
+        description="the name of a stack, with or without a version as in strongswan-5.9",
     ),
 ]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
@@ -178,6 +177,7 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
     abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
     ip_version: Literal[4, 6] = 4
+    capture: Literal["responder", "initiator", "both"] = "responder"
     ike: IkeSettings = IkeSettings()
     initiator: InitiatorSettings = InitiatorSettings()
     responder: ResponderSettings = ResponderSettings()
@@ -225,6 +225,12 @@ class ScenarioCase:
     def values(self) -> dict[str, Value]:
         """The value of each of `KEYS`."""
         return {name: key.default for name, key in _flatten(self.settings)}
+
+    @property
+    def capture_points(self) -> tuple[CaptureHost, ...]:
+        """The hosts at which the traffic is captured."""
+        point = self.settings.capture
+        return ("responder", "initiator") if point == "both" else (point,)
 
     def side(self, role: str) -> InitiatorSettings | ResponderSettings:
         """The settings of the initiator or the responder."""
@@ -293,7 +299,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         chosen = dict(zip(choices, product, strict=True))
         label = "_".join(_label(key, chosen[key]) for key in dimensions)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _stack_conflicts, _link_conflicts)
+        checks = (_conflicts, _version_conflicts, _link_conflicts)
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -370,7 +376,7 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
         yield "link.nat is for ip_version = 4"
     if settings.ip_version == 6 and settings.link.mtu < 1280:
         yield "link.mtu: IPv6 needs 1280 or more"
-    for role in ("initiator", "responder"):
+    for role in ROLES:
         auth, bits = case.side(role).auth, case.side(role).key_bits
         sizes = _key_sizes(auth)
         if bits and bits not in sizes:
@@ -390,13 +396,6 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
         if settings.initiator.xauth:
             yield "initiator.xauth is for ike.version = 1"
         return
-    for role in ("initiator", "responder"):
-        if case.stack(role) == LIBRESWAN:
-            yield f"{role}.stack = libreswan is for ike.version = 2 here"
-        stack = case.side(role).stack
-        version = stack.partition("-")[2]
-        if version and tuple(map(int, version.split("."))) >= IKEV1_UNTIL:
-            yield f"{role}.stack = {stack} is for ike.version = 2: it is built without IKEv1"
     auth = settings.initiator.auth
     if auth in EAP:
         yield f"initiator.auth = {auth} is for ike.version = 2"
@@ -410,28 +409,6 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
             yield f"{key} is for ike.version = 2"
     if "rekey-ike" in settings.then:
         yield "then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate"
-
-
-def _stack_conflicts(case: ScenarioCase) -> Iterator[str]:
-    """Return settings that the lab does not support with libreswan."""
-    settings = case.settings
-    roles = [role for role in ("initiator", "responder") if case.stack(role) == LIBRESWAN]
-    for role in roles:
-        if case.eap:
-            yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
-        for text in (case.proposals(role), settings.ike.esp_proposals):
-            try:
-                libreswan_proposals.to_libreswan_proposals(text)
-            except ValueError as error:
-                yield f"{role}.stack = libreswan: {error}"
-    if "responder" in roles and settings.ike.cookie_threshold:
-        yield "ike.cookie_threshold needs responder.stack = strongswan"
-    if "initiator" in roles and settings.abandoned:
-        yield "abandoned needs initiator.stack = strongswan"
-    for role in roles:
-        for step in settings.then:
-            if step not in ("ping", "delete"):
-                yield f"then: {step} needs {role}.stack = strongswan"
 
 
 def _link_conflicts(case: ScenarioCase) -> Iterator[str]:

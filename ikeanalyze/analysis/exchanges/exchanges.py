@@ -76,22 +76,28 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
     exchange_of = np.cumsum(new) - 1
     exchanges = _sum_messages(ordered, attempt, start)
     sequence = _sort_by_time(exchanges)
-    exchanges = exchanges.select(sequence)
-    place = np.empty(len(start), np.int64)
-    place[sequence] = np.arange(len(start))
+    if sequence is not None:
+        exchanges = exchanges.select(sequence)
+        place = np.empty(len(start), np.int64)
+        place[sequence] = np.arange(len(start))
+        exchange_of = place[exchange_of]
     exchange_of_message = np.empty(count, np.int64)
-    exchange_of_message[order] = place[exchange_of]
+    exchange_of_message[order] = exchange_of
     return replace(exchanges, set_up=_sets_up(exchanges)), exchange_of_message
 
 
-def _sort_by_time(exchanges: ExchangeColumns) -> Int64Array:
-    """The order by handshake and time of exchanges in order of handshake and mostly of time. (exchanges,)"""
-    order = np.arange(len(exchanges))
+def _sort_by_time(exchanges: ExchangeColumns) -> Int64Array | None:
+    """The order by handshake and time of exchanges in order of handshake and mostly of time. (exchanges,)
+
+    None: they are in this order. Selecting them would double their memory.
+    """
     handshake, start = exchanges.handshake, exchanges.start_ns
     late = (handshake[1:] == handshake[:-1]) & (start[1:] < start[:-1])
-    if late.any():
-        rows = np.flatnonzero(np.isin(handshake, handshake[1:][late]))
-        order[rows] = rows[np.lexsort((start[rows], handshake[rows]))]
+    if not late.any():
+        return None
+    order = np.arange(len(exchanges))
+    rows = np.flatnonzero(np.isin(handshake, handshake[1:][late]))
+    order[rows] = rows[np.lexsort((start[rows], handshake[rows]))]
     return order
 
 

@@ -1,7 +1,7 @@
 """Decodes the IPv4 and IPv6 packets of a batch, and builds packets from reassembled IP fragments.
 
-RFC 791; RFC 8200, 4 (extension headers, fragment header). If lengths contradict each other, the captured bytes decide; only
-a packet whose headers are truncated or invalid is malformed.
+RFC 791; RFC 8200, 4 (extension headers, fragment header). If lengths contradict each other, the captured bytes decide;
+only a packet whose headers are truncated or invalid is malformed.
 """
 
 import ipaddress
@@ -39,8 +39,8 @@ _SKIPPED_HEADERS: Final = np.array(EXTENSION_HEADERS, np.uint8)
 NO_IDENT: Final = 0xFFFFFFFF
 #: Addresses above this are indexes into AddressBook.ipv6.
 FIRST_IPV6: Final = 1 << 32
-#: In combined captures, the bits from this one on are the number of the capture: equal addresses in different captures are
-#: different hosts.
+#: In combined captures, the bits from this one on are the number of the capture: equal addresses in different captures
+#: are different hosts.
 CAPTURE_BIT: Final = 33
 ADDRESS_BITS: Final = (1 << CAPTURE_BIT) - 1
 #: Captures that can be combined: 64 bits hold capture number, address and port.
@@ -49,7 +49,7 @@ MAX_CAPTURES: Final = 1 << 64 - 16 - CAPTURE_BIT
 
 @dataclass(slots=True)
 class AddressBook:
-    """Encodes addresses as numbers: an IPv4 address as itself, an IPv6 address as FIRST_IPV6 plus its index in `ipv6`."""
+    """Encodes addresses as numbers: an IPv4 address as itself, an IPv6 address as FIRST_IPV6 + its index in `ipv6`."""
 
     ipv6: list[bytes] = field(default_factory=list)
     _places: dict[bytes, int] = field(default_factory=dict)
@@ -152,8 +152,8 @@ def read_ipv4(buffer: UInt8Array, layers: Layers) -> tuple[IpPackets, BoolArray]
     if bad.any():
         good = ~bad
         layers, header, size, total = layers.select(good), header[good], size[good], total[good]
-    # Segmentation offload leaves a total length of 0; a length beyond the frame is ignored. The bytes after the total length
-    # are Ethernet padding.
+    # Segmentation offload leaves a total length of 0; a length beyond the frame is ignored. The bytes after the total
+    # length are Ethernet padding.
     stop = np.where(total == 0, layers.wire_end, np.minimum(layers.at + total, layers.wire_end))
     fragment = header["fragment"].astype(np.int64)
     packets = IpPackets(
@@ -228,7 +228,7 @@ def read_ipv6(buffer: UInt8Array, layers: Layers, book: AddressBook) -> tuple[Ip
 
 
 def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
-    """Skip the extension headers at the start of the payload, in place; which packets end inside of one.
+    """Skip the extension headers at the start of the payload, in place; which packets end inside one.
 
     RFC 8200, 4.5 and RFC 4302, 3.1.1: destination options for the final destination follow the fragment header and AH.
     """
@@ -275,7 +275,7 @@ def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Ite
 
 
 def build_reassembled_packets(datagrams: Sequence[FragmentedPacket]) -> tuple[UInt8Array, IpPackets, BoolArray]:
-    """A new buffer with the known bytes of the datagrams, their packets, and which are truncated in an extension header.
+    """A new buffer with the known bytes of the datagrams, their packets, and which end inside an extension header.
 
     Each datagram must have its first fragment; `IpPackets.row` is the index of the datagram.
     """

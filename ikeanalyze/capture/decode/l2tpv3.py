@@ -1,11 +1,11 @@
 """Finds what follows the session ID of an L2TPv3 data message, whose header does not state its own size.
 
-Both sides agree out of sight on the sizes of the cookie and of the sublayer (RFC 3931, 4.1), and on what they carry. So each
-possible size is rated by what would follow it: an IPv4 header with a valid checksum (RFC 791, 3.1) or an IPv6 header with
-the right length weighs more than an Ethernet type alone, which random bytes often resemble.
+Both sides agree out of sight on the sizes of the cookie and of the sublayer (RFC 3931, 4.1), and on what they carry. So
+each possible size is rated by what would follow it: an IPv4 header with a valid checksum (RFC 791, 3.1) or an IPv6
+header with the right length weighs more than an Ethernet type alone, which random bytes often resemble.
 
-Each packet is rated by itself. The sizes are those of its session, but what other packets of the session show depends on
-which of them are read before it, and so on how a capture is divided among buffers and processes.
+Each packet is rated by itself. The sizes are those of its session, but what other packets of the session show depends
+on which of them are read before it, and so on how a capture is divided among buffers and processes.
 """
 
 from typing import Final
@@ -85,8 +85,8 @@ def _rate_ppp(buffer: UInt8Array, layers: Layers) -> Int64Array:
 def _rate_ip(buffer: UInt8Array, layers: Layers, at: Int64Array, ipv4: BoolArray, ipv6: BoolArray) -> Int64Array:
     """0 to 2: how well IP packets that begin `at` fit in the frames. (n,)
 
-    2: an IPv4 header with a valid length and checksum, or an IPv6 header with the exact length; 1: an IPv4 header with a
-    valid length alone.
+    2: an IPv4 header with a valid length and checksum, or an IPv6 header with the exact length; 1: an IPv4 header with
+    a valid length alone.
     """
     version, size = read_uint8(buffer, at) >> 4, layers.wire_end - at
     total = read_uint16_be(buffer, at + 2).astype(np.int64)

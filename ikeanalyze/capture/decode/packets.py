@@ -1,7 +1,7 @@
 """Finds the IP packets of a batch, under link layers and in tunnels.
 
-`read` returns the packet in each frame, `enter_tunnels` the packets inside of given ones, so that all are classified in the
-same way, level by level.
+`read` returns the packet in each frame, `enter_tunnels` the packets inside given ones, so that all are classified in
+the same way, level by level.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.decode.tunnels import TunnelFinder
 from ikeanalyze.capture.formats.records import Interface, RecordBatch
 
-#: IP packets inside of one another that are read.
+#: IP packets inside one another that are read.
 MAX_DEPTH: Final = 8
 
 
@@ -76,7 +76,7 @@ class IpPacketFinder:
     def enter_tunnels(
         self, buffer: UInt8Array, packets: IpPackets, category: UInt8Array, depth: int
     ) -> IpPackets | None:
-        """The IP packets inside of the packets, which have these categories and are at this depth, from 1.
+        """The IP packets inside the packets, which have these categories and are at this depth, from 1.
 
         `row` is that of the packet around; None: there are none.
         """

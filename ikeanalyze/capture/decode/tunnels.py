@@ -2,9 +2,9 @@
 
 A tunnel over UDP is recognised by its port, and only if its header is valid: other traffic may use the port too.
 
-IP in IP: RFC 2003, RFC 2473, RFC 4213; GRE: RFC 2784, RFC 2890; PPTP: RFC 2637; NVGRE: RFC 7637; EtherIP: RFC 3378; L2TP:
-RFC 2661, RFC 3931; MPLS: RFC 4023; VXLAN: RFC 7348; VXLAN-GPE: draft-ietf-nvo3-vxlan-gpe; Geneve: RFC 8926; GTP-U: 3GPP
-TS 29.281; TZSP: the TaZmen Sniffer Protocol.
+IP in IP: RFC 2003, RFC 2473, RFC 4213; GRE: RFC 2784, RFC 2890; PPTP: RFC 2637; NVGRE: RFC 7637; EtherIP: RFC 3378;
+L2TP: RFC 2661, RFC 3931; MPLS: RFC 4023; VXLAN: RFC 7348; VXLAN-GPE: draft-ietf-nvo3-vxlan-gpe; Geneve: RFC 8926;
+GTP-U: 3GPP TS 29.281; TZSP: the TaZmen Sniffer Protocol.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ class TunnelFinder:
         self._book = book
 
     def find(self, buffer: UInt8Array, packets: IpPackets, category: UInt8Array) -> Layers | None:
-        """The headers inside the tunnels among these packets, which have these categories; None: there are no tunnels."""
+        """The headers inside the tunnels among these packets, which have these categories; None: no tunnels."""
         other = np.flatnonzero(category == PacketCategory.OTHER)
         candidates = other[_IS_TUNNEL[packets.protocol[other]]]
         if not len(candidates):
