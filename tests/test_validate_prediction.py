@@ -53,15 +53,38 @@ def test_p_values_tell_the_same_distribution_from_another(point):
     rng = np.random.default_rng(3)
     rows = rng.integers(len(samples["bytes"]), size=200)
     same = replace(point, measured={key: samples[key][rows] for key in point.measured})
-    result = validate.compare(same, recorded, replications=100)
+    result = validate.compare(same, [recorded], replications=100)
     assert all(0.01 < p <= 1 for row in result.values() for p in (row.mean_p, row.ks_p))
     other = replace(point, measured={key: 1.3 * samples[key][rows] for key in point.measured})
-    result = validate.compare(other, recorded, replications=100)
+    result = validate.compare(other, [recorded], replications=100)
     assert all(p < 0.05 for row in result.values() for p in (row.mean_p, row.ks_p))
 
 
+def test_sessions_that_differ_widen_what_is_expected(point):
+    recorded = flow("lab/loss20.pcapng")
+    slow = tuple(
+        tuple(replace(item, before_ns=10 * item.before_ns) for item in exchanges) for exchanges in recorded.samples
+    )
+    sessions = [recorded, replace(recorded, exchanges=slow[0], samples=slow)]
+    assert len(validate.pool(sessions).samples) == 20
+    # a campaign as slow as one of the sessions is not unusual, but it is if all sessions are fast
+    rng = np.random.default_rng(3)
+    samples = predict_handshake(sessions[1], point.link, point.use, keep=True, seed=77).samples
+    rows = rng.integers(len(samples["bytes"]), size=200)
+    campaign = replace(point, measured={key: samples[key][rows] for key in point.measured})
+    assert validate.compare(campaign, sessions, replications=100)["setup_ms"].ks_p > 0.05
+    assert validate.compare(campaign, sessions[:1], replications=100)["setup_ms"].ks_p < 0.05
+
+
+def test_the_reference_is_a_folder_or_a_recording(tmp_path):
+    for name in ("psk", "ecdsa"):
+        shutil.copy(CAPTURES / "lab" / f"{name}.pcapng", tmp_path)
+    assert len(validate.read_sessions(tmp_path)) == 2
+    assert len(validate.read_sessions(tmp_path / "psk.pcapng")) == 1
+
+
 def test_the_table_has_a_row_for_each_quantity(point, tmp_path, monkeypatch):
-    rows = validate.compare(point, flow("lab/loss20.pcapng"), replications=20)
+    rows = validate.compare(point, [flow("lab/loss20.pcapng")], replications=20)
     table = "".join(validate.format_table([(point, rows)]))
     assert [line.split("|")[4].strip() for line in table.splitlines()[2:5]] == ["bytes", "messages", "set-up ms"]
     # docs/predict.md has the same measured means of this recording
@@ -81,6 +104,8 @@ def test_the_document_has_a_place_for_the_table():
 
 def test_the_scenarios_have_eight_points_of_sixty_handshakes():
     cases = {name: load_cases(SCENARIOS / f"{name}.toml") for name in ("reference", "loss", "delay", "fragments")}
-    assert [len(items) for items in cases.values()] == [1, 5, 2, 1]
+    reference = cases.pop("reference")
+    assert len(reference) * reference[0].values["iterations"] == 120
+    assert {case.values["link.loss_percent"] for case in reference} == {0}
+    assert [len(items) for items in cases.values()] == [5, 2, 1]
     assert {case.values["iterations"] for items in cases.values() for case in items} == {60}
-    assert [case.values["link.loss_percent"] for case in cases["reference"]] == [0]

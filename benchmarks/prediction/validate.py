@@ -1,15 +1,18 @@
-"""Compare predictions with live campaigns: python -m benchmarks.prediction.validate REFERENCE.pcapng FOLDER...
+"""Compare predictions with live campaigns: python -m benchmarks.prediction.validate REFERENCE FOLDER...
 
 The campaigns are recordings of the lab below the folders; their manifests have link, timers and fragment size. Each one
-is predicted from the reference, a recording of the same configuration without delay and loss. The table has a row for
+is predicted from the reference, recordings of the same configuration without delay and loss. The table has a row for
 each point and quantity: the number of handshakes that succeeded, their mean with its 95 % interval (Student's t), the
 predicted mean, and two p values of the hypothesis that both have one distribution: of the difference of the means, and
-of Kolmogorov and Smirnov's distance. The p values are by Monte Carlo, because the values are discrete: a replication
-draws the reference's handshakes again (its processing times are a sample too), predicts from them, and draws as many
-handshakes as were measured.
+of Kolmogorov and Smirnov's distance.
+
+The p values are by Monte Carlo, because the values are discrete, and because the reference is a sample too: daemons
+that are started anew are faster or slower by some percent. So the reference consists of several sessions, each a
+recording. A replication draws the sessions, and their handshakes, again and predicts from them; against this it
+compares as many handshakes as were measured, predicted from one session alone.
 
 Recordings: ikeanalyze lab run benchmarks/prediction/scenarios/NAME.toml -o FOLDER for reference, loss, delay and
-fragments. --update writes the table into docs/predict.md.
+fragments, one after the other on a machine that is idle otherwise. --update writes the table into docs/predict.md.
 """
 
 import argparse
@@ -139,30 +142,59 @@ def describe(manifest: LabManifest) -> str:
     return ", ".join(parts)
 
 
-def compare(point: CampaignPoint, flow: HandshakeFlow, *, replications: int = REPLICATIONS) -> dict[str, ComparisonRow]:
-    """Compare each quantity of a point with its prediction from `flow`."""
+def read_sessions(path: Path) -> list[HandshakeFlow]:
+    """Return the flow of each recording of the reference, a folder or a single recording."""
+    captures = find_captures([path]) if path.is_dir() else [path]
+    return [extract_flow(ikeanalyze.read(capture), str(capture)) for capture in captures]
+
+
+def find_captures(folders: Sequence[Path]) -> list[Path]:
+    """Return the recordings below the folders."""
+    return sorted(path for folder in folders for path in folder.rglob("*.pcapng"))
+
+
+def pool(sessions: Sequence[HandshakeFlow]) -> HandshakeFlow:
+    """Return one flow with the handshakes of all sessions."""
+    return replace(sessions[0], samples=tuple(sample for flow in sessions for sample in flow.comparable))
+
+
+def compare(
+    point: CampaignPoint, sessions: Sequence[HandshakeFlow], *, replications: int = REPLICATIONS
+) -> dict[str, ComparisonRow]:
+    """Compare each quantity of a point with its prediction from the sessions of the reference."""
     rng = np.random.default_rng(1)
-    predicted = predict_handshake(flow, point.link, point.use, runs=RUNS, keep=True).samples
+    predicted = _predict(pool(sessions), point, RUNS, 1)
+    count = len(point.measured["bytes"])
     observed = {key: _measure_distances(point.measured[key], predicted[key]) for key in point.measured}
     exceeded = {key: np.zeros(2) for key in point.measured}
     for number in range(replications):
-        rows = rng.integers(len(flow.comparable), size=len(flow.comparable))
-        again = replace(flow, samples=tuple(flow.comparable[row] for row in rows))
-        repeated = predict_handshake(
-            again, point.link, point.use, runs=REPLICATION_RUNS, seed=number + 2, keep=True
-        ).samples
-        count = len(point.measured["bytes"])
-        chosen = rng.integers(len(predicted["bytes"]), size=count)
+        drawn = [_resample(sessions[row], rng) for row in rng.integers(len(sessions), size=len(sessions))]
+        again = _predict(pool(drawn), point, REPLICATION_RUNS, 2 * number + 2)
+        # some fail, and the number that succeeds is given
+        campaign = _predict(sessions[int(rng.integers(len(sessions)))], point, 2 * count + 50, 2 * number + 3)
         for key, distances in observed.items():
-            exceeded[key] += _measure_distances(predicted[key][chosen], repeated[key]) >= distances
-    rows_by_key = {}
-    for key, measured in point.measured.items():
-        low, high = stats.t.interval(0.95, len(measured) - 1, measured.mean(), stats.sem(measured))
-        mean_p, ks_p = (exceeded[key] + 1) / (replications + 1)
-        rows_by_key[key] = ComparisonRow(
-            float(measured.mean()), float(low), float(high), float(predicted[key].mean()), float(mean_p), float(ks_p)
-        )
-    return rows_by_key
+            exceeded[key] += _measure_distances(rng.permutation(campaign[key])[:count], again[key]) >= distances
+    return {
+        key: _make_row(measured, predicted[key], (exceeded[key] + 1) / (replications + 1))
+        for key, measured in point.measured.items()
+    }
+
+
+def _predict(flow: HandshakeFlow, point: CampaignPoint, runs: int, seed: int) -> Mapping[str, Values]:
+    return predict_handshake(flow, point.link, point.use, runs=runs, seed=seed, keep=True).samples
+
+
+def _resample(flow: HandshakeFlow, rng: np.random.Generator) -> HandshakeFlow:
+    rows = rng.integers(len(flow.comparable), size=len(flow.comparable))
+    return replace(flow, samples=tuple(flow.comparable[row] for row in rows))
+
+
+def _make_row(measured: Values, predicted: Values, p_values: Values) -> ComparisonRow:
+    mean, error = measured.mean(), stats.sem(measured)
+    # without spread the interval is a point
+    low, high = stats.t.interval(0.95, len(measured) - 1, mean, error) if error else (mean, mean)
+    mean_p, ks_p = map(float, p_values)
+    return ComparisonRow(float(mean), float(low), float(high), float(predicted.mean()), mean_p, ks_p)
 
 
 def _measure_distances(values: Values, predicted: Values) -> Values:
@@ -204,16 +236,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n\n")[2], formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("reference", type=Path, help="recording without delay and loss")
+    parser.add_argument("reference", type=Path, help="folder of recordings without delay and loss, or one of them")
     parser.add_argument("folders", type=Path, nargs="+", help="folders with recordings of campaigns")
     parser.add_argument("--update", action="store_true", help="write the table into docs/predict.md")
     arguments = parser.parse_args()
-    flow = extract_flow(ikeanalyze.read(arguments.reference), str(arguments.reference))
+    sessions = read_sessions(arguments.reference)
     reference = arguments.reference.resolve()
-    captures = sorted(path for folder in arguments.folders for path in folder.rglob("*.pcapng"))
-    points = [read_point(path) for path in captures if path.resolve() != reference]
+    captures = [path for path in find_captures(arguments.folders) if not path.resolve().is_relative_to(reference)]
+    points = [read_point(path) for path in captures]
     points.sort(key=lambda point: (point.link.rtt_ms, -(point.use.fragment_size or 0), point.link.loss))
-    table = "".join(format_table([(point, compare(point, flow)) for point in points]))
+    table = "".join(format_table([(point, compare(point, sessions)) for point in points]))
     print(table, end="")
     if arguments.update:
         update_document(table)

@@ -197,7 +197,7 @@ def _find_variants(
     """
     groups: dict[tuple[object, ...], list[int]] = {}
     for row, exchanges in enumerate(handshakes):
-        key = tuple((exchange.request, exchange.response) for exchange in exchanges)
+        key: tuple[object, ...] = tuple((exchange.request, exchange.response) for exchange in exchanges)
         if len(groups) == _MAX_VARIANTS and key not in groups:
             key = next(iter(groups))
         groups.setdefault(key, []).append(row)
