@@ -91,6 +91,7 @@ def comparison(**changes):
         "unread": 1,
         "complete": False,
         "rekeyed": 2,
+        "warm_up": 5,
         **changes,
     }
     return Comparison(**values)

@@ -7,6 +7,7 @@ import numpy as np
 from ikeanalyze.model.prediction.closed_form import HandshakeExpectation
 from ikeanalyze.model.prediction.link import LinkModel, LossBurst
 from ikeanalyze.model.prediction.predict import Distribution, Prediction, RunConfig
+from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import StrongswanTimers
 from tests.model.flows import exchange, made, message
 
@@ -32,6 +33,8 @@ def prediction(**changes):
         use,
         1,
         10_000,
+        Computation.SAMPLE,
+        1,
         66,
         (0.0066, 0.0052, 0.0084),
         {"IKE_SA_INIT 0": 20, "IKE_AUTH 1": 46},

@@ -66,6 +66,9 @@ class ComparisonOptions:
             help="Outcome of the handshakes that metrics count. Repeatable (default: established and completed).",
         ),
     ] = field(default_factory=list)
+    warm_up: Annotated[
+        bool, typer.Option("--warm-up", help="Count the lab's warm-up handshakes too (default: left out).")
+    ] = False
     confidence: Annotated[
         float, typer.Option(metavar="PERCENT", help="Confidence level of the intervals and of the test, in per cent.")
     ] = 95
@@ -104,6 +107,7 @@ def compare(
             options.outcome or SUCCESS,
             options.confidence / 100,
             options.resamples,
+            options.warm_up,
             options.against,
         )
         comparison = compare_groups(open_tables(dataset), request)

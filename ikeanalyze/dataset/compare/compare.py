@@ -68,7 +68,13 @@ class ComparisonRequest:
     outcomes: Sequence[str] = SUCCESS  # outcomes of the handshakes that metrics count
     confidence: float = 0.95  # of the intervals, 0 to 1; 1 - confidence is the level of the test
     resamples: int = statistics.RESAMPLES  # number of bootstrap resamples
+    warm_up: bool = False  # count the lab's warm-up handshakes too
     against: str | None = None  # name of a metric, against which a line is fitted to each of the others
+
+    @property
+    def drops_warm_up(self) -> bool:
+        """Whether warm-up handshakes are in no group: no column or condition asks for them either."""
+        return not self.warm_up and "warm_up" not in (*self.by, *(condition.column for condition in self.where))
 
 
 def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comparison:
@@ -90,10 +96,12 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
-    if set_up.is_empty():
+    grouped = set_up.filter(pl.col("warm_up").not_().fill_null(True)) if request.drops_warm_up else set_up
+    if grouped.is_empty():
         which = " that meets the conditions" if request.where else ""
+        which += " except warm-ups" if not set_up.is_empty() else ""
         raise CompareError(f"{tables.path}: no handshake{which}", "where" if request.where else None)
-    parts = _partition(set_up, names)
+    parts = _partition(grouped, names)
     first = _find_baseline(request.baseline, names[0], [values[0] for values in parts])
     comparison = Comparison(
         source=tables.path,
@@ -108,6 +116,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         unread=tables.unread,
         complete=tables.complete,
         rekeyed=table.height - set_up.height,
+        warm_up=set_up.height - grouped.height,
     )
     counted = [part.filter(pl.col("outcome").is_in(request.outcomes)) for part in parts.values()]
     metrics = [_compare_metric(metric, counted, comparison) for metric in selected]
@@ -129,6 +138,7 @@ def _read_table(
         pl.col("capture"),
         pl.col("outcome").cast(pl.String),
         pl.col("rekeyed"),
+        pl.col("warm_up"),
         **groups,
         **{f"metric {metric.name}": pl.when(metric.value.abs() <= _MAX_VALUE).then(metric.value) for metric in metrics},
     ).collect()

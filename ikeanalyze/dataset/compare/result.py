@@ -145,3 +145,4 @@ class Comparison:
     unread: int  # captures of the dataset that could not be read: their handshakes are in no group
     complete: bool  # False: the batch that makes the dataset has not finished
     rekeyed: int  # IKE SAs created by rekeying: they have no set-up and are in no group
+    warm_up: int = 0  # handshakes left out because the lab made them before those that count

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 
 
@@ -80,14 +80,13 @@ def start_daemon(
     before: Sequence[Sequence[str]] = (),
 ) -> Daemon:
     """Start a daemon after the commands of `before`; output goes to `out` in its folder."""
-    in_tree = stack.root != Path("/")
-    root = shlex.quote(str(stack.root)) if in_tree else ""
+    root = shlex.quote(str(stack.root)) if stack.in_tree else ""
     steps = ["set -e"]
-    if in_tree:
+    if stack.in_tree:
         steps += [f"mount --bind /dev {root}/dev", f"mount -t proc proc {root}/proc", f"mount --bind /sys {root}/sys"]
     steps.append(f"mount --bind {shlex.quote(str(folder))} {root}/run")
     variables = [f"{name}={value}" for name, value in (environment or {}).items()]
-    enter = ["chroot", str(stack.root)] if in_tree else []
+    enter = ["chroot", str(stack.root)] if stack.in_tree else []
     steps += [shlex.join([*enter, *command]) for command in before]
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each command replaces the previous one without a fork: the process is the daemon

@@ -47,7 +47,7 @@ def build_document(comparison: Comparison) -> dict[str, Any]:
         **select_attributes(comparison, "confidence", "resamples"),
         "test": "Mann-Whitney U, two-sided",
         "correction": "Benjamini-Yekutieli",
-        **select_attributes(comparison, "unread", "complete", "rekeyed"),
+        **select_attributes(comparison, "unread", "complete", "rekeyed", "warm_up"),
         "groups": [_group(group, comparison.by) for group in comparison.groups],
         "metrics": [
             {

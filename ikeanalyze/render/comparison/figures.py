@@ -1,5 +1,5 @@
-"""The figures of a comparison: for each metric the means with their intervals, the means against a numeric column of the
-groups (such as loss), the lines against another quantity, and the distributions.
+"""The figures of a comparison: for each metric the means with their intervals, the means against a numeric column of
+the groups (such as loss), the lines against another quantity, and the distributions.
 """
 
 import re

@@ -55,6 +55,8 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         facts.insert(1, ("only", escape_text(", ".join(map(str, comparison.where)))))
     if comparison.rekeyed:
         facts.append(("rekeyed", f"{format_count(comparison.rekeyed, 'IKE SA')} without set-up, in no group"))
+    if comparison.warm_up:
+        facts.append(("warm-up", f"{format_count(comparison.warm_up, 'handshake')} left out, in no group"))
     if comparison.unread:
         facts.append(("not read", f"{format_count(comparison.unread, 'capture')}: what was in them is in no group"))
     if not comparison.complete:

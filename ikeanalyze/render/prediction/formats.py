@@ -6,9 +6,9 @@ from typing import Final, TextIO
 
 from ikeanalyze.model.prediction.predict import Prediction
 from ikeanalyze.render import Format, RenderOptions
-from ikeanalyze.render.core.formats import OutputFormats, make_csv_writer, make_formats
+from ikeanalyze.render.core.formats import OutputFormats, make_csv_writer, make_formats, make_markdown_writer
 from ikeanalyze.render.prediction import document
-from ikeanalyze.render.prediction.text import render_sections
+from ikeanalyze.render.prediction.text import render_sections, render_with_warnings
 
 
 def _page(predictions: Sequence[Prediction], out: TextIO, _view: RenderOptions) -> None:
@@ -29,5 +29,9 @@ def write_prediction_figures(predictions: Sequence[Prediction], directory: str) 
 FORMATS: Final[OutputFormats[Sequence[Prediction]]] = make_formats(
     render_sections,
     document.build_document,
-    {Format.CSV: make_csv_writer(document.build_rows), Format.HTML: _page},
+    {
+        Format.MARKDOWN: make_markdown_writer(render_with_warnings),
+        Format.CSV: make_csv_writer(document.build_rows),
+        Format.HTML: _page,
+    },
 )

@@ -30,6 +30,7 @@ def test_the_json_document_has_all_values():
         "unread": 1,
         "complete": False,
         "rekeyed": 2,
+        "warm_up": 5,
     }
     assert groups[1] == {
         "values": {"config": "classic", "loss": 20.0},
