@@ -84,6 +84,13 @@ def test_markdown_has_the_tables(run, dataset):
     assert "| loss | captures | handshakes | completed |" in done.stdout.splitlines()
 
 
+def test_lines(run, dataset):
+    done = run("compare", dataset, "--by", "loss", "--against", "messages", "--format", "json", "--quiet")
+    lines = [metric["regression"] for metric in json.loads(done.stdout)["metrics"]]
+    assert [line["against"] for line in lines] == ["messages"] * 3
+    assert [line["all"]["counted"] for line in lines] == [20] * 3
+
+
 def test_outcome(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--outcome", "failed", "--format", "json", "--quiet")
     document = json.loads(done.stdout)
@@ -111,6 +118,11 @@ def test_the_notebook_of_the_documentation(dataset, capsys):
             "--by: unknown column 'x' (choose from labels config, loss; of each handshake capture, ",
         ),
         (["--by", "loss", "--metric", "x"], "--metric: unknown metric 'x' (choose from aaa_bytes, "),
+        (["--by", "loss", "--against", "x"], "--against: unknown metric 'x' (choose from aaa_bytes, "),
+        (
+            ["--by", "loss", "--against", "loss", "--where", "loss=5"],
+            "--against: loss is 5 in all 10 counted handshakes; a line needs different values",
+        ),
         (["--by", "loss", "--baseline", "6"], "--baseline: loss is never '6' (choose from 5, 20)."),
         (["--by", "loss", "--where", "loss"], "--where: 'loss' is not COLUMN=VALUE"),
         (["--by", "loss", "--where", "loss=6"], "no handshake that meets the conditions"),

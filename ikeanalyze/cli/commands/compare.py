@@ -44,6 +44,14 @@ class ComparisonOptions:
             "(default: setup_ms, bytes and retransmissions).",
         ),
     ] = field(default_factory=list)
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Fit a line to each metric against this metric or numeric label: slope, intercept, R² and a confidence "
+            "band, for each group and for all.",
+        ),
+    ] = None
     where: Annotated[
         list[str],
         typer.Option(
@@ -100,6 +108,7 @@ def compare(
             options.confidence / 100,
             options.resamples,
             options.warm_up,
+            options.against,
         )
         comparison = compare_groups(open_tables(dataset), request)
     except CompareError as error:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis.schema import OUTCOMES
@@ -28,6 +29,7 @@ from ikeanalyze.dataset.compare.columns import (
     sort_groups,
 )
 from ikeanalyze.dataset.compare.metrics import Metric, aggregate_exchanges, select_metrics
+from ikeanalyze.dataset.compare.regression import check_spread, regress
 from ikeanalyze.dataset.compare.result import (
     Comparison,
     ComparisonGroup,
@@ -67,6 +69,7 @@ class ComparisonRequest:
     confidence: float = 0.95  # of the intervals, 0 to 1; 1 - confidence is the level of the test
     resamples: int = statistics.RESAMPLES  # number of bootstrap resamples
     warm_up: bool = False  # count the lab's warm-up handshakes too
+    against: str | None = None  # name of a metric, against which a line is fitted to each of the others
 
     @property
     def drops_warm_up(self) -> bool:
@@ -78,7 +81,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
     """Compare groups of the handshakes in these tables.
 
     Raises:
-        CompareError: unknown column, metric, outcome or baseline, or no handshakes.
+        CompareError: unknown column, metric, outcome or baseline, no handshakes, or `against` has only one value.
     """
     for outcome in request.outcomes:
         if outcome not in OUTCOMES.categories:
@@ -88,7 +91,8 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
     names = list(dict.fromkeys(request.by))
     try:
         selected = select_metrics(tables.handshakes, request.metrics)
-        table = _read_table(tables, names, selected, request.where)
+        against = [] if request.against is None else select_metrics(tables.handshakes, [request.against], "against")
+        table = _read_table(tables, names, [*selected, *against], request.where)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
@@ -115,7 +119,10 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         warm_up=set_up.height - grouped.height,
     )
     counted = [part.filter(pl.col("outcome").is_in(request.outcomes)) for part in parts.values()]
-    return replace(comparison, metrics=tuple(_compare_metric(metric, counted, comparison) for metric in selected))
+    metrics = [_compare_metric(metric, counted, comparison) for metric in selected]
+    if against:
+        metrics = _regress_metrics(metrics, against[0], counted, request.confidence)
+    return replace(comparison, metrics=tuple(metrics))
 
 
 def _read_table(
@@ -200,6 +207,24 @@ def _compare_metric(metric: Metric, parts: Sequence[pl.DataFrame], comparison: C
             left_out[NOT_KNOWN] = unknown
         summaries.append(_summarise(samples[i], left_out, means.get(i), differences.get(i), comparison))
     return MetricComparison(metric.name, metric.unit, tuple(summaries))
+
+
+def _regress_metrics(
+    metrics: Sequence[MetricComparison], against: Metric, parts: Sequence[pl.DataFrame], confidence: float
+) -> list[MetricComparison]:
+    """The metrics with their lines against another one; `parts` as in `_compare_metric`."""
+
+    def select(name: str) -> list[Values]:
+        return [part[f"metric {name}"].fill_null(float("nan")).to_numpy() for part in parts]
+
+    against_values = select(against.name)
+    check_spread(against.name, np.concatenate(against_values))
+    return [
+        replace(
+            metric, regression=regress(against, list(zip(against_values, select(metric.name), strict=True)), confidence)
+        )
+        for metric in metrics
+    ]
 
 
 def _summarise(
