@@ -30,6 +30,7 @@ from ikeanalyze.analysis.exchanges.radius import (
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
+from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
 from ikeanalyze.analysis.messages.duplicates import (
@@ -121,7 +122,7 @@ class _PipelineResult:
     """The sources of the tables other than frames, the table of frames, and the warnings."""
 
     sources: TableSources
-    frames: "Future[pl.DataFrame]"
+    frames: "Future[pl.DataFrame] | None"  # None: not wanted
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
 
@@ -148,7 +149,8 @@ def build_tables(
         sources = result.sources
         messages = pool.submit(_build_messages_table, run, sources)
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
-        frames, messages_table = result.frames.result(), messages.result()
+        frames = EMPTY.frames if result.frames is None else result.frames.result()
+        messages_table = messages.result()
         if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
@@ -206,11 +208,15 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
     frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
+    if frames.table is None:
+        traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents))
     warnings += _warn_of_unused_rtt(state, path)
     warnings += _warn_of_uncertain_times(state, handshakes)
+    lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r)
+    warnings += [(number, (None, text)) for number, text in lab.missing]
     clear.clear()
     exchange_ids = numbering.get_ids(capture[exchanges.handshake], numbering.first.exchange)
     sources = TableSources(
@@ -225,6 +231,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         capture_duplicates=frames.capture_duplicates,
         contents=contents,
         tunnels=frames.tunnels,
+        lab=lab,
     )
     return _PipelineResult(sources, frames.table, warnings)
 
@@ -302,7 +309,7 @@ def _associate_hip(
 class _StartedFramesTable:
     """The table of frames in the making, and the duplicate frames of each handshake."""
 
-    table: "Future[pl.DataFrame]"
+    table: "Future[pl.DataFrame] | None"  # None: not wanted
     capture_duplicates: Int64Array  # (handshakes,)
     tunnels: Mapping[int, str]  # of the handshakes that are in some
 
@@ -327,7 +334,7 @@ def _start_frames_table(
 
     tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
     duplicates = labels.count(columns["unit"][duplicate], state.association.count)
-    return _StartedFramesTable(run.pool.submit(write), duplicates, tunnels)
+    return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 
 
 def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureWarning]]:

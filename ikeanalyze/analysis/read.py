@@ -45,9 +45,9 @@ _DEFAULT: Final = ReadOptions()
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
-    A capture that cannot be read does not raise: `skipped` has it with the reason. Of several captures, it also has those
-    that cause an internal error. In all tables the rows of the captures are in the order of `paths`, and the same as if
-    each capture were read alone.
+    A capture that cannot be read does not raise: `skipped` has it with the reason. Of several captures, it also has
+    those that cause an internal error. In all tables the rows of the captures are in the order of `paths`, and the same
+    as if each capture were read alone.
 
     Args:
         paths: one capture or several. Many small ones take a fraction of the time in one call.

@@ -9,17 +9,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ikeanalyze.io.lab_manifest import LAB_SCHEMA
+from ikeanalyze.io.lab_manifest import CAPTURE_SUFFIXES, LAB_SCHEMA
 from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.logs import charon, freeradius, pluto
-from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
+from ikeanalyze.lab.daemons.registry import get_stack
+from ikeanalyze.lab.logs import freeradius
+from ikeanalyze.lab.scenario import ROLES, ScenarioCase
 
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
 #: Hosts with logs.
-_ROLES: Final = ("initiator", "responder", "aaa")
+_HOSTS: Final = (*ROLES, "aaa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class ActionResult:
     what: str
     done: bool
     why: str | None
+    counts: Mapping[str, Mapping[str, int]] | None = None  # packets `sent` and `received`, by direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ class CaseRecording:
     ended: str | None  # why the case ended early; None: it did not
     machine: Mapping[str, Any]  # versions of the daemons, the kernel and ikeanalyze
     links: Mapping[str, Any]  # by link, its emulator and the emulator's counts
-    capture: Path
-    dropped: int | None  # frames missing in the capture; None: unknown
+    captures: Mapping[str, Path]  # by the host at which they were taken
+    dropped: int | None  # frames missing in the captures; None: unknown
     logs: Mapping[str, Path]  # the daemons' logs, by host
 
 
@@ -79,13 +81,15 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
         LabError: a file cannot be written; then no file of this case remains.
     """
     logs = recorded.logs
-    capture, key_file, manifest = (out / f"{case.name}.{suffix}" for suffix in ("pcapng", "keys.json", "manifest.json"))
-    names = {role: f"{case.name}.{role}.log.gz" for role in _ROLES}
-    paths = [capture, key_file, manifest, *(out / name for name in names.values())]
+    key_file, manifest = (out / f"{case.name}.{suffix}" for suffix in ("keys.json", "manifest.json"))
+    captures = {host: out / f"{case.name}{suffix}.pcapng" for host, suffix in CAPTURE_SUFFIXES.items()}
+    names = {role: f"{case.name}.{role}.log.gz" for role in _HOSTS}
+    paths = [*captures.values(), key_file, manifest, *(out / name for name in names.values())]
     try:
         for path in paths:
             path.unlink(missing_ok=True)
-        shutil.copyfile(recorded.capture, capture)
+        for host, capture in recorded.captures.items():
+            shutil.copyfile(capture, captures[host])
         for role, log in logs.items():
             _compress(log, out / names[role])
         keys = _read_log_keys(case, logs, names)
@@ -95,11 +99,13 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
             "schema": LAB_SCHEMA,
             "name": case.name,
             "scenario": {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()},
+            "certificates_sent": case.certificates_sent,
             "machine": dict(recorded.machine),
             "links": dict(recorded.links),
             "dropped": recorded.dropped,
             "files": {
-                "capture": capture.name,
+                "capture": captures[case.capture_points[0]].name,
+                "captures": {host: captures[host].name for host in recorded.captures},
                 "logs": {role: names[role] for role in logs},
                 "keys": key_file.name if keys is not None else None,
             },
@@ -119,8 +125,7 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
 
 def _read_log_keys(case: ScenarioCase, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
     """Return the keys of a daemon's log as JSON; None: no handshake got that far."""
-    # libreswan logs neither salts nor the keys of earlier epochs
-    role = "initiator" if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN else "responder"
+    role = max(ROLES, key=lambda role: get_stack(case.stack(role)).logged_keys)
     try:
         keys = read_keys(str(logs[role]))
     except KeyFileError:
@@ -134,13 +139,13 @@ def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
     return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
 
 
-def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
-    """Return the messages or packets of a daemon's log."""
+def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any] | None:
+    """Return the messages or packets of a daemon's log; None if it does not report them."""
     if role == "aaa":
         return {"packets": [asdict(packet) for packet in freeradius.read_freeradius_log(log)]}
-    read = pluto.parse_pluto_log if case.stack(role) == LIBRESWAN else charon.parse_charon_log
     with log.open(encoding="utf-8", errors="replace") as lines:
-        return read(lines).document()
+        summary = get_stack(case.stack(role)).parse_log(lines)
+    return summary.document() if summary else None
 
 
 def _compress(source: Path, target: Path) -> None:

@@ -160,7 +160,7 @@ def test_the_lab_says_where_it_recorded(run, tmp_path):
     name = str(CAPTURES / "lab" / "satellite.pcapng")
     done = run("predict", name, "--rtt", "10", "--runs", "10", "--computation", "one")
     assert done.stderr == ""
-    assert "at the responder over a path of 600.000 ms" in done.stdout
+    assert "over a path of 600.000 ms: the lab's manifest says so" in done.stdout
     alone = tmp_path / "satellite.pcapng"
     alone.write_bytes(Path(name).read_bytes())
     result = {}

@@ -10,10 +10,12 @@ import typer
 from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.lab import LabError, debian_tree
-from ikeanalyze.lab.machine import RequirementFinding, check_requirements, list_missing_trees
+from ikeanalyze.lab.daemons.registry import check_stacks
+from ikeanalyze.lab.machine import check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
+from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks, run_case
-from ikeanalyze.lab.scenario import load_cases
+from ikeanalyze.lab.scenario import ScenarioCase, load_cases
 
 app = make_app("Run scenarios with real daemons and record them.")
 
@@ -37,9 +39,10 @@ def run(
 ) -> None:
     """Run a scenario between real daemons and record it.
 
-    Needs root. For each case of the scenario, DIR gets the capture (one interface per link, taken at the responder),
-    the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the logs say was sent.
-    Namespaces and daemons are removed at the end, also after Ctrl-C. The paths of the manifests go to standard output.
+    Needs root. For each case of the scenario, DIR gets the capture (one interface per link) of the responder, of the
+    initiator or of both, the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the
+    logs say was sent. Namespaces and daemons are removed at the end, also after Ctrl-C. The paths of the manifests go
+    to standard output.
 
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something or failed;
     2 wrong usage.
@@ -49,7 +52,7 @@ def run(
         if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
             signal.signal(number, _interrupt)
     try:
-        cases = load_cases(Path(scenario))
+        cases = _load_cases(scenario)
         _check_machine()
         for case in cases:
             find_required_stacks(case)  # all cases, before the first one is run
@@ -114,6 +117,17 @@ def _describe(handshake: RecordedLabHandshake) -> str:
         parts.append(f"without a CHILD_SA ({handshake.why})")
     parts += [f"{step.what} failed: {step.why}" for step in handshake.steps if not step.done]
     return "; ".join(parts)
+
+
+def _load_cases(scenario: str) -> list[ScenarioCase]:
+    """Return the cases of a scenario file, whose stacks support their settings."""
+    cases = load_cases(Path(scenario))
+    for case in cases:
+        try:
+            check_stacks(case)
+        except LabError as error:
+            raise LabError(f"{scenario}: {error}") from None
+    return cases
 
 
 def _check_machine() -> None:

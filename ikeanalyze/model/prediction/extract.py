@@ -18,7 +18,6 @@ import polars as pl
 
 from ikeanalyze.analysis.exchanges.radius import compute_aaa_wait
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.io.lab_manifest import read_lab_manifest
 from ikeanalyze.model.prediction import flow
 from ikeanalyze.model.prediction.flow import (
     CaptureLosses,
@@ -77,7 +76,7 @@ def extract_flow(analysis: Analysis, capture: str, handshake: int | None = None)
         return replace(alone, alone=True, losses=_find_losses(analysis, table))
     problem = FlowError(f"no complete and successful handshake{_count_outcomes(table)}")
     unsure = pl.col("outcome").cast(pl.String) != "established"
-    best = _leave_out_warm_ups(complete, capture).sort("retransmitted_messages", unsure, "handshake").head(_MAX_SAMPLES)
+    best = _leave_out_warm_ups(complete).sort("retransmitted_messages", unsure, "handshake").head(_MAX_SAMPLES)
     recorded = _RecordedHandshakes(analysis, best)
     for number, row in enumerate(best.head(_MAX_TRIED).iter_rows(named=True)):
         try:
@@ -116,15 +115,9 @@ def _find_losses(analysis: Analysis, handshakes: pl.DataFrame) -> CaptureLosses:
     )
 
 
-def _leave_out_warm_ups(complete: pl.DataFrame, capture: str) -> pl.DataFrame:
+def _leave_out_warm_ups(complete: pl.DataFrame) -> pl.DataFrame:
     """Return the handshakes that are not warm-ups; all of them if the others are missing."""
-    manifest = read_lab_manifest(capture)
-    if manifest is None or not manifest.warm_ups:
-        return complete
-    warm = pl.struct("spi_i", "spi_r").map_elements(
-        lambda row: (row["spi_i"], row["spi_r"]) in manifest.warm_ups, return_dtype=pl.Boolean
-    )
-    measured = complete.filter(~warm)
+    measured = complete.filter(pl.col("warm_up").not_().fill_null(True))
     return measured if measured.height else complete
 
 

@@ -1,6 +1,7 @@
 """The sections of predictions in text formats.
 
-The settings that all predictions have in common come first; the settings that differ are the first columns of the table.
+The settings that all predictions have in common come first; the settings that differ are the first columns of the
+table.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -113,7 +114,7 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
             facts.append(("computation", _CONTAINED))
         case "manifest":
             path = f"over a path of {format_ms(flow.path_rtt_ns)} ms" if flow.path_rtt_ns else "without a path's delay"
-            facts.append(("recorded", f"at the responder {path}: the lab's manifest says so"))
+            facts.append(("recorded", f"{path}: the lab's manifest says so"))
         case "estimated":
             path = f"a path of {format_ms(flow.path_rtt_ns)} ms"
             facts.append(("computation", f"is what {path} leaves, the shortest time seen, an estimate"))
