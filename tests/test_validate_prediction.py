@@ -78,7 +78,8 @@ def test_sessions_that_differ_widen_what_is_expected(point):
 
 def test_the_reference_is_a_folder_or_a_recording(tmp_path):
     for name in ("psk", "ecdsa"):
-        shutil.copy(CAPTURES / "lab" / f"{name}.pcapng", tmp_path)
+        for suffix in (".pcapng", ".manifest.json"):
+            shutil.copy(CAPTURES / "lab" / f"{name}{suffix}", tmp_path)
     assert len(validate.read_sessions(tmp_path)) == 2
     assert len(validate.read_sessions(tmp_path / "psk.pcapng")) == 1
 

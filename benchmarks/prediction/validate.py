@@ -30,7 +30,7 @@ import ikeanalyze
 from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 from ikeanalyze.model.prediction.extract import extract_flow
 from ikeanalyze.model.prediction.flow import HandshakeFlow
-from ikeanalyze.model.prediction.link import LinkModel
+from ikeanalyze.model.prediction.link import LinkModel, LossBurst
 from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
 from ikeanalyze.model.retransmission_policy import StrongswanTimers
 
@@ -42,6 +42,13 @@ BEGIN, END = "<!-- campaigns: begin -->\n", "<!-- campaigns: end -->\n"
 RUNS = 10_000
 REPLICATION_RUNS = 4_000
 REPLICATIONS = 400
+
+_DIRECTION_KEYS = tuple(
+    f"link.{name}"
+    for name in (
+        "delay_up_ms", "delay_down_ms", "loss_up_percent", "loss_down_percent", "rate_up_kbps", "rate_down_kbps"
+    )
+)  # fmt: skip
 
 Values = npt.NDArray[np.float64]
 
@@ -90,12 +97,7 @@ def read_point(path: Path) -> CampaignPoint:
     manifest = read_lab_manifest(str(path))
     if manifest is None:
         raise SystemExit(f"{path}: no manifest of the lab next to it")
-    table = ikeanalyze.read(path).handshakes.filter(~pl.col("rekeyed"))
-    table = table.filter(
-        ~pl.struct("spi_i", "spi_r").map_elements(
-            lambda row: (row["spi_i"], row["spi_r"]) in manifest.warm_ups, return_dtype=pl.Boolean
-        )
-    )
+    table = ikeanalyze.read(path).handshakes.filter(~pl.col("rekeyed"), pl.col("warm_up").not_().fill_null(True))
     done = table.filter(
         pl.col("outcome").cast(pl.String).is_in(["established", "completed"])
         & pl.col("initiator_setup_ns").is_not_null()
@@ -112,6 +114,9 @@ def make_prediction_settings(manifest: LabManifest) -> tuple[LinkModel, RunConfi
     scenario: Mapping[str, Any] = manifest.scenario
     if not str(scenario["initiator.stack"]).startswith("strongswan"):
         raise SystemExit(f"{manifest.name}: the timers of {scenario['initiator.stack']} are not in the scenario")
+    if unsupported := [key for key in _DIRECTION_KEYS if scenario.get(key) is not None]:
+        raise SystemExit(f"{manifest.name}: {unsupported[0]}: both directions must have the same conditions")
+    mean = scenario.get("link.burst_frames", 0)
     rate = scenario["link.rate_kbps"] * 1000 or None
     link = LinkModel(
         rtt_ms=scenario["link.rtt_ms"],
@@ -121,6 +126,7 @@ def make_prediction_settings(manifest: LabManifest) -> tuple[LinkModel, RunConfi
         rate_down=rate,
         mtu=scenario["link.mtu"],
         drop_ip_fragments=scenario["link.drop_ip_fragments"],
+        burst=LossBurst(mean, True, scenario["link.burst_loss_percent"] / 100) if mean else None,
     )
     timers = StrongswanTimers(
         timeout=scenario["ike.retransmit_timeout_s"],
@@ -139,6 +145,8 @@ def describe(manifest: LabManifest) -> str:
         f"fragments {scenario['ike.fragment_size']}",
         f"timer {scenario['ike.retransmit_timeout_s']:g} s",
     ]
+    if mean := scenario.get("link.burst_frames"):
+        parts.append(f"bursts of {mean:g} frames")
     return ", ".join(parts)
 
 
@@ -149,8 +157,10 @@ def read_sessions(path: Path) -> list[HandshakeFlow]:
 
 
 def find_captures(folders: Sequence[Path]) -> list[Path]:
-    """Return the recordings below the folders."""
-    return sorted(path for folder in folders for path in folder.rglob("*.pcapng"))
+    """Return the recordings below the folders that were taken at responders."""
+    captures = sorted(path for folder in folders for path in folder.rglob("*.pcapng"))
+    manifests = {path: read_lab_manifest(str(path)) for path in captures}
+    return [path for path, manifest in manifests.items() if manifest and manifest.capture_host == "responder"]
 
 
 def pool(sessions: Sequence[HandshakeFlow]) -> HandshakeFlow:
