@@ -52,6 +52,13 @@ class ComparisonOptions:
             "band, for each group and for all.",
         ),
     ] = None
+    predicted: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE",
+            help="Predictions to lay over the measured means: output of `predict --format json`. Repeatable.",
+        ),
+    ] = field(default_factory=list)
     where: Annotated[
         list[str],
         typer.Option(
@@ -109,6 +116,7 @@ def compare(
             options.resamples,
             options.warm_up,
             options.against,
+            options.predicted,
         )
         comparison = compare_groups(open_tables(dataset), request)
     except CompareError as error:
@@ -121,6 +129,8 @@ def compare(
 
 
 def _warn(comparison: Comparison, messages: MessageOptions) -> None:
+    for remark in comparison.remarks:
+        messages.remark(remark)
     if not comparison.complete:
         messages.remark(
             f"{comparison.source}: the batch is incomplete. Run the same `ikeanalyze batch` again to resume it"

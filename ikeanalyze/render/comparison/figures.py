@@ -17,6 +17,7 @@ from ikeanalyze.dataset.compare.result import (
     ComparisonGroup,
     Estimate,
     LineFit,
+    MeanPrediction,
     MetricComparison,
     MetricRegression,
 )
@@ -163,17 +164,20 @@ def _means(comparison: Comparison, metric: MetricComparison, name: str, labels: 
 
 
 def _against(comparison: Comparison, metric: MetricComparison, name: str, number: int) -> Iterator[Figure]:
-    rows = []
+    rows: list[dict[str, Any]] = []
+    predicted: list[dict[str, Any]] = []
     others = [
         escape_text(", ".join(format_value(value) for i, value in enumerate(group.values) if i != number)) or "all"
         for group in comparison.groups
     ]
     short = dict(zip(others, _shorten_names(others), strict=True))
-    groups = list(short.values())
+    groups = list(dict.fromkeys(short.values()))
     for group, other, summary in zip(comparison.groups, others, metric.groups, strict=True):
+        place = {"group": short[other], "x": group.values[number]}
         if summary.mean is not None:
             row = _make_mean_row(comparison, group, summary.mean, summary.counted)
-            rows.append({"group": short[other], "x": group.values[number], "y": summary.mean.value, **row})
+            rows.append({**place, "y": summary.mean.value, **row})
+        predicted += [{**place, **_make_prediction_row(comparison, group, mean)} for mean in summary.predicted]
     if len(groups) > _MAX_COLOURS or len({row["x"] for row in rows}) < 2:
         return
     column = escape_text(comparison.by[number])
@@ -181,8 +185,28 @@ def _against(comparison: Comparison, metric: MetricComparison, name: str, number
     yield Figure(
         f"{name}-against-{re.sub(r'[^A-Za-z0-9_.-]', '_', comparison.by[number])}",
         f"{label[:1].upper()}{label[1:]} against {column}",
-        _caption(comparison),
-        lambda style: charts.draw_points(rows, style, groups=groups, x_title=column, y_title=_title(metric)),
+        _caption(comparison) + (_describe_predictions(comparison) if predicted else ""),
+        lambda style: charts.draw_means(rows, predicted, style, charts.Axes(column, _title(metric)), groups=groups),
+    )
+
+
+def _make_prediction_row(comparison: Comparison, group: ComparisonGroup, prediction: MeanPrediction) -> dict[str, Any]:
+    low, high = _bounds(prediction.mean)
+    text = f"{_format_group(comparison, group)}: predicted mean {format_significant(prediction.mean.value)}"
+    return {
+        "y": prediction.mean.value,
+        "low": low,
+        "high": high,
+        "said": f"{text} ({format_interval(prediction.mean)})",
+        # one capture may be predicted for several paths that the groups do not tell apart
+        "series": f"{prediction.file} {prediction.capture} {prediction.transport}",
+    }
+
+
+def _describe_predictions(comparison: Comparison) -> str:
+    return (
+        f" Hollow diamonds on dashed lines: predicted means, in a band where {100 * comparison.confidence:g} % of the "
+        "means of as many predicted handshakes are."
     )
 
 

@@ -36,7 +36,7 @@ def render_page(comparison: Comparison, *, every: bool = False) -> str:
 
 
 def _notices(comparison: Comparison) -> list[str]:
-    notices = []
+    notices = [f"{remark[:1].upper()}{remark[1:]}." for remark in map(escape_text, comparison.remarks)]
     if comparison.unread:
         notices.append(
             f"{format_count(comparison.unread, 'capture')} could not be read; their handshakes are in no group."

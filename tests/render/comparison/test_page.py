@@ -9,6 +9,7 @@ from ikeanalyze.render.comparison.document import build_document
 from ikeanalyze.render.comparison.figures import make_figures, make_group_labels
 from ikeanalyze.render.comparison.page import render_page
 from ikeanalyze.render.core.figures.style import PAGE, SINGLE
+from tests.dataset.compare.test_predicted import measured, prediction, write
 from tests.dataset.grouped import tables, times
 from tests.render.html.pages import Page
 
@@ -154,3 +155,19 @@ def test_one_group_has_one_line():
     request = ComparisonRequest(["config"], metrics=["setup_ms"], against="x", resamples=200)
     names = [figure.name for figure in make_figures(compare_groups(tables(rows, ("config", "x")), request))]
     assert [name for name in names if "line" in name] == ["setup_ms-line-x"]
+
+
+def test_predictions_are_drawn_with_another_mark(tmp_path):
+    file = write(tmp_path / "p.json", *(prediction(loss) for loss in (0.05, 0.2)))
+    rows = [row for loss, size in ((5.0, 4000), (20.0, 6000)) for row in measured(loss=loss, sizes=(size, size + 500))]
+    request = ComparisonRequest(["loss"], metrics=["bytes"], predicted=[file], resamples=200)
+    comparison = compare_groups(tables(rows, ("config", "loss")), request)
+    figure = next(one for one in make_figures(comparison) if one.name == "bytes-against-loss")
+    assert "Hollow diamonds on dashed lines: predicted means" in figure.caption
+    paths = list(ET.fromstring(figure.draw(SINGLE)).iter("{http://www.w3.org/2000/svg}path"))
+    labels = {path.get("aria-label", ""): path for path in paths}
+    predicted = [path for label, path in labels.items() if "predicted mean 4,000" in label]
+    assert len(predicted) == 2
+    assert all(path.get("fill") is None and path.get("stroke") for path in predicted)
+    assert any(path.get("stroke-dasharray") == "4,3" for path in paths)
+    assert "bytes, measured against predicted" in Page(render_page(comparison)).tables

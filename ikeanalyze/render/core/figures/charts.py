@@ -317,6 +317,40 @@ def draw_fits(points: Rows, lines: Rows, style: Style, axes: Axes, *, groups: Se
     return compile_svg(band + marks.encode(x=x, y=y, color=colour, shape=shape, description=_SAID) + line, style)
 
 
+def draw_means(rows: Rows, predicted: Rows, style: Style, axes: Axes, *, groups: Sequence[str]) -> str:
+    """Filled points with intervals, on solid lines, over hollow diamonds with bands, on dashed lines.
+
+    Rows: `group`, `x`, `y`, `low`, `high`; those of `predicted` also `series`, one for each dashed line.
+    """
+    x = alt.X("x:Q").title(axes.x).scale(_make_scale(axes.log_x, padding=style.font)).axis(make_number_axis(style, 8))
+    y = alt.Y("y:Q").title(axes.y).scale(_make_scale(axes.log)).axis(make_number_axis(style))
+    names = list(groups)
+    legend = _legend(names, style) if len(names) > 1 else None
+    if legend is not None:
+        # else those of the band, if it is the first layer
+        legend.symbolOpacity, legend.symbolDash, legend.symbolStrokeWidth = 1, [1, 0], style.font / 9
+    colours = [COLOURS[SERIES[i % len(SERIES)]] for i in range(len(names))]
+    shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
+    colour = alt.Color("group:N", sort=names, title=None).scale(domain=names, range=colours).legend(legend)
+    shape = alt.Shape("group:N", sort=names, title=None).scale(domain=names, range=shapes).legend(legend)
+    measured = make_chart(rows).encode(x=x, color=colour)
+    layers: list[Any] = []
+    if predicted:
+        base = make_chart(predicted).encode(x=x, color=colour, detail="series:N")
+        layers.append(base.mark_area(opacity=0.16).encode(y="low:Q", y2="high:Q"))
+        layers.append(base.mark_line(strokeWidth=style.font / 10, strokeDash=[4, 3]).encode(y=y))
+        hollow = base.mark_point(
+            shape="diamond", filled=False, size=style.font * 6, strokeWidth=style.font / 9, opacity=1
+        )
+        layers.append(hollow.encode(y=y, description=_SAID))
+    layers.append(measured.mark_rule(strokeWidth=style.font / 8).encode(y=alt.Y("low:Q"), y2="high:Q"))
+    if len(names) < len(rows):
+        layers.append(measured.mark_line(strokeWidth=style.font / 10).encode(y=y))
+    points = measured.mark_point(filled=True, size=style.font * 4, opacity=0.8)
+    layers.append(points.encode(y=y, shape=shape, description=_SAID))
+    return compile_svg(alt.layer(*layers), style)
+
+
 def _make_scale(log: bool, padding: float | None = None) -> alt.Scale:
     """A scale that includes 0 unless it is logarithmic; `padding`: units at both ends, not ends at round numbers."""
     kind = alt.Scale(type="log") if log else alt.Scale(zero=True)
