@@ -119,6 +119,16 @@ def test_predictions(run, dataset, tmp_path):
     assert (row[0], row[-1]) == ("5", str(rows[1]["within"]).replace("true", "yes").replace("false", "no"))
 
 
+def test_logarithmic_axes(run, dataset, tmp_path):
+    """In the page and in the files of figures, the axis of bytes ends at a power of ten instead of 0."""
+    page, figures = tmp_path / "x.html", tmp_path / "figures"
+    arguments = ("compare", dataset, "--by", "loss", "--metric", "bytes", "--log-y", "--figures", str(figures))
+    assert run(*arguments, "--format", "html", "-o", str(page), "--quiet").exit_code == 0
+    for text in (page.read_text(), (figures / "bytes-against-loss.svg").read_text()):
+        assert ">1,000</text>" in text
+        assert ">10,000</text>" in text
+
+
 def test_a_missing_prediction_is_an_error(run, dataset, tmp_path):
     done = run("compare", dataset, "--by", "loss", "--predicted", str(tmp_path / "p.json"))
     assert (done.exit_code, done.stdout) == (1, "")

@@ -165,13 +165,13 @@ def draw_boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x
     return compile_svg(layers, style, height=_bars_height(len(labels), style))
 
 
-def draw_intervals(rows: Rows, style: Style, *, x_title: str) -> str:
+def draw_intervals(rows: Rows, style: Style, *, x_title: str, log: bool = False) -> str:
     """A dot for each value, on a line between its bounds. Rows: `label`, `value`, `low`, `high`."""
     y = alt.Y("label:N", sort=[row["label"] for row in rows], title=None)
     # names of groups are only as long as they need to be to differ
     base = make_chart(rows).encode(y=y.axis(labelLimit=21 * style.font))
     lines = base.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 5).encode(
-        x=alt.X("low:Q").title(x_title).axis(make_number_axis(style)).scale(zero=True, nice=True), x2="high:Q"
+        x=alt.X("low:Q").title(x_title).axis(make_number_axis(style)).scale(_make_scale(log)), x2="high:Q"
     )
     dots = base.mark_point(filled=True, size=style.font * 4, color=COLOURS["ink"], opacity=1).encode(
         x=alt.X("value:Q").title(x_title), description=_SAID
@@ -310,7 +310,9 @@ def draw_fits(points: Rows, lines: Rows, style: Style, axes: Axes, *, groups: Se
         legend.symbolOpacity, legend.symbolDash, legend.symbolStrokeWidth = 1, [1, 0], style.font / 9
     colour = alt.Color("group:N", sort=names, title=None).scale(domain=names, range=colours).legend(legend)
     shape = alt.Shape("group:N", sort=names, title=None).scale(domain=names, range=shapes).legend(legend)
-    dash = alt.StrokeDash("group:N", legend=None).scale(domain=names, range=dashes)
+    # a field of its own, else the symbols of the legend are dashed
+    dash = alt.StrokeDash("dash:N", legend=None).scale(domain=names, range=dashes)
+    lines = [{**row, "dash": row["group"]} for row in lines]
     band = make_chart(lines).mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
     marks: Any = make_chart(points).mark_point(size=style.font * 3, opacity=0.6, strokeWidth=style.font / 12)
     line = make_chart(lines).mark_line(strokeWidth=style.font / 7).encode(x=x, y=y, color=colour, strokeDash=dash)
