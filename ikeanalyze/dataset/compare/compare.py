@@ -29,6 +29,7 @@ from ikeanalyze.dataset.compare.columns import (
     sort_groups,
 )
 from ikeanalyze.dataset.compare.metrics import Metric, aggregate_exchanges, select_metrics
+from ikeanalyze.dataset.compare.predicted import lay_predictions, list_link_labels
 from ikeanalyze.dataset.compare.regression import check_spread, regress
 from ikeanalyze.dataset.compare.result import (
     Comparison,
@@ -70,6 +71,7 @@ class ComparisonRequest:
     resamples: int = statistics.RESAMPLES  # number of bootstrap resamples
     warm_up: bool = False  # count the lab's warm-up handshakes too
     against: str | None = None  # name of a metric, against which a line is fitted to each of the others
+    predicted: Sequence[str] = ()  # JSON files of `ikeanalyze predict`
 
     @property
     def drops_warm_up(self) -> bool:
@@ -88,11 +90,14 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
             raise CompareError(
                 f"unknown outcome {outcome!r} (choose from {join_values(OUTCOMES.categories)})", "outcome"
             )
+    if request.predicted and not set(request.outcomes) <= set(SUCCESS):
+        raise CompareError(f"predictions are of handshakes that are {' or '.join(SUCCESS)}", "predicted")
     names = list(dict.fromkeys(request.by))
+    labels = list_link_labels(tables, names) if request.predicted else []
     try:
         selected = select_metrics(tables.handshakes, request.metrics)
         against = [] if request.against is None else select_metrics(tables.handshakes, [request.against], "against")
-        table = _read_table(tables, names, [*selected, *against], request.where)
+        table = _read_table(tables, names, [*selected, *against], request.where, labels)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
@@ -122,13 +127,20 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
     metrics = [_compare_metric(metric, counted, comparison) for metric in selected]
     if against:
         metrics = _regress_metrics(metrics, against[0], counted, request.confidence)
-    return replace(comparison, metrics=tuple(metrics))
+    comparison = replace(comparison, metrics=tuple(metrics))
+    return lay_predictions(comparison, request.predicted, counted, tables) if request.predicted else comparison
 
 
 def _read_table(
-    tables: ComparisonTables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[RowCondition]
+    tables: ComparisonTables,
+    by: Sequence[str],
+    metrics: Sequence[Metric],
+    where: Sequence[RowCondition],
+    labels: Sequence[str],
 ) -> pl.DataFrame:
-    """A row per handshake: capture, outcome, `group N` for each column of `by`, `metric NAME` for each metric."""
+    """A row per handshake: capture, outcome, `group N` for each column of `by`, `metric NAME` for each metric, and
+    `label NAME` for each of these labels.
+    """
     columns = tables.handshakes.collect_schema()
     groups = {f"group {i}": get_group_column(name, columns, tables.labels, "by") for i, name in enumerate(by)}
     rows = tables.handshakes.filter(match_conditions(where, columns, tables.labels))
@@ -140,6 +152,7 @@ def _read_table(
         pl.col("rekeyed"),
         pl.col("warm_up"),
         **groups,
+        **{f"label {name}": pl.col(name) for name in labels},
         **{f"metric {metric.name}": pl.when(metric.value.abs() <= _MAX_VALUE).then(metric.value) for metric in metrics},
     ).collect()
 

@@ -64,6 +64,26 @@ class GroupDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class MeanPrediction:
+    """A prediction of the handshakes of a group, in the unit of the metric."""
+
+    file: str  # path, as given
+    capture: str  # from which it was made, as in the file
+    handshake: int
+    runs: int  # simulated handshakes
+    rtt_ms: float
+    loss: float  # share of the frames
+    transport: str  # "udp" or "tcp"
+    mean: Estimate  # its bounds: of the mean of as many handshakes as the group counts; without bounds if none
+    deviation: float
+    median: float
+    p95: float
+    p99: float
+    ratio: Estimate | None  # measured mean / predicted mean; None: one of them is missing or 0
+    within: bool | None  # the measured mean is within the bounds of `mean`; None: nothing is measured
+
+
+@dataclass(frozen=True, slots=True)
 class MetricSummary:
     """A metric of one group, in the unit of the metric; None if the sample is empty."""
 
@@ -79,6 +99,7 @@ class MetricSummary:
     greatest: float | None
     against: GroupDifference | None  # None: the group has no baseline, or a sample is empty
     sample: Values = field(repr=False, compare=False)  # ascending; for densities and distributions
+    predicted: tuple[MeanPrediction, ...] = ()  # in the order of the files
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +167,4 @@ class Comparison:
     complete: bool  # False: the batch that makes the dataset has not finished
     rekeyed: int  # IKE SAs created by rekeying: they have no set-up and are in no group
     warm_up: int = 0  # handshakes left out because the lab made them before those that count
+    remarks: tuple[str, ...] = ()  # sentences about predictions that are not in a group or metric

@@ -33,6 +33,8 @@ def render_sections(comparison: Comparison, *, every: bool) -> Iterator[Section]
         yield _metric(comparison, metric, shown)
         if any(comparison.groups[i].baseline is not None for i in shown):
             yield _differences(comparison, metric, shown)
+        if any(summary.predicted for summary in metric.groups):
+            yield _predicted(comparison, metric, shown)
         if metric.regression is not None:
             yield _regression(comparison, metric, metric.regression, shown)
 
@@ -154,6 +156,36 @@ def _without_one(ratio: Estimate | None) -> bool:
     if ratio is None or ratio.low is None or ratio.high is None:
         return False
     return not ratio.low <= 1 <= ratio.high
+
+
+def _predicted(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
+    percent = _percent(comparison)
+    columns = (
+        *_labels(comparison, shown),
+        TableColumn("predicted from", narrow=_NARROW, middle=True, optional=3),
+        *number_columns("predicted"),
+        TableColumn(f"{percent} of such means", right=True, optional=1),
+        *number_columns("measured"),
+        TableColumn("measured / predicted", right=True),
+        TableColumn(f"{percent} of it", right=True, optional=2),
+        TableColumn("within"),
+    )
+    rows = []
+    for i in shown:
+        summary = metric.groups[i]
+        for prediction in summary.predicted:
+            ratio, mean = prediction.ratio, prediction.mean
+            rows.append(
+                (
+                    *(*_values(comparison, i), escape_text(prediction.capture)),
+                    *(format_significant(mean.value), format_interval(mean)),
+                    format_significant(summary.mean.value if summary.mean else None),
+                    *(format_significant(ratio.value if ratio else None), format_interval(ratio)),
+                    UNKNOWN if prediction.within is None else "yes" if prediction.within else "no",
+                )
+            )
+    note = f"within: the measured mean is where {percent} of the means of so many predicted handshakes are"
+    return TableSection(f"{metric.name}, measured against predicted", columns, rows, notes=[note])
 
 
 def _regression(

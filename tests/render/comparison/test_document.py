@@ -31,6 +31,7 @@ def test_the_json_document_has_all_values():
         "complete": False,
         "rekeyed": 2,
         "warm_up": 5,
+        "remarks": [],
     }
     assert groups[1] == {
         "values": {"config": "classic", "loss": 20.0},
