@@ -1,11 +1,17 @@
-"""Stores the results of a case: capture, logs, keys and a manifest. Schema `ikeanalyze.lab/1`."""
+"""Stores the results of a case: capture, logs, keys and a manifest. Schema `ikeanalyze.lab/1`.
+
+A case that runs for long is stored at checkpoints, so that a killed run leaves what it recorded: the logs grow by one
+gzip member at each checkpoint, capture and manifest are replaced. `complete_checkpoint` then makes of it what an
+interrupted run leaves.
+"""
 
 import gzip
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -15,11 +21,17 @@ from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.logs import charon, freeradius, pluto
+from ikeanalyze.lab.recording import cut_capture
 from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
 
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
 #: Hosts with logs.
 _ROLES: Final = ("initiator", "responder", "aaa")
+#: Suffix of a file that is being written, to replace another one.
+_TEMPORARY: Final = ".tmp"
+#: `ended` of a checkpoint while its case runs, and after the run was killed.
+_RUNNING: Final = "not finished: it runs, or was killed"
+_KILLED: Final = "interrupted: the run was killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,19 @@ class RecordedLabHandshake:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingCut:
+    """Where a recording ends: before the first handshake that is not in the manifest."""
+
+    at_s: float  # frames from this time on are not kept; seconds since the epoch
+    log_bytes: Mapping[str, int | None]  # by host, the bytes of the log until then; None: the log lags behind
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The cut in a manifest."""
+        return {"at_s": self.at_s, "log_bytes": dict(self.log_bytes)}
+
+
+@dataclass(frozen=True, slots=True)
 class CaseRecording:
     """Results of a case."""
 
@@ -68,65 +93,213 @@ class CaseRecording:
     capture: Path
     dropped: int | None  # frames missing in the capture; None: unknown
     logs: Mapping[str, Path]  # the daemons' logs, by host
+    cut: RecordingCut | None = None  # None: everything is kept
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingFiles:
+    """Paths of the files of a recording."""
+
+    out: Path
+    stem: str  # what their names begin with
+
+    @property
+    def capture(self) -> Path:
+        """The capture."""
+        return self.out / f"{self.stem}.pcapng"
+
+    @property
+    def keys(self) -> Path:
+        """The keys."""
+        return self.out / f"{self.stem}.keys.json"
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest."""
+        return self.out / f"{self.stem}.manifest.json"
+
+    def get_log(self, role: str) -> Path:
+        """Return the path of a host's compressed log."""
+        return self.out / f"{self.stem}.{role}.log.gz"
+
+    def remove(self) -> None:
+        """Remove all of them that exist."""
+        for path in (self.capture, self.keys, self.manifest, *map(self.get_log, _ROLES)):
+            path.unlink(missing_ok=True)
+            _temporary(path).unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class RecordingWriter:
+    """Writes the results of a case, at checkpoints and at the end. Files with keys are readable only for their owner.
+
+    A failed or interrupted write leaves the files of the latest checkpoint, or none.
+    """
+
+    case: ScenarioCase
+    files: RecordingFiles
+    has_checkpoint: bool = False
+    _copied: dict[str, int] = field(default_factory=dict)  # by host, bytes of the log that its copy has
+
+    def save_checkpoint(self, recorded: CaseRecording) -> None:
+        """Store what is recorded so far, up to the cut.
+
+        Raises:
+            LabError: a file cannot be written.
+        """
+        assert recorded.cut is not None
+        self._write(recorded, is_checkpoint=True)
+        self.has_checkpoint = True
+
+    def finish(self, recorded: CaseRecording) -> Path:
+        """Store the results; return the path of the manifest.
+
+        Raises:
+            LabError: a file cannot be written.
+        """
+        self._write(recorded, is_checkpoint=False)
+        return self.files.manifest
+
+    def _write(self, recorded: CaseRecording, *, is_checkpoint: bool) -> None:
+        before = {role: _get_size(self.files.get_log(role)) for role in recorded.logs}
+        copied = dict(self._copied)
+        try:
+            if not self.has_checkpoint:
+                self.files.remove()
+            self._write_capture(recorded, is_checkpoint=is_checkpoint)
+            for role, log in recorded.logs.items():
+                self._copied[role] = _append_log(log, copied.get(role, 0), self.files.get_log(role))
+            document = _build_document(self.case, recorded, self.files)
+            if is_checkpoint and recorded.cut:
+                sizes = {role: _get_size(self.files.get_log(role)) for role in recorded.logs}
+                document |= {"ended": _RUNNING, "checkpoint": recorded.cut.document | {"log_gz_bytes": sizes}}
+            else:
+                document |= _derive(self.case, self.files, recorded.logs, recorded.cut)
+            _replace_text(self.files.manifest, document)
+        except BaseException as error:
+            self._copied = copied
+            self._roll_back(before)
+            if isinstance(error, OSError):
+                raise LabError(self._describe(error)) from None
+            raise
+
+    def _write_capture(self, recorded: CaseRecording, *, is_checkpoint: bool) -> None:
+        # complete at once, as the manifest that exists describes the previous one
+        temporary = _temporary(self.files.capture)
+        if recorded.cut and not is_checkpoint:
+            cut_capture(recorded.capture, temporary, recorded.cut.at_s)
+        else:
+            shutil.copyfile(recorded.capture, temporary)
+        temporary.replace(self.files.capture)
+
+    def _roll_back(self, log_sizes: Mapping[str, int]) -> None:
+        """Restore the latest checkpoint, without need for disk space, or remove all files."""
+        if not self.has_checkpoint:
+            self.files.remove()
+            return
+        with suppress(OSError):
+            for role, size in log_sizes.items():
+                os.truncate(self.files.get_log(role), size)
+            for path in (self.files.capture, self.files.manifest, self.files.keys):
+                _temporary(path).unlink(missing_ok=True)
+
+    def _describe(self, error: OSError) -> str:
+        path = str(error.filename2 or error.filename or self.files.out).removesuffix(_TEMPORARY)
+        kept = f"; results until the latest checkpoint: {self.files.manifest}" if self.has_checkpoint else ""
+        return f"{path}: {error.strerror}{kept}"
 
 
 def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> Path:
     """Write the results to `out`, replacing an earlier run of the case; return the path of the manifest.
 
-    Files with keys are readable only for their owner.
-
     Raises:
         LabError: a file cannot be written; then no file of this case remains.
     """
-    logs = recorded.logs
-    capture, key_file, manifest = (out / f"{case.name}.{suffix}" for suffix in ("pcapng", "keys.json", "manifest.json"))
-    names = {role: f"{case.name}.{role}.log.gz" for role in _ROLES}
-    paths = [capture, key_file, manifest, *(out / name for name in names.values())]
+    return RecordingWriter(case, RecordingFiles(out, case.name)).finish(recorded)
+
+
+def complete_checkpoint(case: ScenarioCase, files: RecordingFiles) -> None:
+    """Complete the recording of a killed run: cut off what is not in its manifest, and add keys and log summaries.
+
+    A manifest that is not a checkpoint's is left alone.
+
+    Raises:
+        LabError: a file cannot be read or written.
+        KeyError, TypeError, ValueError: the manifest is not one of ours.
+    """
+    document = json.loads(files.manifest.read_text())
+    checkpoint = document.pop("checkpoint", None)
+    if checkpoint is None:
+        return
     try:
-        for path in paths:
-            path.unlink(missing_ok=True)
-        shutil.copyfile(recorded.capture, capture)
-        for role, log in logs.items():
-            _compress(log, out / names[role])
-        keys = _read_log_keys(case, logs, names)
-        if keys is not None:
-            write_private(str(key_file), keys)
-        document = {
-            "schema": LAB_SCHEMA,
-            "name": case.name,
-            "scenario": {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()},
-            "machine": dict(recorded.machine),
-            "links": dict(recorded.links),
-            "dropped": recorded.dropped,
-            "files": {
-                "capture": capture.name,
-                "logs": {role: names[role] for role in logs},
-                "keys": key_file.name if keys is not None else None,
-            },
-            "ended": recorded.ended,
-            "handshakes": [asdict(handshake) for handshake in recorded.handshakes],
-            "expected": {role: _parse_log(role, case, log) for role, log in logs.items()},
-        }
-        manifest.write_text(json.dumps(document, indent=1) + "\n")
-    except BaseException as error:
-        for path in paths:
-            path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise LabError(f"{error.filename2 or error.filename or out}: {error.strerror}") from None
-        raise
-    return manifest
+        for role, size in checkpoint["log_gz_bytes"].items():
+            os.truncate(files.get_log(role), size)
+        cut_capture(files.capture, _temporary(files.capture), checkpoint["at_s"])
+        _temporary(files.capture).replace(files.capture)
+        cut = RecordingCut(checkpoint["at_s"], checkpoint["log_bytes"])
+        document |= {"ended": _KILLED} | _derive(case, files, list(cut.log_bytes), cut)
+        _replace_text(files.manifest, document)
+    except OSError as error:
+        raise LabError(f"{error.filename2 or error.filename or files.out}: {error.strerror}") from None
 
 
-def _read_log_keys(case: ScenarioCase, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
+def _build_document(case: ScenarioCase, recorded: CaseRecording, files: RecordingFiles) -> dict[str, Any]:
+    """Return the manifest, without keys and summaries of the logs."""
+    return {
+        "schema": LAB_SCHEMA,
+        "name": case.name,
+        "scenario": encode_scenario(case),
+        "machine": dict(recorded.machine),
+        "links": dict(recorded.links),
+        "dropped": recorded.dropped,
+        "files": {
+            "capture": files.capture.name,
+            "logs": {role: files.get_log(role).name for role in recorded.logs},
+            "keys": None,
+        },
+        "ended": recorded.ended,
+        "handshakes": [asdict(handshake) for handshake in recorded.handshakes],
+        "expected": {},
+    }
+
+
+def encode_scenario(case: ScenarioCase) -> dict[str, Any]:
+    """Return the value of each key, as JSON has it."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()}
+
+
+def _derive(
+    case: ScenarioCase, files: RecordingFiles, roles: Sequence[str] | Mapping[str, Any], cut: RecordingCut | None
+) -> dict[str, Any]:
+    """Write the keys that the stored logs have; return what the manifest has of the logs."""
+    keys = _read_log_keys(case, files)
+    if keys is not None:
+        write_private(str(files.keys), keys)
+    log_files = {role: files.get_log(role).name for role in roles}
+    return {
+        "files": {
+            "capture": files.capture.name,
+            "logs": log_files,
+            "keys": files.keys.name if keys is not None else None,
+        },
+        "expected": {
+            role: _parse_log(role, case, _read_lines(files.get_log(role), cut.log_bytes.get(role) if cut else None))
+            for role in roles
+        },
+    }
+
+
+def _read_log_keys(case: ScenarioCase, files: RecordingFiles) -> str | None:
     """Return the keys of a daemon's log as JSON; None: no handshake got that far."""
     # libreswan logs neither salts nor the keys of earlier epochs
     role = "initiator" if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN else "responder"
+    path = files.get_log(role)
     try:
-        keys = read_keys(str(logs[role]))
+        keys = read_keys(str(path))
     except KeyFileError:
         return None
-    path = names[role]
-    return build_key_json(_set_origin(keys.key_sets, path), _set_origin(keys.phase1, path), _set_origin(keys.esp, path))
+    name = path.name
+    return build_key_json(_set_origin(keys.key_sets, name), _set_origin(keys.phase1, name), _set_origin(keys.esp, name))
 
 
 def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
@@ -134,21 +307,51 @@ def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
     return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
 
 
-def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any]:
+def _parse_log(role: str, case: ScenarioCase, lines: Iterator[str]) -> dict[str, Any]:
     """Return the messages or packets of a daemon's log."""
     if role == "aaa":
-        return {"packets": [asdict(packet) for packet in freeradius.read_freeradius_log(log)]}
+        return {"packets": [asdict(packet) for packet in freeradius.parse_freeradius_log(lines)]}
     read = pluto.parse_pluto_log if case.stack(role) == LIBRESWAN else charon.parse_charon_log
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        return read(lines).document()
+    return read(lines).document()
 
 
-def _compress(source: Path, target: Path) -> None:
+def _read_lines(log: Path, limit: int | None) -> Iterator[str]:
+    """Return the lines of a compressed log, at most `limit` bytes."""
+    left = limit
+    with gzip.open(log) as lines:
+        for line in lines:
+            if left is not None:
+                left -= len(line)
+                if left < 0:
+                    return
+            yield line.decode(errors="replace")
+
+
+def _append_log(source: Path, offset: int, target: Path) -> int:
+    """Append the bytes of a log from `offset` on to its compressed copy; return the offset of the end."""
     # not readable for others, because logs have keys
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with (
-        source.open("rb") as plain,
-        os.fdopen(descriptor, "wb") as raw,
-        gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed,
-    ):
-        shutil.copyfileobj(plain, packed)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with source.open("rb") as plain, os.fdopen(descriptor, "ab") as raw:
+        plain.seek(offset)
+        # a file without members is not a gzip file
+        if os.fstat(plain.fileno()).st_size > offset or not os.fstat(raw.fileno()).st_size:
+            with gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
+                shutil.copyfileobj(plain, packed)
+        return plain.tell()
+
+
+def _get_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _temporary(path: Path) -> Path:
+    """Return the path of a file that will replace another one."""
+    return path.with_name(path.name + _TEMPORARY)
+
+
+def _replace_text(path: Path, document: Mapping[str, Any]) -> None:
+    _temporary(path).write_text(json.dumps(document, indent=1) + "\n")
+    _temporary(path).replace(path)

@@ -5,9 +5,9 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -16,10 +16,17 @@ from ikeanalyze.lab import LabError, actions, machine, manifest, recording
 from ikeanalyze.lab.daemons import freeradius, libreswan, peer_config, strongswan
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, ResourceUsage
 from ikeanalyze.lab.machine import DaemonStack
-from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, ResourceCost
+from ikeanalyze.lab.manifest import (
+    ActionResult,
+    RecordedLabHandshake,
+    RecordingCut,
+    RecordingFiles,
+    RecordingWriter,
+    ResourceCost,
+)
 from ikeanalyze.lab.network import emulation, topology
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.recording import DumpcapRecording
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, block_signals
+from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, DumpcapRecording
 from ikeanalyze.lab.scenario import ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
@@ -27,6 +34,11 @@ ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
 
 _SETTLE_SECONDS: Final = 0.1
 _ABANDON_SECONDS: Final = 5.0
+#: Between two checkpoints, and as a multiple of the time that the previous one took.
+_CHECKPOINT_SECONDS: Final = 10.0
+_CHECKPOINT_SHARE: Final = 20
+#: Time for the daemons to end after a signal.
+_ABORT_SECONDS: Final = 1.0
 #: Timeout for the final delete: a peer that has already deleted the IKE SA does not respond.
 _END_SECONDS: Final = 2.0
 #: Drops IKE_SA_INIT responses whose first payload (octet 17 of the message) is SA, so that the initiator cannot
@@ -46,46 +58,111 @@ class WatchedProcess(Protocol):
         """Whether it is running."""
 
 
+@dataclass(frozen=True, slots=True)
+class CasePart:
+    """The handshakes of a case that one run of its daemons records."""
+
+    numbers: Iterable[int]  # of the handshakes, taken one at a time
+    files: RecordingFiles
+    number: int = 1  # of the part
+
+
+class CaseInterrupted(KeyboardInterrupt):
+    """Ctrl-C or a signal ended a case, and what it recorded is stored."""
+
+    def __init__(self, manifest_path: Path) -> None:
+        super().__init__()
+        self.manifest = manifest_path
+
+
 def run_case(
-    case: ScenarioCase, out: Path, *, iterations: int | None = None, on_handshake: ProgressCallback | None = None
+    case: ScenarioCase,
+    out: Path,
+    *,
+    iterations: int | None = None,
+    part: CasePart | None = None,
+    on_handshake: ProgressCallback | None = None,
 ) -> Path:
     """Run a case and return the path of its manifest. Namespaces and processes are always removed.
 
-    `out` exists and is locked by `exclusive_output_dir`.
+    `out` exists and is locked by `exclusive_output_dir`. `iterations` overrides the scenario's, `part` both.
 
     Raises:
         LabError: a requirement is missing, does not start or ends early, or the results cannot be written. Earlier
             results are kept; the text has their path.
+        CaseInterrupted: Ctrl-C, after the results of the complete handshakes have been stored. A second one raises
+            KeyboardInterrupt, and what was not stored at a checkpoint is lost.
     """
     stacks, server = find_required_stacks(case)
     count = iterations or case.settings.iterations
+    part = part or CasePart(range(1, count + 1), RecordingFiles(out, case.name))
     with NetnsSandbox() as sandbox:
         running = _start(sandbox, case, stacks, server)
+        writer = RecordingWriter(case, part.files)
         handshakes: list[RecordedLabHandshake] = []
-        ended: LabError | None = None
+        failure: LabError | None = None
+        interrupted: str | None = None
+        described = _machine(stacks, server)
+        next_checkpoint = time.monotonic() + _CHECKPOINT_SECONDS
         try:
-            for handshake in running.handshakes(count):
+            for handshake in running.handshakes(part.numbers):
                 handshakes.append(handshake)
                 if on_handshake:
                     on_handshake(handshake.number, count, handshake)
+                if time.monotonic() >= next_checkpoint:
+                    cost = _save_checkpoint(running, writer, handshakes, described)
+                    next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * cost)
         except LabError as error:
             if not handshakes or not running.recording.alive:
                 raise
-            ended = error
-        capture = running.stop()
+            failure = error
+        except KeyboardInterrupt as signalled:
+            if not handshakes or not running.recording.alive:
+                raise
+            interrupted = f"interrupted by {signalled.args[0] if signalled.args else 'SIGINT'}"
+        capture = running.abort() if interrupted else running.stop()
         recorded = manifest.CaseRecording(
             handshakes=handshakes,
-            ended=str(ended) if ended else None,
-            machine=_machine(stacks, server),
+            ended=str(failure) if failure else interrupted,
+            machine=described,
             links={name: {"by": link.kind, "frames": link.stop()} for name, link in running.emulators.items()},
             capture=capture,
             dropped=running.recording.dropped,
             logs=running.logs,
+            # the handshake that a signal interrupted; that of a failure is kept for its analysis
+            cut=running.find_cut(len(handshakes)) if interrupted else None,
         )
-        written = manifest.write_recording(out, case, recorded)
-        if ended:
-            raise LabError(f"{ended}; partial results: {written}")
+        written = writer.finish(recorded)
+        if failure:
+            raise LabError(f"{failure}; partial results: {written}")
+        if interrupted:
+            raise CaseInterrupted(written)
         return written
+
+
+def _save_checkpoint(
+    running: "_RunningCase",
+    writer: RecordingWriter,
+    handshakes: Sequence[RecordedLabHandshake],
+    described: Mapping[str, Any],
+) -> float:
+    """Store the handshakes whose frames are certainly in the capture's file; return the seconds that this took."""
+    began = time.monotonic()
+    count = running.count_settled(len(handshakes))
+    if count:
+        checkpoint = manifest.CaseRecording(
+            handshakes=handshakes[:count],
+            ended=None,
+            machine=described,
+            links={name: {"by": link.kind, "frames": {}} for name, link in running.emulators.items()},
+            capture=running.recording.path,
+            dropped=None,
+            logs=running.logs,
+            cut=running.cuts[count],
+        )
+        with block_signals():
+            writer.save_checkpoint(checkpoint)
+    return time.monotonic() - began
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +176,7 @@ class _RunningCase:
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
     recording: DumpcapRecording
+    cuts: list[RecordingCut] = field(default_factory=list)  # after each number of handshakes, once the next one began
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -106,11 +184,12 @@ class _RunningCase:
         logs = {role: peer.log for role, peer in self.peers.items()}
         return logs | ({"aaa": self.daemons["aaa"].output} if "aaa" in self.daemons else {})
 
-    def handshakes(self, count: int) -> Iterator[RecordedLabHandshake]:
+    def handshakes(self, numbers: Iterable[int]) -> Iterator[RecordedLabHandshake]:
         """Run handshakes, each after the links are idle."""
-        for number in range(1, count + 1):
+        for number in numbers:
             self.sandbox.check_room()
             self._wait_until_idle()
+            self.cuts.append(RecordingCut(time.time(), {role: log.stat().st_size for role, log in self.logs.items()}))
             for _ in range(self.case.settings.abandoned):
                 _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
             yield self._handshake(number)
@@ -125,6 +204,24 @@ class _RunningCase:
         self._wait_until_idle()
         self.sandbox.check_room(at_end=True)
         return self.recording.stop(max(settings.link.max_delay_s, settings.aaa_link.max_delay_s))
+
+    def abort(self) -> Path:
+        """Stop daemons and recording without waiting for messages in flight; return the capture."""
+        for daemon in self.daemons.values():
+            daemon.process.terminate()
+        deadline = time.monotonic() + _ABORT_SECONDS
+        for daemon in self.daemons.values():  # a daemon that waits for its peer does not end
+            daemon.stop(max(deadline - time.monotonic(), 0.0))
+        return self.recording.stop()
+
+    def find_cut(self, count: int) -> RecordingCut | None:
+        """Return where the recording of `count` handshakes ends; None: no further one has begun."""
+        return self.cuts[count] if count < len(self.cuts) else None
+
+    def count_settled(self, count: int) -> int:
+        """Return how many of `count` handshakes are certainly in the capture's file and are followed by another one."""
+        until = time.time() - CAPTURE_LAG_SECONDS
+        return next((n for n in range(min(count, len(self.cuts) - 1), 0, -1) if self.cuts[n].at_s <= until), 0)
 
     def _wait_until_idle(self) -> None:
         emulation.wait_until_idle(self.emulators.values(), self.case.settings.timeout_s)

@@ -12,7 +12,7 @@ from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.machine import RequirementFinding, check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
-from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks, run_case
+from ikeanalyze.lab.run import CaseInterrupted, exclusive_output_dir, find_required_stacks, run_case
 from ikeanalyze.lab.scenario import load_cases
 
 app = make_app("Run scenarios with real daemons and record them.")
@@ -39,7 +39,8 @@ def run(
 
     Needs root. For each case of the scenario, DIR gets the capture (one interface per link, taken at the responder),
     the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the logs say was sent.
-    Namespaces and daemons are removed at the end, also after Ctrl-C. The paths of the manifests go to standard output.
+    Namespaces and daemons are removed at the end. Ctrl-C keeps the complete handshakes. The paths of the manifests go
+    to standard output.
 
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something or failed;
     2 wrong usage.
@@ -63,6 +64,9 @@ def run(
                     path = run_case(case, Path(output), iterations=runs, on_handshake=report)
                 except LabError as error:
                     raise CommandError(f"{scenario}: {case.name}: {error}") from None
+                except CaseInterrupted as interrupted:
+                    messages.remark(f"{case.name}: interrupted; partial results: {interrupted.manifest}")
+                    raise
                 with suppress(BrokenPipeError):  # the captures are wanted even if the paths are not
                     print_result(str(path))
     except LabError as error:
@@ -123,5 +127,8 @@ def _check_machine() -> None:
             raise CommandError(f"the lab lacks {row.name} ({row.found}){remedy}")
 
 
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
+def _interrupt(number: int, _: Any) -> None:
+    """Interrupt the run once: a terminal that closes sends more than one signal."""
+    for other in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    raise KeyboardInterrupt(signal.Signals(number).name)
