@@ -101,7 +101,13 @@ class RecordingFiles:
     """Paths of the files of a recording."""
 
     out: Path
-    stem: str  # what their names begin with
+    name: str  # of the case
+    part: int = 1  # of the case
+
+    @property
+    def stem(self) -> str:
+        """What the names of all files begin with."""
+        return self.name if self.part == 1 else f"{self.name}.part{self.part}"
 
     @property
     def capture(self) -> Path:
@@ -248,6 +254,7 @@ def _build_document(case: ScenarioCase, recorded: CaseRecording, files: Recordin
     return {
         "schema": LAB_SCHEMA,
         "name": case.name,
+        "part": files.part,
         "scenario": encode_scenario(case),
         "machine": dict(recorded.machine),
         "links": dict(recorded.links),

@@ -64,7 +64,7 @@ class CasePart:
 
     numbers: Iterable[int]  # of the handshakes, taken one at a time
     files: RecordingFiles
-    number: int = 1  # of the part
+    at_once: int = 1  # parts of this or other cases that are recorded at the same time
 
 
 class CaseInterrupted(KeyboardInterrupt):
@@ -102,7 +102,7 @@ def run_case(
         handshakes: list[RecordedLabHandshake] = []
         failure: LabError | None = None
         interrupted: str | None = None
-        described = _machine(stacks, server)
+        described = _machine(stacks, server) | {"jobs": part.at_once}
         next_checkpoint = time.monotonic() + _CHECKPOINT_SECONDS
         try:
             for handshake in running.handshakes(part.numbers):

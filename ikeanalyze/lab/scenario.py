@@ -179,6 +179,12 @@ class ScenarioCase:
         """The value of each of `KEYS`."""
         return {name: key.default for name, key in _flatten(self.settings)}
 
+    def with_iterations(self, count: int | None) -> "ScenarioCase":
+        """Return the case with this number of iterations; None: unchanged."""
+        if count is None:
+            return self
+        return ScenarioCase(self.name, msgspec.structs.replace(self.settings, iterations=count))
+
     def side(self, role: str) -> InitiatorSettings | ResponderSettings:
         """The settings of the initiator or the responder."""
         return self.settings.initiator if role == "initiator" else self.settings.responder

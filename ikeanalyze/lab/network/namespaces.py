@@ -38,7 +38,8 @@ _PATIENCE: Final = 8.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
+    """Have this process, a new child of `parent`, killed when its parent ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent has already ended
         os._exit(1)
@@ -137,7 +138,7 @@ class NetnsSandbox:
                 stdin=stdin,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                preexec_fn=partial(_die_with, os.getpid()),
+                preexec_fn=partial(die_with, os.getpid()),
                 start_new_session=True,  # Ctrl-C goes to us only
             )
             self._processes.append(process)
