@@ -15,18 +15,19 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ikeanalyze.io.lab_manifest import LAB_SCHEMA
+from ikeanalyze.io.lab_manifest import CAPTURE_SUFFIXES, LAB_SCHEMA
 from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.logs import charon, freeradius, pluto
+from ikeanalyze.lab.daemons.registry import get_stack
+from ikeanalyze.lab.logs import freeradius
 from ikeanalyze.lab.recording import cut_capture
-from ikeanalyze.lab.scenario import LIBRESWAN, ScenarioCase
+from ikeanalyze.lab.scenario import ROLES, ScenarioCase
 
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
 #: Hosts with logs.
-_ROLES: Final = ("initiator", "responder", "aaa")
+_HOSTS: Final = (*ROLES, "aaa")
 #: Suffix of a file that is being written, to replace another one.
 _TEMPORARY: Final = ".tmp"
 #: `ended` of a checkpoint while its case runs, and after the run was killed.
@@ -52,6 +53,7 @@ class ActionResult:
     what: str
     done: bool
     why: str | None
+    counts: Mapping[str, Mapping[str, int]] | None = None  # packets `sent` and `received`, by direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class RecordedLabHandshake:
     spi_r: str | None
     costs: Mapping[str, ResourceCost]  # by host
     steps: Sequence[ActionResult]
+    warm_up: bool = False  # run before those that count, with numbers of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,8 @@ class CaseRecording:
     ended: str | None  # why the case ended early; None: it did not
     machine: Mapping[str, Any]  # versions of the daemons, the kernel and ikeanalyze
     links: Mapping[str, Any]  # by link, its emulator and the emulator's counts
-    capture: Path
-    dropped: int | None  # frames missing in the capture; None: unknown
+    captures: Mapping[str, Path]  # by the host at which they were taken
+    dropped: int | None  # frames missing in the captures; None: unknown
     logs: Mapping[str, Path]  # the daemons' logs, by host
     cut: RecordingCut | None = None  # None: everything is kept
 
@@ -110,11 +113,6 @@ class RecordingFiles:
         return self.name if self.part == 1 else f"{self.name}.part{self.part}"
 
     @property
-    def capture(self) -> Path:
-        """The capture."""
-        return self.out / f"{self.stem}.pcapng"
-
-    @property
     def keys(self) -> Path:
         """The keys."""
         return self.out / f"{self.stem}.keys.json"
@@ -124,13 +122,18 @@ class RecordingFiles:
         """The manifest."""
         return self.out / f"{self.stem}.manifest.json"
 
+    def get_capture(self, host: str) -> Path:
+        """Return the path of the capture at a host."""
+        return self.out / f"{self.stem}{CAPTURE_SUFFIXES[host]}.pcapng"
+
     def get_log(self, role: str) -> Path:
         """Return the path of a host's compressed log."""
         return self.out / f"{self.stem}.{role}.log.gz"
 
     def remove(self) -> None:
         """Remove all of them that exist."""
-        for path in (self.capture, self.keys, self.manifest, *map(self.get_log, _ROLES)):
+        captures = map(self.get_capture, CAPTURE_SUFFIXES)
+        for path in (*captures, self.keys, self.manifest, *map(self.get_log, _HOSTS)):
             path.unlink(missing_ok=True)
             _temporary(path).unlink(missing_ok=True)
 
@@ -172,7 +175,9 @@ class RecordingWriter:
         try:
             if not self.has_checkpoint:
                 self.files.remove()
-            self._write_capture(recorded, is_checkpoint=is_checkpoint)
+            for host, capture in recorded.captures.items():
+                cut = None if is_checkpoint else recorded.cut
+                _store_capture(capture, self.files.get_capture(host), cut)
             for role, log in recorded.logs.items():
                 self._copied[role] = _append_log(log, copied.get(role, 0), self.files.get_log(role))
             document = _build_document(self.case, recorded, self.files)
@@ -180,7 +185,7 @@ class RecordingWriter:
                 sizes = {role: _get_size(self.files.get_log(role)) for role in recorded.logs}
                 document |= {"ended": _RUNNING, "checkpoint": recorded.cut.document | {"log_gz_bytes": sizes}}
             else:
-                document |= _derive(self.case, self.files, recorded.logs, recorded.cut)
+                _add_log_contents(document, self.case, self.files, recorded.cut)
             _replace_text(self.files.manifest, document)
         except BaseException as error:
             self._copied = copied
@@ -188,15 +193,6 @@ class RecordingWriter:
             if isinstance(error, OSError):
                 raise LabError(self._describe(error)) from None
             raise
-
-    def _write_capture(self, recorded: CaseRecording, *, is_checkpoint: bool) -> None:
-        # complete at once, as the manifest that exists describes the previous one
-        temporary = _temporary(self.files.capture)
-        if recorded.cut and not is_checkpoint:
-            cut_capture(recorded.capture, temporary, recorded.cut.at_s)
-        else:
-            shutil.copyfile(recorded.capture, temporary)
-        temporary.replace(self.files.capture)
 
     def _roll_back(self, log_sizes: Mapping[str, int]) -> None:
         """Restore the latest checkpoint, without need for disk space, or remove all files."""
@@ -206,7 +202,7 @@ class RecordingWriter:
         with suppress(OSError):
             for role, size in log_sizes.items():
                 os.truncate(self.files.get_log(role), size)
-            for path in (self.files.capture, self.files.manifest, self.files.keys):
+            for path in (*map(self.files.get_capture, CAPTURE_SUFFIXES), self.files.manifest):
                 _temporary(path).unlink(missing_ok=True)
 
     def _describe(self, error: OSError) -> str:
@@ -240,10 +236,11 @@ def complete_checkpoint(case: ScenarioCase, files: RecordingFiles) -> None:
     try:
         for role, size in checkpoint["log_gz_bytes"].items():
             os.truncate(files.get_log(role), size)
-        cut_capture(files.capture, _temporary(files.capture), checkpoint["at_s"])
-        _temporary(files.capture).replace(files.capture)
         cut = RecordingCut(checkpoint["at_s"], checkpoint["log_bytes"])
-        document |= {"ended": _KILLED} | _derive(case, files, list(cut.log_bytes), cut)
+        for host in document["files"]["captures"]:
+            _store_capture(files.get_capture(host), files.get_capture(host), cut)
+        document["ended"] = _KILLED
+        _add_log_contents(document, case, files, cut)
         _replace_text(files.manifest, document)
     except OSError as error:
         raise LabError(f"{error.filename2 or error.filename or files.out}: {error.strerror}") from None
@@ -256,11 +253,13 @@ def _build_document(case: ScenarioCase, recorded: CaseRecording, files: Recordin
         "name": case.name,
         "part": files.part,
         "scenario": encode_scenario(case),
+        "certificates_sent": case.certificates_sent,
         "machine": dict(recorded.machine),
         "links": dict(recorded.links),
         "dropped": recorded.dropped,
         "files": {
-            "capture": files.capture.name,
+            "capture": files.get_capture(case.capture_points[0]).name,
+            "captures": {host: files.get_capture(host).name for host in recorded.captures},
             "logs": {role: files.get_log(role).name for role in recorded.logs},
             "keys": None,
         },
@@ -275,32 +274,31 @@ def encode_scenario(case: ScenarioCase) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()}
 
 
-def _derive(
-    case: ScenarioCase, files: RecordingFiles, roles: Sequence[str] | Mapping[str, Any], cut: RecordingCut | None
-) -> dict[str, Any]:
-    """Write the keys that the stored logs have; return what the manifest has of the logs."""
+def _add_log_contents(
+    document: dict[str, Any], case: ScenarioCase, files: RecordingFiles, cut: RecordingCut | None
+) -> None:
+    """Write the keys that the stored logs have; add them and the logs' messages to a manifest."""
     keys = _read_log_keys(case, files)
     if keys is not None:
         write_private(str(files.keys), keys)
-    log_files = {role: files.get_log(role).name for role in roles}
-    return {
-        "files": {
-            "capture": files.capture.name,
-            "logs": log_files,
-            "keys": files.keys.name if keys is not None else None,
-        },
-        "expected": {
-            role: _parse_log(role, case, _read_lines(files.get_log(role), cut.log_bytes.get(role) if cut else None))
-            for role in roles
-        },
-    }
+        document["files"]["keys"] = files.keys.name
+    for role in document["files"]["logs"]:
+        lines = _read_lines(files.get_log(role), cut.log_bytes.get(role) if cut else None)
+        document["expected"][role] = _parse_log(role, case, lines)
+
+
+def _store_capture(source: Path, target: Path, cut: RecordingCut | None) -> None:
+    """Replace a capture at once, because the manifest that exists describes the previous one."""
+    if cut:
+        cut_capture(source, _temporary(target), cut.at_s)
+    else:
+        shutil.copyfile(source, _temporary(target))
+    _temporary(target).replace(target)
 
 
 def _read_log_keys(case: ScenarioCase, files: RecordingFiles) -> str | None:
     """Return the keys of a daemon's log as JSON; None: no handshake got that far."""
-    # libreswan logs neither salts nor the keys of earlier epochs
-    role = "initiator" if case.stack("initiator") != LIBRESWAN or case.stack("responder") == LIBRESWAN else "responder"
-    path = files.get_log(role)
+    path = files.get_log(max(ROLES, key=lambda role: get_stack(case.stack(role)).logged_keys))
     try:
         keys = read_keys(str(path))
     except KeyFileError:
@@ -314,12 +312,12 @@ def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
     return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
 
 
-def _parse_log(role: str, case: ScenarioCase, lines: Iterator[str]) -> dict[str, Any]:
-    """Return the messages or packets of a daemon's log."""
+def _parse_log(role: str, case: ScenarioCase, lines: Iterator[str]) -> dict[str, Any] | None:
+    """Return the messages or packets of a daemon's log; None if it does not report them."""
     if role == "aaa":
         return {"packets": [asdict(packet) for packet in freeradius.parse_freeradius_log(lines)]}
-    read = pluto.parse_pluto_log if case.stack(role) == LIBRESWAN else charon.parse_charon_log
-    return read(lines).document()
+    summary = get_stack(case.stack(role)).parse_log(lines)
+    return summary.document() if summary else None
 
 
 def _read_lines(log: Path, limit: int | None) -> Iterator[str]:

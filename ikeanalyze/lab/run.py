@@ -1,8 +1,10 @@
 """Runs a case of a scenario, from its namespaces to its manifest."""
 
 import fcntl
+import itertools
 import os
 import platform
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,9 +15,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from ikeanalyze.lab import LabError, actions, machine, manifest, recording
-from ikeanalyze.lab.daemons import freeradius, libreswan, peer_config, strongswan
+from ikeanalyze.lab.daemons import freeradius, peer_config, registry
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, ResourceUsage
-from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.daemons.installation import DaemonStack
+from ikeanalyze.lab.daemons.stack import SideSetup
 from ikeanalyze.lab.manifest import (
     ActionResult,
     RecordedLabHandshake,
@@ -25,9 +28,10 @@ from ikeanalyze.lab.manifest import (
     ResourceCost,
 )
 from ikeanalyze.lab.network import emulation, topology
+from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, block_signals
-from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, DumpcapRecording
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, LabRecordings
+from ikeanalyze.lab.scenario import MAX_SEED, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
 ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
@@ -120,13 +124,16 @@ def run_case(
             if not handshakes or not running.recording.alive:
                 raise
             interrupted = f"interrupted by {signalled.args[0] if signalled.args else 'SIGINT'}"
-        capture = running.abort() if interrupted else running.stop()
+        captures = running.abort() if interrupted else running.stop()
         recorded = manifest.CaseRecording(
             handshakes=handshakes,
             ended=str(failure) if failure else interrupted,
             machine=described,
-            links={name: {"by": link.kind, "frames": link.stop()} for name, link in running.emulators.items()},
-            capture=capture,
+            links={
+                name: {"by": link.kind, "frames": link.stop(), "seed": running.seeds.get(name)}
+                for name, link in running.emulators.items()
+            },
+            captures=captures,
             dropped=running.recording.dropped,
             logs=running.logs,
             # the handshake that a signal interrupted; that of a failure is kept for its analysis
@@ -154,8 +161,11 @@ def _save_checkpoint(
             handshakes=handshakes[:count],
             ended=None,
             machine=described,
-            links={name: {"by": link.kind, "frames": {}} for name, link in running.emulators.items()},
-            capture=running.recording.path,
+            links={
+                name: {"by": link.kind, "frames": {}, "seed": running.seeds.get(name)}
+                for name, link in running.emulators.items()
+            },
+            captures=running.recording.paths,
             dropped=None,
             logs=running.logs,
             cut=running.cuts[count],
@@ -173,9 +183,11 @@ class _RunningCase:
     case: ScenarioCase
     network: topology.LabNetwork
     emulators: Mapping[str, emulation.Emulator]  # by link
+    seeds: Mapping[str, int]  # of the losses, by link
+    losses: Sequence[ReceiverLosses]
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
-    recording: DumpcapRecording
+    recording: LabRecordings
     cuts: list[RecordingCut] = field(default_factory=list)  # after each number of handshakes, once the next one began
 
     @property
@@ -186,16 +198,25 @@ class _RunningCase:
 
     def handshakes(self, numbers: Iterable[int]) -> Iterator[RecordedLabHandshake]:
         """Run handshakes, each after the links are idle."""
-        for number in numbers:
+        warm_ups = ((number, True) for number in range(1, self.case.settings.warm_up + 1))
+        for number, warm_up in itertools.chain(warm_ups, ((number, False) for number in numbers)):
             self.sandbox.check_room()
             self._wait_until_idle()
-            self.cuts.append(RecordingCut(time.time(), {role: log.stat().st_size for role, log in self.logs.items()}))
+            self.cuts.append(RecordingCut(time.time(), {role: self._get_log_size(role) for role in self.logs}))
+            for losses in self.losses:
+                losses.start(-number if warm_up else number)
             for _ in range(self.case.settings.abandoned):
                 _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
-            yield self._handshake(number)
+            yield self._handshake(number, warm_up=warm_up)
 
-    def stop(self) -> Path:
-        """Stop the IKE daemons and record their last messages; return the capture."""
+    def _get_log_size(self, role: str) -> int | None:
+        """Return the bytes that a daemon has logged; None: they may still be in its buffer."""
+        if role in self.peers and not self.case.logs_keys:
+            return None
+        return self.logs[role].stat().st_size
+
+    def stop(self) -> Mapping[str, Path]:
+        """Stop the IKE daemons and record their last messages; return the captures by host."""
         settings = self.case.settings
         self.daemons["initiator"].stop()
         time.sleep(settings.link.max_delay_s)
@@ -205,8 +226,8 @@ class _RunningCase:
         self.sandbox.check_room(at_end=True)
         return self.recording.stop(max(settings.link.max_delay_s, settings.aaa_link.max_delay_s))
 
-    def abort(self) -> Path:
-        """Stop daemons and recording without waiting for messages in flight; return the capture."""
+    def abort(self) -> Mapping[str, Path]:
+        """Stop daemons and recording without waiting for messages in flight; return the captures by host."""
         for daemon in self.daemons.values():
             daemon.process.terminate()
         deadline = time.monotonic() + _ABORT_SECONDS
@@ -226,11 +247,11 @@ class _RunningCase:
     def _wait_until_idle(self) -> None:
         emulation.wait_until_idle(self.emulators.values(), self.case.settings.timeout_s)
 
-    def _handshake(self, number: int) -> RecordedLabHandshake:
+    def _handshake(self, number: int, *, warm_up: bool) -> RecordedLabHandshake:
         initiator = self.peers["initiator"]
         before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
         began = time.monotonic()
-        attempt = initiator.initiate()
+        attempt = actions.start_handshake(initiator, self.network, self.case)
         ms = attempt.ms or (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be working
         self._check_alive(number)
@@ -243,7 +264,7 @@ class _RunningCase:
             result = CommandResult(False, "no IKE SA")
             if established:
                 result = actions.run_step(step, initiator, self.network, self.case)
-            actions_done.append(ActionResult(step, result.done, result.why))
+            actions_done.append(ActionResult(step, result.done, result.why, result.counts))
         if initiator.list_ike_sas():
             initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
         if initiator.list_ike_sas():
@@ -251,6 +272,7 @@ class _RunningCase:
         self._check_alive(number)
         return RecordedLabHandshake(
             number=number,
+            warm_up=warm_up,
             established=established,
             child=attempt.done,
             why=attempt.why,
@@ -275,7 +297,7 @@ def _start(
 ) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
     network = topology.build_network(sandbox, case)
-    emulators = _links(sandbox, case, network)
+    emulators, seeds, losses = _links(sandbox, case, network)
     credentials = peer_config.make_credentials(case)
     daemons: dict[str, Daemon] = {}
     if server and network.aaa and credentials.account and network.aaa_address and network.client_address:
@@ -291,52 +313,63 @@ def _start(
         )
     peers: dict[str, IkeDaemon] = {}
     for host in (network.responder, network.initiator):
-        stack = stacks[host.name]
-        if stack.name == machine.LIBRESWAN:
-            peers[host.name] = libreswan.start_libreswan(sandbox, host, stack, case, network, credentials)
-        else:
-            side = peer_config.build_side_config(host.name, case, network, credentials)
-            kernel_esp, timeout_s = machine.has_kernel_esp(), case.settings.timeout_s
-            peers[host.name] = strongswan.start_strongswan(
-                sandbox, host, stack, side, kernel_esp=kernel_esp, timeout=timeout_s
-            )
+        setup = SideSetup(
+            sandbox=sandbox,
+            host=host,
+            installed=stacks[host.name],
+            case=case,
+            network=network,
+            credentials=credentials,
+            peer=registry.get_stack(case.stack(peer_config.OTHER[host.name])),
+            kernel_esp=machine.has_kernel_esp(),
+            log_keys=case.logs_keys,
+        )
+        peers[host.name] = registry.get_stack(case.stack(host.name)).start(setup)
         daemons[host.name] = peers[host.name].daemon
-    interfaces = [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]
-    dumpcap = recording.start_recording(sandbox, network.responder, interfaces)
-    return _RunningCase(sandbox, case, network, emulators, peers, daemons, dumpcap)
+    points = {
+        "initiator": (network.initiator, [topology.LINK]),
+        "responder": (network.responder, [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]),
+    }
+    recordings = [recording.start_recording(sandbox, *points[point]) for point in case.capture_points]
+    return _RunningCase(sandbox, case, network, emulators, seeds, losses, peers, daemons, LabRecordings(recordings))
 
 
 def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack], DaemonStack | None]:
     """Return the stack of each side, and the AAA server if the case has one.
 
     Raises:
-        LabError: a stack is not available.
+        LabError: a stack is not available, or does not support the case.
     """
-    stacks = {role: _stack(role, case) for role in ("responder", "initiator")}
+    registry.check_stacks(case)
+    stacks = {role: registry.find_installed(role, case) for role in ("responder", "initiator")}
     server = machine.find_freeradius() if case.eap else None
     if case.eap and server is None:
         raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
     return stacks, server
 
 
-def _stack(role: str, case: ScenarioCase) -> DaemonStack:
-    ml_kem = "mlkem" in case.proposals(role) + case.settings.ike.esp_proposals
-    return machine.find_stack(case.side(role).stack, ml_kem=ml_kem, ikev1=case.settings.ike.version == 1)
-
-
-def _links(sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork) -> dict[str, emulation.Emulator]:
+def _links(
+    sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork
+) -> tuple[dict[str, emulation.Emulator], dict[str, int], list[ReceiverLosses]]:
+    """Connect the links; return their emulators, the seeds of their losses, and the losses at their receivers."""
     drops, netem = machine.has_ingress_drop(), machine.has_netem()
-    links = [("link", network.path, network.initiator, topology.LINK)]
+    near, far = (network.initiator, topology.LINK), (network.responder, topology.LINK)
+    links = [("link", network.path, near, far)]
     if network.aaa and network.aaa_path:
-        links.append(("aaa_link", network.aaa_path, network.aaa, topology.AAA_LINK))
-    emulators = {}
-    for name, path, host, responder_interface in links:
+        near, far = (network.responder, topology.AAA_LINK), (network.aaa, topology.ETHERNET)
+        links.append(("aaa_link", network.aaa_path, near, far))
+    emulators, seeds, losses = {}, {}, []
+    for name, path, near, far in links:
         conditions = case.link(name)
         emulators[name] = emulation.start_emulator(sandbox, path, conditions, netem=netem, drops_at_receiver=drops)
-        if drops:
-            emulation.drop_frames_at_receiver(host, topology.ETHERNET, conditions)
-            emulation.drop_frames_at_receiver(network.responder, responder_interface, conditions)
-    return emulators
+        if drops and conditions.loses_frames:
+            seeds[name] = conditions.seed or secrets.randbelow(MAX_SEED) + 1
+        if drops and (conditions.loses_frames or conditions.drop_ip_fragments):
+            key = f"{seeds.get(name)} {name}"
+            losses += [ReceiverLosses(*far, conditions, "up", key), ReceiverLosses(*near, conditions, "down", key)]
+    for each in losses:
+        each.start(0)  # for what is sent before the first handshake
+    return emulators, seeds, losses
 
 
 @contextmanager

@@ -26,8 +26,8 @@ ERRORS = {
 ESTABLISHED = {"IKEv2": ("established",), "IKEv1": ("established", "completed")}
 
 
-def check(path: Path) -> dict:
-    """Compare what `path`, a manifest, says with what we read in its capture; the manifest."""
+def check(path: Path, *, outcomes: bool = True) -> dict:
+    """Compare a manifest with what we read in its capture; return it. `outcomes` needs the keys of what is encrypted."""
     manifest = json.loads(path.read_text())
     files, expected = manifest["files"], manifest["expected"]
     keys = [str(path.parent / files["keys"])] if files["keys"] else []
@@ -47,7 +47,8 @@ def check(path: Path) -> dict:
         assert counts.get("response", 0) == expected[role]["responses_retransmitted"]
         if not result.frames["ip_fragment"].any():
             assert sizes(result, sent) == expected[role]["sizes"], role
-    agree_on_outcomes(manifest, result)
+    if outcomes:
+        agree_on_outcomes(manifest, result)
     if "aaa" in expected:
         agree_on_radius(manifest, result)
     return manifest

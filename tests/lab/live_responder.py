@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from ikeanalyze.lab import LabError, machine
-from ikeanalyze.lab.daemons import freeradius, peer_config, strongswan
-from ikeanalyze.lab.daemons.strongswan import Settings, StrongswanDaemon
+from ikeanalyze.lab.daemons import freeradius, peer_config, registry, strongswan
+from ikeanalyze.lab.daemons.peer_config import Settings
+from ikeanalyze.lab.daemons.strongswan import StrongswanDaemon
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.scenario import ScenarioCase
@@ -74,10 +75,8 @@ def run_responder(case: ScenarioCase, settings: Settings | None = None) -> Itera
     Errors:
         LabError: something that it needs is not there, or does not start.
     """
-    stack = machine.find_stack(
-        case.settings.responder.stack, ml_kem="mlkem" in case.settings.ike.proposals, ikev1=False
-    )
-    if stack.name != machine.STRONGSWAN:
+    stack = registry.find_installed("responder", case)
+    if case.stack("responder") != "strongswan":
         raise LabError(f"a responder that stands is strongSwan's; {stack} is not")
     server = machine.find_freeradius() if case.eap else None
     if case.eap and server is None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.lab import LabError, machine, scenario
+from ikeanalyze.lab import LabError, scenario
+from ikeanalyze.lab.daemons import registry
 from ikeanalyze.lab.network.namespaces import PREFIX
 from tests.craft import ike
 from tests.lab.live_responder import run_responder, write_credentials
@@ -55,7 +56,7 @@ def test_credentials_are_for_their_owner_alone(lab, tmp_path):
 
 
 def test_stacks_that_cannot_stand(lab):
-    if machine.find_libreswan():
+    if registry.get_stack("libreswan").find():
         with pytest.raises(LabError, match="strongSwan's"), run_responder(case(responder={"stack": "libreswan"})):
             pass
     with (

@@ -14,10 +14,12 @@ from ikeanalyze.cli.progress import ShowProgress, make_progress_bar
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.campaign.plan import CasePlan, plan_cases
 from ikeanalyze.lab.campaign.runner import run_campaign
-from ikeanalyze.lab.machine import RequirementFinding, check_requirements, list_missing_trees
+from ikeanalyze.lab.daemons.registry import check_stacks
+from ikeanalyze.lab.machine import check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
+from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks
-from ikeanalyze.lab.scenario import load_cases
+from ikeanalyze.lab.scenario import ScenarioCase, load_cases
 
 app = make_app("Run scenarios with real daemons and record them.")
 
@@ -45,9 +47,9 @@ def run(
 ) -> None:
     """Run a scenario between real daemons and record it.
 
-    Needs root. For each case of the scenario, DIR gets the capture (one interface per link, taken at the responder),
-    the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the logs say was sent.
-    Namespaces and daemons are removed at the end. Ctrl-C keeps the complete handshakes. The paths of the manifests go
+    Needs root. For each case of the scenario, DIR gets the capture (one interface per link) of the responder, of the
+    initiator or of both, the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the
+    logs say was sent. Namespaces and daemons are removed at the end. Ctrl-C keeps the complete handshakes. The paths of the manifests go
     to standard output.
 
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something, or a case
@@ -58,7 +60,7 @@ def run(
         if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
             signal.signal(number, _interrupt)
     try:
-        cases = [case.with_iterations(runs) for case in load_cases(Path(scenario))]
+        cases = [case.with_iterations(runs) for case in _load_cases(scenario)]
         _check_machine()
         for case in cases:
             find_required_stacks(case)  # all cases, before the first one is run
@@ -90,12 +92,15 @@ class _CampaignDisplay:
 
     def show_handshake(self, plan: CasePlan, handshake: RecordedLabHandshake) -> None:
         """Advance the bar, or write a line."""
-        self.done += 1
+        self.done += not handshake.warm_up
         if self.bar:
             self.bar(self.done, self.total)
-        else:
-            count = plan.case.settings.iterations
-            self.messages.remark(f"{plan.case.name}: {handshake.number} of {count}: {_describe(handshake)}")
+            return
+        settings = plan.case.settings
+        count = f"warm-up {handshake.number} of {settings.warm_up}"
+        if not handshake.warm_up:
+            count = f"{handshake.number} of {settings.iterations}"
+        self.messages.remark(f"{plan.case.name}: {count}: {_describe(handshake)}")
 
     def show_recording(self, manifest: Path) -> None:
         """Print the path."""
@@ -155,6 +160,17 @@ def _describe(handshake: RecordedLabHandshake) -> str:
         parts.append(f"without a CHILD_SA ({handshake.why})")
     parts += [f"{step.what} failed: {step.why}" for step in handshake.steps if not step.done]
     return "; ".join(parts)
+
+
+def _load_cases(scenario: str) -> list[ScenarioCase]:
+    """Return the cases of a scenario file, whose stacks support their settings."""
+    cases = load_cases(Path(scenario))
+    for case in cases:
+        try:
+            check_stacks(case)
+        except LabError as error:
+            raise LabError(f"{scenario}: {error}") from None
+    return cases
 
 
 def _check_machine() -> None:

@@ -66,6 +66,12 @@ class ComparisonRequest:
     outcomes: Sequence[str] = SUCCESS  # outcomes of the handshakes that metrics count
     confidence: float = 0.95  # of the intervals, 0 to 1; 1 - confidence is the level of the test
     resamples: int = statistics.RESAMPLES  # number of bootstrap resamples
+    warm_up: bool = False  # count the lab's warm-up handshakes too
+
+    @property
+    def drops_warm_up(self) -> bool:
+        """Whether warm-up handshakes are in no group: no column or condition asks for them either."""
+        return not self.warm_up and "warm_up" not in (*self.by, *(condition.column for condition in self.where))
 
 
 def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comparison:
@@ -81,15 +87,17 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
             )
     names = list(dict.fromkeys(request.by))
     try:
-        selected = select_metrics(tables.handshakes, list(dict.fromkeys(request.metrics)))
+        selected = select_metrics(tables.handshakes, request.metrics)
         table = _read_table(tables, names, selected, request.where)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
-    if set_up.is_empty():
+    grouped = set_up.filter(pl.col("warm_up").not_().fill_null(True)) if request.drops_warm_up else set_up
+    if grouped.is_empty():
         which = " that meets the conditions" if request.where else ""
+        which += " except warm-ups" if not set_up.is_empty() else ""
         raise CompareError(f"{tables.path}: no handshake{which}", "where" if request.where else None)
-    parts = _partition(set_up, names)
+    parts = _partition(grouped, names)
     first = _find_baseline(request.baseline, names[0], [values[0] for values in parts])
     comparison = Comparison(
         source=tables.path,
@@ -104,6 +112,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         unread=tables.unread,
         complete=tables.complete,
         rekeyed=table.height - set_up.height,
+        warm_up=set_up.height - grouped.height,
     )
     counted = [part.filter(pl.col("outcome").is_in(request.outcomes)) for part in parts.values()]
     return replace(comparison, metrics=tuple(_compare_metric(metric, counted, comparison) for metric in selected))
@@ -122,6 +131,7 @@ def _read_table(
         pl.col("capture"),
         pl.col("outcome").cast(pl.String),
         pl.col("rekeyed"),
+        pl.col("warm_up"),
         **groups,
         **{f"metric {metric.name}": pl.when(metric.value.abs() <= _MAX_VALUE).then(metric.value) for metric in metrics},
     ).collect()
@@ -201,7 +211,7 @@ def _summarise(
 ) -> MetricSummary:
     """The summary of a sample; `mean` is None if the sample is empty."""
     if mean is None:
-        return MetricSummary(0, left_out, None, None, None, None, None, None, None, None, sample)
+        return MetricSummary(0, left_out, None, None, None, None, None, None, None, None, None, sample)
     median, p95, p99 = (statistics.estimate_quantile(sample, p, comparison.confidence) for p in (0.5, 0.95, 0.99))
     return MetricSummary(
         counted=len(sample),
@@ -211,6 +221,7 @@ def _summarise(
         p95=p95,
         p99=p99,
         deviation=statistics.compute_standard_deviation(sample),
+        sum=float(sample.sum()),
         least=float(sample[0]),
         greatest=float(sample[-1]),
         against=against,

@@ -74,6 +74,7 @@ class MetricSummary:
     p95: Estimate | None
     p99: Estimate | None
     deviation: float | None  # standard deviation (n - 1)
+    sum: float | None  # of the sample
     least: float | None
     greatest: float | None
     against: GroupDifference | None  # None: the group has no baseline, or a sample is empty
@@ -105,3 +106,4 @@ class Comparison:
     unread: int  # captures of the dataset that could not be read: their handshakes are in no group
     complete: bool  # False: the batch that makes the dataset has not finished
     rekeyed: int  # IKE SAs created by rekeying: they have no set-up and are in no group
+    warm_up: int = 0  # handshakes left out because the lab made them before those that count

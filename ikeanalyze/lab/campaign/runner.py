@@ -184,7 +184,7 @@ class _WorkerPool:
                 worker.connection.send(number)
             return
         if message.kind == "handshake" and message.handshake:
-            work.handshakes += 1
+            work.handshakes += not message.handshake.warm_up
             self.observer.show_handshake(plan, message.handshake)
             return
         self._workers.remove(worker)

@@ -6,12 +6,12 @@ is mounted as /run, so that pid file, sockets and logs have fixed names and are 
 
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
-from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 
 
@@ -83,14 +83,13 @@ def start_daemon(
     before: Sequence[Sequence[str]] = (),
 ) -> Daemon:
     """Start a daemon after the commands of `before`; output goes to `out` in its folder."""
-    in_tree = stack.root != Path("/")
-    root = shlex.quote(str(stack.root)) if in_tree else ""
+    root = shlex.quote(str(stack.root)) if stack.in_tree else ""
     steps = ["set -e"]
-    if in_tree:
+    if stack.in_tree:
         steps += [f"mount --bind /dev {root}/dev", f"mount -t proc proc {root}/proc", f"mount --bind /sys {root}/sys"]
     steps.append(f"mount --bind {shlex.quote(str(folder))} {root}/run")
     variables = [f"{name}={value}" for name, value in (environment or {}).items()]
-    enter = ["chroot", str(stack.root)] if in_tree else []
+    enter = ["chroot", str(stack.root)] if stack.in_tree else []
     steps += [shlex.join([*enter, *command]) for command in before]
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each command replaces the previous one without a fork: the process is the daemon
@@ -109,6 +108,7 @@ class CommandResult:
     done: bool
     why: str | None  # the peer's error or the daemon's message; None on success
     ms: float | None = None  # duration in milliseconds, if the daemon reports it
+    counts: Mapping[str, Mapping[str, int]] | None = None  # of a step with traffic: packets by direction and fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,17 @@ class DaemonIkeSa:
     def name(self) -> str:
         """Identifies the IKE SA among IKE SAs and Child SAs."""
         return f"{self.spi_i} {self.spi_r}"
+
+
+@runtime_checkable
+class PacketInitiator(Protocol):
+    """An IKE daemon with a trap policy."""
+
+    def initiate_by_packet(self, send_packet: Callable[[], int]) -> CommandResult:
+        """Set up an IKE SA and its Child SA by a packet for the trap policy.
+
+        `send_packet` returns when it sent the packet, in nanoseconds of the monotonic clock.
+        """
 
 
 class IkeDaemon(Protocol):

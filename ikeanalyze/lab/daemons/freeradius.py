@@ -7,7 +7,7 @@ from ikeanalyze.keys.export import write_private
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.certificates import CertificateChain
 from ikeanalyze.lab.daemons.daemon import Daemon, start_daemon
-from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
 
 PORT: Final = 1812

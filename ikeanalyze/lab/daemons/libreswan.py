@@ -6,22 +6,27 @@ libreswan needs ESP in the kernel; without it, an IKE SA has no Child SA.
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from ikeanalyze.keys.export import write_private
-from ikeanalyze.lab import LabError
+from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons import certificates, libreswan_proposals
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
+from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
+from ikeanalyze.lab.daemons.stack import IkeStack, LoggedKeys, SideSetup
 from ikeanalyze.lab.logs import pluto as pluto_log
-from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.scenario import ScenarioCase
 
+#: Possible paths of the daemon below a root.
+PLUTO: Final = ("usr/libexec/ipsec/pluto", "usr/lib/ipsec/pluto")
 #: Log with keys.
 LOG: Final = "pluto.log"
 _SOCKET: Final = "/run/pluto.ctl"
@@ -108,6 +113,65 @@ class LibreswanDaemon:
             return log.readlines()
 
 
+class LibreswanStack(IkeStack):
+    """libreswan's pluto."""
+
+    name = "libreswan"
+    title = "libreswan"
+    trees = (debian_tree.LIBRESWAN,)
+    requirements = ("libreswan",)
+    logged_keys = LoggedKeys.ESTABLISHED
+    requests_certificates = False
+
+    def find(self) -> Sequence[DaemonStack]:
+        """Return the installed libreswan, then that of the Debian tree."""
+        return _find_libreswan()
+
+    def start(self, setup: SideSetup) -> LibreswanDaemon:
+        """Start and configure pluto."""
+        return start_libreswan(
+            setup.sandbox,
+            setup.host,
+            setup.installed,
+            setup.case,
+            setup.network,
+            setup.credentials,
+            log_keys=setup.log_keys,
+        )
+
+    def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary | None:
+        """Parse pluto's log; None if it was started without debugging."""
+        summary = pluto_log.parse_pluto_log(lines)
+        return summary if summary.sent else None
+
+    def list_conflicts(self, role: str, case: ScenarioCase) -> Iterator[str]:
+        """Return the settings that the lab does not support with libreswan."""
+        settings = case.settings
+        if settings.ike.version == 1:
+            yield f"{role}.stack = libreswan is for ike.version = 2 here"
+        if case.eap:
+            yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
+        for text in (case.proposals(role), settings.ike.esp_proposals):
+            try:
+                libreswan_proposals.to_libreswan_proposals(text)
+            except ValueError as error:
+                yield f"{role}.stack = libreswan: {error}"
+        if role == "responder" and settings.ike.cookie_threshold:
+            yield "ike.cookie_threshold needs responder.stack = strongswan"
+        if role == "initiator" and settings.abandoned:
+            yield "abandoned needs initiator.stack = strongswan"
+        if role == "initiator" and settings.initiator.start == "trap":
+            yield "initiator.start = trap needs initiator.stack = strongswan"
+        for step in settings.then:
+            if step not in ("ping", "delete"):
+                yield f"then: {step} needs {role}.stack = strongswan"
+
+
+@cache
+def _find_libreswan() -> tuple[DaemonStack, ...]:
+    return tuple(find_installations(LibreswanStack.title, PLUTO, "--version", LibreswanStack.trees))
+
+
 def start_libreswan(
     sandbox: NetnsSandbox,
     host: Netns,
@@ -115,8 +179,10 @@ def start_libreswan(
     case: ScenarioCase,
     network: LabNetwork,
     credentials: CaseCredentials,
+    *,
+    log_keys: bool = True,
 ) -> LibreswanDaemon:
-    """Start and configure pluto.
+    """Start and configure pluto. `log_keys`: log messages and keys.
 
     Raises:
         LabError: it does not start or refuses its connection; without secrets.
@@ -128,9 +194,10 @@ def start_libreswan(
     secret = f'@{IDENTITY[role]} @{IDENTITY[OTHER[role]]} : PSK "{get_psk(role, case, credentials)}"\n'
     write_private(str(folder / "ipsec.secrets"), secret)
     before = [["certutil", "-N", "-d", _DATABASE, "--empty-password"], *_import_certificates(folder, role, credentials)]
+    debugging = " --debug base --debug private" if log_keys else ""
     options = (
         f"--config /run/ipsec.conf --nofork --logfile /run/{LOG} --rundir /run --secretsfile /run/ipsec.secrets "
-        "--nssdir /run/nss --ipsecdir /run --no-dnssec --debug base --debug private"
+        f"--nssdir /run/nss --ipsecdir /run --no-dnssec{debugging}"
     )
     daemon = start_daemon(sandbox, host, stack, folder, *options.split(), before=before)
     pluto = LibreswanDaemon(daemon, stack.program.replace("pluto", "whack"), case.settings.timeout_s)

@@ -1,19 +1,31 @@
-"""Configuration of both sides of a case: connection, secrets, certificates."""
+"""Secrets and certificates of both sides of a case, and strongSwan's configuration of a side."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ikeanalyze.lab.daemons.certificates import CertificateChain, make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME
 from ikeanalyze.lab.daemons.freeradius import PORT, RadiusAccount
-from ikeanalyze.lab.daemons.strongswan import StrongswanConfig, build_certificate_loads
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
-from ikeanalyze.lab.scenario import CERTIFICATES, LIBRESWAN, ScenarioCase
+from ikeanalyze.lab.scenario import CERTIFICATES, ScenarioCase
 
 #: Identities by role.
 IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}
 OTHER: Final = {"initiator": "responder", "responder": "initiator"}
+
+
+Settings = Mapping[str, "str | Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class StrongswanConfig:
+    """Configuration of one side."""
+
+    role: str  # "initiator" or "responder"
+    settings: Settings = field(repr=False)  # sections of strongswan.conf under charon, in addition to the common ones
+    loads: tuple[tuple[str, dict[str, Any]], ...] = field(repr=False)  # vici commands and contents, with secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +45,18 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
         auth = case.side(side).auth
         if auth in CERTIFICATES or auth == "eap-tls":
             kind = "ecdsa" if auth == "ecdsa" else "rsa"
-            chains[side] = make_certificate_chain(kind, case.key_bits(side), case.side(side).chain, IDENTITY[side])
+            length, authority_bits = case.side(side).chain, case.side(side).authority_bits
+            chains[side] = make_certificate_chain(
+                kind, case.key_bits(side), length, IDENTITY[side], authority_bits=authority_bits
+            )
     account = None
     if case.eap:
         method, aaa = case.settings.initiator.auth, case.settings.aaa
         account = RadiusAccount(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
         if method == "eap-tls":
-            chains["aaa"] = make_certificate_chain("rsa", aaa.key_bits, aaa.chain, IDENTITY["aaa"])
+            chains["aaa"] = make_certificate_chain(
+                "rsa", aaa.key_bits, aaa.chain, IDENTITY["aaa"], authority_bits=aaa.authority_bits
+            )
     xauth = secrets.token_hex(8) if case.settings.initiator.xauth else None
     return CaseCredentials(secrets.token_hex(16), chains, account, xauth)
 
@@ -51,9 +68,9 @@ def get_psk(role: str, case: ScenarioCase, credentials: CaseCredentials) -> str:
 
 
 def build_side_config(
-    role: str, case: ScenarioCase, network: LabNetwork, credentials: CaseCredentials
+    role: str, case: ScenarioCase, network: LabNetwork, credentials: CaseCredentials, *, always_send_cert: bool = False
 ) -> StrongswanConfig:
-    """Return the strongSwan configuration of one side."""
+    """Return the strongSwan configuration of one side. `always_send_cert`: also to a peer that sends no CERTREQ."""
     initiator, ike = role == "initiator", case.settings.ike
     auth, peer_auth = case.side(role).auth, case.side(OTHER[role]).auth
     loads: list[tuple[str, dict[str, Any]]] = []
@@ -93,8 +110,8 @@ def build_side_config(
         loads.append(("load_shared", {"type": "XAUTH", "data": credentials.xauth, "owners": [IDENTITY["initiator"]]}))
         xauth = {"auth": "xauth"} | ({"xauth_id": IDENTITY["initiator"]} if initiator else {})
         connection["local-xauth" if initiator else "remote-xauth"] = xauth
-    if case.stack(OTHER[role]) == LIBRESWAN:
-        connection["send_cert"] = "always"  # libreswan does not send CERTREQ
+    if always_send_cert:
+        connection["send_cert"] = "always"
     if ike.mode == "aggressive":
         connection["aggressive"] = "yes"
         # charon requires this, since aggressive mode allows offline attacks on the PSK
@@ -110,7 +127,7 @@ def _method(auth: str) -> str:
 def _connection(
     role: str, case: ScenarioCase, network: LabNetwork, local: dict[str, Any], remote: dict[str, Any]
 ) -> dict[str, Any]:
-    child = {
+    child: dict[str, Any] = {
         "local_ts": [f"{INNER[role]}/32"],
         "remote_ts": [f"{INNER[OTHER[role]]}/32"],
         "esp_proposals": case.settings.ike.esp_proposals.split(","),
@@ -129,9 +146,17 @@ def _connection(
         "children": {NAME: child},
     }
     if role == "initiator":
+        if case.settings.initiator.start == "trap":
+            child["start_action"] = "trap"
         connection["local_addrs"] = [network.initiator_address]
         connection["remote_addrs"] = [network.responder_address]
         connection["keyingtries"] = "1"
     else:
         connection["local_addrs"] = [network.responder_address]
     return connection
+
+
+def build_certificate_loads(chain: CertificateChain, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the vici commands that load a side's key and intermediate certificates."""
+    authorities = [("load_cert", {"type": "X509", "flag": "CA", "data": pem}) for pem in chain.intermediates]
+    return [("load_key", {"type": "any" if kind == "ecdsa" else "rsa", "data": chain.key}), *authorities]

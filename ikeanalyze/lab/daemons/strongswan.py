@@ -2,28 +2,46 @@
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemons.certificates import CertificateChain
+from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
-from ikeanalyze.lab.logs.charon import REFUSED
-from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_versions
+from ikeanalyze.lab.daemons.peer_config import StrongswanConfig, build_side_config
+from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY, IkeStack, LoggedKeys, SideSetup
+from ikeanalyze.lab.debian_tree import DebianTree
+from ikeanalyze.lab.logs.charon import REFUSED, parse_charon_log
+from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
+from ikeanalyze.lab.requirement import RequirementFinding, make_finding
+from ikeanalyze.lab.scenario import ScenarioCase
 
+#: Path of the daemon below a root.
+CHARON: Final = "usr/lib/ipsec/charon"
+#: The first strongSwan with ML-KEM.
+ML_KEM_SINCE: Final = (6, 0, 2)
+#: The first strongSwan that distributions build without IKEv1.
+IKEV1_UNTIL: Final = (6,)
 #: Log with keys.
 LOG: Final = "charon.log"
 _SOCKET: Final = "vici"
 _START_SECONDS: Final = 20
+#: Wait for an event, and for the IKE SA that a packet sets off.
+_EVENT_SECONDS: Final = 0.25
+_ACQUIRE_SECONDS: Final = 1.0
 #: Log messages of charon about packets: sent, received, retransmissions exhausted.
 _SENT: Final = re.compile(r"sending packet: |retransmit \d+ of request ")
 _RECEIVED: Final = "received packet: "
 #: The AAA server refuses with an EAP packet instead of an error notify.
 _EAP_FAILED: Final = re.compile(r"received (EAP_FAILURE)\b")
+_INITIATING: Final = re.compile(r"initiating (?:Main Mode |Aggressive Mode )?IKE_SA ")
 _GAVE_UP: Final = re.compile(r"giving up after \d+ retransmits")
 _TIMED_OUT: Final = re.compile(r"not established after \d+ms")
 #: charon's error for invalid proposals; by setting their description, the scenario's keys, and whether they are for
@@ -44,16 +62,26 @@ _PLUGINS: Final = (
     "eap-mschapv2 eap-tls eap-radius xauth-generic"
 )
 
-Settings = Mapping[str, "str | Settings"]
 
+@dataclass(slots=True)
+class _HandshakeMessages:
+    """What charon's messages about a handshake tell about its failure."""
 
-@dataclass(frozen=True, slots=True)
-class StrongswanConfig:
-    """Configuration of one side."""
+    refused: str | None = None  # the peer's error
+    awaiting: bool = False  # whether the last packet was sent, and not received
+    gave_up: bool = False  # whether all retransmissions were sent
 
-    role: str  # "initiator" or "responder"
-    settings: Settings = field(repr=False)  # sections of strongswan.conf under charon, in addition to the common ones
-    loads: tuple[tuple[str, dict[str, Any]], ...] = field(repr=False)  # vici commands and contents, with secrets
+    def add(self, message: str) -> None:
+        """Add the next message."""
+        refused = REFUSED.search(message) or _EAP_FAILED.search(message)
+        self.refused = refused[1] if refused else self.refused
+        self.awaiting = bool(_SENT.search(message)) or (self.awaiting and _RECEIVED not in message)
+        self.gave_up = self.gave_up or bool(_GAVE_UP.search(message))
+
+    def describe_failure(self, failed: str) -> str:
+        """Return why the handshake failed; `failed` is the error of the command."""
+        unanswered = self.gave_up or (self.awaiting and _TIMED_OUT.search(failed))
+        return self.refused or ("no answer" if unanswered else failed)
 
 
 class _InterruptibleSocket(socket.socket):
@@ -74,10 +102,11 @@ class StrongswanDaemon:
 
     daemon: Daemon
     _timeout: float
+    _log_keys: bool = True
 
     @property
     def log(self) -> Path:
-        """The log, with keys."""
+        """The log, with keys if requested."""
         return self.daemon.folder / LOG
 
     def run_vici(self, command: str, content: dict[str, Any]) -> CommandResult:
@@ -85,27 +114,35 @@ class StrongswanDaemon:
         # late: vici is optional, `lab doctor` reports if it is missing
         import vici
 
-        why: str | None = None
-        awaiting = gave_up = False
+        progress = _HandshakeMessages()
         try:
             with self._open_session() as session:
                 answer = getattr(session, command)(content)
                 if hasattr(answer, "__next__"):
                     for event in answer:
-                        message = event.get("msg", b"").decode(errors="replace")
-                        refused = REFUSED.search(message) or _EAP_FAILED.search(message)
-                        why = refused[1] if refused else why
-                        awaiting = bool(_SENT.search(message)) or (awaiting and _RECEIVED not in message)
-                        gave_up = gave_up or bool(_GAVE_UP.search(message))
+                        progress.add(event.get("msg", b"").decode(errors="replace"))
         except (vici.exception.CommandException, vici.exception.SessionException) as error:
             _raise_interrupt(error)
+            if command == "initiate" and not self._log_keys:
+                progress = self._read_messages()
             failed = str(error).splitlines()[0].removeprefix("Command failed: ")
-            unanswered = gave_up or (awaiting and _TIMED_OUT.search(failed))
-            return CommandResult(False, why or ("no answer" if unanswered else failed))
+            return CommandResult(False, progress.describe_failure(failed))
         except OSError as error:
             _raise_interrupt(error)
             return CommandResult(False, f"no answer: {type(error).__name__}")
         return CommandResult(True, None)
+
+    def _read_messages(self) -> "_HandshakeMessages":
+        """Return the messages of the latest handshake from the log."""
+        with self._open_session() as session:
+            session.reload_settings()  # charon closes the log, and so flushes it, and opens it again
+        progress = _HandshakeMessages()
+        with self.log.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if _INITIATING.search(line):
+                    progress = _HandshakeMessages()
+                progress.add(line)
+        return progress
 
     @contextmanager
     def _open_session(self) -> Iterator[Any]:
@@ -130,7 +167,44 @@ class StrongswanDaemon:
     def initiate(self) -> CommandResult:
         """Set up an IKE SA and its Child SA."""
         timeout = str(int(self._timeout * 1000))
-        return self.run_vici("initiate", {"child": NAME, "timeout": timeout, "loglevel": "1"})
+        # without streamed messages, which the responder's charon does not have either, both sides' costs are comparable
+        level = "1" if self._log_keys else "-1"
+        return self.run_vici("initiate", {"child": NAME, "timeout": timeout, "loglevel": level})
+
+    def initiate_by_packet(self, send_packet: Callable[[], int]) -> CommandResult:
+        """Set up an IKE SA and its Child SA by a packet for the Child SA's trap policy.
+
+        `send_packet` returns when it sent the packet, in nanoseconds of the monotonic clock.
+        """
+        import vici  # late: see above
+
+        try:
+            with (
+                self._open_session() as session,
+                closing(session.listen(["child-updown"], timeout=_EVENT_SECONDS)) as events,
+                ThreadPoolExecutor(1) as pool,
+            ):
+                next(events)  # charon registers the listener
+                result = self._await_child(events, pool.submit(send_packet))
+        except (vici.exception.SessionException, OSError) as error:
+            _raise_interrupt(error)
+            return CommandResult(False, f"no answer: {type(error).__name__}")
+        if result.done or result.why is None:
+            return result
+        return replace(result, why=self._read_messages().describe_failure(result.why))
+
+    def _await_child(self, events: Iterator[Any], sent: "Future[int]") -> CommandResult:
+        """Wait for a Child SA. `sent`: when a packet was sent, in nanoseconds of the monotonic clock."""
+        deadline = time.monotonic() + self._timeout
+        for name, event in events:
+            now_ns = time.monotonic_ns()
+            if name and event.get("up") == b"yes":
+                return CommandResult(True, None, (now_ns - sent.result()) / 1e6)
+            if sent.done() and now_ns - sent.result() > _ACQUIRE_SECONDS * 1e9 and not self.list_ike_sas():
+                return CommandResult(False, "no IKE SA after the packet")
+            if time.monotonic() > deadline:
+                break
+        return CommandResult(False, f"not established after {self._timeout * 1000:.0f}ms")
 
     def initiate_async(self) -> CommandResult:
         """Start to set up an IKE SA without waiting."""
@@ -152,16 +226,104 @@ class StrongswanDaemon:
             self.run_vici("terminate", {"ike": NAME, "force": "yes", "timeout": "-1"})
 
 
+class StrongswanStack(IkeStack):
+    """strongSwan's charon."""
+
+    name = "strongswan"
+    title = "strongSwan"
+    trees = (debian_tree.NEW, debian_tree.OLD)
+    requirements = ("strongSwan", "ML-KEM", "IKEv1")
+    logged_keys = LoggedKeys.ALL
+
+    def find(self) -> Sequence[DaemonStack]:
+        """Return the installed strongSwan, then those of Debian trees."""
+        return _find_strongswan()
+
+    def start(self, setup: SideSetup) -> StrongswanDaemon:
+        """Start charon and load its configuration."""
+        certificates = not setup.peer.requests_certificates
+        side = build_side_config(
+            setup.role, setup.case, setup.network, setup.credentials, always_send_cert=certificates
+        )
+        return start_strongswan(
+            setup.sandbox,
+            setup.host,
+            setup.installed,
+            side,
+            kernel_esp=setup.kernel_esp,
+            timeout=setup.case.settings.timeout_s,
+            log_keys=setup.log_keys,
+        )
+
+    def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary:
+        """Parse charon's log."""
+        return parse_charon_log(lines)
+
+    def list_conflicts(self, role: str, case: ScenarioCase) -> Iterator[str]:
+        """Return the settings that the named version lacks."""
+        stack = case.side(role).stack
+        version = stack.partition("-")[2]
+        if case.settings.ike.version == 1 and version and tuple(map(int, version.split("."))) >= IKEV1_UNTIL:
+            yield f"{role}.stack = {stack} is for ike.version = 2: it is built without IKEv1"
+
+    def supports(self, installed: DaemonStack, role: str, case: ScenarioCase) -> bool:
+        """Whether an installation has ML-KEM and IKEv1 as far as the case needs them."""
+        has_ml_kem, has_ikev1 = installed.numbers >= ML_KEM_SINCE, installed.numbers < IKEV1_UNTIL
+        return (has_ml_kem or not _needs_ml_kem(role, case)) and (has_ikev1 or case.settings.ike.version != 1)
+
+    def describe_requirement(self, role: str, case: ScenarioCase) -> str:
+        """Return the versions with the features that the case needs."""
+        if _needs_ml_kem(role, case):
+            return "of 6.0.2 or later, which ML-KEM needs,"
+        return "before 6, which IKEv1 needs," if case.settings.ike.version == 1 else ""
+
+    def list_missing_trees(self) -> Sequence[DebianTree]:
+        """Return the tree with ML-KEM and FreeRADIUS, and that with IKEv1 unless the installed strongSwan has it."""
+        installed = [stack.numbers for stack in self.find() if not stack.in_tree]
+        return self.trees[:1] if any(numbers < IKEV1_UNTIL for numbers in installed) else self.trees
+
+    def check(self) -> Iterator[RequirementFinding]:
+        """Check for any strongSwan, for one with ML-KEM and one with IKEv1."""
+        stacks = self.find()
+        remedy = f"apt install strongswan-charon, or {PREPARE_REMEDY}"
+        yield make_finding(self.title, list_versions(stacks), "not there", needed=True, remedy=remedy)
+        for feature, needs, fitting in (
+            ("ML-KEM", "6.0.2 or later", [stack for stack in stacks if stack.numbers >= ML_KEM_SINCE]),
+            ("IKEv1", "before 6", [stack for stack in stacks if stack.numbers < IKEV1_UNTIL]),
+        ):
+            version = str(fitting[0]) if fitting else None
+            yield make_finding(feature, version, f"needs strongSwan {needs}", remedy=PREPARE_REMEDY)
+
+
+@cache
+def _find_strongswan() -> tuple[DaemonStack, ...]:
+    return tuple(find_installations(StrongswanStack.title, [CHARON], "--version", StrongswanStack.trees))
+
+
+def _needs_ml_kem(role: str, case: ScenarioCase) -> bool:
+    return "mlkem" in case.proposals(role) + case.settings.ike.esp_proposals
+
+
 def start_strongswan(
-    sandbox: NetnsSandbox, host: Netns, stack: DaemonStack, side: StrongswanConfig, *, kernel_esp: bool, timeout: float
+    sandbox: NetnsSandbox,
+    host: Netns,
+    stack: DaemonStack,
+    side: StrongswanConfig,
+    *,
+    kernel_esp: bool,
+    timeout: float,
+    log_keys: bool = True,
 ) -> StrongswanDaemon:
     """Start charon and load its configuration.
+
+    `log_keys`: log keys, and each line at once. Otherwise its log has the messages only, and is written in blocks.
 
     Raises:
         LabError: it does not start or refuses a setting; without secrets.
     """
     folder = host.folder / "run"
     folder.mkdir()
+    level = "4" if log_keys else "1"
     kernel = "kernel-netlink" if kernel_esp else "kernel-libipsec kernel-netlink"
     settings: dict[str, Any] = {
         "load": _PLUGINS.format(kernel=kernel),
@@ -179,9 +341,9 @@ def start_strongswan(
             "lab": {
                 "path": f"/run/{LOG}",
                 "default": "1",
-                "ike": "4",
-                "chd": "4",
-                "flush_line": "yes",
+                "ike": level,
+                "chd": level,
+                "flush_line": "yes" if log_keys else "no",
                 "ike_name": "yes",
                 "time_format": "%s",
                 "time_add_ms": "yes",
@@ -191,7 +353,7 @@ def start_strongswan(
     (folder / "strongswan.conf").write_text(format_settings({"charon": merge_settings(settings, side.settings)}))
     environment = {"STRONGSWAN_CONF": "/run/strongswan.conf", "SWANCTL_DIR": "/run"}
     daemon = start_daemon(sandbox, host, stack, folder, environment=environment)
-    charon = StrongswanDaemon(daemon, timeout)
+    charon = StrongswanDaemon(daemon, timeout, log_keys)
     if not wait_until_ready(charon.is_ready, daemon.process, _START_SECONDS):
         raise LabError(f"strongSwan {stack.version} did not start on the {side.role}")
     for command, content in side.loads:
@@ -255,9 +417,3 @@ def format_settings(settings: Mapping[str, Any], indent: str = "") -> str:
         else:
             lines.append(f"{indent}{name} = {value}\n")
     return "".join(lines)
-
-
-def build_certificate_loads(chain: CertificateChain, kind: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the vici commands that load a side's key and intermediate certificates."""
-    authorities = [("load_cert", {"type": "X509", "flag": "CA", "data": pem}) for pem in chain.intermediates]
-    return [("load_key", {"type": "any" if kind == "ecdsa" else "rsa", "data": chain.key}), *authorities]

@@ -1,10 +1,10 @@
 """Parses charon's log: sent datagrams and IKE SAs, independently of the capture, for comparison."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+from ikeanalyze.lab.logs.summary import DaemonLogSummary, LoggedDatagram
 
 _GENERATED: Final = re.compile(r"generating ([A-Z0-9_]+) (request|response) (\d+) \[ (?!EF\(|FRAG\()")
 #: The number of the IKE SA that a line is about, after the connection's name if that is known.
@@ -20,43 +20,7 @@ _RESPONSE_AGAIN: Final = re.compile(
 )
 _ESTABLISHED: Final = re.compile(r"IKE_SA \S+ (?:established|rekeyed) between")
 #: A received error notify (RFC 7296, section 3.10.1).
-REFUSED: Final = re.compile(r"received ([A-Z0-9_]+) (?:notify error|error notify)")
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedDatagram:
-    """One datagram."""
-
-    source: str
-    source_port: int
-    destination: str
-    destination_port: int
-    bytes: int  # of the IKE message or fragment, without UDP header and non-ESP marker
-
-
-@dataclass(slots=True)
-class DaemonLogSummary:
-    """What a daemon logged."""
-
-    sent: list[LoggedDatagram] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)  # each transmission in order, such as "IKE_AUTH request 1"
-    requests_retransmitted: int = 0
-    responses_retransmitted: int = 0
-    established: int = 0  # IKE SAs, including those of rekeying and reauthentication
-    refused: Counter[str] = field(default_factory=Counter)  # error notifies received
-
-    def document(self) -> dict[str, Any]:
-        """Return the summary for the manifest."""
-        return {
-            "datagrams": len(self.sent),
-            "bytes": sum(datagram.bytes for datagram in self.sent),
-            "sizes": [datagram.bytes for datagram in self.sent],
-            "messages": self.messages,
-            "requests_retransmitted": self.requests_retransmitted,
-            "responses_retransmitted": self.responses_retransmitted,
-            "established": self.established,
-            "refused": dict(self.refused),
-        }
+REFUSED: Final = re.compile(r"received ([A-Z0-9_]+) (?:notify error|error notify|notify, no CHILD_SA built)")
 
 
 def parse_charon_log(lines: Iterable[str]) -> DaemonLogSummary:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ikeanalyze.lab.logs.charon import DaemonLogSummary, LoggedDatagram
+from ikeanalyze.lab.logs.summary import DaemonLogSummary, LoggedDatagram
 
 _EMIT: Final = re.compile(r"\| \*\*emit ISAKMP Message:")
 _HEADER: Final = re.compile(r"\|    (exchange type|flags|Message ID): (?:ISAKMP_v2_)?(.+?) \(")

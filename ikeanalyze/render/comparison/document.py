@@ -25,7 +25,7 @@ def build_document(comparison: Comparison) -> dict[str, Any]:
         **select_attributes(comparison, "confidence", "resamples"),
         "test": "Mann-Whitney U, two-sided",
         "correction": "Benjamini-Yekutieli",
-        **select_attributes(comparison, "unread", "complete", "rekeyed"),
+        **select_attributes(comparison, "unread", "complete", "rekeyed", "warm_up"),
         "groups": [_group(group, comparison.by) for group in comparison.groups],
         "metrics": [
             {
@@ -57,7 +57,7 @@ def _summarize(summary: MetricSummary) -> dict[str, Any]:
         "counted": summary.counted,
         "left_out": dict(summary.left_out),
         **{name: _estimate(getattr(summary, name)) for name in _ESTIMATES},
-        **select_attributes(summary, "deviation", "least", "greatest"),
+        **select_attributes(summary, "sum", "deviation", "least", "greatest"),
         "against": None if summary.against is None else _difference(summary.against),
     }
 
@@ -82,7 +82,7 @@ def write_csv(comparison: Comparison, out: TextIO) -> None:
     bounded = [f"{name}{bound}" for name in _ESTIMATES for bound in ("", "_low", "_high")]
     heading = (
         *("metric", *comparison.by, "captures", "handshakes", "failures", "counted", *bounded),
-        *("deviation", "least", "greatest", "ratio", "ratio_low", "ratio_high", "p", "p_corrected", "differs"),
+        *("deviation", "least", "greatest", "ratio", "ratio_low", "ratio_high", "p", "p_corrected", "differs", "sum"),
     )
     write_csv_rows([heading, *_list_rows(comparison)], out)
 
@@ -98,7 +98,7 @@ def _list_rows(comparison: Comparison) -> Iterator[tuple[object, ...]]:
             counts = (group.captures, group.handshakes, group.failures, summary.counted)
             yield (
                 *(metric.name, *group.values, *counts, *estimates),
-                *(summary.deviation, summary.least, summary.greatest, *compared),
+                *(summary.deviation, summary.least, summary.greatest, *compared, summary.sum),
             )
 
 

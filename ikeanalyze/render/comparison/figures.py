@@ -1,5 +1,5 @@
-"""The figures of a comparison: for each metric the means with their intervals, the means against a numeric column of the
-groups (such as loss), and the distributions.
+"""The figures of a comparison: for each metric the means with their intervals, the means against a numeric column of
+the groups (such as loss), and the distributions.
 """
 
 import re
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from ikeanalyze.dataset.compare.columns import format_value
+from ikeanalyze.dataset.compare.metrics import PLUS
 from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, MetricComparison
 from ikeanalyze.render.comparison.text import format_interval, format_significant
 from ikeanalyze.render.core.figures import charts
@@ -29,7 +30,7 @@ def make_figures(comparison: Comparison) -> Iterator[Figure]:
     labels = make_group_labels(comparison)
     by = f" by {escape_text(', '.join(comparison.by))}" if len(comparison.by) > 1 else ""
     for metric in comparison.metrics:
-        name = re.sub(r"[^\w.-]", "_", metric.name)
+        name = re.sub(r"[^\w.-]", "_", metric.name.replace(PLUS, "_plus_"))
         yield from _means(comparison, metric, name, labels)
         if number is not None:
             yield from _against(comparison, metric, name, number)
@@ -76,9 +77,12 @@ def _format_group(comparison: Comparison, group: ComparisonGroup) -> str:
 
 def _format_metric_name(metric: MetricComparison) -> str:
     """The name of a metric without its unit."""
-    unit = metric.unit
-    name = metric.name.removesuffix(f"_{unit}") if unit else metric.name
-    return "set-up time" if name == "setup" else name.replace("_", " ")
+    return " + ".join(_format_name(name, metric.unit) for name in metric.name.split(PLUS))
+
+
+def _format_name(name: str, unit: str | None) -> str:
+    short = name.removesuffix(f"_{unit}") if unit else name
+    return "set-up time" if short == "setup" else short.replace("_", " ")
 
 
 def _title(metric: MetricComparison) -> str:

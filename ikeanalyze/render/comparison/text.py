@@ -51,6 +51,8 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
         facts.insert(1, ("only", escape_text(", ".join(map(str, comparison.where)))))
     if comparison.rekeyed:
         facts.append(("rekeyed", f"{format_count(comparison.rekeyed, 'IKE SA')} without set-up, in no group"))
+    if comparison.warm_up:
+        facts.append(("warm-up", f"{format_count(comparison.warm_up, 'handshake')} left out, in no group"))
     if comparison.unread:
         facts.append(("not read", f"{format_count(comparison.unread, 'capture')}: what was in them is in no group"))
     if not comparison.complete:
@@ -100,6 +102,7 @@ def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[in
         TableColumn(f"{percent} of p95", right=True, optional=5),
         TableColumn("p99", right=True, optional=3),
         TableColumn(f"{percent} of p99", right=True, optional=5),
+        TableColumn("sum", right=True, optional=6),
     ]
     rows = []
     for i in shown:
@@ -107,7 +110,7 @@ def _metric(comparison: Comparison, metric: MetricComparison, shown: Sequence[in
         row = [*_values(comparison, i), f"{summary.counted:,}"]
         for estimate in (summary.mean, summary.median, summary.p95, summary.p99):
             row += [format_significant(estimate.value if estimate else None), format_interval(estimate)]
-        rows.append(row)
+        rows.append([*row, format_significant(summary.sum)])
     left_out: Counter[str] = Counter()
     for summary in metric.groups:
         left_out.update(summary.left_out)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.lab import machine
+from ikeanalyze.lab.daemons import registry
 from ikeanalyze.lab.daemons.daemon import start_daemon
-from ikeanalyze.lab.machine import DaemonStack
+from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
 
 pytestmark = pytest.mark.lab
@@ -78,7 +78,7 @@ def test_what_it_uses(lab):
 
 
 def test_in_a_tree(lab):
-    roots = [stack.root for stack in machine.find_strongswan() if stack.root != Path("/")]
+    roots = [stack.root for stack in registry.get_stack("strongswan").find() if stack.root != Path("/")]
     if not roots:
         pytest.skip("this machine needs no tree")
     before = os.listdir(roots[0] / "run")

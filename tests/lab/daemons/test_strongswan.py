@@ -1,12 +1,17 @@
+import gzip
+import json
 import time
 
 import pytest
 
 from ikeanalyze.lab import machine, scenario
-from ikeanalyze.lab.daemons import peer_config, strongswan
-from ikeanalyze.lab.daemons.strongswan import StrongswanConfig, format_settings, merge_settings
+from ikeanalyze.lab.daemons import peer_config, registry, strongswan
+from ikeanalyze.lab.daemons.peer_config import StrongswanConfig
+from ikeanalyze.lab.daemons.strongswan import format_settings, merge_settings
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox
+from ikeanalyze.lab.run import run_case
+from tests.lab.agreement import check
 
 
 def test_settings_in_the_form_of_strongswan_conf():
@@ -38,7 +43,7 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
         charon = strongswan.start_strongswan(
             sandbox,
             network.initiator,
-            machine.find_stack("strongswan", ml_kem=False, ikev1=False),
+            registry.find_installed("initiator", case),
             peer_config.build_side_config("initiator", case, network, peer_config.make_credentials(case)),
             kernel_esp=machine.has_kernel_esp(),
             timeout=case.settings.timeout_s,
@@ -56,3 +61,31 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
         assert two[0].spi_i == first.spi_i
         assert two[1].spi_i != first.spi_i
         assert [item.spi_r for item in two] == [None, None]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ({}, None),
+        ({"initiator": {"wrong_secret": True}}, "AUTHENTICATION_FAILED"),
+        ({"ike": {"responder_proposals": "aes128-sha256-ecp384"}}, "NO_PROPOSAL_CHOSEN"),
+        ({"initiator": {"auth": "eap-md5", "wrong_secret": True}, "responder": {"auth": "rsa"}}, "EAP_FAILURE"),
+    ],
+)
+def test_without_keys_the_log_still_has_messages_and_reasons(lab, tmp_path, data, why):
+    (case,) = scenario.expand_cases(data | {"measure": "costs"}, "x", "x")
+    manifest = check(run_case(case, tmp_path, iterations=2), outcomes=False)
+    assert [handshake["why"] for handshake in manifest["handshakes"]] == [why, why]
+    assert manifest["files"]["keys"] is None
+    for name in manifest["files"]["logs"].values():
+        assert "Sk_ei secret" not in gzip.decompress((tmp_path / name).read_bytes()).decode(errors="replace")
+
+
+@pytest.mark.lab
+def test_without_keys_an_unanswered_handshake_is_one_too(lab, tmp_path):
+    ike = {"retransmit_timeout_s": 0.1, "retransmit_tries": 1}
+    data = {"measure": "costs", "ike": ike, "link": {"loss_percent": 90}, "timeout_s": 5}
+    (case,) = scenario.expand_cases(data, "x", "x")
+    manifest = json.loads(run_case(case, tmp_path, iterations=3).read_text())
+    assert "no answer" in [handshake["why"] for handshake in manifest["handshakes"]]

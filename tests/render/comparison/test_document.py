@@ -25,6 +25,7 @@ def test_the_json_document_has_all_values():
         "unread": 1,
         "complete": False,
         "rekeyed": 2,
+        "warm_up": 5,
     }
     assert groups[1] == {
         "values": {"config": "classic", "loss": 20.0},
@@ -53,6 +54,7 @@ def test_the_json_document_has_all_values():
         "p_corrected": 0.0000321,
         "differs": True,
     }
+    assert group["sum"] == 125.0
     empty = metrics[0]["groups"][4]
     assert (empty["counted"], empty["mean"], empty["against"]) == (0, None, None)
     assert empty["left_out"] == {"failed": 2}
@@ -73,5 +75,6 @@ def test_csv_has_a_row_per_value():
         "true",
     )
     assert {rows[4][name] for name in rows[4]} == {"setup_ms", "", "1", "2", "0"}
+    assert (pq["sum"], rows[4]["sum"]) == ("125.0", "")
     assert rows[8]["ratio"] == ""
     assert rows[8]["differs"] == "false"

@@ -112,3 +112,13 @@ def test_one_value_makes_a_page():
         render_page(compare_groups(tables(times("classic", 3.0)), ComparisonRequest(["config"], metrics=["setup_ms"])))
     )
     assert page.tables["setup_ms"][1][:3] == ["classic", "1", "3"]
+
+
+def test_figures_of_a_sum_name_its_parts():
+    rows = [{"config": config, "initiator_bytes": 1000, "responder_bytes": n} for config in "ab" for n in (300, 400)]
+    request = ComparisonRequest(["config"], metrics=["initiator_bytes+responder_bytes"], resamples=200)
+    means = next(make_figures(compare_groups(tables(rows), request)))
+    assert (means.name, means.title) == (
+        "initiator_bytes_plus_responder_bytes-means",
+        "Initiator + responder: mean by config",
+    )
