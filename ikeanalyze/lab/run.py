@@ -3,7 +3,6 @@
 import fcntl
 import itertools
 import os
-import platform
 import secrets
 import tempfile
 import time
@@ -14,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ikeanalyze.lab import LabError, actions, machine, manifest, recording
+from ikeanalyze.lab import LabError, actions, host_info, machine, manifest, recording
 from ikeanalyze.lab.daemons import freeradius, peer_config, registry
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, ResourceUsage
 from ikeanalyze.lab.daemons.installation import DaemonStack
@@ -128,7 +127,7 @@ def run_case(
         recorded = manifest.CaseRecording(
             handshakes=handshakes,
             ended=str(failure) if failure else interrupted,
-            machine=described,
+            machine=described | {"ended": host_info.format_time(), "load_after": host_info.get_load()},
             links={
                 name: {"by": link.kind, "frames": link.stop(), "seed": running.seeds.get(name)}
                 for name, link in running.emulators.items()
@@ -410,7 +409,7 @@ def _machine(stacks: Mapping[str, DaemonStack], server: DaemonStack | None) -> d
         "date": machine.get_date(),
         **{role: str(stacks[role]) for role in ("initiator", "responder")},
         "aaa": str(server) if server else None,
-        "kernel": platform.release(),
+        **host_info.describe_host({**stacks, "aaa": server} if server else stacks),
         "esp": "kernel" if machine.has_kernel_esp() else "user space",
         "ikeanalyze": own_version,
     }
