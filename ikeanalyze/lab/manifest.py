@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import shutil
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -69,6 +70,7 @@ class RecordedLabHandshake:
     spi_r: str | None
     costs: Mapping[str, ResourceCost]  # by host
     steps: Sequence[ActionResult]
+    attempts: int = 1  # IKE SAs begun until it was established; the SPIs are those of the last one
     warm_up: bool = False  # run before those that count, with numbers of its own
 
 
@@ -265,7 +267,27 @@ def _build_document(case: ScenarioCase, recorded: CaseRecording, files: Recordin
         },
         "ended": recorded.ended,
         "handshakes": [asdict(handshake) for handshake in recorded.handshakes],
+        "bytes_per_ike_sa": estimate_ike_sa_bytes(recorded.handshakes) if case.settings.keep else None,
         "expected": {},
+    }
+
+
+def estimate_ike_sa_bytes(handshakes: Sequence[RecordedLabHandshake]) -> dict[str, float | None]:
+    """Return by how many bytes the resident set of each daemon grows with each kept IKE SA and its Child SA.
+
+    This is the slope of the least-squares line through the measured handshakes; None: fewer than two of them.
+    """
+    counts: dict[str, list[tuple[int, int]]] = {}  # by host, IKE SAs and bytes after each handshake
+    kept = 0
+    for handshake in handshakes:
+        kept += handshake.established
+        for host, cost in handshake.costs.items():
+            points = counts.setdefault(host, [])
+            if handshake.established and not handshake.warm_up:
+                points.append((kept, cost.rss_after_bytes))
+    return {
+        host: statistics.linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else None
+        for host, points in counts.items()
     }
 
 

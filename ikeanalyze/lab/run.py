@@ -3,10 +3,11 @@
 import fcntl
 import itertools
 import os
+import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -42,6 +43,9 @@ _CHECKPOINT_SECONDS: Final = 10.0
 _CHECKPOINT_SHARE: Final = 20
 #: Time for the daemons to end after a signal.
 _ABORT_SECONDS: Final = 1.0
+#: Limit for the attempts of a handshake, and what a failure looks like that is not for lack of an answer.
+_MAX_ATTEMPTS: Final = 100
+_PEER_ERROR: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 #: Timeout for the final delete: a peer that has already deleted the IKE SA does not respond.
 _END_SECONDS: Final = 2.0
 #: Drops IKE_SA_INIT responses whose first payload (octet 17 of the message) is SA, so that the initiator cannot
@@ -248,15 +252,15 @@ class _RunningCase:
 
     def _handshake(self, number: int, *, warm_up: bool) -> RecordedLabHandshake:
         initiator = self.peers["initiator"]
+        kept = {sa.name for sa in initiator.list_ike_sas()} if self.case.settings.keep else set()
         before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
         began = time.monotonic()
-        attempt = actions.start_handshake(initiator, self.network, self.case)
-        ms = attempt.ms or (time.monotonic() - began) * 1e3
+        attempt, attempts = self._start_handshake(initiator, kept)
+        ms = attempt.ms if attempt.ms and attempts == 1 else (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be working
         self._check_alive(number)
         costs = {role: _cost(before[role], daemon.get_usage()) for role, daemon in self.daemons.items()}
-        sas = initiator.list_ike_sas()
-        youngest = sas[-1] if sas else DaemonIkeSa(None, None, established=False, children=())
+        youngest = _find_youngest(initiator, kept)
         established = attempt.done or youngest.established
         actions_done = []
         for step in self.case.settings.then:
@@ -264,10 +268,8 @@ class _RunningCase:
             if established:
                 result = actions.run_step(step, initiator, self.network, self.case)
             actions_done.append(ActionResult(step, result.done, result.why, result.counts))
-        if initiator.list_ike_sas():
-            initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
-        if initiator.list_ike_sas():
-            initiator.terminate_all()
+        if not self.case.settings.keep:
+            self._delete_ike_sas(initiator)
         self._check_alive(number)
         return RecordedLabHandshake(
             number=number,
@@ -280,7 +282,25 @@ class _RunningCase:
             spi_r=youngest.spi_r,
             costs=costs,
             steps=actions_done,
+            attempts=attempts,
         )
+
+    def _start_handshake(self, initiator: IkeDaemon, kept: Set[str]) -> tuple[CommandResult, int]:
+        """Set up an IKE SA; return the result and the number of attempts."""
+        retries = _MAX_ATTEMPTS - 1 if self.case.settings.retry == "until-established" else 0
+        for attempts in itertools.count(1):
+            attempt = actions.start_handshake(initiator, self.network, self.case)
+            refused = _PEER_ERROR.fullmatch(attempt.why or "")  # it would be refused again
+            if attempt.done or refused or attempts > retries or _find_youngest(initiator, kept).established:
+                break
+            initiator.terminate_all()
+        return attempt, attempts
+
+    def _delete_ike_sas(self, initiator: IkeDaemon) -> None:
+        if initiator.list_ike_sas():
+            initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
+        if initiator.list_ike_sas():
+            initiator.terminate_all()
 
     def _check_alive(self, number: int) -> None:
         watched: dict[str, WatchedProcess] = {"the recording": self.recording}
@@ -369,6 +389,12 @@ def _links(
     for each in losses:
         each.start(0)  # for what is sent before the first handshake
     return emulators, seeds, losses
+
+
+def _find_youngest(initiator: IkeDaemon, kept: Set[str]) -> DaemonIkeSa:
+    """Return the newest IKE SA that is not one of the kept ones; one without SPIs if there is none."""
+    sas = [sa for sa in initiator.list_ike_sas() if sa.name not in kept]
+    return sas[-1] if sas else DaemonIkeSa(None, None, established=False, children=())
 
 
 @contextmanager

@@ -187,6 +187,8 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     iterations: Annotated[int, Meta(ge=1, le=MAX_ITERATIONS)] = 1
     warm_up: Annotated[int, Meta(ge=0, le=100)] = 0
     measure: Literal["keys", "costs"] = "keys"
+    retry: Literal["never", "until-established"] = "never"
+    keep: bool = False
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
     abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
     ip_version: Literal[4, 6] = 4
@@ -331,7 +333,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         chosen = {key: value for choice in product for key, value in choice.items()}
         label = "_".join(_label(key, chosen[key]) for key in varied)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts)
+        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts, _keep_conflicts)
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -452,6 +454,19 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
     auth = settings.initiator.auth
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
+
+
+def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return settings that need a single IKE SA at a time."""
+    settings = case.settings
+    if settings.keep:
+        if settings.then:
+            yield "keep is for scenarios without steps in then, which do not tell IKE SAs apart"
+        if settings.ike.version == 1:
+            yield "keep is for ike.version = 2"
+        for role in ROLES:
+            if case.stack(role) != STRONGSWAN:
+                yield f"keep needs {role}.stack = strongswan"
 
 
 def _version_conflicts(case: ScenarioCase) -> Iterator[str]:

@@ -109,6 +109,8 @@ def test_a_name_fits_into_a_file_system():
         ({"then": [["ping"], "delete"]}, ["then = 'delete'", "a list"]),
         ({"initiator": {"auth": ["psk", ["rsa"]]}}, ["initiator.auth = ['rsa']", "one of"]),
         ({"ike": {"proposals": "same"}}, ["ike.proposals"]),
+        ({"keep": True, "then": ["ping"]}, ["keep", "then"]),
+        ({"keep": True, "responder": {"stack": "libreswan"}}, ["keep", "responder.stack = strongswan"]),
         ({"timeout_s": list(range(1, 600))}, ["599 cases", "500"]),
     ],
 )
