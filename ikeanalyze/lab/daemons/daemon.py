@@ -56,9 +56,12 @@ class Daemon:
         """Return the command line that runs a command in the daemon's system, /run and network."""
         return ["nsenter", f"--target={self.process.pid}", "--mount", "--net", "--root", "--", *command]
 
-    def stop(self) -> None:
-        """Stop the daemon."""
-        self.sandbox.stop(self.process)
+    def stop(self, patience_s: float | None = None) -> None:
+        """Stop the daemon; kill it after `patience_s`, by default after some seconds."""
+        if patience_s is None:
+            self.sandbox.stop(self.process)
+        else:
+            self.sandbox.stop(self.process, patience_s=patience_s)
 
 
 def _read_run_ns(process: int) -> int | None:

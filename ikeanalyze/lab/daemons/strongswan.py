@@ -84,6 +84,18 @@ class _HandshakeMessages:
         return self.refused or ("no answer" if unanswered else failed)
 
 
+class _InterruptibleSocket(socket.socket):
+    """A socket that Ctrl-C closes: vici would unregister its events first, and wait until charon's command ends."""
+
+    def recv(self, *arguments: Any) -> bytes:
+        """Receive as a socket does."""
+        try:
+            return super().recv(*arguments)
+        except KeyboardInterrupt:
+            self.close()
+            raise
+
+
 @dataclass(slots=True)
 class StrongswanDaemon:
     """A running strongSwan."""
@@ -137,7 +149,7 @@ class StrongswanDaemon:
         """Connect to vici."""
         import vici  # late: see above
 
-        with socket.socket(socket.AF_UNIX) as sock:
+        with _InterruptibleSocket(socket.AF_UNIX) as sock:
             sock.settimeout(self._timeout + 5)
             sock.connect(str(self.daemon.folder / _SOCKET))
             yield vici.Session(sock)
