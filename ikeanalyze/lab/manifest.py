@@ -15,8 +15,9 @@ from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import get_stack
-from ikeanalyze.lab.logs import freeradius
-from ikeanalyze.lab.scenario import ROLES, ScenarioCase
+from ikeanalyze.lab.logs import freeradius, hostapd
+from ikeanalyze.lab.network.topology import AAA_ADDRESS
+from ikeanalyze.lab.scenario import AKA, ROLES, ScenarioCase
 
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
 #: Hosts with logs.
@@ -140,7 +141,9 @@ def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
 def _parse_log(role: str, case: ScenarioCase, log: Path) -> dict[str, Any] | None:
     """Return the messages or packets of a daemon's log; None if it does not report them."""
     if role == "aaa":
-        return {"packets": [asdict(packet) for packet in freeradius.read_freeradius_log(log)]}
+        is_aka = case.settings.initiator.auth == AKA
+        packets = hostapd.read_hostapd_log(log, AAA_ADDRESS) if is_aka else freeradius.read_freeradius_log(log)
+        return {"packets": [asdict(packet) for packet in packets]}
     with log.open(encoding="utf-8", errors="replace") as lines:
         summary = get_stack(case.stack(role)).parse_log(lines)
     return summary.document() if summary else None
