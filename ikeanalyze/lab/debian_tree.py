@@ -34,8 +34,8 @@ class DebianTree:
         return Path(os.environ.get("IKEANALYZE_TREES") or Path(cache) / "ikeanalyze") / self.name
 
 
-#: A strongSwan with ML-KEM, which has no IKEv1.
-NEW: Final = DebianTree("forky", (*_STRONGSWAN, "freeradius"))
+#: A strongSwan with ML-KEM, which has no IKEv1, and both AAA servers.
+NEW: Final = DebianTree("forky", (*_STRONGSWAN, "freeradius", "hostapd"))
 #: A strongSwan with IKEv1, which has no ML-KEM.
 OLD: Final = DebianTree("bookworm", _STRONGSWAN)
 #: libreswan conflicts with strongSwan in Debian, so it has its own tree.

@@ -32,6 +32,7 @@ class Daemon:
     sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
     folder: Path  # mounted as its /run
+    does_the_work: bool = True  # whether its resources are those of the handshakes
 
     def get_usage(self) -> ResourceUsage:
         """Return the resources used so far."""

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from ikeanalyze.lab import LabError
+from ikeanalyze.lab.daemons.aka.initiator import OwnStack
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.libreswan import LibreswanStack
 from ikeanalyze.lab.daemons.stack import IkeStack
@@ -18,7 +19,9 @@ from ikeanalyze.lab.scenario import ROLES, ScenarioCase
 
 #: Entry points of plug-ins.
 GROUP: Final = "ikeanalyze.lab_stacks"
-_BUILT_IN: Final[Mapping[str, IkeStack]] = {stack.name: stack for stack in (StrongswanStack(), LibreswanStack())}
+_BUILT_IN: Final[Mapping[str, IkeStack]] = {
+    stack.name: stack for stack in (StrongswanStack(), LibreswanStack(), OwnStack())
+}
 
 
 def list_stack_names() -> list[str]:
