@@ -50,6 +50,7 @@ def _in_namespace(*commands: Sequence[str]) -> bool:
 _PROGRAMS: Final = (
     ("ip", "iproute2", True),
     ("dumpcap", "wireshark-common", True),
+    ("editcap", "wireshark-common", True),
     ("nsenter", "util-linux", True),
     ("unshare", "util-linux", True),
     ("sysctl", "procps", True),

@@ -20,6 +20,7 @@ from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.lab_manifest import CaptureHost
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError
+from ikeanalyze.lab.network.traffic import parse_traffic_step
 from ikeanalyze.model.prediction.link import LinkError, LinkModel, LossBurst, validate_link
 
 #: Limits for the cases of a file and the handshakes of a case.
@@ -29,6 +30,8 @@ MAX_ITERATIONS: Final = 10_000
 _MAX_LABEL: Final = 60
 _MAX_NAME: Final = 200
 
+#: The tables of keys that vary together.
+_PAIRS: Final = "pairs"
 CERTIFICATES: Final = ("rsa", "ecdsa")
 #: The responder has the initiator's proposals.
 SAME: Final = "same"
@@ -40,8 +43,12 @@ KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
 _PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
-StepName = Literal["ping", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
-Steps = Annotated[tuple[StepName, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}")]
+StepName = Literal["ping", "traffic", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
+_TRAFFIC: Final = "traffic:count=1000,size=64,rate=200,direction=both"
+Step = Annotated[str, Meta(pattern=rf"^({'|'.join(get_args(StepName))}|traffic:[a-z0-9=,]{{1,80}})\Z")]
+Steps = Annotated[
+    tuple[Step, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}, the second also as {_TRAFFIC}")
+]
 ProposalText = Annotated[str, Meta(pattern=rf"^(?!{SAME}\Z){_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 StackName = Annotated[
@@ -86,8 +93,10 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    authority_bits: KeyBits = 0
     wrong_secret: bool = False
     xauth: bool = False
+    start: Literal["command", "trap"] = "command"
 
 
 class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +106,7 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    authority_bits: KeyBits = 0
 
 
 class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +114,7 @@ class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     key_bits: Literal[2048, 3072, 4096] = 2048
     chain: ChainLength = 2
+    authority_bits: Literal[0, 2048, 3072, 4096] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +185,10 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of a scenario, with their defaults; docs/lab.md explains each of them."""
 
     iterations: Annotated[int, Meta(ge=1, le=MAX_ITERATIONS)] = 1
+    warm_up: Annotated[int, Meta(ge=0, le=100)] = 0
+    measure: Literal["keys", "costs"] = "keys"
+    retry: Literal["never", "until-established"] = "never"
+    keep: bool = False
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
     abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
     ip_version: Literal[4, 6] = 4
@@ -227,6 +242,17 @@ class ScenarioCase:
         return {name: key.default for name, key in _flatten(self.settings)}
 
     @property
+    def logs_keys(self) -> bool:
+        """Whether the daemons log keys, which costs them processor time."""
+        return self.settings.measure == "keys"
+
+    def with_iterations(self, count: int | None) -> "ScenarioCase":
+        """Return the case with this number of iterations; None: unchanged."""
+        if count is None:
+            return self
+        return ScenarioCase(self.name, msgspec.structs.replace(self.settings, iterations=count))
+
+    @property
     def capture_points(self) -> tuple[CaptureHost, ...]:
         """The hosts at which the traffic is captured."""
         point = self.settings.capture
@@ -254,6 +280,15 @@ class ScenarioCase:
         """Whether the initiator uses EAP, with an AAA server."""
         return self.settings.initiator.auth in EAP
 
+    @property
+    def certificates_sent(self) -> dict[str, int]:
+        """Number of certificates that each host with a certificate sends: all of its chain but the root."""
+        sides = [(role, self.side(role)) for role in ("initiator", "responder")]
+        chains = {role: side.chain for role, side in sides if side.auth in (*CERTIFICATES, "eap-tls")}
+        if self.settings.initiator.auth == "eap-tls":
+            chains["aaa"] = self.settings.aaa.chain
+        return {host: length - 1 for host, length in chains.items()}
+
     def key_bits(self, side: str) -> int:
         """Return the key size of a side with a certificate, by default the smallest."""
         settings = self.side(side)
@@ -280,26 +315,25 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
     """Return the cases of a scenario that was read from `where`; the first dimension varies slowest."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}", name):
         raise LabScenarioError(f"{where}: the file's name must be of letters, digits, dots and dashes")
-    choices: dict[str, list[Value]] = {}
-    for key, value in _flatten_tables(data):
-        if key not in KEYS:
-            near = get_close_matches(key, KEYS, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            siblings = [name for name in KEYS if name.split(".")[0] == key.split(".")[0]]
-            raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
-        if key in choices:  # TOML: a table's key and a quoted key with a dot are different
-            raise LabScenarioError(f"{where}: {key} is given twice")
-        choices[key] = _values(where, key, value)
-    dimensions = [key for key, values in choices.items() if len(values) > 1]
-    count = math.prod(len(values) for values in choices.values())
+    tables = dict(data)
+    pairs = tables.pop(_PAIRS, None)
+    given: set[str] = set()
+    dimensions: list[list[Mapping[str, Value]]] = []
+    for key, value in _flatten_tables(tables):
+        _check_key(where, key, given)
+        dimensions.append([{key: each} for each in _values(where, key, value)])
+    if pairs is not None:
+        dimensions.append(_read_pairs(where, pairs, given))
+    count = math.prod(map(len, dimensions))
     if count > MAX_CASES:
         raise LabScenarioError(f"{where}: the lists make {count:,} cases; at most {MAX_CASES} are run at once")
+    varied = [key for choices in dimensions if len(choices) > 1 for key in choices[0]]
     expanded = []
-    for product in itertools.product(*choices.values()):
-        chosen = dict(zip(choices, product, strict=True))
-        label = "_".join(_label(key, chosen[key]) for key in dimensions)
+    for product in itertools.product(*dimensions):
+        chosen = {key: value for choice in product for key, value in choice.items()}
+        label = "_".join(_label(key, chosen[key]) for key in varied)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _link_conflicts)
+        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts, _keep_conflicts)
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -309,6 +343,40 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         numbered = enumerate(expanded, 1)
         return [ScenarioCase(f"{case.name[:_MAX_LABEL]}_{number}", case.settings) for number, case in numbered]
     return expanded
+
+
+def _check_key(where: str, key: str, given: set[str]) -> None:
+    """Check that a key exists and is given once, and add it to the given ones."""
+    if key not in KEYS:
+        near = get_close_matches(key, KEYS, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        siblings = [name for name in KEYS if name.split(".")[0] == key.split(".")[0]]
+        raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
+    if key in given:  # TOML: a table's key and a quoted key with a dot are different
+        raise LabScenarioError(f"{where}: {key} is given twice")
+    given.add(key)
+
+
+def _read_pairs(where: str, pairs: Any, given: set[str]) -> list[Mapping[str, Value]]:
+    """Return the values of keys that vary together."""
+    if not isinstance(pairs, list) or not pairs or not all(isinstance(table, dict) and table for table in pairs):
+        raise LabScenarioError(f"{where}: {_PAIRS} is not a list of tables with keys")
+    choices: list[Mapping[str, Value]] = []
+    for table in pairs:
+        own = set(given)
+        choice = {}
+        for key, value in _flatten_tables(table):
+            _check_key(where, key, own)
+            values = _values(where, key, value)
+            if len(values) > 1 or (isinstance(value, list) and key != "then"):
+                raise LabScenarioError(f"{where}: {_PAIRS}: {key} is a list; a table of {_PAIRS} has single values")
+            choice[key] = values[0]
+        if choices and set(choice) != set(choices[0]):
+            raise LabScenarioError(f"{where}: {_PAIRS}: all tables must have the same keys, {', '.join(choices[0])}")
+        if choice in choices:
+            raise LabScenarioError(f"{where}: {_PAIRS} has {_quoted(choice)} twice")
+        choices.append({key: choice[key] for key in choices[0]} if choices else choice)
+    return choices
 
 
 def _flatten_tables(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -377,14 +445,28 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
     if settings.ip_version == 6 and settings.link.mtu < 1280:
         yield "link.mtu: IPv6 needs 1280 or more"
     for role in ROLES:
-        auth, bits = case.side(role).auth, case.side(role).key_bits
-        sizes = _key_sizes(auth)
-        if bits and bits not in sizes:
-            allowed = ", ".join(map(str, sizes))
-            yield f"{role}.key_bits = {bits} is not allowed with {auth}; allowed is one of {allowed}"
+        side = case.side(role)
+        sizes = _key_sizes(side.auth)
+        for key, bits in (("key_bits", side.key_bits), ("authority_bits", side.authority_bits)):
+            if bits and bits not in sizes:
+                allowed = ", ".join(map(str, sizes))
+                yield f"{role}.{key} = {bits} is not allowed with {side.auth}; allowed is one of {allowed}"
     auth = settings.initiator.auth
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
+
+
+def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return settings that need a single IKE SA at a time."""
+    settings = case.settings
+    if settings.keep:
+        if settings.then:
+            yield "keep is for scenarios without steps in then, which do not tell IKE SAs apart"
+        if settings.ike.version == 1:
+            yield "keep is for ike.version = 2"
+        for role in ROLES:
+            if case.stack(role) != STRONGSWAN:
+                yield f"keep needs {role}.stack = strongswan"
 
 
 def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
@@ -423,3 +505,20 @@ def _link_conflicts(case: ScenarioCase) -> Iterator[str]:
             except LinkError as error:
                 key = "burst_frames" if error.what == "burst" else "burst_loss_percent"
                 yield f"{name}.{key}: {error}"
+
+
+def _traffic_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return invalid traffic, and what a trap policy does not support."""
+    settings = case.settings
+    for step in settings.then:
+        if step.partition(":")[0] != "traffic":
+            continue
+        try:
+            seconds = parse_traffic_step(step).seconds
+        except ValueError as error:
+            yield f"then: {step}: {error}"
+        else:
+            if seconds > settings.timeout_s:
+                yield f"then: {step}: takes {seconds:g} s, and timeout_s is {settings.timeout_s:g}"
+    if settings.initiator.start == "trap" and settings.abandoned:
+        yield "abandoned needs initiator.start = command"

@@ -197,3 +197,22 @@ def test_an_output_that_cannot_be(run, dataset, tmp_path):
     done = run("compare", dataset, "--by", "loss", "-o", str(tmp_path))
     assert (done.exit_code, done.stdout) == (1, "")
     assert "is a directory" in done.stderr
+
+
+def test_warm_ups_are_left_out_unless_asked_for(run, tmp_path):
+    (tmp_path / "loss.pcapng").write_bytes((LAB / "loss_loss-percent-5.pcapng").read_bytes())
+    entry = manifest(5)
+    entry["files"]["capture"] = "loss.pcapng"
+    for handshake in entry["handshakes"][:3]:
+        handshake["warm_up"] = True
+    (tmp_path / "loss.manifest.json").write_text(json.dumps(entry))
+    path = str(tmp_path / "dataset")
+    assert run("batch", str(tmp_path / "loss.pcapng"), "-o", path, "--workers", "1", "--quiet").exit_code == 0
+    arguments = ("compare", path, "--by", "scenario", "--metric", "initiator_processor_ms")
+    done = run(*arguments)
+    assert "  warm-up        3 handshakes left out, in no group" in done.stdout.splitlines()
+    counts = {}
+    for more in ((), ("--where", "warm_up=false"), ("--warm-up",)):
+        document = json.loads(run(*arguments, *more, "--format", "json").stdout)
+        counts[more] = document["metrics"][0]["groups"][0]["counted"], document["warm_up"]
+    assert list(counts.values()) == [(7, 3), (7, 0), (10, 0)]

@@ -201,6 +201,23 @@ def test_changed_messages(run):
     )
 
 
+def test_attempts_and_budgets(run):
+    options = [
+        "--loss",
+        "0.3",
+        "--retransmission-policy",
+        "strongswan:tries=1",
+        "--until-established",
+        "--budget",
+        "50,300",
+    ]
+    (prediction,) = predictions(run, PQ, "--rtt", "10", *options)
+    assert prediction["failures"] == 0
+    assert prediction["attempts_mean"] > 1.5
+    assert [budget["ms"] for budget in prediction["budgets"]] == [50, 300]
+    assert prediction["budgets"][0]["share"] <= prediction["budgets"][1]["share"]
+
+
 def test_warnings_are_in_all_formats(run, tmp_path):
     def output(form):
         path = tmp_path / form
@@ -258,6 +275,8 @@ def test_what_computation_is_not_known(run):
         (["--replace", "AUTH"], "--replace: 'AUTH' is not a payload and its bytes"),
         (["--add", "FOO=9"], "--add: unknown payload 'FOO'"),
         (["--chain", "many"], "--chain: 'many' is not a number of certificates"),
+        (["--budget", "0"], "--budget: 0 is not a time in milliseconds"),
+        (["--budget", "soon"], "--budget: 'soon' is neither a number nor a range"),
         (["--runs", "0"], "--runs"),
         (["--runs", "1000000", "--loss", "0:0.9:0.001"], "--runs: 901,000,000 runs in total are too many"),
         (["--rtt", "0:999:1", "--loss", "0:0.9:0.001"], "--rtt: these lists make 901,000 links; the limit is"),

@@ -92,6 +92,19 @@ def test_a_handshake_that_is_not_in_the_capture_is_named(recordings, tmp_path):
     ]
 
 
+def test_both_captures_of_a_handshake_have_its_figures(recordings, tmp_path):
+    manifest = read_manifest(recordings, "loss20")
+    manifest["files"]["captures"] = {"responder": "loss20.pcapng", "initiator": "loss20.initiator.pcapng"}
+    (tmp_path / "loss20.manifest.json").write_text(json.dumps(manifest))
+    for name in manifest["files"]["captures"].values():
+        (tmp_path / name).write_bytes((recordings / "loss20.pcapng").read_bytes())
+    batch(tmp_path / "data", tmp_path)
+    rows = open_dataset(tmp_path / "data").handshakes.sort("handshake").collect()
+    for _, part in rows.group_by("capture"):
+        assert part["initiator_clock_ms"].to_list() == [entry["ms"] for entry in manifest["handshakes"]]
+    assert rows["capture"].n_unique() == 2
+
+
 def compare(dataset, **request):
     return compare_groups(open_tables(str(dataset)), ComparisonRequest(**{"by": ["measure"], **request}))
 

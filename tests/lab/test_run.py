@@ -73,6 +73,58 @@ def test_the_first_handshake_takes_as_long_as_the_next(lab, tmp_path):
     assert abs(one - two) < 500  # less than a round trip
 
 
+def test_warm_up_handshakes_come_first_and_are_not_counted(lab, tmp_path):
+    (case,) = scenario.expand_cases({"iterations": 3, "warm_up": 2}, "x", "warm")
+    manifest = check(run_case(case, tmp_path))
+    numbers = [(handshake["warm_up"], handshake["number"]) for handshake in manifest["handshakes"]]
+    assert numbers == [(True, 1), (True, 2), (False, 1), (False, 2), (False, 3)]
+    assert manifest["expected"]["initiator"]["established"] == 5
+
+
+def test_costs_and_keys_in_one_campaign(lab, tmp_path):
+    """Without keys the daemons take less processor time, on both sides."""
+    data = {"iterations": 12, "warm_up": 3, "measure": ["keys", "costs"]}
+    keys, costs = (
+        check(run_case(case, tmp_path), outcomes=case.logs_keys) for case in scenario.expand_cases(data, "x", "both")
+    )
+    assert (bool(keys["files"]["keys"]), costs["files"]["keys"]) == (True, None)
+    for role in ("initiator", "responder"):
+        logged, quiet = (
+            sorted(handshake["costs"][role]["processor_ms"] for handshake in manifest["handshakes"])
+            for manifest in (keys, costs)
+        )
+        assert quiet[len(quiet) // 2] < logged[len(logged) // 2]
+
+
+def test_a_handshake_is_begun_again_until_it_is_established(lab, tmp_path):
+    # an attempt is given up when a request and its retransmission are not answered within 0.2 s
+    ike = {"retransmit_timeout_s": 0.1, "retransmit_tries": 1, "retransmit_base": 1}
+    data = {"iterations": 4, "retry": "until-established", "ike": ike, "link": {"loss_percent": 30, "seed": 7}}
+    (case,) = scenario.expand_cases(data, "x", "again")
+    manifest = json.loads(run_case(case, tmp_path).read_text())
+    assert [handshake["established"] for handshake in manifest["handshakes"]] == [True] * 4
+    attempts = sum(handshake["attempts"] for handshake in manifest["handshakes"])
+    capture = ikeanalyze.read(tmp_path / "again.pcapng").handshakes
+    assert attempts == len(capture) > 4
+
+
+def test_a_refused_handshake_is_not_begun_again(lab, tmp_path):
+    data = {"retry": "until-established", "initiator": {"wrong_secret": True}}
+    (case,) = scenario.expand_cases(data, "x", "refused")
+    (handshake,) = check(run_case(case, tmp_path))["handshakes"]
+    assert (handshake["attempts"], handshake["why"]) == (1, "AUTHENTICATION_FAILED")
+
+
+def test_kept_ike_sas_exist_until_the_end(lab, tmp_path):
+    (case,) = scenario.expand_cases({"iterations": 20, "keep": True, "measure": "costs"}, "x", "kept")
+    manifest = json.loads(run_case(case, tmp_path).read_text())
+    assert len({handshake["spi_i"] for handshake in manifest["handshakes"]}) == 20
+    messages = manifest["expected"]["initiator"]["messages"]
+    assert all("INFORMATIONAL" not in message for message in messages[:40])
+    for size in manifest["bytes_per_ike_sa"].values():
+        assert 1000 < size < 1_000_000
+
+
 def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_handshake(lab, tmp_path):
     # 2.3 kB each way, 0.4 s at this rate, and sent again before the answer can be there
     data = {
@@ -133,6 +185,23 @@ def test_without_a_seed_the_manifest_has_the_one_that_was_used(lab, tmp_path):
     manifest = json.loads(run_case(case, tmp_path).read_text())
     assert manifest["links"]["link"]["seed"] >= 1
     assert manifest["links"]["aaa_link"]["seed"] is None
+
+
+def test_all_certificates_but_the_root_are_sent(lab, tmp_path):
+    """By the CERT payloads of IKE_AUTH; those of 4096-bit hosts under 2048-bit authorities have 256-byte signatures."""
+    side = {"auth": "rsa", "key_bits": 4096, "authority_bits": 2048}
+    data = {"initiator": side | {"chain": 4}, "responder": side | {"chain": 5}}
+    (case,) = scenario.expand_cases(data, "x", "chains")
+    manifest = check(run_case(case, tmp_path))
+    assert manifest["certificates_sent"] == {"initiator": 3, "responder": 4}
+    files = manifest["files"]
+    result = ikeanalyze.read(tmp_path / files["capture"], keys=[tmp_path / files["keys"]])
+    (sent,) = result.handshakes["certificates"].to_list()
+    keys = [(certificate["side"], certificate["key"], certificate["signature_bytes"]) for certificate in sent]
+    assert keys == [
+        *[("initiator", "RSA-4096", 256), ("initiator", "RSA-2048", 256), ("initiator", "RSA-2048", 256)],
+        *[("responder", "RSA-4096", 256), *[("responder", "RSA-2048", 256)] * 3],
+    ]
 
 
 def test_requests_that_an_aaa_server_gets_again(lab, tmp_path):

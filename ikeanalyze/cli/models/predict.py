@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
@@ -39,7 +40,6 @@ from ikeanalyze.model.prediction.what_if.changes import (
     parse_signature,
 )
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
-from ikeanalyze.render.prediction.formats import FORMATS
 
 #: Runs of one prediction, and of all predictions together: ten minutes of computation.
 _RUN_LIMIT: Final = 1_000_000
@@ -153,6 +153,14 @@ class TransmissionOptions:
             "7383) or all-fragments (old strongSwan)."
         ),
     ] = ResponseTrigger.FIRST
+    until_established: Annotated[
+        bool,
+        typer.Option(
+            "--until-established",
+            help="The initiator attempts a failed handshake again until it succeeds, at most 100 times. Times and bytes of "
+            "all attempts add up.",
+        ),
+    ] = False
 
     def make_uses(self) -> list[RunConfig]:
         """Return all combinations of policies and transports."""
@@ -164,7 +172,8 @@ class TransmissionOptions:
             if len(self.retransmission_policy) > 1 and ":" in text:
                 policy = replace(policy, name=text)
             for transport in dict.fromkeys(self.transport):
-                uses.append(RunConfig(policy, transport, self.responder_retransmit_trigger, self.fragment_size))
+                trigger, size = self.responder_retransmit_trigger, self.fragment_size
+                uses.append(RunConfig(policy, transport, trigger, size, self.until_established))
         return uses
 
 
@@ -183,6 +192,20 @@ class SimulationOptions:
             "median (of all of these), or one (of the handshake whose messages are sent)."
         ),
     ] = Computation.SAMPLE
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MS", help="Report the share of handshakes that are set up within these times: 50,100,150,300."
+        ),
+    ] = None
+
+    def parse_budgets(self) -> tuple[float, ...]:
+        """Return the times in milliseconds."""
+        budgets = _parse_numbers(self.budget, "--budget")
+        for ms in budgets:
+            if ms <= 0:
+                _refuse("--budget", f"{ms:g} is not a time in milliseconds")
+        return budgets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +294,15 @@ def _parse_change(text: str, option: str, parse: Callable[[str], Change]) -> Cha
         return parse(text)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisOptions:
+    """How the figures are drawn."""
+
+    log_y: Annotated[
+        bool, typer.Option("--log-y", help="Logarithmic axis of set-up time and bytes in figures over a varied option.")
+    ] = False
+
+
 @command(app, "CAPTURE... --rtt MS [OPTIONS]")
 def predict(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", hidden=True)],
@@ -280,6 +312,7 @@ def predict(
     simulation: SimulationOptions,
     inputs: RecordingOptions,
     output: PageOptions,
+    figures: AxisOptions,
     messages: MessageOptions,
 ) -> None:
     """Predict set-up time and bytes of recorded handshakes on another link.
@@ -300,6 +333,7 @@ def predict(
     if inputs.handshake is not None and len(captures) > 1:
         _refuse("--handshake", "cannot be combined with several captures")
     links, uses, changes = link.make_links(), transmission.make_uses(), what_if.make_changes()
+    simulation.parse_budgets()  # before the captures are read
     runs = len(captures) * len(links) * len(uses) * simulation.runs
     if runs > _TOTAL_RUN_LIMIT:
         _refuse("--runs", f"{runs:,} runs in total are too many; the limit is {_TOTAL_RUN_LIMIT:,}")
@@ -314,10 +348,10 @@ def predict(
     predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
     _warn(predictions, messages)
     # imported here because it loads polars, after which the capture reader cannot fork
-    from ikeanalyze.render.prediction.formats import write_prediction_figures
+    from ikeanalyze.render.prediction.formats import make_prediction_formats, write_prediction_figures
 
-    output.write(FORMATS, predictions)
-    output.write_figures(write_prediction_figures, predictions, messages)
+    output.write(make_prediction_formats(log_y=figures.log_y), predictions)
+    output.write_figures(partial(write_prediction_figures, log_y=figures.log_y), predictions, messages)
     if len(flows) < len(analysis.captures) or analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
 
@@ -333,6 +367,7 @@ def _predict(
 ) -> list[Prediction]:
     from ikeanalyze.render.prediction.figures import MAX_COLOURS  # loads altair: not before the arguments are checked
 
+    budgets = simulation.parse_budgets()
     total = len(flows) * len(links) * len(uses)
     keep = is_drawn and total <= MAX_COLOURS
     predictions = []
@@ -348,6 +383,7 @@ def _predict(
                         seed=simulation.seed,
                         keep=keep,
                         computation=simulation.computation,
+                        budgets_ms=budgets,
                     )
                 )
             except LayoutError as error:

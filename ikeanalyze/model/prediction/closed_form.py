@@ -72,6 +72,17 @@ class HandshakeExpectation:
     all_bytes: float  # mean of all handshakes, the failed ones included
     #: Mean of the successful ones; None: at a limited rate it depends on which fragment completes a message.
     setup_s: float | None
+    all_messages: float = 0.0  # mean of all handshakes
+    all_s: float | None = None  # mean time of all handshakes until they succeed or the initiator gives up
+
+    def repeat_until_success(self) -> "HandshakeExpectation":
+        """Return the expectations if failed handshakes are attempted again, at once, until one attempt succeeds.
+
+        The number of attempts has the mean 1 / success, and each one has the means of all handshakes (Wald).
+        """
+        size, messages = self.all_bytes / self.success, self.all_messages / self.success
+        setup_s = None if self.all_s is None else self.all_s / self.success
+        return HandshakeExpectation(1.0, messages, size, size, setup_s, messages, setup_s)
 
 
 def compute_exchange_expectation(
@@ -141,12 +152,14 @@ def compute_expectation(
     waits = np.array(policy.waits) * (1 - policy.jitter / 2)
     shortest = min(policy.waits) * (1 - policy.jitter)
     success, messages, size, all_bytes, setup = 1.0, 0.0, 0.0, 0.0, 0.0
+    all_messages, all_s = 0.0, 0.0
     timed = True
     for step, before, work, longest in zip(steps, before_s, works_s, longest_s, strict=True):
         setup += before
+        all_s += success * before
         if step.response is None:
             messages, size = messages + 1, size + step.request.bytes
-            all_bytes += success * step.request.bytes
+            all_messages, all_bytes = all_messages + success, all_bytes + success * step.request.bytes
             continue
         up, down = link.rate_up, link.rate_down
         if step.exchange.asker != "initiator":
@@ -161,14 +174,20 @@ def compute_expectation(
             _compute_arrival(step.request, link), _compute_arrival(step.response, link), waits, repeats
         )
         all_bytes += success * (mean.requests * step.request.bytes + mean.responses * step.response.bytes)
+        all_messages += success * (mean.requests + mean.responses)
+        time = mean.wait_s + path + mean.first_completed * work
+        # an exchange without success takes all timers, and nothing else if it never succeeds
+        done = mean.success * time if mean.success else 0.0
+        all_s += success * (done + (1 - mean.success) * waits.sum())
         success *= mean.success
         messages += mean.requests_if_done + mean.responses_if_done
         size += mean.requests_if_done * step.request.bytes + mean.responses_if_done * step.response.bytes
-        setup += mean.wait_s + path + mean.first_completed * work
+        setup += time
         timed &= not (link.loss and line and len(step.request.parts) + len(step.response.parts) > 2)
     if not success:
         raise NoClosedFormError("no handshake succeeds")
-    return HandshakeExpectation(success, messages, size, all_bytes, float(setup) if timed else None)
+    setup_s, end_s = (float(setup), float(all_s)) if timed else (None, None)
+    return HandshakeExpectation(success, messages, size, all_bytes, setup_s, all_messages, end_s)
 
 
 def mix_expectations(parts: Sequence[HandshakeExpectation], weights: Sequence[float]) -> HandshakeExpectation:
@@ -177,12 +196,15 @@ def mix_expectations(parts: Sequence[HandshakeExpectation], weights: Sequence[fl
     success = _mix([part.success for part in parts], shares)
     done = shares * [part.success for part in parts] / success
     times = [part.setup_s for part in parts if part.setup_s is not None]
+    ends = [part.all_s for part in parts if part.all_s is not None]
     return HandshakeExpectation(
         success=success,
         messages=_mix([part.messages for part in parts], done),
         bytes=_mix([part.bytes for part in parts], done),
         all_bytes=_mix([part.all_bytes for part in parts], shares),
         setup_s=_mix(times, done) if len(times) == len(parts) else None,
+        all_messages=_mix([part.all_messages for part in parts], shares),
+        all_s=_mix(ends, shares) if len(ends) == len(parts) else None,
     )
 
 

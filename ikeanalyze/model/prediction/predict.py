@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from scipy import stats
@@ -22,10 +23,16 @@ from ikeanalyze.model.prediction.simulation import (
     SimulatedExchange,
     SimulationResult,
     join_results,
+    repeat_until_success,
     simulate_udp,
 )
 from ikeanalyze.model.prediction.simulation_tcp import simulate_tcp
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
+
+#: Different sizes of messages that are simulated; each takes some milliseconds.
+_MAX_VARIANTS: Final = 50
+#: Attempts of a run with `RunConfig.until_established`.
+MAX_ATTEMPTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class RunConfig:
     #: Bytes of the largest IP packet of an IKE fragment; 0: no IKE fragmentation; None: as recorded, or smaller to fit
     #: the MTU.
     fragment_size: int | None = None
+    #: The initiator attempts the handshake again, at once, each time that it fails (at most MAX_ATTEMPTS in all).
+    until_established: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,16 @@ class Distribution:
     p99: float
     least: float
     greatest: float
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetShare:
+    """The share of all runs, the failed ones included, that succeed within a time."""
+
+    ms: float
+    share: float
+    low: float  # 95 % interval (Wilson)
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +97,8 @@ class Prediction:
     not_closed: str | None  # why no closed form exists
     #: setup_ms, bytes, messages and frames of each successful run; empty without `keep`.
     samples: Mapping[str, Float64Array] = field(repr=False)
+    attempts: float = 1.0  # mean of all runs
+    budgets: tuple[BudgetShare, ...] = ()
 
 
 def predict_handshake(
@@ -89,6 +110,7 @@ def predict_handshake(
     seed: int = 1,
     keep: bool = False,
     computation: Computation = Computation.SAMPLE,
+    budgets_ms: Sequence[float] = (),
 ) -> Prediction:
     """Predict `flow` on `link`.
 
@@ -100,6 +122,7 @@ def predict_handshake(
         seed: random seed; the same seed gives the same prediction.
         keep: keep the values of all runs in `samples`.
         computation: the source of the processing times, and of the sizes of messages with `Computation.SAMPLE`.
+        budgets_ms: times for `Prediction.budgets`, in milliseconds.
 
     Raises:
         LinkError: the link is invalid.
@@ -110,11 +133,14 @@ def predict_handshake(
     handshakes = flow.comparable if computation is Computation.SAMPLE else (flow.exchanges,)
     times = _collect_times(flow, link, computation)
     variants = _find_variants(handshakes, flow, link, use)
-    result = _simulate_variants(variants, times, link, use, runs, rng)
+    result, attempts = repeat_until_success(
+        lambda count: _simulate_variants(variants, times, link, use, count, rng),
+        runs,
+        MAX_ATTEMPTS if use.until_established else 1,
+    )
     closed, not_closed = _compute_closed_form(variants, times.fill_with_means(), link, use)
     succeeded = result.failed_in == SUCCEEDED
     failures = int((~succeeded).sum())
-    interval = stats.binomtest(failures, runs).proportion_ci(0.95, method="wilson")
     steps = variants[0].steps
     messages = [message for step in steps for message in (step.request, step.response) if message is not None]
     counts = np.bincount(result.failed_in[~succeeded], minlength=len(steps))
@@ -133,7 +159,7 @@ def predict_handshake(
         computation=computation,
         handshakes=1 if computation is Computation.ONE else len(flow.comparable),
         failures=failures,
-        failure=(failures / runs, float(interval.low), float(interval.high)),
+        failure=_estimate_share(failures, runs),
         failed_in={step.exchange.name: int(count) for step, count in zip(steps, counts, strict=True) if count},
         **{name: _make_distribution(values) for name, values in samples.items()},
         all_bytes=float(result.bytes.mean()),
@@ -141,7 +167,17 @@ def predict_handshake(
         closed=closed,
         not_closed=not_closed,
         samples=samples if keep else {},
+        attempts=float(attempts.mean()),
+        budgets=tuple(
+            BudgetShare(ms, *_estimate_share(int((samples["setup_ms"] <= ms).sum()), runs)) for ms in budgets_ms
+        ),
     )
+
+
+def _estimate_share(count: int, runs: int) -> tuple[float, float, float]:
+    """Return a share and its 95 % interval."""
+    interval = stats.binomtest(count, runs).proportion_ci(0.95, method="wilson")
+    return count / runs, float(interval.low), float(interval.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +191,15 @@ class _Variant:
 def _find_variants(
     handshakes: Sequence[tuple[FlowExchange, ...]], flow: HandshakeFlow, link: LinkModel, use: RunConfig
 ) -> list[_Variant]:
-    """Group the handshakes by the sizes of their messages; the first variant has the first handshake."""
+    """Group the handshakes by the sizes of their messages; the first variant has the first handshake.
+
+    Of more than `_MAX_VARIANTS` different sizes, the others are replaced with those of the first handshake.
+    """
     groups: dict[tuple[object, ...], list[int]] = {}
     for row, exchanges in enumerate(handshakes):
-        key = tuple((exchange.request, exchange.response) for exchange in exchanges)
+        key: tuple[object, ...] = tuple((exchange.request, exchange.response) for exchange in exchanges)
+        if len(groups) == _MAX_VARIANTS and key not in groups:
+            key = next(iter(groups))
         groups.setdefault(key, []).append(row)
     return [
         _Variant(
@@ -210,7 +251,8 @@ def _compute_closed_form(
         parts = [compute_expectation(variant.steps, link, use.policy, use.repeats, times) for variant in variants]
     except NoClosedFormError as error:
         return None, str(error)
-    return mix_expectations(parts, [len(variant.rows) for variant in variants]), None
+    mean = mix_expectations(parts, [len(variant.rows) for variant in variants])
+    return mean.repeat_until_success() if use.until_established else mean, None
 
 
 def _make_step(

@@ -44,6 +44,7 @@ class SimulationResult:
     messages: Float64Array  # both directions, retransmissions included, also in failed runs
     frames: Float64Array
     bytes: Float64Array  # of these frames
+    end_s: Float64Array  # the same as setup_s; if the run failed, when the initiator gave up
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,29 @@ def run_in_blocks(
     return join_results(blocks)
 
 
+def repeat_until_success(
+    simulate: Callable[[int], SimulationResult], runs: int, most: int
+) -> tuple[SimulationResult, Int64Array]:
+    """Simulate `runs` handshakes that are attempted again, at once, until one attempt succeeds, at most `most` times.
+
+    `simulate` simulates a number of attempts. Times, messages, frames and bytes of the attempts add up. The second
+    value has the number of attempts. (runs,)
+    """
+    total = simulate(runs)
+    attempts = np.ones(runs, np.int64)
+    for number in range(2, most + 1):
+        pending = np.flatnonzero(total.failed_in != SUCCEEDED)
+        if not len(pending):
+            break
+        again = simulate(len(pending))
+        attempts[pending] = number
+        total.failed_in[pending] = again.failed_in
+        total.setup_s[pending] = total.end_s[pending] + again.setup_s
+        for name in ("messages", "frames", "bytes", "end_s"):
+            getattr(total, name)[pending] += getattr(again, name)
+    return total, attempts
+
+
 def join_results(results: Sequence[SimulationResult]) -> SimulationResult:
     """Return the runs of all `results`, one after the other."""
     names = [field.name for field in fields(SimulationResult)]
@@ -113,7 +137,7 @@ def _simulate_block(
         done = simulate_exchange(messages, attempt.there, attempt.back, alive, start, waits)
         late = done > start + waits[:, -1]
         failed_in[alive[late]] = attempt.number
-        now[alive] = done
+        now[alive] = np.where(late, start + waits[:, -1], done)
     return combine_directions(now, failed_in, up, down)
 
 
@@ -154,7 +178,7 @@ def combine_directions(
     """Return the result of a block; `now`: end of each run in seconds. (runs,)"""
     setup_s = np.where(failed_in == SUCCEEDED, now, np.nan)
     messages, frames = up.messages + down.messages, up.frames + down.frames
-    return SimulationResult(setup_s, failed_in, messages, frames, up.bytes + down.bytes)
+    return SimulationResult(setup_s, failed_in, messages, frames, up.bytes + down.bytes, now)
 
 
 @dataclass(frozen=True, slots=True)

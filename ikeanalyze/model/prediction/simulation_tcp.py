@@ -70,6 +70,7 @@ def _simulate_block(
     waits = np.cumsum(_SYN.draw_timeouts(count=runs), axis=1)
     now = simulation.simulate_exchange(syn, up, down, all_runs, np.zeros(runs), waits)
     failed_in = np.where(now > waits[:, -1], 0, SUCCEEDED)
+    now = np.minimum(now, waits[:, -1])
     rto = np.where(now > waits[:, 0], _AFTER_LOST_SYN_S, max(3 * link.rtt_ms / 1000, _MIN_RTO_S))
     ack = make_tcp_ack(first)
     _count_frames(up, all_runs[failed_in == SUCCEEDED], ack, 1)
@@ -81,8 +82,9 @@ def _simulate_block(
             rows = alive[arrived]
             ready = done[arrived] + attempt.answer_s[arrived]
             done[arrived] = _deliver(step.response, back, there, rows, ready, rto[rows], ack)
-        failed_in[alive[done > attempt.start + sum(policy.waits)]] = attempt.number
-        now[alive] = done
+        latest = attempt.start + sum(policy.waits)
+        failed_in[alive[done > latest]] = attempt.number
+        now[alive] = np.minimum(done, latest)
     return simulation.combine_directions(now, failed_in, up, down)
 
 

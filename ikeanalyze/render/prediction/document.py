@@ -15,7 +15,9 @@ from ikeanalyze.render.core.values import convert_to_ms
 SCHEMA: Final = "ikeanalyze.prediction/1"
 
 _DISTRIBUTIONS: Final = ("setup_ms", "bytes", "messages", "frames")
-_ROW_SETTINGS: Final = ("repeats", "fragment_size", "computation", "computation_handshakes", "runs", "seed")
+_ROW_SETTINGS: Final = (
+    "repeats", "fragment_size", "until_established", "computation", "computation_handshakes", "runs", "seed"
+)  # fmt: skip
 _VALUES: Final = tuple(field.name for field in fields(Distribution))
 
 
@@ -89,12 +91,15 @@ def _prediction(prediction: Prediction) -> dict[str, Any]:
         "policy": {"name": use.policy.name, "waits_s": list(use.policy.waits), "jitter": use.policy.jitter},
         "repeats": use.repeats.value,
         "fragment_size": use.fragment_size,
+        "until_established": use.until_established,
         "once": dict(zip(("messages", "frames", "bytes"), prediction.once, strict=True)),
         "computation": prediction.computation.value,
         "computation_handshakes": prediction.handshakes,
         **select_attributes(prediction, "runs", "seed", "failures"),
         "failure": dict(zip(("probability", "low", "high"), prediction.failure, strict=True)),
         "failed_in": dict(prediction.failed_in),
+        "attempts_mean": prediction.attempts,
+        "budgets": [asdict(budget) for budget in prediction.budgets],
         **{name: values and asdict(values) for name, values in distributions.items()},
         "all_bytes_mean": prediction.all_bytes,
         "closed_form": None
@@ -132,9 +137,11 @@ def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
             "burst_loss": burst and burst.loss,
             "transport": document["transport"],
             "policy": prediction.use.policy.name,
-            **{name: document[name] for name in _ROW_SETTINGS},
+            **{name: _plain(document[name]) for name in _ROW_SETTINGS},
             **dict(zip(("failure", "failure_low", "failure_high"), prediction.failure, strict=True)),
             **{f"{name}_{value}": (document[name] or {}).get(value) for name in _DISTRIBUTIONS for value in _VALUES},
+            **{f"within_{budget.ms:g}_ms": budget.share for budget in prediction.budgets},
+            "attempts_mean": prediction.attempts,
             "all_bytes_mean": prediction.all_bytes,
             "closed_failure": exact.get("failure_probability"),
             **{f"closed_{name}": exact.get(name) for name in ("setup_ms", "bytes", "messages")},

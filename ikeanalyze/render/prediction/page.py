@@ -10,8 +10,8 @@ from ikeanalyze.render.prediction.figures import make_figures
 from ikeanalyze.render.prediction.text import render_sections, render_warnings
 
 
-def render_page(predictions: Sequence[Prediction]) -> str:
-    """Return the page with all predictions; a long table is split."""
+def render_page(predictions: Sequence[Prediction], *, log_y: bool = False) -> str:
+    """Return the page with all predictions; a long table is split. `log_y`: as in `make_figures`."""
     captures = dict.fromkeys(format_input_name(section.flow.capture) for section in predictions)
     sections = list(render_sections(predictions, every=True))
     warnings = render_warnings(predictions)
@@ -32,5 +32,5 @@ def render_page(predictions: Sequence[Prediction]) -> str:
         ],
         beside=[section for section in sections if isinstance(section, KeyValueSection) or not many],
         predicted=[section for section in sections if isinstance(section, TableSection) and many],
-        figures=[prepare_figure(figure) for figure in make_figures(predictions)],
+        figures=[prepare_figure(figure) for figure in make_figures(predictions, log_y=log_y)],
     )

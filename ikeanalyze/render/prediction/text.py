@@ -11,7 +11,7 @@ from typing import Final
 from ikeanalyze.model.prediction.flow import HandshakeFlow, Side
 from ikeanalyze.model.prediction.link import IkeTransport, LinkModel, ResponseTrigger
 from ikeanalyze.model.prediction.plausibility import PredictionWarning, find_warnings
-from ikeanalyze.model.prediction.predict import Distribution, Prediction
+from ikeanalyze.model.prediction.predict import MAX_ATTEMPTS, Distribution, Prediction
 from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.render.core.section import FEW, Columns, KeyValueSection, Section, TableSection, tabulate
@@ -49,6 +49,8 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
     ]
     if "policy" not in varying:
         facts.append(("timers", _timers(first.use.policy)))
+    if first.use.until_established:
+        facts.append(("failures", f"attempted again at once, up to {MAX_ATTEMPTS} attempts, which add up"))
     facts.append(("computation", _describe_computation(predictions)))
     facts.append(("runs", f"{first.runs:,}, with seed {first.seed}"))
     yield KeyValueSection("Assumed", facts)
@@ -139,6 +141,15 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
         ("fails", _failure(prediction)),
         ("bytes, failed ones too", f"{prediction.all_bytes:,.0f} on average"),
     ]
+    if prediction.use.until_established:
+        facts.append(("attempts", f"{format_value(prediction.attempts)} on average"))
+    facts += [
+        (
+            f"within {budget.ms:g} ms",
+            f"{_percent(budget.share)} % ({_percent(budget.low)} to {_percent(budget.high)} %)",
+        )
+        for budget in prediction.budgets
+    ]
     if prediction.not_closed is not None:
         facts.append(("no closed form", prediction.not_closed))
     yield KeyValueSection("Predicted", facts)
@@ -176,6 +187,8 @@ def _render_table(
     columns = [
         *(TableColumn(name, right=name in _NUMERIC, narrow=0 if name in _NUMERIC else 24) for name in varying),
         *number_columns("fails %", "set-up ms"),
+        *(TableColumn("attempts", right=True) for _ in range(predictions[0].use.until_established)),
+        *(TableColumn(f"% in {budget.ms:g} ms", right=True) for budget in predictions[0].budgets),
         *(TableColumn(name, right=True, optional=level) for name, level in (("median", 2), ("p95", 1), ("p99", 3))),
         TableColumn("bytes", right=True),
         TableColumn("p95 bytes", right=True, optional=4),
@@ -189,7 +202,10 @@ def _render_table(
             [
                 *(setting[name] for name in varying),
                 _percent(prediction.failure[0]),
-                *(_of(setup, name) for name in QUANTILES),
+                _of(setup, "mean"),
+                *(format_value(prediction.attempts) for _ in range(prediction.use.until_established)),
+                *(_percent(budget.share) for budget in prediction.budgets),
+                *(_of(setup, name) for name in QUANTILES[1:]),
                 _of(size, "mean"),
                 _of(size, "p95"),
                 _of(messages, "mean"),

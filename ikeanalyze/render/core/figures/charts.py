@@ -119,10 +119,15 @@ def _make_lines(rows: Rows, style: Style, groups: Sequence[str], x: alt.X, y: al
     return chart.encode(x=x, y=y, color=make_group_colours(groups, style), strokeDash=dashes)
 
 
-def draw_points(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str) -> str:
-    """Points, with a line from `low` to `high` where a row has them. Rows: `group`, `x`, `y`."""
+def draw_points(
+    rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool = False
+) -> str:
+    """Points, with a line from `low` to `high` where a row has them. Rows: `group`, `x`, `y`.
+
+    `log`: the vertical axis is logarithmic, and all values are positive.
+    """
     ranged = [row for row in rows if "low" in row]
-    y = alt.Y("y:Q").title(y_title).axis(make_number_axis(style)).scale(zero=True)
+    y = alt.Y("y:Q").title(y_title).axis(make_number_axis(style)).scale(type="log" if log else "linear", zero=not log)
     x = alt.X("x:Q").title(x_title).axis(make_number_axis(style, 8)).scale(zero=True, nice=False, padding=style.font)
     colour = make_group_colours(groups, style)
     chart: Any = (
