@@ -188,6 +188,7 @@ def predict_mean(
         rtt_ms=case.link.rtt_ms,
         loss=case.link.loss,
         transport=case.transport,
+        policy=case.policy.name,
         mean=mean,
         deviation=distribution.deviation,
         median=distribution.median,

@@ -37,6 +37,12 @@ class PredictedLink(msgspec.Struct, frozen=True):
     drop_ip_fragments: bool = False
 
 
+class PredictedPolicy(msgspec.Struct, frozen=True):
+    """The retransmission policy of a prediction."""
+
+    name: str
+
+
 class PredictedCase(msgspec.Struct, frozen=True):
     """One prediction of a file; keys that are not used here are ignored."""
 
@@ -44,6 +50,7 @@ class PredictedCase(msgspec.Struct, frozen=True):
     handshake: int
     link: PredictedLink
     transport: str
+    policy: PredictedPolicy
     runs: Annotated[int, msgspec.Meta(ge=1)]
     setup_ms: PredictedDistribution | None  # None: no simulated handshake succeeds
     bytes: PredictedDistribution | None

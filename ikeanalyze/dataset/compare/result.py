@@ -74,6 +74,7 @@ class MeanPrediction:
     rtt_ms: float
     loss: float  # share of the frames
     transport: str  # "udp" or "tcp"
+    policy: str  # name of the retransmission policy
     mean: Estimate  # its bounds: of the mean of as many handshakes as the group counts; without bounds if none
     deviation: float
     median: float

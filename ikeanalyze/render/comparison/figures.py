@@ -220,7 +220,7 @@ def _make_prediction_row(comparison: Comparison, group: ComparisonGroup, predict
         "high": high,
         "said": f"{text} ({format_interval(prediction.mean)})",
         # one capture may be predicted for several paths that the groups do not tell apart
-        "series": f"{prediction.file} {prediction.capture} {prediction.transport}",
+        "series": f"{prediction.file} {prediction.capture} {prediction.transport} {prediction.policy}",
     }
 
 

@@ -21,6 +21,7 @@ def prediction(loss=0.05, rtt_ms=0.0, capture="runs/a.pcap", link=(), **more):
         "handshake": 1,
         "link": {"rtt_ms": rtt_ms, "loss": loss, "mtu": None, "burst": None, **dict(link)},
         "transport": "udp",
+        "policy": {"name": "strongswan", "waits_s": [4.0, 7.2], "jitter": 0.0},
         "fragment_size": None,
         "runs": RUNS,
         **dict.fromkeys(("setup_ms", "bytes", "messages", "frames"), values),
@@ -53,6 +54,7 @@ def test_the_bounds_are_those_of_a_mean_of_as_many_handshakes(tmp_path):
     assert (mean.mean.value, mean.mean.low, mean.mean.high) == pytest.approx((MEAN, low, high))
     assert (mean.deviation, mean.median, mean.p95, mean.p99) == (600, 3900, 5000, 6000)
     assert (mean.file, mean.capture, mean.handshake, mean.runs) == (file, "runs/a.pcap", 1, RUNS)
+    assert (mean.rtt_ms, mean.loss, mean.transport, mean.policy) == (0, 0.05, "udp", "strongswan")
     assert mean.within
     assert mean.ratio.value == 4200 / 4000
     assert (mean.ratio.low, mean.ratio.high) == (summary.mean.low / MEAN, summary.mean.high / MEAN)

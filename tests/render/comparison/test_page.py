@@ -164,7 +164,7 @@ def test_predictions_are_drawn_with_another_mark(tmp_path):
     rows = [row for loss, size in ((5.0, 4000), (20.0, 6000)) for row in measured(loss=loss, sizes=(size, size + 500))]
     request = ComparisonRequest(["loss"], metrics=["bytes"], predicted=[file], resamples=200)
     comparison = compare_groups(tables(rows, ("config", "loss")), request)
-    figure = next(one for one in make_figures(comparison) if one.name == "bytes-against-loss")
+    figure = {figure.name: figure for figure in make_figures(comparison)}["bytes-against-loss"]
     assert "Hollow diamonds on dashed lines: predicted means" in figure.caption
     paths = list(ET.fromstring(figure.draw(SINGLE)).iter("{http://www.w3.org/2000/svg}path"))
     labels = {path.get("aria-label", ""): path for path in paths}

@@ -312,16 +312,18 @@ def draw_fits(points: Rows, lines: Rows, style: Style, axes: Axes, *, groups: Se
     if len(names) > 1:
         legend = _legend(names, style)
         # else those of the band, which is the first layer
-        legend.symbolOpacity, legend.symbolDash, legend.symbolStrokeWidth = 1, [1, 0], style.font / 9
+        legend.symbolOpacity, legend.symbolStrokeWidth = 1, style.font / 9
     colour = alt.Color("group:N", sort=names, title=None).scale(domain=names, range=colours).legend(legend)
     shape = alt.Shape("group:N", sort=names, title=None).scale(domain=names, range=shapes).legend(legend)
-    # a field of its own, else the symbols of the legend are dashed
-    dash = alt.StrokeDash("dash:N", legend=None).scale(domain=names, range=dashes)
-    lines = [{**row, "dash": row["group"]} for row in lines]
     band = make_chart(lines).mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
     marks: Any = make_chart(points).mark_point(size=style.font * 3, opacity=0.6, strokeWidth=style.font / 12)
-    line = make_chart(lines).mark_line(strokeWidth=style.font / 7).encode(x=x, y=y, color=colour, strokeDash=dash)
-    return compile_svg(band + marks.encode(x=x, y=y, color=colour, shape=shape, description=_SAID) + line, style)
+    layers: list[Any] = [band, marks.encode(x=x, y=y, color=colour, shape=shape, description=_SAID)]
+    for name, dash in zip(names, dashes, strict=True):
+        # a layer for each, because a scale of dashes would also apply to the symbols of the legend
+        own = make_chart([row for row in lines if row["group"] == name])
+        line = own.mark_line(strokeWidth=style.font / 7, strokeDash=dash)
+        layers.append(line.encode(x=x, y=y, color=colour))
+    return compile_svg(alt.layer(*layers), style)
 
 
 def draw_means(rows: Rows, predicted: Rows, style: Style, axes: Axes, *, groups: Sequence[str]) -> str:
