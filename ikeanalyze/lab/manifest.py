@@ -268,9 +268,33 @@ def _build_document(case: ScenarioCase, recorded: CaseRecording, files: Recordin
         },
         "ended": recorded.ended,
         "handshakes": [asdict(handshake) for handshake in recorded.handshakes],
+        "load": list_load(recorded.handshakes) if case.settings.initiators > 1 else None,
         "bytes_per_ike_sa": estimate_ike_sa_bytes(recorded.handshakes) if case.settings.keep else None,
         "expected": {},
     }
+
+
+def list_load(handshakes: Sequence[RecordedLabHandshake]) -> list[dict[str, Any]]:
+    """Return for each number how many handshakes at the same time succeeded, and how many per second."""
+    rounds: dict[tuple[bool, int], list[RecordedLabHandshake]] = {}
+    for handshake in handshakes:
+        rounds.setdefault((handshake.warm_up, handshake.number), []).append(handshake)
+    load = []
+    for (warm_up, number), group in rounds.items():
+        times = [handshake.ms for handshake in group if handshake.child]
+        seconds = max(times) / 1e3 if times else None
+        per_second = len(times) / seconds if seconds else None
+        load.append(
+            {
+                "number": number,
+                "warm_up": warm_up,
+                "begun": len(group),
+                "established": len(times),
+                "seconds": seconds,
+                "per_second": per_second,
+            }
+        )
+    return load
 
 
 def estimate_ike_sa_bytes(handshakes: Sequence[RecordedLabHandshake]) -> dict[str, float | None]:

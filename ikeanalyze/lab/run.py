@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -17,7 +18,7 @@ from typing import Any, Final, Protocol
 from ikeanalyze.lab import LabError, actions, host_info, machine, manifest, recording
 from ikeanalyze.lab.daemons import freeradius, peer_config, registry
 from ikeanalyze.lab.daemons.aka.hostapd import start_hostapd
-from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, ResourceUsage
+from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, LoadInitiator, ResourceUsage
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.stack import SideSetup
 from ikeanalyze.lab.manifest import (
@@ -107,30 +108,31 @@ def run_case(
     with NetnsSandbox() as sandbox:
         running = _start(sandbox, case, stacks, server)
         writer = RecordingWriter(case, part.files)
-        handshakes: list[RecordedLabHandshake] = []
+        rounds: list[Sequence[RecordedLabHandshake]] = []
         failure: LabError | None = None
         interrupted: str | None = None
         described = _machine(stacks, server) | {"jobs": part.at_once}
         next_checkpoint = time.monotonic() + _CHECKPOINT_SECONDS
         try:
-            for handshake in running.handshakes(part.numbers):
-                handshakes.append(handshake)
+            for handshakes in running.run_rounds(part.numbers):
+                rounds.append(handshakes)
                 if on_handshake:
-                    on_handshake(handshake.number, count, handshake)
+                    for handshake in handshakes:
+                        on_handshake(handshake.number, count, handshake)
                 if time.monotonic() >= next_checkpoint:
-                    cost = _save_checkpoint(running, writer, handshakes, described)
+                    cost = _save_checkpoint(running, writer, rounds, described)
                     next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * cost)
         except LabError as error:
-            if not handshakes or not running.recording.alive:
+            if not rounds or not running.recording.alive:
                 raise
             failure = error
         except KeyboardInterrupt as signalled:
-            if not handshakes or not running.recording.alive:
+            if not rounds or not running.recording.alive:
                 raise
             interrupted = f"interrupted by {signalled.args[0] if signalled.args else 'SIGINT'}"
         captures = running.abort() if interrupted else running.stop()
         recorded = manifest.CaseRecording(
-            handshakes=handshakes,
+            handshakes=list(itertools.chain.from_iterable(rounds)),
             ended=str(failure) if failure else interrupted,
             machine=described | {"ended": host_info.format_time(), "load_after": host_info.get_load()},
             links={
@@ -141,7 +143,7 @@ def run_case(
             dropped=running.recording.dropped,
             logs=running.logs,
             # the handshake that a signal interrupted; that of a failure is kept for its analysis
-            cut=running.find_cut(len(handshakes)) if interrupted else None,
+            cut=running.find_cut(len(rounds)) if interrupted else None,
         )
         written = writer.finish(recorded)
         if failure:
@@ -154,15 +156,15 @@ def run_case(
 def _save_checkpoint(
     running: "_RunningCase",
     writer: RecordingWriter,
-    handshakes: Sequence[RecordedLabHandshake],
+    rounds: Sequence[Sequence[RecordedLabHandshake]],
     described: Mapping[str, Any],
 ) -> float:
     """Store the handshakes whose frames are certainly in the capture's file; return the seconds that this took."""
     began = time.monotonic()
-    count = running.count_settled(len(handshakes))
+    count = running.count_settled(len(rounds))
     if count:
         checkpoint = manifest.CaseRecording(
-            handshakes=handshakes[:count],
+            handshakes=list(itertools.chain.from_iterable(rounds[:count])),
             ended=None,
             machine=described,
             links={
@@ -192,7 +194,7 @@ class _RunningCase:
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
     recording: LabRecordings
-    cuts: list[RecordingCut] = field(default_factory=list)  # after each number of handshakes, once the next one began
+    cuts: list[RecordingCut] = field(default_factory=list)  # after each number of rounds, once the next one began
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -200,8 +202,8 @@ class _RunningCase:
         logs = {role: peer.log for role, peer in self.peers.items()}
         return logs | ({"aaa": self.daemons["aaa"].output} if "aaa" in self.daemons else {})
 
-    def handshakes(self, numbers: Iterable[int]) -> Iterator[RecordedLabHandshake]:
-        """Run handshakes, each after the links are idle."""
+    def run_rounds(self, numbers: Iterable[int]) -> Iterator[Sequence[RecordedLabHandshake]]:
+        """Run the handshakes of each number, after the links are idle."""
         warm_ups = ((number, True) for number in range(1, self.case.settings.warm_up + 1))
         for number, warm_up in itertools.chain(warm_ups, ((number, False) for number in numbers)):
             self.sandbox.check_room()
@@ -211,7 +213,10 @@ class _RunningCase:
                 losses.start(-number if warm_up else number)
             for _ in range(self.case.settings.abandoned):
                 _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
-            yield self._handshake(number, warm_up=warm_up)
+            if self.case.settings.initiators > 1:
+                yield self._run_concurrent_handshakes(number, warm_up=warm_up)
+            else:
+                yield [self._handshake(number, warm_up=warm_up)]
 
     def _get_log_size(self, role: str) -> int | None:
         """Return the bytes that a daemon has logged; None: they may still be in its buffer."""
@@ -240,11 +245,11 @@ class _RunningCase:
         return self.recording.stop()
 
     def find_cut(self, count: int) -> RecordingCut | None:
-        """Return where the recording of `count` handshakes ends; None: no further one has begun."""
+        """Return where the recording of `count` rounds ends; None: no further one has begun."""
         return self.cuts[count] if count < len(self.cuts) else None
 
     def count_settled(self, count: int) -> int:
-        """Return how many of `count` handshakes are certainly in the capture's file and are followed by another one."""
+        """Return how many of `count` rounds are certainly in the capture's file and are followed by another one."""
         until = time.time() - CAPTURE_LAG_SECONDS
         return next((n for n in range(min(count, len(self.cuts) - 1), 0, -1) if self.cuts[n].at_s <= until), 0)
 
@@ -285,6 +290,41 @@ class _RunningCase:
             steps=actions_done,
             attempts=attempts,
         )
+
+    def _run_concurrent_handshakes(self, number: int, *, warm_up: bool) -> list[RecordedLabHandshake]:
+        """Run `initiators` handshakes at the same time; the costs are equal shares."""
+        initiator, count = self.peers["initiator"], self.case.settings.initiators
+        if not isinstance(initiator, LoadInitiator):
+            raise LabError("initiators needs initiator.stack = strongswan")
+        kept = {sa.name for sa in initiator.list_ike_sas()}
+        before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
+        began = time.monotonic()
+        successes = initiator.initiate_many(count)
+        waited_ms = (time.monotonic() - began) * 1e3
+        time.sleep(_SETTLE_SECONDS)
+        self._check_alive(number)
+        costs = {role: _cost(before[role], daemon.get_usage(), count) for role, daemon in self.daemons.items()}
+        spis = {(success.spi_i, success.spi_r) for success in successes}
+        childless = [
+            sa
+            for sa in initiator.list_ike_sas()
+            if sa.established and sa.name not in kept and (sa.spi_i, sa.spi_r) not in spis
+        ]
+        record = partial(RecordedLabHandshake, number, costs=costs, steps=[], warm_up=warm_up)
+        results = [
+            record(established=True, child=True, why=None, ms=success.ms, spi_i=success.spi_i, spi_r=success.spi_r)
+            for success in successes
+        ]
+        results += [
+            record(established=True, child=False, why="no CHILD_SA", ms=waited_ms, spi_i=sa.spi_i, spi_r=sa.spi_r)
+            for sa in childless
+        ]
+        unknown = record(established=False, child=False, why="not established", ms=waited_ms, spi_i=None, spi_r=None)
+        results += [unknown] * (count - len(results))
+        if not self.case.settings.keep:
+            self._delete_ike_sas(initiator)
+        self._check_alive(number)
+        return results
 
     def _start_handshake(self, initiator: IkeDaemon, kept: Set[str]) -> tuple[CommandResult, int]:
         """Set up an IKE SA; return the result and the number of attempts."""
@@ -430,11 +470,13 @@ def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: floa
         peers["initiator"].terminate_all()
 
 
-def _cost(before: ResourceUsage, after: ResourceUsage) -> ResourceCost:
+def _cost(before: ResourceUsage, after: ResourceUsage, handshakes: int = 1) -> ResourceCost:
+    """Return what one of some handshakes took."""
     run_ms = None
     if before.run_ns is not None and after.run_ns is not None:
-        run_ms = (after.run_ns - before.run_ns) / 1e6
-    user_ms, system_ms = (after.user_s - before.user_s) * 1e3, (after.system_s - before.system_s) * 1e3
+        run_ms = (after.run_ns - before.run_ns) / 1e6 / handshakes
+    user_ms = (after.user_s - before.user_s) * 1e3 / handshakes
+    system_ms = (after.system_s - before.system_s) * 1e3 / handshakes
     return ResourceCost(round(user_ms, 3), round(system_ms, 3), run_ms, before.rss_bytes, after.rss_bytes)
 
 

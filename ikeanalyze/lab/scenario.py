@@ -193,6 +193,7 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     measure: Literal["keys", "costs"] = "keys"
     retry: Literal["never", "until-established"] = "never"
     keep: bool = False
+    initiators: Annotated[int, Meta(ge=1, le=200)] = 1
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
     abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
     ip_version: Literal[4, 6] = 4
@@ -337,7 +338,7 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         chosen = {key: value for choice in product for key, value in choice.items()}
         label = "_".join(_label(key, chosen[key]) for key in varied)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts, _keep_conflicts)
+        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts, _keep_conflicts, _load_conflicts)
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -473,6 +474,24 @@ def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
         for role in ROLES:
             if case.stack(role) != STRONGSWAN:
                 yield f"keep needs {role}.stack = strongswan"
+
+
+def _load_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return settings that are for one handshake at a time."""
+    settings = case.settings
+    if settings.initiators == 1:
+        return
+    if settings.then:
+        yield "initiators is for scenarios without steps in then, which do not tell IKE SAs apart"
+    if settings.retry != "never":
+        yield "initiators is for retry = never"
+    if settings.initiator.start != "command":
+        yield "initiators is for initiator.start = command"
+    if settings.ike.version == 1:
+        yield "initiators is for ike.version = 2"
+    for role in ROLES:
+        if case.stack(role) != STRONGSWAN:
+            yield f"initiators needs {role}.stack = strongswan"
 
 
 def _version_conflicts(case: ScenarioCase) -> Iterator[str]:

@@ -125,6 +125,20 @@ def test_kept_ike_sas_exist_until_the_end(lab, tmp_path):
         assert 1000 < size < 1_000_000
 
 
+def test_several_handshakes_at_the_same_time(lab, tmp_path):
+    (case,) = scenario.expand_cases({"iterations": 3, "warm_up": 1, "initiators": 8}, "x", "load")
+    manifest = json.loads(run_case(case, tmp_path).read_text())
+    assert [(load["number"], load["warm_up"]) for load in manifest["load"]] == [
+        *((1, True), (1, False), (2, False), (3, False))
+    ]
+    capture = ikeanalyze.read(tmp_path / "load.pcapng").handshakes
+    for load in manifest["load"]:
+        assert load["begun"] == load["established"] == 8
+        assert load["per_second"] == pytest.approx(8 / load["seconds"])
+    assert sorted(handshake["spi_i"] for handshake in manifest["handshakes"]) == sorted(capture["spi_i"])
+    assert manifest["expected"]["responder"]["established"] == 32
+
+
 def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_handshake(lab, tmp_path):
     # 2.3 kB each way, 0.4 s at this rate, and sent again before the answer can be there
     data = {

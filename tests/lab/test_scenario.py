@@ -111,6 +111,9 @@ def test_a_name_fits_into_a_file_system():
         ({"ike": {"proposals": "same"}}, ["ike.proposals"]),
         ({"keep": True, "then": ["ping"]}, ["keep", "then"]),
         ({"keep": True, "responder": {"stack": "libreswan"}}, ["keep", "responder.stack = strongswan"]),
+        ({"initiators": 2, "then": ["ping"]}, ["initiators", "then"]),
+        ({"initiators": 2, "responder": {"stack": "libreswan"}}, ["initiators", "responder.stack = strongswan"]),
+        ({"initiators": 2, "retry": "until-established"}, ["initiators", "retry"]),
         ({"timeout_s": list(range(1, 600))}, ["599 cases", "500"]),
     ],
 )

@@ -66,7 +66,7 @@ def run(
             find_required_stacks(case)  # all cases, before the first one is run
         with exclusive_output_dir(Path(output)):
             plans = plan_cases(cases, Path(output), resume=resume)
-            total = sum(len(plan.missing) for plan in plans)
+            total = sum(plan.count_missing() for plan in plans)
             # lines and a bar on the same terminal would overwrite each other
             with make_progress_bar(quiet=messages.quiet or messages.verbose, label="handshakes", counts=True) as bar:
                 display = _CampaignDisplay(scenario, messages, total, bar)

@@ -33,6 +33,10 @@ class CasePlan:
         while self.missing:
             yield self.missing.popleft()
 
+    def count_missing(self) -> int:
+        """Return the number of missing handshakes: several per number if they run at the same time."""
+        return len(self.missing) * self.case.settings.initiators
+
     def open_part(self) -> RecordingFiles:
         """Return the files of a new part. The first one replaces an earlier run of the case."""
         if self.next_part == 1:

@@ -89,8 +89,7 @@ class _Worker:
     plan: CasePlan
     process: subprocess.Popen[bytes]
     connection: Connection
-    began: float = field(default_factory=time.monotonic)
-    ended: bool = False
+    began: float | None = None  # its first handshake, after warm-ups
 
 
 @dataclass(slots=True)
@@ -145,9 +144,10 @@ class _WorkerPool:
     def _estimate_seconds(self, plan: CasePlan) -> float:
         """Return how long the handshakes that have not begun will take with the present workers."""
         work, now = self._work[plan.case.name], time.monotonic()
-        running = [now - worker.began for worker in self._workers if worker.plan is plan]
+        workers = [worker for worker in self._workers if worker.plan is plan]
+        running = [now - worker.began for worker in workers if worker.began is not None]
         per_handshake = (work.seconds + sum(running)) / max(work.handshakes, 1)
-        return per_handshake * len(plan.missing) / max(len(running), 1)
+        return per_handshake * plan.count_missing() / max(len(workers), 1)
 
     def _start(self, plan: CasePlan) -> None:
         self._work[plan.case.name].began = True
@@ -178,6 +178,9 @@ class _WorkerPool:
 
     def _handle(self, worker: _Worker, message: WorkerMessage) -> None:
         plan, work = worker.plan, self._work[worker.plan.case.name]
+        if message.kind == "started":
+            worker.began = time.monotonic()
+            return
         if message.kind == "next":
             number = plan.missing.popleft() if plan.missing and not work.failed else None
             with suppress(OSError):
@@ -190,7 +193,7 @@ class _WorkerPool:
         self._workers.remove(worker)
         worker.process.wait()
         worker.connection.close()
-        work.seconds += time.monotonic() - worker.began
+        work.seconds += time.monotonic() - (worker.began or time.monotonic())
         if message.kind == "failed":
             work.failed = True
             self.observer.show_failure(plan, message.error)

@@ -35,8 +35,8 @@ class WorkerTask:
 class WorkerMessage:
     """What a worker reports."""
 
-    #: "next": wants a number; "handshake": has one; the others end it.
-    kind: Literal["next", "handshake", "done", "failed", "interrupted"]
+    #: "started": begins its first handshake; "next": wants a number; "handshake": has one; the others end it.
+    kind: Literal["started", "next", "handshake", "done", "failed", "interrupted"]
     handshake: RecordedLabHandshake | None = None
     path: Path | None = None  # of the manifest, if results are stored
     error: str = ""
@@ -47,6 +47,7 @@ def run_task(runner: Connection) -> None:
     task: WorkerTask = runner.recv()
 
     def ask_numbers() -> Iterator[int]:
+        runner.send(WorkerMessage("started"))
         yield task.first
         while True:
             runner.send(WorkerMessage("next"))

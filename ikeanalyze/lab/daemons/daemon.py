@@ -138,6 +138,23 @@ class PacketInitiator(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class ConcurrentHandshake:
+    """One of several handshakes at the same time that has set up its Child SA."""
+
+    spi_i: str | None  # 16 hex digits each; None: the daemon does not report it
+    spi_r: str | None
+    ms: float  # from the first command to the Child SA
+
+
+@runtime_checkable
+class LoadInitiator(Protocol):
+    """An IKE daemon that sets up several IKE SAs with the same peer at the same time."""
+
+    def initiate_many(self, count: int) -> "list[ConcurrentHandshake]":
+        """Set up IKE SAs and their Child SAs; return those that succeed, at the latest after the handshake timeout."""
+
+
 class IkeDaemon(Protocol):
     """A configured, running IKE daemon."""
 

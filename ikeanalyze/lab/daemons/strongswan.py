@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.lab import LabError, debian_tree
-from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
+from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, ConcurrentHandshake, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_versions
 from ikeanalyze.lab.daemons.peer_config import StrongswanConfig, build_side_config
 from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY, IkeStack, LoggedKeys, SideSetup
@@ -206,6 +206,38 @@ class StrongswanDaemon:
                 break
         return CommandResult(False, f"not established after {self._timeout * 1000:.0f}ms")
 
+    def initiate_many(self, count: int) -> list[ConcurrentHandshake]:
+        """Set up IKE SAs and their Child SAs; return those that succeed, at the latest after the handshake timeout."""
+        import vici  # late: see above
+
+        up: list[ConcurrentHandshake] = []
+        try:
+            with (
+                self._open_session() as session,
+                closing(session.listen(["child-updown"], timeout=_EVENT_SECONDS)) as events,
+                ThreadPoolExecutor(1) as pool,
+            ):
+                next(events)  # charon registers the listener
+                began = time.monotonic()
+                commands = pool.submit(self._begin_many, count)
+                for name, event in events:
+                    now = time.monotonic()
+                    if name and event.get("up") == b"yes":
+                        up += _parse_updown(event, (now - began) * 1e3)
+                    if len(up) >= count or now - began > self._timeout:
+                        break
+                    if not name and commands.done() and all(sa.established for sa in self.list_ike_sas()):
+                        break  # the others have failed
+        except (vici.exception.SessionException, OSError) as error:
+            _raise_interrupt(error)
+            raise LabError(f"strongSwan on the initiator does not answer: {type(error).__name__}") from None
+        return up
+
+    def _begin_many(self, count: int) -> None:
+        with self._open_session() as session:
+            for _ in range(count):
+                list(session.initiate({"child": NAME, "timeout": "-1"}))
+
     def initiate_async(self) -> CommandResult:
         """Start to set up an IKE SA without waiting."""
         return self.run_vici("initiate", {"child": NAME, "timeout": "-1"})
@@ -382,6 +414,12 @@ def _raise_interrupt(error: BaseException) -> None:
         if isinstance(inner, KeyboardInterrupt):
             raise inner
         inner = inner.__context__
+
+
+def _parse_updown(event: Mapping[str, Any], ms: float) -> list[ConcurrentHandshake]:
+    """Parse the IKE SA of an event about its Child SA."""
+    sas = [sa for sa in event.values() if isinstance(sa, Mapping)]
+    return [ConcurrentHandshake(_decode(sa.get("initiator-spi")), _decode(sa.get("responder-spi")), ms) for sa in sas]
 
 
 def _parse_ike_sa(listed: Mapping[str, Any]) -> DaemonIkeSa:
