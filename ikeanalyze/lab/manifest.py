@@ -15,6 +15,7 @@ from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import get_stack
+from ikeanalyze.lab.daemons.stack import LoggedKeys
 from ikeanalyze.lab.logs import freeradius
 from ikeanalyze.lab.scenario import ROLES, ScenarioCase
 
@@ -119,8 +120,10 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
 
 
 def _read_log_keys(case: ScenarioCase, logs: Mapping[str, Path], names: Mapping[str, str]) -> str | None:
-    """Return the keys of a daemon's log as JSON; None: no handshake got that far."""
+    """Return the keys of a daemon's log as JSON; None: no handshake got that far, or no log has keys."""
     role = max(ROLES, key=lambda role: get_stack(case.stack(role)).logged_keys)
+    if get_stack(case.stack(role)).logged_keys is LoggedKeys.NONE:
+        return None
     try:
         keys = read_keys(str(logs[role]))
     except KeyFileError:

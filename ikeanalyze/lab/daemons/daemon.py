@@ -7,6 +7,7 @@ is mounted as /run, so that pid file, sockets and logs have fixed names and are 
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -32,6 +33,7 @@ class Daemon:
     sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
     folder: Path  # mounted as its /run
+    has_children: bool = False  # whether it works in several processes
 
     def get_usage(self) -> ResourceUsage:
         """Return the resources used so far."""
@@ -39,8 +41,18 @@ class Daemon:
         import psutil
 
         process: Any = psutil.Process(self.process.pid)
-        times = process.cpu_times()
-        return ResourceUsage(times.user, times.system, _read_run_ns(self.process.pid), process.memory_info().rss)
+        usages = [_get_process_usage(process)]
+        if self.has_children:
+            for child in process.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    usages.append(_get_process_usage(child))
+        run_ns = [usage.run_ns for usage in usages if usage.run_ns is not None]
+        return ResourceUsage(
+            sum(usage.user_s for usage in usages),
+            sum(usage.system_s for usage in usages),
+            sum(run_ns) if len(run_ns) == len(usages) else None,
+            sum(usage.rss_bytes for usage in usages),
+        )
 
     @property
     def output(self) -> Path:
@@ -59,6 +71,11 @@ class Daemon:
     def stop(self) -> None:
         """Stop the daemon."""
         self.sandbox.stop(self.process)
+
+
+def _get_process_usage(process: Any) -> ResourceUsage:
+    times = process.cpu_times()
+    return ResourceUsage(times.user, times.system, _read_run_ns(process.pid), process.memory_info().rss)
 
 
 def _read_run_ns(process: int) -> int | None:

@@ -18,9 +18,10 @@ class DaemonStack:
     root: Path  # root of its system: / or a Debian tree
     program: str  # path of the program below the root
     version: str
+    remark: str = ""  # how it differs from what its name and version promise
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version}"
+        return f"{self.name} {self.version}{f' ({self.remark})' if self.remark else ''}"
 
     @property
     def numbers(self) -> tuple[int, ...]:

@@ -12,13 +12,16 @@ from typing import Final
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.libreswan import LibreswanStack
+from ikeanalyze.lab.daemons.openiked import OpenikedStack
 from ikeanalyze.lab.daemons.stack import IkeStack
 from ikeanalyze.lab.daemons.strongswan import StrongswanStack
 from ikeanalyze.lab.scenario import ROLES, ScenarioCase
 
 #: Entry points of plug-ins.
 GROUP: Final = "ikeanalyze.lab_stacks"
-_BUILT_IN: Final[Mapping[str, IkeStack]] = {stack.name: stack for stack in (StrongswanStack(), LibreswanStack())}
+_BUILT_IN: Final[Mapping[str, IkeStack]] = {
+    stack.name: stack for stack in (StrongswanStack(), LibreswanStack(), OpenikedStack())
+}
 
 
 def list_stack_names() -> list[str]:

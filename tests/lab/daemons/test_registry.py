@@ -113,7 +113,7 @@ def test_the_version_is_what_a_program_prints(tmp_path):
 @pytest.mark.parametrize(
     ("data", "parts"),
     [
-        ({"initiator": {"stack": "racoon"}}, ["initiator.stack: no stack racoon", "strongswan, libreswan"]),
+        ({"initiator": {"stack": "racoon"}}, ["initiator.stack: no stack racoon", "strongswan, libreswan, openiked"]),
         ({"ike": {"version": 1}, "responder": {"stack": "libreswan"}}, ["responder.stack", "ike.version = 2"]),
         (
             {"ike": {"version": 1}, "responder": {"stack": "strongswan-6.1"}},
