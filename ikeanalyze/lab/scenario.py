@@ -49,6 +49,8 @@ StackName = Annotated[
         description="the name of a stack, with or without a version as in strongswan-5.9",
     ),
 ]
+CommandText = Annotated[str, Meta(max_length=4096, description="a command line")]
+RootText = Annotated[str, Meta(max_length=4096, description="a path")]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
 ChainLength = Annotated[int, Meta(ge=2, le=5)]
 Value = str | int | float | bool | tuple[str, ...]
@@ -82,6 +84,8 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     chain: ChainLength = 2
     wrong_secret: bool = False
     xauth: bool = False
+    command: CommandText = ""
+    root: RootText = ""
 
 
 class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +95,8 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    command: CommandText = ""
+    root: RootText = ""
 
 
 class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -95,8 +95,9 @@ def start_daemon(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     before: Sequence[Sequence[str]] = (),
+    stdin: int = subprocess.DEVNULL,
 ) -> Daemon:
-    """Start a daemon after the commands of `before`; output goes to `out` in its folder."""
+    """Start a daemon after the commands of `before`; output goes to `out` in its folder. `stdin`: as in `Popen`."""
     root = shlex.quote(str(stack.root)) if stack.in_tree else ""
     steps = ["set -e"]
     if stack.in_tree:
@@ -108,7 +109,7 @@ def start_daemon(
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each command replaces the previous one without a fork: the process is the daemon
     command = host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps))
-    return Daemon(sandbox, sandbox.start(command, output=folder / "out"), folder)
+    return Daemon(sandbox, sandbox.start(command, output=folder / "out", stdin=stdin), folder)
 
 
 #: Name of the connection and of its Child SA.

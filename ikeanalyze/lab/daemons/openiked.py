@@ -19,7 +19,7 @@ from ikeanalyze.keys.export import write_private
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.certificates import make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
-from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations
+from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.openiked_proposals import to_iked_proposals
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
 from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup
@@ -28,8 +28,6 @@ from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.scenario import ScenarioCase
 
-#: Path of the daemon below a root.
-IKED: Final = "usr/sbin/iked"
 _IKECTL: Final = "/usr/sbin/ikectl"
 _SOCKET: Final = "/run/iked.sock"
 _STAND_IN: Final = Path(__file__).parent / "pf_key.c"
@@ -127,11 +125,14 @@ class OpenikedStack(IkeStack):
 
     name = "openiked"
     title = "OpenIKED"
+    programs = ("usr/sbin/iked",)
+    version_option = "-V"
     trees = (debian_tree.OPENIKED,)
 
-    def find(self) -> Sequence[DaemonStack]:
-        """Return the installed OpenIKED, then that of the Debian tree."""
-        return _find_openiked()
+    def find_for(self, role: str, case: ScenarioCase) -> Sequence[DaemonStack]:
+        """Return the installations for a side, with a remark if they have no ESP."""
+        remark = "" if has_pf_key() else "without ESP: PF_KEY is emulated"
+        return [replace(installed, remark=remark) for installed in super().find_for(role, case)]
 
     def start(self, setup: SideSetup) -> IkedDaemon:
         """Start and configure iked."""
@@ -186,13 +187,6 @@ class OpenikedStack(IkeStack):
         for step in settings.then:
             if step not in ("ping", "delete"):
                 yield f"then: {step} needs {role}.stack = strongswan"
-
-
-@cache
-def _find_openiked() -> tuple[DaemonStack, ...]:
-    remark = "" if has_pf_key() else "without ESP: PF_KEY is emulated"
-    found = find_installations(OpenikedStack.title, [IKED], "-V", OpenikedStack.trees)
-    return tuple(replace(installed, remark=remark) for installed in found)
 
 
 def _find_startup_error(output: Path) -> str:
