@@ -34,7 +34,7 @@ ALLOWED = {
     "render.replay": {*RENDER, "replay"},  # shows what a replay gave
     "view": {*RENDER, "view"},
     "replay": {*ANALYSIS, "replay", "model.retransmission_policy"},
-    "lab": {*WIRE, "keys", "io", "lab"},
+    "lab": {*WIRE, "keys", "io", "lab", "model.prediction.link"},  # the same bursts as `predict`
     "plugin": {"io", "plugin"},
     "cli": {*RENDER, "view", "replay", "lab", "plugin", "cli"},
 }

@@ -114,7 +114,7 @@ def make_valid_messages(suite: int) -> tuple[bytes, ...]:
 
 
 def _run_ciphertext(suite: int, data: bytes) -> None:
-    """A message that is not one of the valid ones never passes the check of its ICV."""
+    """Only a message with the right ICV passes the check."""
     decryptor = Decryptor(_make_keys(suite))
     payload = find_encrypted_payload(data)
     for from_initiator in (True, False):
@@ -122,9 +122,20 @@ def _run_ciphertext(suite: int, data: bytes) -> None:
         if decrypted is not None:
             assert payload is not None
             assert decrypted.verified
-            assert payload.message in make_valid_messages(suite), "a forged message was decrypted"
+            assert _is_authentic(suite, payload.message), "a forged message was decrypted"
             _use(decrypted)
     _run_without_icv(suite, data)
+
+
+def _is_authentic(suite: int, message: bytes) -> bool:
+    """Whether the initiator's keys protect a message.
+
+    libFuzzer sees the operands of comparisons, so it can learn the ICV of a message that it made up.
+    """
+    integrity = SUITES[suite][1]
+    if integrity is None:
+        return message in make_valid_messages(suite)
+    return message.endswith(make_icv(integrity, _make_keys(suite).sk_ai)(message[: -integrity.icv]))
 
 
 def _run_without_icv(suite: int, data: bytes) -> None:

@@ -41,6 +41,8 @@ class ReadOptions:
     ids_per_capture: bool = False  # begin the ids again in each capture; otherwise they are unique in all captures
     payloads: bool = False  # list the payloads of clear messages too
     cleartext: bool = False  # keep decrypted messages: `Analysis.cleartexts` has them by the ids of the messages
+    frames_table: bool = True  # build the table of frames; otherwise it is empty
+    payload_sizes: bool = False  # keep the sizes of the payloads that are decoded: `Analysis.payload_sizes`
     progress: Progress | None = None  # called with the bytes read of a file and its size (None: unknown)
     #: Called with the name of a table and the table when it is complete, from any thread and before the others are. Not
     #: called if there are several captures, because each has tables of its own.

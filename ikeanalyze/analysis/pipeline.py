@@ -30,6 +30,7 @@ from ikeanalyze.analysis.exchanges.radius import (
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
+from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
 from ikeanalyze.analysis.messages.duplicates import (
@@ -42,6 +43,7 @@ from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments, r
 from ikeanalyze.analysis.messages.messages import find_incomplete_messages, group_messages
 from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering, number_messages
@@ -65,7 +67,6 @@ from ikeanalyze.io.lab_manifest import LabManifest
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
-    from ikeanalyze.analysis.decryption.export import Cleartext
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
 
 #: Number of the frame (None: the whole capture) and text.
@@ -121,7 +122,7 @@ class _PipelineResult:
     """The sources of the tables other than frames, the table of frames, and the warnings."""
 
     sources: TableSources
-    frames: "Future[pl.DataFrame]"
+    frames: "Future[pl.DataFrame] | None"  # None: not wanted
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
 
@@ -130,7 +131,7 @@ def build_tables(
     traffic: CombinedFrames,
     captures: CaptureContext,
     options: ReadOptions,
-    cleartexts: "dict[int, Cleartext]",
+    details: RequestedDetails,
 ) -> tuple[AnalysisTables, list[list[CaptureWarning]]]:
     """Build the tables of captures, and the warnings of each capture.
 
@@ -139,7 +140,7 @@ def build_tables(
         traffic: their frames, which are taken out of it.
         captures: their keys and manifests.
         options: how to analyse them.
-        cleartexts: receives the decrypted messages by id, if the options ask for them.
+        details: receives the decrypted messages and the sizes of payloads, if the options ask for them.
     """
     with ThreadPoolExecutor(1) as pool:
         run = _PipelineRun(numbering, traffic, captures, options, pool)
@@ -148,11 +149,16 @@ def build_tables(
         sources = result.sources
         messages = pool.submit(_build_messages_table, run, sources)
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
-        frames, messages_table = result.frames.result(), messages.result()
+        frames = EMPTY.frames if result.frames is None else result.frames.result()
+        messages_table = messages.result()
         if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
-            cleartexts.update(collect_cleartexts(sources.contents.contents, sources.ids.message.of_row))
+            details.cleartexts.update(collect_cleartexts(sources.contents.contents, sources.ids.message.of_row))
+        if options.payload_sizes and sources.contents is not None:
+            from ikeanalyze.analysis.decryption.payload_bytes import collect_payload_sizes
+
+            details.payload_sizes.update(collect_payload_sizes(sources.contents.contents, sources.ids.message.of_row))
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
             warnings[number].append(warning)
@@ -202,11 +208,15 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
     frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
+    if frames.table is None:
+        traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents))
     warnings += _warn_of_unused_rtt(state, path)
     warnings += _warn_of_uncertain_times(state, handshakes)
+    lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r)
+    warnings += [(number, (None, text)) for number, text in lab.missing]
     clear.clear()
     exchange_ids = numbering.get_ids(capture[exchanges.handshake], numbering.first.exchange)
     sources = TableSources(
@@ -221,6 +231,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         capture_duplicates=frames.capture_duplicates,
         contents=contents,
         tunnels=frames.tunnels,
+        lab=lab,
     )
     return _PipelineResult(sources, frames.table, warnings)
 
@@ -298,7 +309,7 @@ def _associate_hip(
 class _StartedFramesTable:
     """The table of frames in the making, and the duplicate frames of each handshake."""
 
-    table: "Future[pl.DataFrame]"
+    table: "Future[pl.DataFrame] | None"  # None: not wanted
     capture_duplicates: Int64Array  # (handshakes,)
     tunnels: Mapping[int, str]  # of the handshakes that are in some
 
@@ -323,7 +334,7 @@ def _start_frames_table(
 
     tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
     duplicates = labels.count(columns["unit"][duplicate], state.association.count)
-    return _StartedFramesTable(run.pool.submit(write), duplicates, tunnels)
+    return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 
 
 def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureWarning]]:

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile, format_path
+from ikeanalyze.analysis.result import (
+    Analysis,
+    AnalysisWarning,
+    CaptureSummary,
+    RequestedDetails,
+    SkippedFile,
+    format_path,
+)
 from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
@@ -23,7 +30,6 @@ from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
-    from ikeanalyze.analysis.decryption.export import Cleartext
     from ikeanalyze.analysis.options import KeyFiles
     from ikeanalyze.analysis.tables.tables import AnalysisTables
     from ikeanalyze.keys.key_set import KeySet, Phase1Key
@@ -39,9 +45,9 @@ _DEFAULT: Final = ReadOptions()
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
     """Analyse captures: pcap or pcapng, plain, gzip or zstd; "-" is standard input.
 
-    A capture that cannot be read does not raise: `skipped` has it with the reason. Of several captures, it also has those
-    that cause an internal error. In all tables the rows of the captures are in the order of `paths`, and the same as if
-    each capture were read alone.
+    A capture that cannot be read does not raise: `skipped` has it with the reason. Of several captures, it also has
+    those that cause an internal error. In all tables the rows of the captures are in the order of `paths`, and the same
+    as if each capture were read alone.
 
     Args:
         paths: one capture or several. Many small ones take a fraction of the time in one call.
@@ -102,7 +108,7 @@ class _ReadState:
         self._warnings: list[AnalysisWarning] = []
         self._tables: list[AnalysisTables] = []
         self._reported: set[str] = set()  # key files whose warnings have been entered
-        self._cleartexts: dict[int, Cleartext] = {}
+        self._details = RequestedDetails()
         self._begin_group()
 
     def _begin_group(self) -> None:
@@ -192,7 +198,8 @@ class _ReadState:
             handshakes=whole.handshakes,
             warnings=self._warnings,
             skipped=self.skipped,
-            cleartexts=self._cleartexts,
+            cleartexts=self._details.cleartexts,
+            payload_sizes=self._details.payload_sizes,
         )
 
     def _analyse_group(self) -> None:
@@ -227,7 +234,7 @@ class _ReadState:
         captures = CaptureContext(
             [capture.keys for capture in self._pending], [capture.manifest for capture in self._pending]
         )
-        tables, warnings = build_tables(numbering, traffic, captures, self._options, self._cleartexts)
+        tables, warnings = build_tables(numbering, traffic, captures, self._options, self._details)
         self._tables.append(tables)
         for capture, more in zip(self._pending, warnings, strict=True):
             self._summaries.append(capture.summary)

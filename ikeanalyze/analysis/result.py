@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ikeanalyze.analysis.decryption.export import Cleartext
+    from ikeanalyze.wire.ikev2.payload_size import PayloadSize
 
 #: Every packet of a capture is counted under exactly one of these.
 ACCOUNTING = ("ike", "esp", "ah", "nat_keepalive", "radius", "hip", "tcp_encapsulation", "icmp", "other", "malformed")
@@ -59,6 +60,14 @@ class AnalysisWarning:
         return self.message if self.frame is None else f"packet {self.frame}: {self.message}"
 
 
+@dataclass(slots=True)
+class RequestedDetails:
+    """Details of messages that were asked for, by the ids of the messages."""
+
+    cleartexts: "dict[int, Cleartext]" = field(default_factory=dict)
+    payload_sizes: "dict[int, tuple[PayloadSize, ...]]" = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """The result: tables as in `schema`, over all captures that could be read."""
@@ -72,6 +81,8 @@ class Analysis:
     skipped: list[SkippedFile] = field(default_factory=list)
     #: Decrypted messages by their ids in `messages`, where they were asked for.
     cleartexts: "Mapping[int, Cleartext]" = field(default_factory=dict)
+    #: The payloads of decoded messages of IKEv2 by their ids in `messages`, where they were asked for.
+    payload_sizes: "Mapping[int, tuple[PayloadSize, ...]]" = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """The numbers of captures and rows, and the skipped files."""

@@ -1,9 +1,9 @@
 """The four tables: what one row is, and every column with its type and unit.
 
 This is the contract between the steps of the analysis, the renderers and whoever reads the Parquet files. Times are
-integers in nanoseconds (`*_ns`; points in time count from 1970-01-01 UTC), bytes are frame lengths on the wire with the
-link header, null means unknown. SPIs are unsigned integers in `frames` and `messages` (a million rows) and 16 hex
-digits in `handshakes`.
+integers in nanoseconds (`*_ns`; points in time count from 1970-01-01 UTC), except the lab's figures, which are
+milliseconds as in its manifest (`*_ms`). Bytes are frame lengths on the wire with the link header, null means unknown.
+SPIs are unsigned integers in `frames` and `messages` (a million rows) and 16 hex digits in `handshakes`.
 """
 
 from typing import Final
@@ -232,4 +232,17 @@ HANDSHAKES: Final[Schema] = {
             }
         )
     ),
+    # Figures of the lab's manifest for the handshake with these SPIs, in its units; `measure` and `jobs` are those of
+    # the capture. null: no recording of the lab, or the manifest does not have this handshake.
+    "measure": pl.String,  # "keys" or "costs": what the lab ran the case for
+    "jobs": pl.Int64,  # cases that ran at the same time on the same machine
+    "warm_up": pl.Boolean,  # made before the handshakes that count
+    "attempts": pl.Int64,  # of the initiator, until the IKE SA was established
+    "initiator_clock_ms": pl.Float64,  # set-up time by the clock of the initiator's host, CHILD_SA included
+    "initiator_processor_ms": pl.Float64,  # processor time of the daemon
+    "responder_processor_ms": pl.Float64,
+    "aaa_processor_ms": pl.Float64,
+    "initiator_rss_bytes": pl.Int64,  # resident set size of the daemon after the handshake
+    "responder_rss_bytes": pl.Int64,
+    "aaa_rss_bytes": pl.Int64,
 }

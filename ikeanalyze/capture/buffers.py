@@ -234,8 +234,8 @@ _ARENA_MAX = -8
 def tune_malloc() -> None:
     """Make glibc's malloc reuse freed memory (mallopt(3)); no effect on other C libraries.
 
-    Every batch allocates and frees the same arrays of some hundred kilobytes. By default glibc returns such memory to the
-    system at once, and zeroing the pages again takes half of the time of reading a large capture.
+    Every batch allocates and frees the same arrays of some hundred kilobytes. By default glibc returns such memory to
+    the system at once, and zeroing the pages again takes half of the time of reading a large capture.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

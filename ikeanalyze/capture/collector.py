@@ -62,8 +62,8 @@ def share_digests(
     """Give incomplete units the digest of the message that they repeat, in place.
 
     Transmissions of one message are matched by digest, and that of a transmission with missing bytes differs. It is
-    replaced by the digest of a transmission with the same IKE header, length included. Cleartext payloads must also agree
-    as far as they were captured, because IKE_SA_INIT requests with different payloads may have the same header.
+    replaced by the digest of a transmission with the same IKE header, length included. Cleartext payloads must also
+    agree as far as they were captured, because IKE_SA_INIT requests with different payloads may have the same header.
 
     Args:
         columns: of all kept frames.
@@ -169,7 +169,7 @@ class FrameCollector:
     def _add_packets(
         self, batch: RecordBatch, packets: IpPackets, category: UInt8Array, depth: int
     ) -> IpPackets | None:
-        """Add the IP packets of one depth, from 1; return those inside of them."""
+        """Add the IP packets of one depth, from 1; return those inside them."""
         fragmented = packets.fragmented
         if fragmented.any():
             self._add_fragments(batch, packets.select(fragmented), category)
@@ -505,7 +505,7 @@ class FrameCollector:
 
 
 def _set_inner_categories(category: UInt8Array, row: Int64Array, found: UInt8Array) -> None:
-    """Set the category of packets by what is inside of them; AH with contents of no other category remains AH."""
+    """Set the category of packets by what is inside them; AH with contents of no other category remains AH."""
     remains = (category[row] == PacketCategory.AH) & np.isin(found, (PacketCategory.OTHER, PacketCategory.ICMP))
     category[row] = np.where(remains, np.uint8(PacketCategory.AH), found)
 

@@ -1,7 +1,7 @@
 """Reads the ESP packets of a capture as columns: addresses, SPI, sequence number, time and sizes.
 
-`frames` only counts ESP packets. This module passes them on in blocks, so memory does not grow with the capture. RFC 4303,
-section 2; ESP in UDP: RFC 3948.
+`frames` only counts ESP packets. This module passes them on in blocks, so memory does not grow with the capture.
+RFC 4303, section 2; ESP in UDP: RFC 3948.
 """
 
 import builtins
@@ -55,8 +55,8 @@ LAYOUT: Final[dict[str, type[np.generic]]] = {
 
 Block = dict[str, npt.NDArray[np.generic]]
 
-#: Called with source and destination (AddressBook codes) and SPI of a packet, its bytes from the SPI on (None: truncated), and
-#: the IPv6 addresses of the AddressBook.
+#: Called with source and destination (AddressBook codes) and SPI of a packet, its bytes from the SPI on (None:
+#: truncated), and the IPv6 addresses of the AddressBook.
 TakePacket = Callable[[tuple[int, int, int], bytes | None, Sequence[bytes]], None]
 
 
@@ -94,8 +94,8 @@ def read_esp(
 ) -> EspCapture:
     """Read a capture file, or standard input for "-", and pass its ESP packets to `take` in blocks, in file order.
 
-    `ports` are UDP ports that carry IKE and ESP in addition to 500 and 4500. The bytes of the `wanted` packets are passed to
-    its own callback.
+    `ports` are UDP ports that carry IKE and ESP in addition to 500 and 4500. The bytes of the `wanted` packets are
+    passed to its own callback.
 
     Raises:
         CaptureError: the file cannot be opened, or its header is invalid. Damage after the header is a warning.
@@ -243,7 +243,7 @@ class _EspCollector:
         packets: IpPackets | None = reassembled.select(~truncated)
         depth = 1
         while packets is not None:
-            # fragments inside of fragments are not reassembled
+            # fragments inside fragments are not reassembled
             packets = packets.select(~packets.fragmented)
             category, esp = self._extract_esp(buffer, packets)
             self._append_reassembled([fresh[index] for index in packets.row[esp["packet"]].tolist()], esp)

@@ -1,8 +1,8 @@
 """A worker process that reads the second part of a large capture while this process reads the first.
 
-The worker starts at an offset where a record seems to begin; only reading the first part shows whether one does. If none
-does, or if IP fragments or TCP streams may cross the boundary, the result of the worker is discarded and this process reads
-the whole capture. The result is returned through shared memory.
+The worker starts at an offset where a record seems to begin; only reading the first part shows whether one does. If
+none does, or if IP fragments or TCP streams may cross the boundary, the result of the worker is discarded and this
+process reads the whole capture. The result is returned through shared memory.
 """
 
 import os
@@ -46,7 +46,7 @@ class WorkerProcess:
     """A forked process that computes a value and sends it."""
 
     def __init__(self, work: Callable[[Int64Array], Any]) -> None:
-        """Start `work` in a new process. Its argument is an array of one number for its progress; it returns None if it fails.
+        """Start `work` in a new process, with an array of one number for its progress; it returns None if it fails.
 
         Raises:
             OSError: the process cannot be forked.
@@ -55,7 +55,8 @@ class WorkerProcess:
         self._pipe, write_end = os.pipe()
         try:
             with warnings.catch_warnings():
-                # Python warns about the threads of numpy's linear algebra: they hold no locks, and the worker does not use them
+                # Python warns about the threads of numpy's linear algebra: they hold no locks, and the worker does not
+                # use them
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._pid = os.fork()
         except OSError:

@@ -115,7 +115,7 @@ class CaptureReader:
                 return
 
     def guess_record(self, offset: int) -> int | None:
-        """The probable offset of the first record at or after `offset`; None if unknown, as in other than plain pcap files."""
+        """The probable offset of the first record at or after `offset`; None: unknown, as in all but plain pcap."""
         if not isinstance(self._format, pcap.Pcap) or self.source.compression or not self.source.size:
             return None
         position = self._format.guess(self.source.peek(offset, _SEARCH_BYTES))

@@ -66,7 +66,7 @@ def names_equal(first: bytes, second: bytes) -> bool:
 def _parse_name(data: bytes) -> x509.Name | None:
     try:
         return x509.Name.from_bytes(data)
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: a value of a string type that its attribute may not have
         return None
 
 

@@ -188,7 +188,7 @@ def _add_type(label_types: dict[str, LabelType], name: str, label_type: LabelTyp
 
 
 def _read_lab_labels(path: str) -> dict[str, Value]:
-    """The labels in the lab's manifest of a capture; empty if there is no manifest, or it is that of another capture."""
+    """The labels in the lab's manifest of a capture; empty if it has no manifest, or that of another capture."""
     manifest = read_lab_manifest(path)
     if manifest is None:
         return {}

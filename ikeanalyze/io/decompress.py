@@ -25,8 +25,8 @@ class Decoder(Protocol):
     """A decompressor that is fed with input."""
 
     name: str
-    #: Bytes of input to decode at once. A file made for it expands 1,032-fold (gzip) or 32,768-fold (zstd), and the output
-    #: for one piece is in memory as a whole: 8 or 32 MiB. zstd loses the output of a piece that is damaged.
+    #: Bytes of input to decode at once. A file made for it expands 1,032-fold (gzip) or 32,768-fold (zstd), and the
+    #: output for one piece is in memory as a whole: 8 or 32 MiB. zstd loses the output of a piece that is damaged.
     piece: int
 
     @property

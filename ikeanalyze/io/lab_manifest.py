@@ -1,18 +1,42 @@
-"""Reads the manifest next to a recording of the lab: its scenario, and where and over which path it was recorded.
+"""Reads the manifest next to a recording of the lab: its scenario, its handshakes, and the path it was recorded over.
 
-`NAME.manifest.json` describes `NAME.pcapng`, which it names (schema `ikeanalyze.lab/1`). The lab records at the
-responder, on its side of the emulated link.
+`NAME.manifest.json` describes `NAME.pcapng` and `NAME.initiator.pcapng`, which it names (schema `ikeanalyze.lab/1`).
+The first is recorded at the responder, on its side of the emulated link, the second at the initiator.
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 LAB_SCHEMA: Final = "ikeanalyze.lab/1"
+#: What the lab runs a case for: keys and logs for the analysis, or the costs of the protocol alone.
+MEASURES: Final = ("keys", "costs")
+#: Hosts whose daemons have costs.
+HOSTS: Final = ("initiator", "responder", "aaa")
+CaptureHost = Literal["initiator", "responder"]
+#: What follows a recording's name in the names of its captures, by the host at which they were taken.
+CAPTURE_SUFFIXES: Final[Mapping[str, str]] = {"responder": "", "initiator": ".initiator"}
 
 _MAX_BYTES: Final = 64 << 20
 _MAX_MS: Final = 1e9  # of a time; larger ones do not fit into 64 bits of nanoseconds with others added
+_MAX_INTEGER: Final = 2**63 - 1  # of a column
+_SPI: Final = re.compile(r"[0-9a-fA-F]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class LabHandshake:
+    """A handshake of a recording, as the lab measured it; None: the manifest does not have the value."""
+
+    number: int  # from 1, in the order of the manifest
+    spi_i: int
+    spi_r: int | None
+    warm_up: bool  # made before those that count
+    attempts: int | None  # of the initiator, until the IKE SA was established
+    clock_ms: float | None  # set-up time by the clock of the initiator's host
+    processor_ms: Mapping[str, float]  # processor time that the daemon of each host took
+    rss_bytes: Mapping[str, int]  # resident set size of these daemons afterwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +45,21 @@ class LabManifest:
 
     name: str  # of the scenario
     scenario: Mapping[str, Any]  # values of JSON by key, such as link.rtt_ms
+    capture_host: CaptureHost = "responder"  # where the capture was taken
+    measure: str | None = None  # one of MEASURES; None: unknown
+    jobs: int | None = None  # cases that ran at the same time; None: unknown
+    handshakes: tuple[LabHandshake, ...] = ()  # without those that have no SPIs, because there was no IKE SA
 
     @property
     def rtt_ns(self) -> int | None:
         """Round-trip time of the link between initiator and responder, jitter not included; None: unknown."""
-        return self._read_time("link.rtt_ms", 1_000_000)
+        both = self._read_time("link.rtt_ms", 1_000_000)
+        up, down = (self._read_time(f"link.delay_{direction}_ms", 1_000_000) for direction in ("up", "down"))
+        if up is not None and down is not None:
+            return up + down
+        if both is None:
+            return None
+        return (both // 2 if up is None else up) + ((both + 1) // 2 if down is None else down)
 
     @property
     def timer_ns(self) -> int | None:
@@ -42,7 +76,21 @@ class LabManifest:
 def read_lab_manifest(path: str) -> LabManifest | None:
     """The manifest of the capture at `path`; None if there is none, or it is invalid or that of another capture."""
     folder, file_name = os.path.split(path)
-    manifest = os.path.join(folder, f"{os.path.splitext(file_name)[0]}.manifest.json")
+    stem = os.path.splitext(file_name)[0]
+    manifest = _read_manifest(os.path.join(folder, f"{stem}.manifest.json"), file_name)
+    recording = get_recording_stem(stem)
+    if manifest is None and recording != stem:
+        manifest = _read_manifest(os.path.join(folder, f"{recording}.manifest.json"), file_name)
+    return manifest
+
+
+def get_recording_stem(stem: str) -> str:
+    """The name of the recording, as in those of its keys and its manifest, of a capture with this name."""
+    return stem.removesuffix(CAPTURE_SUFFIXES["initiator"])
+
+
+def _read_manifest(manifest: str, file_name: str) -> LabManifest | None:
+    """The manifest if it names the capture `file_name`."""
     try:
         if os.path.getsize(manifest) > _MAX_BYTES:
             return None
@@ -50,9 +98,67 @@ def read_lab_manifest(path: str) -> LabManifest | None:
 
         with open(manifest, "rb") as file:
             document = json.load(file)
-        if document["schema"] != LAB_SCHEMA or document["files"]["capture"] != file_name:
+        files = document["files"]
+        host: CaptureHost = "initiator" if files.get("captures", {}).get("initiator") == file_name else "responder"
+        if document["schema"] != LAB_SCHEMA or (host == "responder" and files["capture"] != file_name):
             return None
         name, scenario = document["name"], document["scenario"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return LabManifest(str(name), scenario) if isinstance(scenario, dict) else None
+    if not isinstance(scenario, dict):
+        return None
+    # manifests without this key are of recordings with keys
+    measure = scenario.get("measure", document.get("measure", MEASURES[0]))
+    return LabManifest(
+        name=str(name),
+        scenario=scenario,
+        capture_host=host,
+        measure=measure if measure in MEASURES else None,
+        jobs=_to_integer(_get(document, "machine", "jobs") or document.get("jobs")),
+        handshakes=tuple(_read_handshakes(document.get("handshakes"))),
+    )
+
+
+def _read_handshakes(handshakes: Any) -> Iterator[LabHandshake]:
+    for number, handshake in enumerate(handshakes if isinstance(handshakes, list) else (), 1):
+        spi_i = _to_spi(_get(handshake, "spi_i"))
+        if spi_i is None:
+            continue
+        processor_ms = {host: _to_number(_get(handshake, "costs", host, "processor_ms")) for host in HOSTS}
+        rss_bytes = {host: _to_integer(_get(handshake, "costs", host, "rss_after_bytes")) for host in HOSTS}
+        yield LabHandshake(
+            number=number,
+            spi_i=spi_i,
+            spi_r=_to_spi(_get(handshake, "spi_r")),
+            warm_up=_get(handshake, "warm_up") is True,
+            attempts=_to_integer(_get(handshake, "attempts")),
+            clock_ms=_to_number(_get(handshake, "ms")),
+            processor_ms={host: value for host, value in processor_ms.items() if value is not None},
+            rss_bytes={host: value for host, value in rss_bytes.items() if value is not None},
+        )
+
+
+def _get(value: Any, *keys: str) -> Any:
+    """The value of JSON at the end of these keys; None: there is no such value."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _to_spi(value: Any) -> int | None:
+    """An SPI; None: invalid, or zero."""
+    return int(value, 16) or None if isinstance(value, str) and _SPI.fullmatch(value) else None
+
+
+def _to_number(value: Any) -> float | None:
+    """A time in milliseconds; None: invalid."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _MAX_MS else None
+
+
+def _to_integer(value: Any) -> int | None:
+    """A count; None: invalid."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= _MAX_INTEGER else None

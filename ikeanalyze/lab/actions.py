@@ -1,13 +1,17 @@
-"""Actions after a handshake: ping, rekeying, reauthentication, deletion."""
+"""What the initiator does: start a handshake, then ping, traffic, rekeying, reauthentication, deletion."""
 
+import json
 import sys
 import time
 from collections.abc import Sequence, Set
 from typing import Final
 
+import msgspec
+
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemons.daemon import CommandResult, DaemonIkeSa, IkeDaemon
+from ikeanalyze.lab.daemons.daemon import CommandResult, DaemonIkeSa, IkeDaemon, PacketInitiator
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
+from ikeanalyze.lab.network.traffic import TrafficPlan, parse_traffic_step
 from ikeanalyze.lab.scenario import ScenarioCase
 
 #: Wait for the last messages of an exchange after its result is visible.
@@ -18,11 +22,23 @@ _PROGRAM_SECONDS: Final = 10.0
 _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate": "reauth"}
 
 
+def start_handshake(initiator: IkeDaemon, network: LabNetwork, case: ScenarioCase) -> CommandResult:
+    """Set up an IKE SA and its Child SA, by a command to the daemon or by a packet for a trap policy."""
+    if case.settings.initiator.start == "command":
+        return initiator.initiate()
+    if not isinstance(initiator, PacketInitiator):
+        raise LabError("initiator.start = trap needs initiator.stack = strongswan")
+    command = [sys.executable, "-m", "ikeanalyze.lab.network.trigger", INNER["initiator"], INNER["responder"]]
+    return initiator.initiate_by_packet(lambda: int(network.initiator.run(*command)))
+
+
 def run_step(step: str, initiator: IkeDaemon, network: LabNetwork, case: ScenarioCase) -> CommandResult:
     """Do a step with the initiator's SA; return its result, at the latest after the handshake timeout."""
     timeout_s = case.settings.timeout_s
     if step == "ping":
         return _ping(network, min(_ECHO_SECONDS + 2 * case.settings.link.max_delay_s, timeout_s))
+    if step.partition(":")[0] == "traffic":
+        return _send_traffic(parse_traffic_step(step), network, case)
     if step == "delete":
         return initiator.terminate()
     before = _list_names(initiator)
@@ -54,6 +70,20 @@ def _ping(network: LabNetwork, seconds: float) -> CommandResult:
     except LabError:
         return CommandResult(False, "no answer")
     return CommandResult(True, None)
+
+
+def _send_traffic(plan: TrafficPlan, network: LabNetwork, case: ScenarioCase) -> CommandResult:
+    patience = _ECHO_SECONDS + case.settings.link.max_delay_s
+    command = [sys.executable, "-m", "ikeanalyze.lab.network.traffic", INNER["initiator"], INNER["responder"]]
+    command += [f"/proc/{network.responder.keeper}/ns/net", msgspec.json.encode(plan).decode()]
+    limit_s = case.settings.timeout_s
+    command += [f"{patience:g}", f"{limit_s:g}"]
+    try:
+        counts = json.loads(network.initiator.run(*command, seconds=limit_s + _PROGRAM_SECONDS))
+    except LabError as error:  # such as no route, because there is no Child SA
+        return CommandResult(False, f"not sent: {str(error).rpartition(': ')[2]}")
+    silent = [direction for direction, packets in counts.items() if not packets["received"]]
+    return CommandResult(not silent, f"nothing arrived {' and '.join(silent)}" if silent else None, counts=counts)
 
 
 def _list_names(initiator: IkeDaemon) -> set[str]:

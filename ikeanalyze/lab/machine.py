@@ -74,9 +74,9 @@ def has_kernel_esp() -> bool:
 
 @cache
 def has_ingress_drop() -> bool:
-    """Whether nftables can drop frames after a capture: hook `ingress`, and random numbers."""
+    """Whether nftables can drop frames after a capture: hook `ingress`, and numbers of frames."""
     chain = "'add chain netdev t c { type filter hook ingress device probe0 priority 0; }'"
-    rule = "'add rule netdev t c numgen random mod 100 < 5 drop'"
+    rule = "'add rule netdev t c numgen inc mod 100 { 3, 5-7 } drop'"
     return _in_namespace(_DUMMY, ("nft", "add", "table", "netdev", "t"), ("nft", chain), ("nft", rule))
 
 

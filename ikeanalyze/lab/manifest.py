@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ikeanalyze.io.lab_manifest import LAB_SCHEMA
+from ikeanalyze.io.lab_manifest import CAPTURE_SUFFIXES, LAB_SCHEMA
 from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
@@ -42,6 +42,7 @@ class ActionResult:
     what: str
     done: bool
     why: str | None
+    counts: Mapping[str, Mapping[str, int]] | None = None  # packets `sent` and `received`, by direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ class CaseRecording:
     ended: str | None  # why the case ended early; None: it did not
     machine: Mapping[str, Any]  # versions of the daemons, the kernel and ikeanalyze
     links: Mapping[str, Any]  # by link, its emulator and the emulator's counts
-    capture: Path
-    dropped: int | None  # frames missing in the capture; None: unknown
+    captures: Mapping[str, Path]  # by the host at which they were taken
+    dropped: int | None  # frames missing in the captures; None: unknown
     logs: Mapping[str, Path]  # the daemons' logs, by host
 
 
@@ -81,13 +82,15 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
         LabError: a file cannot be written; then no file of this case remains.
     """
     logs = recorded.logs
-    capture, key_file, manifest = (out / f"{case.name}.{suffix}" for suffix in ("pcapng", "keys.json", "manifest.json"))
+    key_file, manifest = (out / f"{case.name}.{suffix}" for suffix in ("keys.json", "manifest.json"))
+    captures = {host: out / f"{case.name}{suffix}.pcapng" for host, suffix in CAPTURE_SUFFIXES.items()}
     names = {role: f"{case.name}.{role}.log.gz" for role in _HOSTS}
-    paths = [capture, key_file, manifest, *(out / name for name in names.values())]
+    paths = [*captures.values(), key_file, manifest, *(out / name for name in names.values())]
     try:
         for path in paths:
             path.unlink(missing_ok=True)
-        shutil.copyfile(recorded.capture, capture)
+        for host, capture in recorded.captures.items():
+            shutil.copyfile(capture, captures[host])
         for role, log in logs.items():
             _compress(log, out / names[role])
         keys = _read_log_keys(case, logs, names)
@@ -97,11 +100,13 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
             "schema": LAB_SCHEMA,
             "name": case.name,
             "scenario": {key: list(value) if isinstance(value, tuple) else value for key, value in case.values.items()},
+            "certificates_sent": case.certificates_sent,
             "machine": dict(recorded.machine),
             "links": dict(recorded.links),
             "dropped": recorded.dropped,
             "files": {
-                "capture": capture.name,
+                "capture": captures[case.capture_points[0]].name,
+                "captures": {host: captures[host].name for host in recorded.captures},
                 "logs": {role: names[role] for role in logs},
                 "keys": key_file.name if keys is not None else None,
             },

@@ -1,8 +1,9 @@
-"""Records the responder's links with dumpcap, one named pcapng interface per link."""
+"""Records the links of initiator and responder with dumpcap, one named pcapng interface per link."""
 
 import re
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -27,6 +28,7 @@ _DROPPED: Final = re.compile(r"Packets received/dropped on interface '.*': \d+/(
 class DumpcapRecording:
     """A running capture."""
 
+    host: str
     sandbox: NetnsSandbox
     process: Popen[bytes]
     path: Path
@@ -37,13 +39,12 @@ class DumpcapRecording:
         """Whether it is running: dumpcap ends on a full disk or at its limits."""
         return self.process.poll() is None
 
-    def stop(self, max_delay_s: float = 0.0) -> Path:
-        """Stop the capture when it has all packets; return its path. `max_delay_s`: of a frame.
+    def stop(self) -> Path:
+        """Stop the capture; return its path.
 
         Raises:
             LabError: it ended before, so that packets are missing.
         """
-        time.sleep(_SETTLE_SECONDS + max_delay_s)
         if not self.alive:
             lines = [line for line in self._log.strip().splitlines() if not _DROPPED.match(line)]
             raise LabError(f"dumpcap ended by itself: {lines[-1] if lines else 'no message'}")
@@ -63,6 +64,33 @@ class DumpcapRecording:
         return self.output.read_text(errors="replace")
 
 
+@dataclass(frozen=True, slots=True)
+class LabRecordings:
+    """The captures of a case, each at another host."""
+
+    recordings: Sequence[DumpcapRecording]
+
+    @property
+    def alive(self) -> bool:
+        """Whether all are running."""
+        return all(recording.alive for recording in self.recordings)
+
+    def stop(self, max_delay_s: float = 0.0) -> dict[str, Path]:
+        """Stop the captures when they have all packets; return their paths by host. `max_delay_s`: of a frame.
+
+        Raises:
+            LabError: a capture ended before, so that packets are missing.
+        """
+        time.sleep(_SETTLE_SECONDS + max_delay_s)
+        return {recording.host: recording.stop() for recording in self.recordings}
+
+    @property
+    def dropped(self) -> int | None:
+        """Frames missing in the finished captures; None if dumpcap does not report it."""
+        dropped = [recording.dropped for recording in self.recordings]
+        return None if None in dropped else sum(number or 0 for number in dropped)
+
+
 def start_recording(sandbox: NetnsSandbox, host: Netns, interfaces: list[str]) -> DumpcapRecording:
     """Start to record; packets sent after the return are in the capture.
 
@@ -79,4 +107,4 @@ def start_recording(sandbox: NetnsSandbox, host: Netns, interfaces: list[str]) -
         # the failed operation and the reason are a line each
         lines = output.read_text(errors="replace").strip().splitlines()
         raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'no message'}")
-    return DumpcapRecording(sandbox, process, path, output)
+    return DumpcapRecording(host.name, sandbox, process, path, output)

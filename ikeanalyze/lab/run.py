@@ -3,9 +3,10 @@
 import fcntl
 import os
 import platform
+import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -19,9 +20,10 @@ from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.stack import SideSetup
 from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, ResourceCost
 from ikeanalyze.lab.network import emulation, topology
+from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.recording import DumpcapRecording
-from ikeanalyze.lab.scenario import ScenarioCase
+from ikeanalyze.lab.recording import LabRecordings
+from ikeanalyze.lab.scenario import MAX_SEED, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
 ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
@@ -80,13 +82,16 @@ def run_case(
             if not handshakes or not running.recording.alive:
                 raise
             ended = error
-        capture = running.stop()
+        captures = running.stop()
         recorded = manifest.CaseRecording(
             handshakes=handshakes,
             ended=str(ended) if ended else None,
             machine=_machine(stacks, server),
-            links={name: {"by": link.kind, "frames": link.stop()} for name, link in running.emulators.items()},
-            capture=capture,
+            links={
+                name: {"by": link.kind, "frames": link.stop(), "seed": running.seeds.get(name)}
+                for name, link in running.emulators.items()
+            },
+            captures=captures,
             dropped=running.recording.dropped,
             logs=running.logs,
         )
@@ -104,9 +109,11 @@ class _RunningCase:
     case: ScenarioCase
     network: topology.LabNetwork
     emulators: Mapping[str, emulation.Emulator]  # by link
+    seeds: Mapping[str, int]  # of the losses, by link
+    losses: Sequence[ReceiverLosses]
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
-    recording: DumpcapRecording
+    recording: LabRecordings
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -119,12 +126,14 @@ class _RunningCase:
         for number in range(1, count + 1):
             self.sandbox.check_room()
             self._wait_until_idle()
+            for losses in self.losses:
+                losses.start(number)
             for _ in range(self.case.settings.abandoned):
                 _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
             yield self._handshake(number)
 
-    def stop(self) -> Path:
-        """Stop the IKE daemons and record their last messages; return the capture."""
+    def stop(self) -> Mapping[str, Path]:
+        """Stop the IKE daemons and record their last messages; return the captures by host."""
         settings = self.case.settings
         self.daemons["initiator"].stop()
         time.sleep(settings.link.max_delay_s)
@@ -141,7 +150,7 @@ class _RunningCase:
         initiator = self.peers["initiator"]
         before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
         began = time.monotonic()
-        attempt = initiator.initiate()
+        attempt = actions.start_handshake(initiator, self.network, self.case)
         ms = attempt.ms or (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be working
         self._check_alive(number)
@@ -154,7 +163,7 @@ class _RunningCase:
             result = CommandResult(False, "no IKE SA")
             if established:
                 result = actions.run_step(step, initiator, self.network, self.case)
-            actions_done.append(ActionResult(step, result.done, result.why))
+            actions_done.append(ActionResult(step, result.done, result.why, result.counts))
         if initiator.list_ike_sas():
             initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
         if initiator.list_ike_sas():
@@ -191,7 +200,7 @@ def _start(
 ) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
     network = topology.build_network(sandbox, case)
-    emulators = _links(sandbox, case, network)
+    emulators, seeds, losses = _links(sandbox, case, network)
     credentials = peer_config.make_credentials(case)
     daemons: dict[str, Daemon] = {}
     if server and network.aaa and credentials.account and network.aaa_address and network.client_address:
@@ -220,9 +229,12 @@ def _start(
         )
         peers[host.name] = registry.get_stack(case.stack(host.name)).start(setup)
         daemons[host.name] = peers[host.name].daemon
-    interfaces = [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]
-    dumpcap = recording.start_recording(sandbox, network.responder, interfaces)
-    return _RunningCase(sandbox, case, network, emulators, peers, daemons, dumpcap)
+    points = {
+        "initiator": (network.initiator, [topology.LINK]),
+        "responder": (network.responder, [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]),
+    }
+    recordings = [recording.start_recording(sandbox, *points[point]) for point in case.capture_points]
+    return _RunningCase(sandbox, case, network, emulators, seeds, losses, peers, daemons, LabRecordings(recordings))
 
 
 def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack], DaemonStack | None]:
@@ -239,19 +251,28 @@ def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack],
     return stacks, server
 
 
-def _links(sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork) -> dict[str, emulation.Emulator]:
+def _links(
+    sandbox: NetnsSandbox, case: ScenarioCase, network: topology.LabNetwork
+) -> tuple[dict[str, emulation.Emulator], dict[str, int], list[ReceiverLosses]]:
+    """Connect the links; return their emulators, the seeds of their losses, and the losses at their receivers."""
     drops, netem = machine.has_ingress_drop(), machine.has_netem()
-    links = [("link", network.path, network.initiator, topology.LINK)]
+    near, far = (network.initiator, topology.LINK), (network.responder, topology.LINK)
+    links = [("link", network.path, near, far)]
     if network.aaa and network.aaa_path:
-        links.append(("aaa_link", network.aaa_path, network.aaa, topology.AAA_LINK))
-    emulators = {}
-    for name, path, host, responder_interface in links:
+        near, far = (network.responder, topology.AAA_LINK), (network.aaa, topology.ETHERNET)
+        links.append(("aaa_link", network.aaa_path, near, far))
+    emulators, seeds, losses = {}, {}, []
+    for name, path, near, far in links:
         conditions = case.link(name)
         emulators[name] = emulation.start_emulator(sandbox, path, conditions, netem=netem, drops_at_receiver=drops)
-        if drops:
-            emulation.drop_frames_at_receiver(host, topology.ETHERNET, conditions)
-            emulation.drop_frames_at_receiver(network.responder, responder_interface, conditions)
-    return emulators
+        if drops and conditions.loses_frames:
+            seeds[name] = conditions.seed or secrets.randbelow(MAX_SEED) + 1
+        if drops and (conditions.loses_frames or conditions.drop_ip_fragments):
+            key = f"{seeds.get(name)} {name}"
+            losses += [ReceiverLosses(*far, conditions, "up", key), ReceiverLosses(*near, conditions, "down", key)]
+    for each in losses:
+        each.start(0)  # for what is sent before the first handshake
+    return emulators, seeds, losses
 
 
 @contextmanager

@@ -17,8 +17,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
+from ikeanalyze.io.lab_manifest import CaptureHost
 from ikeanalyze.io.toml import TomlFileError, read_toml
 from ikeanalyze.lab import LabError
+from ikeanalyze.lab.network.traffic import parse_traffic_step
+from ikeanalyze.model.prediction.link import LinkError, LinkModel, LossBurst, validate_link
 
 #: Limits for the cases of a file and the handshakes of a case.
 MAX_CASES: Final = 500
@@ -38,8 +41,12 @@ KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
 _PROPOSAL_FORMAT: Final = "algorithms in strongSwan's words, such as aes256-sha256-ecp256"
-StepName = Literal["ping", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
-Steps = Annotated[tuple[StepName, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}")]
+StepName = Literal["ping", "traffic", "rekey-child", "rekey-ike", "reauthenticate", "delete"]
+_TRAFFIC: Final = "traffic:count=1000,size=64,rate=200,direction=both"
+Step = Annotated[str, Meta(pattern=rf"^({'|'.join(get_args(StepName))}|traffic:[a-z0-9=,]{{1,80}})\Z")]
+Steps = Annotated[
+    tuple[Step, ...], Meta(description=f"a list of {', '.join(get_args(StepName))}, the second also as {_TRAFFIC}")
+]
 ProposalText = Annotated[str, Meta(pattern=rf"^(?!{SAME}\Z){_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 SameOrProposalText = Annotated[str, Meta(pattern=rf"^{_PROPOSAL}\Z", description=_PROPOSAL_FORMAT)]
 StackName = Annotated[
@@ -52,8 +59,12 @@ StackName = Annotated[
 CommandText = Annotated[str, Meta(max_length=4096, description="a command line")]
 RootText = Annotated[str, Meta(max_length=4096, description="a path")]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
+Direction = Literal["up", "down"]  # away from the initiator, and towards it
+DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down")
+#: Limit for a seed, so that every TOML and JSON parser reads it exactly.
+MAX_SEED: Final = (1 << 31) - 1
 ChainLength = Annotated[int, Meta(ge=2, le=5)]
-Value = str | int | float | bool | tuple[str, ...]
+Value = str | int | float | bool | tuple[str, ...] | None  # None: not given
 
 
 class LabScenarioError(LabError):
@@ -82,10 +93,12 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    authority_bits: KeyBits = 0
     wrong_secret: bool = False
     xauth: bool = False
     command: CommandText = ""
     root: RootText = ""
+    start: Literal["command", "trap"] = "command"
 
 
 class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +110,7 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     chain: ChainLength = 2
     command: CommandText = ""
     root: RootText = ""
+    authority_bits: KeyBits = 0
 
 
 class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,10 +118,20 @@ class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     key_bits: Literal[2048, 3072, 4096] = 2048
     chain: ChainLength = 2
+    authority_bits: Literal[0, 2048, 3072, 4096] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionConditions:
+    """Conditions of one direction of a link."""
+
+    delay_ms: float  # without jitter, and without serialisation at the link's rate
+    loss: float  # mean share of lost frames
+    rate_kbps: float  # 0: no limit
 
 
 class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
-    """Conditions of a link, the same in both directions."""
+    """Conditions of a link. A value of one direction replaces that of both; "up" is away from the initiator."""
 
     rtt_ms: Annotated[float, Meta(ge=0, le=10_000)] = 0.0
     jitter_ms: Annotated[float, Meta(ge=0, le=1_000)] = 0.0  # uniform around half the round-trip time
@@ -115,11 +139,44 @@ class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
     rate_kbps: Annotated[float, Meta(ge=0, le=10_000_000)] = 0.0  # 0: no limit
     mtu: Annotated[int, Meta(ge=576, le=9000)] = 1500
     drop_ip_fragments: bool = False
+    delay_up_ms: Annotated[float, Meta(ge=0, le=10_000)] | None = None
+    delay_down_ms: Annotated[float, Meta(ge=0, le=10_000)] | None = None
+    loss_up_percent: Annotated[float, Meta(ge=0, le=90)] | None = None
+    loss_down_percent: Annotated[float, Meta(ge=0, le=90)] | None = None
+    rate_up_kbps: Annotated[float, Meta(ge=0, le=10_000_000)] | None = None
+    rate_down_kbps: Annotated[float, Meta(ge=0, le=10_000_000)] | None = None
+    burst_frames: Annotated[float, Meta(ge=0, le=10_000)] = 0.0  # mean length; 0: losses are independent
+    burst_loss_percent: Annotated[float, Meta(ge=0, le=100)] = 100.0  # of the frames in a burst
+    seed: Annotated[int, Meta(ge=0, le=MAX_SEED)] = 0  # of the losses; 0: any
+
+    def get_direction(self, direction: Direction) -> DirectionConditions:
+        """Return the conditions of a direction."""
+        up = direction == "up"
+        delay, loss, rate = (
+            (self.delay_up_ms, self.loss_up_percent, self.rate_up_kbps)
+            if up
+            else (self.delay_down_ms, self.loss_down_percent, self.rate_down_kbps)
+        )
+        return DirectionConditions(
+            self.rtt_ms / 2 if delay is None else delay,
+            (self.loss_percent if loss is None else loss) / 100,
+            self.rate_kbps if rate is None else rate,
+        )
+
+    @property
+    def loses_frames(self) -> bool:
+        """Whether frames are lost by chance."""
+        return any(self.get_direction(direction).loss for direction in DIRECTIONS)
+
+    @property
+    def burst(self) -> LossBurst | None:
+        """Bursts of losses; None: losses are independent."""
+        return LossBurst(self.burst_frames, True, self.burst_loss_percent / 100) if self.burst_frames else None
 
     @property
     def max_delay_s(self) -> float:
         """Maximum one-way delay of a frame, without serialisation at the link's rate."""
-        return (self.rtt_ms / 2 + self.jitter_ms) / 1e3
+        return (max(self.get_direction(direction).delay_ms for direction in DIRECTIONS) + self.jitter_ms) / 1e3
 
 
 class NatLinkConditions(LinkConditions, frozen=True):
@@ -135,6 +192,7 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
     abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
     ip_version: Literal[4, 6] = 4
+    capture: Literal["responder", "initiator", "both"] = "responder"
     ike: IkeSettings = IkeSettings()
     initiator: InitiatorSettings = InitiatorSettings()
     responder: ResponderSettings = ResponderSettings()
@@ -183,6 +241,12 @@ class ScenarioCase:
         """The value of each of `KEYS`."""
         return {name: key.default for name, key in _flatten(self.settings)}
 
+    @property
+    def capture_points(self) -> tuple[CaptureHost, ...]:
+        """The hosts at which the traffic is captured."""
+        point = self.settings.capture
+        return ("responder", "initiator") if point == "both" else (point,)
+
     def side(self, role: str) -> InitiatorSettings | ResponderSettings:
         """The settings of the initiator or the responder."""
         return self.settings.initiator if role == "initiator" else self.settings.responder
@@ -204,6 +268,15 @@ class ScenarioCase:
     def eap(self) -> bool:
         """Whether the initiator uses EAP, with an AAA server."""
         return self.settings.initiator.auth in EAP
+
+    @property
+    def certificates_sent(self) -> dict[str, int]:
+        """Number of certificates that each host with a certificate sends: all of its chain but the root."""
+        sides = [(role, self.side(role)) for role in ("initiator", "responder")]
+        chains = {role: side.chain for role, side in sides if side.auth in (*CERTIFICATES, "eap-tls")}
+        if self.settings.initiator.auth == "eap-tls":
+            chains["aaa"] = self.settings.aaa.chain
+        return {host: length - 1 for host, length in chains.items()}
 
     def key_bits(self, side: str) -> int:
         """Return the key size of a side with a certificate, by default the smallest."""
@@ -250,7 +323,8 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         chosen = dict(zip(choices, product, strict=True))
         label = "_".join(_label(key, chosen[key]) for key in dimensions)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        for conflict in itertools.chain(_conflicts(case), _version_conflicts(case)):
+        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts)
+        for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
     names = {case.name for case in expanded}
@@ -327,11 +401,12 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
     if settings.ip_version == 6 and settings.link.mtu < 1280:
         yield "link.mtu: IPv6 needs 1280 or more"
     for role in ROLES:
-        auth, bits = case.side(role).auth, case.side(role).key_bits
-        sizes = _key_sizes(auth)
-        if bits and bits not in sizes:
-            allowed = ", ".join(map(str, sizes))
-            yield f"{role}.key_bits = {bits} is not allowed with {auth}; allowed is one of {allowed}"
+        side = case.side(role)
+        sizes = _key_sizes(side.auth)
+        for key, bits in (("key_bits", side.key_bits), ("authority_bits", side.authority_bits)):
+            if bits and bits not in sizes:
+                allowed = ", ".join(map(str, sizes))
+                yield f"{role}.{key} = {bits} is not allowed with {side.auth}; allowed is one of {allowed}"
     auth = settings.initiator.auth
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
@@ -359,3 +434,34 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
             yield f"{key} is for ike.version = 2"
     if "rekey-ike" in settings.then:
         yield "then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate"
+
+
+def _link_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return bursts that the losses of a link cannot have."""
+    for name in ("link", "aaa_link"):
+        conditions = case.link(name)
+        for direction in DIRECTIONS:
+            loss = conditions.get_direction(direction).loss
+            try:
+                if loss and conditions.burst:
+                    validate_link(LinkModel(0, loss, burst=conditions.burst))
+            except LinkError as error:
+                key = "burst_frames" if error.what == "burst" else "burst_loss_percent"
+                yield f"{name}.{key}: {error}"
+
+
+def _traffic_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return invalid traffic, and what a trap policy does not support."""
+    settings = case.settings
+    for step in settings.then:
+        if step.partition(":")[0] != "traffic":
+            continue
+        try:
+            seconds = parse_traffic_step(step).seconds
+        except ValueError as error:
+            yield f"then: {step}: {error}"
+        else:
+            if seconds > settings.timeout_s:
+                yield f"then: {step}: takes {seconds:g} s, and timeout_s is {settings.timeout_s:g}"
+    if settings.initiator.start == "trap" and settings.abandoned:
+        yield "abandoned needs initiator.start = command"

@@ -6,6 +6,7 @@ the policies of strongSwan and libreswan follow their documentation and source.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,9 +63,9 @@ class _Timers(Struct, tag_field="kind", forbid_unknown_fields=True):
     """Parameters of a policy; the name of the kind is the tag."""
 
     @property
+    @abstractmethod
     def waits(self) -> Sequence[float]:
         """Seconds after each transmission."""
-        raise NotImplementedError
 
     def __post_init__(self) -> None:
         if sum(self.waits) > _MAX_S:

@@ -1,6 +1,7 @@
 """Results as output: a package for each kind of result, with a module for each format.
 
-This module has the names of the formats. It loads nothing, so that a command can check a format before it reads anything.
+This module has the names of the formats. It loads nothing, so that a command can check a format before it reads
+anything.
 """
 
 from dataclasses import dataclass

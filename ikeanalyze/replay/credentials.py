@@ -13,7 +13,10 @@
 
     [eap]
     identity = "user"
-    password = "..."
+    password = "..."                    # for EAP-MD5 and EAP-MSCHAPv2
+    imsi = "001010000000001"            # for EAP-AKA; the identity is 0 and the IMSI unless it is given
+    ki = "..."                          # the subscriber's key for Milenage, 32 hex digits
+    opc = "..."                         # the operator's value for this key, 32 hex digits; or `op`
 
 Every key is optional unless the handshake needs it. Paths are relative to the file. Errors name the file and the key,
 and never have a secret.
@@ -34,6 +37,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 from msgspec import Meta, Struct
 
+from ikeanalyze.crypto.aka.milenage import Milenage, derive_opc
 from ikeanalyze.crypto.certificate_chain import encode_distinguished_name
 from ikeanalyze.crypto.signatures import EdwardsKey, SigningKey
 from ikeanalyze.io.toml import TomlFileError, decode_toml
@@ -44,7 +48,11 @@ from ikeanalyze.wire.registries.ikev2 import IdType
 _MAX_BYTES: Final = 1 << 20  # bytes of any of the files
 _OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _MAX_AUTHORITIES: Final = 1000  # CERTREQ has a hash of each
+#: Prefix of the identity that is made of an IMSI (RFC 4187, section 4.1.1.6).
+_PERMANENT_IDENTITY: Final = "0"
 _Text = Annotated[str, Meta(min_length=1, max_length=1024)]
+_Imsi = Annotated[str, Meta(pattern=r"^[0-9]{6,15}\Z", description="6 to 15 digits")]
+_Key128 = Annotated[str, Meta(pattern=r"^[0-9A-Fa-f]{32}\Z", description="32 hex digits")]
 
 
 class _Local(Struct, forbid_unknown_fields=True):
@@ -63,6 +71,10 @@ class _Remote(Struct, forbid_unknown_fields=True):
 class _Eap(Struct, forbid_unknown_fields=True):
     identity: _Text | None = None
     password: _Text | None = None
+    imsi: _Imsi | None = None
+    ki: _Key128 | None = None
+    opc: _Key128 | None = None
+    op: _Key128 | None = None
 
 
 class _Tables(Struct, forbid_unknown_fields=True):
@@ -85,8 +97,9 @@ class Credentials:
     key: SigningKey | None = field(default=None, repr=False)
     certificates: tuple[x509.Certificate, ...] = ()  # ours first, then its authorities
     authorities: tuple[x509.Certificate, ...] = ()
-    eap_identity: str | None = None
+    eap_identity: str | None = field(default=None, repr=False)  # may contain the IMSI
     eap_password: str | None = field(default=None, repr=False)
+    milenage: Milenage | None = None  # for EAP-AKA
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +191,7 @@ class _CredentialsLoader:
         )
         if len(authorities) > _MAX_AUTHORITIES:
             raise self._error("remote.authorities", f"has more than {_MAX_AUTHORITIES:,} certificates")
-        if (eap.identity is None) != (eap.password is None):
-            raise CredentialsError(f"{self._path}: [eap] needs both identity and password")
+        eap_identity, milenage = self._eap(eap)
         credentials = Credentials(
             local_identity=self._identity(local.identity, "local.identity"),
             remote_identity=self._identity(remote.identity, "remote.identity"),
@@ -187,8 +199,9 @@ class _CredentialsLoader:
             key=key,
             certificates=certificates,
             authorities=authorities,
-            eap_identity=eap.identity,
+            eap_identity=eap_identity,
             eap_password=eap.password,
+            milenage=milenage,
         )
         return LoadedCredentials(credentials, tuple(self._warnings))
 
@@ -210,6 +223,22 @@ class _CredentialsLoader:
         if secret and mode & _OTHERS_READ:
             self._warnings.append(f"{path}: has secrets, but other users can read it: chmod 600 {path}")
         return data
+
+    def _eap(self, eap: _Eap) -> tuple[str | None, Milenage | None]:
+        """Return the identity for EAP, and the functions of the subscriber for EAP-AKA."""
+        if eap.ki is None:
+            if eap.imsi or eap.opc or eap.op:
+                raise CredentialsError(f"{self._path}: [eap] needs ki for EAP-AKA")
+            if (eap.identity is None) != (eap.password is None):
+                raise CredentialsError(f"{self._path}: [eap] needs both identity and password")
+            return eap.identity, None
+        if (eap.opc is None) == (eap.op is None):
+            raise CredentialsError(f"{self._path}: [eap] needs either opc or op for EAP-AKA")
+        if eap.imsi is None and eap.identity is None:
+            raise CredentialsError(f"{self._path}: [eap] needs imsi or identity for EAP-AKA")
+        ki = bytes.fromhex(eap.ki)
+        opc = derive_opc(ki, bytes.fromhex(eap.op)) if eap.op else bytes.fromhex(eap.opc or "")
+        return eap.identity or f"{_PERMANENT_IDENTITY}{eap.imsi}", Milenage(ki, opc)
 
     def _identity(self, text: str | None, key: str) -> Identification | None:
         try:

@@ -53,7 +53,7 @@ _AUTH_NOTIFIES: Final = (
 #: Notifies that are new in each handshake.
 _NEW_NOTIFIES: Final = (NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE)
 #: IKE message size for strongSwan's default IP packet size of 1,280 bytes, with IPv4 and port 4500.
-_DEFAULT_FRAGMENT_SIZE: Final = 1248
+DEFAULT_FRAGMENT_SIZE: Final = 1248
 _NONCE_BYTES: Final = 32
 #: RSA signatures use PKCS #1 v1.5 instead of PSS.
 _PSS: Final = "RSASSA-PSS"
@@ -61,15 +61,16 @@ _PKCS1: Final = "RSASSA-PKCS1-v1_5"
 _MAX_COUNT: Final = 255  # of transforms, proposals, traffic selectors: their number is one byte
 
 
-def _transform(kind: TransformType, number: int, bits: int | None = None) -> Transform:
+def make_transform(kind: int, number: int, bits: int | None = None) -> Transform:
+    """Return a transform of a type; `bits`: the key length, if the algorithm needs it."""
     attributes = () if bits is None else (TransformAttributeValue(TransformAttribute.KEY_LENGTH, bits),)
     return Transform(kind, number, attributes)
 
 
-_AES_GCM: Final = _transform(TransformType.ENCR, Encryption.AES_GCM_16, 256)
-_AES_CBC: Final = _transform(TransformType.ENCR, Encryption.AES_CBC, 256)
-_HMAC: Final = _transform(TransformType.INTEG, Integrity.HMAC_SHA2_256_128)
-_32_BIT_SEQUENCE_NUMBERS: Final = _transform(TransformType.SN, 0)
+_AES_GCM: Final = make_transform(TransformType.ENCR, Encryption.AES_GCM_16, 256)
+_AES_CBC: Final = make_transform(TransformType.ENCR, Encryption.AES_CBC, 256)
+_HMAC: Final = make_transform(TransformType.INTEG, Integrity.HMAC_SHA2_256_128)
+_32_BIT_SEQUENCE_NUMBERS: Final = make_transform(TransformType.SN, 0)
 #: Default proposals, with AEAD and without, that most responders support.
 DEFAULT_ESP: Final = (
     Proposal(1, ProtocolId.ESP, b"", (_AES_GCM, _32_BIT_SEQUENCE_NUMBERS)),
@@ -233,7 +234,7 @@ def _read_sizes(
     if isinstance(largest, int):
         return largest, floats, []
     usable = frames["ike_bytes"].max() if len(frames) else None
-    return max(_DEFAULT_FRAGMENT_SIZE, usable if isinstance(usable, int) else 0), floats, ["fragment_size"]
+    return max(DEFAULT_FRAGMENT_SIZE, usable if isinstance(usable, int) else 0), floats, ["fragment_size"]
 
 
 def _add_auth_request(shape: HandshakeShape, auth_request: DecodedMessage) -> HandshakeShape:

@@ -91,7 +91,7 @@ class Browser(App[None]):
         self._close_messages_no_wait()
 
     def _fatal_error(self) -> None:
-        """Exit; `run_browser` raises the error. Textual's traceback would show the values of variables, keys included."""
+        """Exit; `run_browser` raises the error. Textual's traceback would show values of variables, keys included."""
         self._close_messages_no_wait()
 
 

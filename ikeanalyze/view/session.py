@@ -97,7 +97,7 @@ class CaptureSession:
         return HandshakeDetails(handshake, _add_payload_names(selected, messages.values()), messages)
 
     def save(self, path: str, handshakes: Collection[int], frames: Collection[int]) -> FilterResult:
-        """Write the frames of some handshakes and further frames to a capture; see `write_selected_packets` for errors."""
+        """Write the frames of some handshakes and further frames to a capture; errors: see `write_selected_packets`."""
         numbers = {*frames, *(self.frames(handshakes) if handshakes else ())}
         return write_selected_packets(self.path, path, numbers)
 

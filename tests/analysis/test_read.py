@@ -252,3 +252,13 @@ def test_tables_of_several_captures_are_not_told_one_by_one():
         ReadOptions(on_table=lambda *table: reported.append(table)),
     )
     assert reported == []
+
+
+def test_without_the_table_of_frames_the_others_are_the_same():
+    path = CAPTURES / "eap-md5-radius.pcapng"
+    whole, without = (read_captures(path, ReadOptions(frames_table=wanted)) for wanted in (True, False))
+    assert (whole.frames.is_empty(), without.frames.is_empty()) == (False, True)
+    assert without.frames.schema == whole.frames.schema
+    for name in ("messages", "exchanges", "handshakes"):
+        assert_frame_equal(getattr(without, name), getattr(whole, name))
+    assert without.warnings == whole.warnings

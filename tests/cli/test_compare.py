@@ -84,6 +84,13 @@ def test_markdown_has_the_tables(run, dataset):
     assert "| loss | captures | handshakes | completed |" in done.stdout.splitlines()
 
 
+def test_lines(run, dataset):
+    done = run("compare", dataset, "--by", "loss", "--against", "messages", "--format", "json", "--quiet")
+    lines = [metric["regression"] for metric in json.loads(done.stdout)["metrics"]]
+    assert [line["against"] for line in lines] == ["messages"] * 3
+    assert [line["all"]["counted"] for line in lines] == [20] * 3
+
+
 def test_outcome(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--outcome", "failed", "--format", "json", "--quiet")
     document = json.loads(done.stdout)
@@ -111,6 +118,11 @@ def test_the_notebook_of_the_documentation(dataset, capsys):
             "--by: unknown column 'x' (choose from labels config, loss; of each handshake capture, ",
         ),
         (["--by", "loss", "--metric", "x"], "--metric: unknown metric 'x' (choose from aaa_bytes, "),
+        (["--by", "loss", "--against", "x"], "--against: unknown metric 'x' (choose from aaa_bytes, "),
+        (
+            ["--by", "loss", "--against", "loss", "--where", "loss=5"],
+            "--against: loss is 5 in all 10 counted handshakes; a line needs different values",
+        ),
         (["--by", "loss", "--baseline", "6"], "--baseline: loss is never '6' (choose from 5, 20)."),
         (["--by", "loss", "--where", "loss"], "--where: 'loss' is not COLUMN=VALUE"),
         (["--by", "loss", "--where", "loss=6"], "no handshake that meets the conditions"),
@@ -141,3 +153,22 @@ def test_an_output_that_cannot_be(run, dataset, tmp_path):
     done = run("compare", dataset, "--by", "loss", "-o", str(tmp_path))
     assert (done.exit_code, done.stdout) == (1, "")
     assert "is a directory" in done.stderr
+
+
+def test_warm_ups_are_left_out_unless_asked_for(run, tmp_path):
+    (tmp_path / "loss.pcapng").write_bytes((LAB / "loss_loss-percent-5.pcapng").read_bytes())
+    entry = manifest(5)
+    entry["files"]["capture"] = "loss.pcapng"
+    for handshake in entry["handshakes"][:3]:
+        handshake["warm_up"] = True
+    (tmp_path / "loss.manifest.json").write_text(json.dumps(entry))
+    path = str(tmp_path / "dataset")
+    assert run("batch", str(tmp_path / "loss.pcapng"), "-o", path, "--workers", "1", "--quiet").exit_code == 0
+    arguments = ("compare", path, "--by", "scenario", "--metric", "initiator_processor_ms")
+    done = run(*arguments)
+    assert "  warm-up        3 handshakes left out, in no group" in done.stdout.splitlines()
+    counts = {}
+    for more in ((), ("--where", "warm_up=false"), ("--warm-up",)):
+        document = json.loads(run(*arguments, *more, "--format", "json").stdout)
+        counts[more] = document["metrics"][0]["groups"][0]["counted"], document["warm_up"]
+    assert list(counts.values()) == [(7, 3), (7, 0), (10, 0)]

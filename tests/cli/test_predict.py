@@ -32,6 +32,8 @@ def test_the_terminal_shows_the_predictions(run):
     assert done.stderr == (
         f"ikeanalyze: {PQ}: unknown capture point: the path delay is counted as processing time. "
         "Set --vantage and --recorded-rtt\n"
+        f"ikeanalyze: {PQ}: only one usable handshake: the processing times are constant, so the spread is that of the "
+        "link alone\n"
     )
 
 
@@ -156,9 +158,9 @@ def test_keys_tell_what_failed(run, tmp_path):
 def test_the_lab_says_where_it_recorded(run, tmp_path):
     # 600 ms, seen from the responder: contained in the initiator's turn
     name = str(CAPTURES / "lab" / "satellite.pcapng")
-    done = run("predict", name, "--rtt", "10", "--runs", "10")
+    done = run("predict", name, "--rtt", "10", "--runs", "10", "--computation", "one")
     assert done.stderr == ""
-    assert "at the responder over a path of 600.000 ms" in done.stdout
+    assert "over a path of 600.000 ms: the lab's manifest says so" in done.stdout
     alone = tmp_path / "satellite.pcapng"
     alone.write_bytes(Path(name).read_bytes())
     result = {}
@@ -178,6 +180,56 @@ def test_the_lab_says_where_it_recorded(run, tmp_path):
         (tmp_path / "satellite.manifest.json").write_text(text)
         done = run("predict", str(alone), "--rtt", "10", "--runs", "10")
         assert (done.exit_code, "unknown capture point" in done.stderr) == (0, True)
+
+
+def test_changed_messages(run):
+    name, keys = (str(CAPTURES / "lab" / f"ecdsa.{kind}") for kind in ("pcapng", "keys.json"))
+    options = ["--rtt", "10", "--runs", "10", "--signature", "ml-dsa-65", "--kem", "ml-kem-768", "--chain", "2"]
+    more = ["--add-kem", "hqc-1", "--replace", "NONCE=64", "--add", "responder:CERT=900"]
+    done = run("predict", name, "--keys", keys, *options, *more)
+    assert done.exit_code == 0
+    assert "  changed            signatures ML-DSA-65; key exchange ML-KEM-768" in done.stdout
+    assert "the messages are changed, but the processing times are as recorded" in done.stderr
+    done = run("predict", name, "--keys", keys, *options, "--format", "json")
+    (handshake,) = json.loads(done.stdout)["handshakes"]
+    assert handshake["changes"] == ["signatures ML-DSA-65", "key exchange ML-KEM-768", "2 certificates"]
+    done = run("predict", name, *options)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"ikeanalyze: {name}: the sizes of the payloads in IKE_AUTH 1 are unknown, because they are encrypted. "
+        "Name the keys with --keys\n"
+    )
+
+
+def test_attempts_and_budgets(run):
+    options = [
+        "--loss",
+        "0.3",
+        "--retransmission-policy",
+        "strongswan:tries=1",
+        "--until-established",
+        "--budget",
+        "50,300",
+    ]
+    (prediction,) = predictions(run, PQ, "--rtt", "10", *options)
+    assert prediction["failures"] == 0
+    assert prediction["attempts_mean"] > 1.5
+    assert [budget["ms"] for budget in prediction["budgets"]] == [50, 300]
+    assert prediction["budgets"][0]["share"] <= prediction["budgets"][1]["share"]
+
+
+def test_warnings_are_in_all_formats(run, tmp_path):
+    def output(form):
+        path = tmp_path / form
+        done = run("predict", CLASSIC, "--rtt", "10", "--runs", "10", "--format", form, "-o", str(path))
+        assert text in done.stderr
+        return path.read_text()
+
+    text = "only one usable handshake"
+    assert text in output("markdown")
+    assert text in output("html")
+    (warning,) = [item for item in json.loads(output("json"))["warnings"] if text in item["message"]]
+    assert (warning["capture"], warning["frame"]) == (CLASSIC, None)
 
 
 def test_what_computation_is_not_known(run):
@@ -218,6 +270,13 @@ def test_what_computation_is_not_known(run):
         (["--handshake", "9"], "--handshake: handshake 9 is not in the capture; complete handshakes: 1"),
         (["--vantage", "middle"], "'--vantage': 'middle' is not one of 'initiator', 'responder'"),
         (["--recorded-rtt", "-1"], "--recorded-rtt: -1.0 is not a time in milliseconds"),
+        (["--kem", "kyber"], "--kem: unknown algorithm 'kyber'; known: ml-kem-512"),
+        (["--signature", "rsa"], "--signature: unknown algorithm 'rsa'"),
+        (["--replace", "AUTH"], "--replace: 'AUTH' is not a payload and its bytes"),
+        (["--add", "FOO=9"], "--add: unknown payload 'FOO'"),
+        (["--chain", "many"], "--chain: 'many' is not a number of certificates"),
+        (["--budget", "0"], "--budget: 0 is not a time in milliseconds"),
+        (["--budget", "soon"], "--budget: 'soon' is neither a number nor a range"),
         (["--runs", "0"], "--runs"),
         (["--runs", "1000000", "--loss", "0:0.9:0.001"], "--runs: 901,000,000 runs in total are too many"),
         (["--rtt", "0:999:1", "--loss", "0:0.9:0.001"], "--rtt: these lists make 901,000 links; the limit is"),

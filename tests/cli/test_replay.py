@@ -424,3 +424,30 @@ def test_standard_input_is_refused(run):
     done = run("replay", "-", "--target", "127.0.0.1")
     assert done.exit_code == 2
     assert "standard input" in done.stderr or "read twice" in done.stderr
+
+
+def test_a_shape_file_instead_of_a_capture(run, tmp_path, credentials):
+    shape = tmp_path / "shape.toml"
+    shape.write_text('proposals = "aes256-sha256-ecp256"\nauth = "psk"\n')
+    with peer(Standing()) as one:
+        done = run(
+            "replay", str(shape), *at(one.target), "--mode", "reenact", "--credentials", str(credentials),
+            "--udp-sockets", "--format", "json",
+        )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["handshake"] is None
+    assert [each["outcome"] for each in result["runs"]] == ["established"]
+    assert f"of the shape in {shape}" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "option"), [([], "--mode"), (["--mode", "reenact", "--compare-recorded"], "--compare-recorded")]
+)
+def test_a_shape_file_has_no_recorded_messages(run, tmp_path, credentials, options, option):
+    shape = tmp_path / "shape.toml"
+    shape.write_text("")
+    done = run("replay", str(shape), "--target", "127.0.0.1", "--credentials", str(credentials), *options)
+    assert done.exit_code == 2
+    assert option in done.stderr
+    assert "shape file" in done.stderr

@@ -21,7 +21,7 @@ def recorded(tmp_path):
     for role in ("responder", "initiator"):
         logs[role] = tmp_path / f"{role}.log"
         logs[role].write_bytes(gzip.decompress((RECORDED / f"psk.{role}.log.gz").read_bytes()))
-    return {"capture": RECORDED / "psk.pcapng", "logs": logs}
+    return {"captures": {"responder": RECORDED / "psk.pcapng"}, "logs": logs}
 
 
 def handshake() -> RecordedLabHandshake:
@@ -46,7 +46,8 @@ def test_what_is_kept(tmp_path, recorded):
     files = reported["files"]
     names = [files["capture"], files["keys"], *files["logs"].values(), path.name]
     assert {item.name for item in path.parent.iterdir()} == set(names)
-    assert (path.parent / files["capture"]).read_bytes() == recorded["capture"].read_bytes()
+    assert (path.parent / files["capture"]).read_bytes() == recorded["captures"]["responder"].read_bytes()
+    assert files["captures"] == {"responder": "some.pcapng"}
     for role, name in files["logs"].items():
         assert gzip.decompress((path.parent / name).read_bytes()) == recorded["logs"][role].read_bytes()
     # counted in the log by hand
@@ -57,6 +58,21 @@ def test_what_is_kept(tmp_path, recorded):
     ]
     assert reported["handshakes"][0]["costs"]["initiator"]["rss_after_bytes"] == 2 << 20
     assert reported["scenario"]["then"] == []
+
+
+def test_a_capture_at_the_initiator_is_a_file_of_its_own_and_goes_with_the_next_run(tmp_path, recorded):
+    capture = recorded["captures"]["responder"]
+    both = recorded | {"captures": {"responder": capture, "initiator": capture}}
+    files = json.loads(write(tmp_path, both, capture="both").read_text())["files"]
+    assert files["captures"] == {"responder": "some.pcapng", "initiator": "some.initiator.pcapng"}
+    assert files["capture"] == "some.pcapng"
+    assert (tmp_path / "some.initiator.pcapng").read_bytes() == capture.read_bytes()
+    alone = recorded | {"captures": {"initiator": capture}}
+    files = json.loads(write(tmp_path, alone, capture="initiator").read_text())["files"]
+    assert files["capture"] == "some.initiator.pcapng"
+    assert not (tmp_path / "some.pcapng").exists()
+    write(tmp_path, recorded)
+    assert not (tmp_path / "some.initiator.pcapng").exists()
 
 
 def test_keys_are_for_their_owner_and_from_the_log_that_is_kept(tmp_path, recorded):

@@ -28,7 +28,7 @@ def test_all_that_is_sent_is_in_it_with_the_links_name(lab, tmp_path):
         traffic.there(network, 3, size=3000)
         traffic.send(network.responder, network.aaa, network.aaa_address, 10)
         assert actions_done.dropped is None  # not yet
-        kept = actions_done.stop().rename(tmp_path / "kept.pcapng")
+        kept = recording.LabRecordings([actions_done]).stop()["responder"].rename(tmp_path / "kept.pcapng")
         assert actions_done.dropped == 0
     result = tshark(kept, "-Y", "udp", "-T", "fields", "-e", "frame.interface_name")
     assert result == ["ini-res"] * 23 + ["res-aaa"] * 10
@@ -45,7 +45,15 @@ def test_errors_over_ipv6_are_in_it(lab):
         # nobody listens there
         code = f"import socket; socket.socket(10, 2).sendto(b'x', ({network.responder_address!r}, 4000))"
         run_command(network.initiator.command(sys.executable, "-c", code))
-        result = tshark(actions_done.stop(), "-T", "fields", "-e", "icmpv6.type", "-e", "icmpv6.code")
+        result = tshark(
+            recording.LabRecordings([actions_done]).stop()["responder"],
+            "-T",
+            "fields",
+            "-e",
+            "icmpv6.type",
+            "-e",
+            "icmpv6.code",
+        )
     assert [line.split() for line in result] == [[], ["1", "4"]]  # destination unreachable, port unreachable
 
 
@@ -57,7 +65,8 @@ def test_what_is_still_on_its_way_is_in_it(lab):
         actions_done = recording.start_recording(sandbox, network.responder, [topology.LINK])
         code = f"import socket; socket.socket(2, 2).sendto(b'x', ({network.responder_address!r}, 4000))"
         run_command(network.initiator.command(sys.executable, "-c", code))
-        assert len(tshark(actions_done.stop(conditions.max_delay_s), "-Y", "udp and not icmp")) == 1
+        captures = recording.LabRecordings([actions_done]).stop(conditions.max_delay_s)
+        assert len(tshark(captures["responder"], "-Y", "udp and not icmp")) == 1
 
 
 def test_when_dumpcap_ends_by_itself_it_is_said(lab):
@@ -76,7 +85,7 @@ def test_frames_that_did_not_get_into_it_are_counted(tmp_path):
     # as dumpcap 4.0 says it
     line = "Packets received/dropped on interface '{}': 20/{} (pcap:{}/dumpcap:0/flushed:0/ps_ifdrop:0) (80.0%)\n"
     (tmp_path / "said").write_text(line.format("ini-res", 4, 4) + line.format("res-aaa", 3, 3))
-    assert recording.DumpcapRecording(None, None, tmp_path / "x", tmp_path / "said").dropped == 7
+    assert recording.DumpcapRecording("responder", None, None, tmp_path / "x", tmp_path / "said").dropped == 7
 
 
 def test_an_interface_that_is_not_there(lab):

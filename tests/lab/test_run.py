@@ -94,6 +94,64 @@ def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_
     assert manifest["links"]["link"]["frames"]["there"]["undelivered"] == 0
 
 
+@pytest.mark.parametrize("link", [{"rtt_ms": 400}, {"delay_up_ms": 300, "delay_down_ms": 50, "nat": True}])
+def test_the_capture_at_the_initiator_has_its_set_up_time(lab, tmp_path, link):
+    """The initiator's own clock, and the same messages as at the responder; the path is not in the initiator's time."""
+    (case,) = scenario.expand_cases({"capture": "both", "link": link}, "x", "both")
+    manifest = check(run_case(case, tmp_path))
+    files = manifest["files"]
+    keys = [tmp_path / files["keys"]]
+    far, near = (ikeanalyze.read(tmp_path / files["captures"][host], keys=keys) for host in ("responder", "initiator"))
+    assert near.messages["kind"].to_list() == far.messages["kind"].to_list()
+    assert set(near.frames["interface"].drop_nulls()) == set(far.frames["interface"].drop_nulls())
+    rtt_ms = 400 if "rtt_ms" in link else 350
+    row, other = (result.handshakes.row(0, named=True) for result in (near, far))
+    assert (row["vantage"], other["vantage"]) == ("initiator", "responder")
+    setup_ms, clock_ms = row["setup_ns"] / 1e6, manifest["handshakes"][0]["ms"]
+    assert 2 * rtt_ms <= setup_ms <= clock_ms < setup_ms + rtt_ms / 2  # charon answers after the last message
+    assert setup_ms == pytest.approx(other["setup_ns"] / 1e6 + rtt_ms, abs=rtt_ms / 4)
+    for side in (row, other):
+        assert side["path_rtt_ns"] == rtt_ms * 1_000_000
+        assert side["initiator_ns"] < rtt_ms / 2 * 1e6
+
+
+def test_the_same_seed_loses_the_same_frames_again(lab, tmp_path):
+    """The daemons' logs have the same messages, retransmissions included, in each run with this seed."""
+    timers = {"retransmit_timeout_s": 0.3, "retransmit_base": 1.2, "retransmit_tries": 12}
+    data = {"iterations": 5, "ike": timers, "link": {"loss_percent": 25, "burst_frames": 2, "rtt_ms": 20}}
+    runs = []
+    for run, seed in enumerate((11, 11, 12)):
+        (case,) = scenario.expand_cases(data | {"link": data["link"] | {"seed": seed}}, "x", f"seed{run}")
+        manifest = check(run_case(case, tmp_path))
+        assert manifest["links"]["link"]["seed"] == seed
+        runs.append([manifest["expected"][role]["messages"] for role in ("initiator", "responder")])
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_without_a_seed_the_manifest_has_the_one_that_was_used(lab, tmp_path):
+    (case,) = scenario.expand_cases({"initiator": {"auth": "eap-md5"}, "link": {"loss_up_percent": 5}}, "x", "any")
+    manifest = json.loads(run_case(case, tmp_path).read_text())
+    assert manifest["links"]["link"]["seed"] >= 1
+    assert manifest["links"]["aaa_link"]["seed"] is None
+
+
+def test_all_certificates_but_the_root_are_sent(lab, tmp_path):
+    """By the CERT payloads of IKE_AUTH; those of 4096-bit hosts under 2048-bit authorities have 256-byte signatures."""
+    side = {"auth": "rsa", "key_bits": 4096, "authority_bits": 2048}
+    data = {"initiator": side | {"chain": 4}, "responder": side | {"chain": 5}}
+    (case,) = scenario.expand_cases(data, "x", "chains")
+    manifest = check(run_case(case, tmp_path))
+    assert manifest["certificates_sent"] == {"initiator": 3, "responder": 4}
+    files = manifest["files"]
+    result = ikeanalyze.read(tmp_path / files["capture"], keys=[tmp_path / files["keys"]])
+    (sent,) = result.handshakes["certificates"].to_list()
+    keys = [(certificate["side"], certificate["key"], certificate["signature_bytes"]) for certificate in sent]
+    assert keys == [
+        *[("initiator", "RSA-4096", 256), ("initiator", "RSA-2048", 256), ("initiator", "RSA-2048", 256)],
+        *[("responder", "RSA-4096", 256), *[("responder", "RSA-2048", 256)] * 3],
+    ]
+
+
 def test_requests_that_an_aaa_server_gets_again(lab, tmp_path):
     data = {"initiator": {"auth": "eap-md5"}, "aaa_link": {"loss_percent": 20}}
     (case,) = scenario.expand_cases(data, "x", "aaa")

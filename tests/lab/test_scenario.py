@@ -58,8 +58,20 @@ def test_a_name_fits_into_a_file_system():
         ({"ike": {"version": 1}, "abandoned": 3}, ["abandoned", "ike.version = 2"]),
         ({"ip_version": 6, "link": {"mtu": 1000}}, ["link.mtu", "1280"]),
         ({"initiator": {"auth": "rsa", "key_bits": 1024}}, ["initiator.key_bits = 1024", "2048, 3072"]),
+        (
+            {"responder": {"auth": "ecdsa", "authority_bits": 4096}},
+            ["responder.authority_bits = 4096 is not allowed with ecdsa", "256, 384, 521"],
+        ),
         ({"link": {"rtt_ms": float("nan")}}, ["link.rtt_ms", "0 to 10,000"]),
         ({"link": "slow"}, ["link", "link.rtt_ms"]),
+        (
+            {"link": {"loss_percent": 20, "burst_frames": 2, "burst_loss_percent": 20}},
+            ["link.burst_loss_percent: a mean loss of 0.2 needs a higher loss in bursts than 0.2"],
+        ),
+        ({"aaa_link": {"loss_up_percent": 80, "burst_frames": 2}}, ["aaa_link.burst_frames", "at least 4 frames"]),
+        ({"link": {"loss_percent": 5, "burst_frames": 0.5}}, ["link.burst_frames", "at least one frame"]),
+        ({"link": {"seed": -1}}, ["link.seed = -1", "from 0 to 2,147,483,647"]),
+        ({"link": {"loss_up_percent": "same"}}, ["link.loss_up_percent", "a number from 0 to 90"]),
         ({"iterations": {"a": 1}}, ["iterations.a", "iterations"]),
         ({"then": "ping"}, ["then = 'ping'", "a list"]),
         ({"then": [["ping"], "delete"]}, ["then = 'delete'", "a list"]),
@@ -125,5 +137,26 @@ def test_the_documentation_has_every_key_with_its_default_and_what_is_allowed():
         if name.startswith("aaa_link."):
             name = name.removeprefix("aaa_")
         default = str(key.default).lower() if isinstance(key.default, bool) else key.default
-        shown = "" if default == () else f"{default:g}" if isinstance(default, float) else str(default)
+        shown = "" if default in ((), None) else f"{default:g}" if isinstance(default, float) else str(default)
         assert rows[name] == (shown, key.allowed), name
+
+
+def test_a_value_of_one_direction_replaces_that_of_both():
+    link = {"rtt_ms": 100, "loss_percent": 5, "rate_up_kbps": 384, "rate_down_kbps": 7200, "loss_down_percent": 0}
+    (case,) = expand_cases({"link": link | {"delay_up_ms": 80}}, "x", "x")
+    up, down = (case.settings.link.get_direction(direction) for direction in ("up", "down"))
+    assert (up.delay_ms, up.loss, up.rate_kbps) == (80, 0.05, 384)
+    assert (down.delay_ms, down.loss, down.rate_kbps) == (50, 0, 7200)
+    assert case.settings.link.max_delay_s == 0.08
+    assert case.values["link.rate_up_kbps"] == 384
+    assert case.values["link.delay_down_ms"] is None
+
+
+def test_bursts_without_loss_are_none():
+    cases = expand_cases({"link": {"loss_percent": [0, 20], "burst_frames": [0, 3]}}, "x", "x")
+    assert [(case.settings.link.loses_frames, case.settings.link.burst is None) for case in cases] == [
+        (False, True),
+        (False, False),
+        (True, True),
+        (True, False),
+    ]

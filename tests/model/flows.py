@@ -31,8 +31,9 @@ def message(*sizes, encrypted=True, marker=4):
 
 
 def exchange(request, response, *, before_ms=0, answer_ms=0, aaa_ms=0, trips=0, type_="IKE_AUTH"):
-    """An exchange that the initiator asks for."""
-    before, answer, aaa = (round(time * 1e6) for time in (before_ms, answer_ms, aaa_ms))
+    """An exchange that the initiator asks for; `answer_ms` None: unknown."""
+    before, aaa = (round(time * 1e6) for time in (before_ms, aaa_ms))
+    answer = None if answer_ms is None else round(answer_ms * 1e6)
     return FlowExchange(type_, 1, "initiator", request, response, before, answer, aaa, trips)
 
 

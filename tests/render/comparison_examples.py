@@ -31,6 +31,7 @@ def measured(mean, left_out=None, against=None, bounded=True):
         p95=Estimate(2 * mean, low, None, ORDER if bounded else None),
         p99=Estimate(3 * mean),
         deviation=mean / 4,
+        sum=10 * mean,
         least=1.0,
         greatest=4 * mean,
         against=against,
@@ -44,7 +45,7 @@ def difference(ratio, p, differs):
     )
 
 
-NOTHING = MetricSummary(0, {"failed": 2}, None, None, None, None, None, None, None, None, np.array([]))
+NOTHING = MetricSummary(0, {"failed": 2}, None, None, None, None, None, None, None, None, None, np.array([]))
 
 
 def comparison(**changes):
@@ -90,6 +91,7 @@ def comparison(**changes):
         "unread": 1,
         "complete": False,
         "rekeyed": 2,
+        "warm_up": 5,
         **changes,
     }
     return Comparison(**values)

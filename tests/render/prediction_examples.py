@@ -6,7 +6,8 @@ import numpy as np
 
 from ikeanalyze.model.prediction.closed_form import HandshakeExpectation
 from ikeanalyze.model.prediction.link import LinkModel, LossBurst
-from ikeanalyze.model.prediction.predict import Distribution, Prediction, RunConfig
+from ikeanalyze.model.prediction.predict import BudgetShare, Distribution, Prediction, RunConfig
+from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import StrongswanTimers
 from tests.model.flows import exchange, made, message
 
@@ -32,6 +33,8 @@ def prediction(**changes):
         use,
         1,
         10_000,
+        Computation.SAMPLE,
+        1,
         66,
         (0.0066, 0.0052, 0.0084),
         {"IKE_SA_INIT 0": 20, "IKE_AUTH 1": 46},
@@ -72,6 +75,12 @@ def sweep():
         for name in ("a", "b")
         for i, loss in enumerate((0, 0.1, 0.2))
     ]
+
+
+def repeated():
+    """Failed handshakes attempted again, and budgets."""
+    budgets = (BudgetShare(50, 0.25, 0.24, 0.26), BudgetShare(300, 0.9, 0.89, 0.91))
+    return prediction(use={"until_established": True}, attempts=1.25, budgets=budgets)
 
 
 def bursts():

@@ -100,6 +100,26 @@ def test_files_that_others_can_read(folder):
     )
 
 
+#: Test set 1 of 3GPP TS 35.208.
+KI, OP, OPC = (
+    "465b5ce8b199b49faa5f0a2ee238a6bc",
+    "cdc202d5123e20f62b6d676ac72cb318",
+    "cd63cb71954a9f4e48a5994e37a02baf",
+)
+
+
+@pytest.mark.parametrize("operator", [f'opc = "{OPC}"', f'op = "{OP}"'])
+def test_credentials_for_eap_aka(folder, operator):
+    """The identity of a subscriber begins with 0 (RFC 4187, section 4.1.1.6)."""
+    text = f'[eap]\nimsi = "001010000000001"\nki = "{KI}"\n{operator}'
+    credentials = load(folder, text).credentials
+    assert credentials.eap_identity == "0001010000000001"
+    assert (credentials.milenage.ki.hex(), credentials.milenage.opc.hex()) == (KI, OPC)
+    assert "001010000000001" not in repr(credentials)
+    named = load(folder, f'{text}\nidentity = "0001010000000001@wlan.example"').credentials
+    assert named.eap_identity == "0001010000000001@wlan.example"
+
+
 WRONG = {
     "not = toml = at all": "not TOML (at line 1, column 7)",
     'psk = "swordfish"': "unknown key psk; allowed are local, remote, eap",
@@ -142,6 +162,11 @@ WRONG = {
     '[remote]\nauthorities = ["."]': "remote.authorities: {}: cannot be read",
     '[eap]\npassword = "swordfish"': "[eap] needs both identity and password",
     '[eap]\nidentity = "carol"': "[eap] needs both identity and password",
+    '[eap]\nimsi = "001010000000001"': "[eap] needs ki for EAP-AKA",
+    f'[eap]\nimsi = "001010000000001"\nki = "{KI}"': "[eap] needs either opc or op for EAP-AKA",
+    f'[eap]\nki = "{KI}"\nopc = "{OPC}"': "[eap] needs imsi or identity for EAP-AKA",
+    f'[eap]\nimsi = "0"\nki = "{KI}"\nopc = "{OPC}"': "eap.imsi must be 6 to 15 digits",
+    '[eap]\nki = "swordfish"': "eap.ki must be 32 hex digits",
 }
 
 
@@ -153,6 +178,7 @@ def test_malformed_credentials_are_one_line_errors(folder, text):
     assert reported.startswith(f"{folder}/credentials.toml: {WRONG[text].format(folder)}")
     assert "\n" not in reported
     assert "swordfish" not in reported.removeprefix(str(folder))
+    assert KI not in reported
 
 
 @pytest.mark.parametrize(

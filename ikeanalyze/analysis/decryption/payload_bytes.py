@@ -7,9 +7,13 @@ retransmissions they add up to the bytes of its first link.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
+import numpy as np
+
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
+from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.ikev2.payload_size import PayloadSize, measure_payload
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries import get_name, ikev1
 from ikeanalyze.wire.registries.ikev2 import PayloadType
@@ -20,6 +24,22 @@ ENCRYPTION = "encryption"  # SK and SKF headers, IV, padding, ICV
 FRAMES = "frame headers"  # link, IP, UDP, non-ESP marker
 NOT_READ = "not read"  # IKE messages without decoded payloads
 REPEATED = "retransmissions"
+
+
+def collect_payload_sizes(contents: DecodedMessages, ids: Int64Array) -> dict[int, tuple[PayloadSize, ...]]:
+    """The sizes of the payloads of each completely decoded message of IKEv2, by message id.
+
+    `ids` are those of the rows of Messages.
+    """
+    sizes = [
+        tuple(map(measure_payload, content.payloads))
+        if content.protocol == Protocol.IKEV2 and content.error is None
+        else None
+        for content in contents.all
+    ]
+    rows = np.flatnonzero(contents.of_message >= 0).tolist()
+    found = ((int(ids[row]), sizes[int(contents.of_message[row])]) for row in rows)
+    return {number: payloads for number, payloads in found if payloads is not None}
 
 
 @dataclass(slots=True)

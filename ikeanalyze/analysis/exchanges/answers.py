@@ -158,7 +158,8 @@ def _find_incomplete_responses(state: AnalysisState) -> BoolArray:
 def _find_unmeasurable_responses(state: AnalysisState) -> BoolArray:
     """Which exchanges have no response that became complete. (exchanges,)
 
-    A response may lack IKE fragments, IP fragments or TCP segments. IP does not combine fragments of several transmissions.
+    A response may lack IKE fragments, IP fragments or TCP segments. IP does not combine fragments of several
+    transmissions.
     """
     unmeasurable = _find_incomplete_responses(state)
     if state.incomplete.any():

@@ -65,8 +65,9 @@ def determine_paths(
         if manifest is None or manifest.rtt_ns is None:
             continue
         # a capture that was taken on the other side is not the one that the lab recorded
-        rows = np.flatnonzero((capture == number) & (sides != INITIATOR))
-        vantage[rows], rtt[rows], source[rows] = RESPONDER, manifest.rtt_ns, FROM_MANIFEST
+        side, other = (INITIATOR, RESPONDER) if manifest.capture_host == "initiator" else (RESPONDER, INITIATOR)
+        rows = np.flatnonzero((capture == number) & (sides != other))
+        vantage[rows], rtt[rows], source[rows] = side, manifest.rtt_ns, FROM_MANIFEST
         if manifest.timer_ns is not None:
             timer[rows] = manifest.timer_ns
     if rtt_ns is not None:

@@ -18,21 +18,13 @@ from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES, PayloadType
 
 #: Unknown time, in a column of int64.
 UNKNOWN: Final = np.int64(np.iinfo(np.int64).min)
 #: Later than all times.
 NEVER: Final = np.int64(np.iinfo(np.int64).max)
 
-#: Exchanges of the initiator that set up the IKE SA.
-_SET_UP: Final = (
-    ExchangeType.IKE_SA_INIT,
-    ExchangeType.IKE_AUTH,
-    ExchangeType.IKE_SESSION_RESUME,
-    ExchangeType.GSA_AUTH,
-    ExchangeType.IKE_INTERMEDIATE,
-)
 #: Of IKEv1, besides the first quick mode; a transaction is XAuth or mode config.
 _IKEV1_SET_UP: Final = (
     Ikev1ExchangeType.BASE,
@@ -84,22 +76,28 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
     exchange_of = np.cumsum(new) - 1
     exchanges = _sum_messages(ordered, attempt, start)
     sequence = _sort_by_time(exchanges)
-    exchanges = exchanges.select(sequence)
-    place = np.empty(len(start), np.int64)
-    place[sequence] = np.arange(len(start))
+    if sequence is not None:
+        exchanges = exchanges.select(sequence)
+        place = np.empty(len(start), np.int64)
+        place[sequence] = np.arange(len(start))
+        exchange_of = place[exchange_of]
     exchange_of_message = np.empty(count, np.int64)
-    exchange_of_message[order] = place[exchange_of]
+    exchange_of_message[order] = exchange_of
     return replace(exchanges, set_up=_sets_up(exchanges)), exchange_of_message
 
 
-def _sort_by_time(exchanges: ExchangeColumns) -> Int64Array:
-    """The order by handshake and time of exchanges in order of handshake and mostly of time. (exchanges,)"""
-    order = np.arange(len(exchanges))
+def _sort_by_time(exchanges: ExchangeColumns) -> Int64Array | None:
+    """The order by handshake and time of exchanges in order of handshake and mostly of time. (exchanges,)
+
+    None: they are in this order. Selecting them would double their memory.
+    """
     handshake, start = exchanges.handshake, exchanges.start_ns
     late = (handshake[1:] == handshake[:-1]) & (start[1:] < start[:-1])
-    if late.any():
-        rows = np.flatnonzero(np.isin(handshake, handshake[1:][late]))
-        order[rows] = rows[np.lexsort((start[rows], handshake[rows]))]
+    if not late.any():
+        return None
+    order = np.arange(len(exchanges))
+    rows = np.flatnonzero(np.isin(handshake, handshake[1:][late]))
+    order[rows] = rows[np.lexsort((start[rows], handshake[rows]))]
     return order
 
 
@@ -191,7 +189,7 @@ def _sum_messages(messages: MessageColumns, attempt: Int64Array, start: Int64Arr
 def _sets_up(exchanges: ExchangeColumns) -> BoolArray:
     """Which exchanges set up the IKE SA; `exchanges` are ordered by handshake and time. (exchanges,)"""
     ikev1 = exchanges.protocol == Protocol.IKEV1
-    sets_up = np.isin(exchanges.exchange_type, _SET_UP)
+    sets_up = np.isin(exchanges.exchange_type, SET_UP_EXCHANGES)
     hip = exchanges.protocol == Protocol.HIP
     if hip.any():
         sets_up = np.where(hip, np.isin(exchanges.exchange_type, (I1_R1, I2_R2)), sets_up)

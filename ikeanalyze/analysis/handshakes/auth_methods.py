@@ -177,7 +177,7 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
 
 
 def _phase1_auth(method: str | None) -> AuthMethods | None:
-    """The methods of both sides, by the registry's name: XAuthInitPSK is a pre-shared key and XAuth of the initiator."""
+    """The methods of both sides, by the registry's name: XAuthInitPSK is a PSK, and XAuth of the initiator."""
     if method is None:
         return None
     for prefix, peers in (("XAuth", True), ("Hybrid", False)):

@@ -1,8 +1,8 @@
 """Keep the tunnels of a capture apart: equal addresses and SPIs in two tunnels are different hosts and IKE SAs.
 
-Many tunnels have an identifier for each direction: MPLS labels, the endpoint identifiers of GTP-U, session numbers of L2TP,
-VNIs where a network is routed. Then the requests of an IKE SA are in one tunnel and the responses in another, or outside of
-tunnels. So among the frames with one initiator SPI between two addresses:
+Many tunnels have an identifier for each direction: MPLS labels, the endpoint identifiers of GTP-U, session numbers of
+L2TP, VNIs where a network is routed. Then the requests of an IKE SA are in one tunnel and the responses in another, or
+outside tunnels. So among the frames with one initiator SPI between two addresses:
 
 - a tunnel with frames of both directions stands alone;
 - tunnels with frames of one direction belong together, if there are both kinds.
@@ -19,7 +19,7 @@ from ikeanalyze.capture.buffers import Columns
 
 
 def separate_tunnels(columns: Columns) -> UInt32Array | None:
-    """A number for each frame that differs if its tunnel is another one (see above); None: there are no tunnels. (n,)"""
+    """A number for each frame that differs if its tunnel is another one (see above); None: no tunnels. (n,)"""
     tunnel = columns["tunnel"]
     if not tunnel.any():
         return None
@@ -50,7 +50,7 @@ def _combine(first: UInt64Array, second: UInt64Array) -> UInt64Array:
 
 
 def name_tunnels(columns: Columns, handshake: npt.NDArray[np.int32], names: Sequence[str]) -> dict[int, str]:
-    """The tunnels of the frames of each handshake, in order, separated by commas; those outside of tunnels are left out.
+    """The tunnels of the frames of each handshake, in order, separated by commas, without frames outside tunnels.
 
     `handshake` is that of each frame, -1 for none.
     """

@@ -14,7 +14,9 @@ from ikeanalyze.analysis.exchanges.nat import WORDS
 from ikeanalyze.analysis.exchanges.radius import RadiusMessages
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
+from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
 from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.tables.lab_columns import build_lab_columns
 from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
@@ -51,6 +53,7 @@ class HandshakeTableSources:
     handshakes: HandshakeColumns
     capture_duplicates: Int64Array
     tunnels: Mapping[int, str]  # tunnels of the handshakes (rows) that are in some
+    lab: LabMatches
 
 
 def select_handshake_sources(sources: TableSources) -> HandshakeTableSources:
@@ -64,6 +67,7 @@ def select_handshake_sources(sources: TableSources) -> HandshakeTableSources:
         handshakes=sources.handshakes,
         capture_duplicates=sources.capture_duplicates,
         tunnels=sources.tunnels,
+        lab=sources.lab,
     )
 
 
@@ -109,6 +113,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
+        **build_lab_columns(sources.lab, ids.capture),
     }
     volumes.clear()
     if handshakes.contents is not None:

@@ -20,8 +20,8 @@ Array = npt.NDArray[Any]
 def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
     """A table with the columns and types of `layout`.
 
-    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null. `columns`
-    is empty afterwards, so that the memory of each column is free once the table has it.
+    A pair (values, known) becomes a column with nulls; a column of `layout` that is missing in `columns` is null.
+    `columns` is empty afterwards, so that the memory of each column is free once the table has it.
     """
     height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
     plain: dict[str, Any] = {}
@@ -88,8 +88,17 @@ def null_zero(values: Array) -> tuple[Array, Array]:
     return values, values > 0
 
 
+#: SPIs that are Python objects at one time.
+_SPIS_AT_ONCE: Final = 1 << 16
+
+
 def format_spis(values: UInt64Array) -> pl.Series:
     """SPIs as 16 hex digits."""
+    parts = [_format_spis(values[at : at + _SPIS_AT_ONCE]) for at in range(0, max(len(values), 1), _SPIS_AT_ONCE)]
+    return pl.concat(parts)
+
+
+def _format_spis(values: UInt64Array) -> pl.Series:
     digits = values.astype(">u8").tobytes().hex().encode()
     return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
 

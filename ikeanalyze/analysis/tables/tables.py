@@ -15,6 +15,7 @@ from ikeanalyze.analysis.exchanges.radius import RadiusMessages
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.hip.exchange_types import get_exchange_types
+from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
 from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
@@ -83,6 +84,7 @@ class TableSources:
     handshakes: HandshakeColumns
     capture_duplicates: Int64Array  # number of duplicate frames of each handshake
     tunnels: Mapping[int, str]  # tunnels of the handshakes (rows) that are in some
+    lab: LabMatches
     contents: "CaptureContents | None"  # None: no keys were given
 
 

@@ -230,8 +230,8 @@ class _DatagramClassifier:
         keepalive = remaining & (size == 1) & (first == 0xFF)
         category[packet[keepalive]] = PacketCategory.NAT_KEEPALIVE
         remaining &= ~keepalive
-        # Between the ports 500 and 4500 (because of a NAT) and on an extra port, a datagram without marker is IKE if its
-        # header is plausible, and otherwise ESP.
+        # Between the ports 500 and 4500 (because of a NAT) and on an extra port, a datagram without marker is IKE if
+        # its header is plausible, and otherwise ESP.
         unmarked = plain_port.copy()
         ambiguous = np.flatnonzero(remaining & plain_port & marker_port & ~marked)
         if len(ambiguous):
@@ -437,7 +437,7 @@ def find_cleartext_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolA
 
 
 def find_phase1_fragments(header: Mapping[str, npt.NDArray[np.generic]]) -> BoolArray:
-    """Which messages are fragments of IKEv1's phase 1: the complete message may be in clear, which no fragment shows."""
+    """Which messages are fragments of IKEv1's phase 1. The complete message may be in clear: no fragment shows it."""
     fragments = (header["protocol"] == Protocol.IKEV1) & (header["next_payload"] == PAYLOAD_IKEV1_FRAGMENT)
     # in phase 1 the message ID is 0 (RFC 2408, section 3.1)
     phase1: BoolArray = fragments & np.isin(header["exchange_type"], PHASE1_EXCHANGES) & (header["message_id"] == 0)

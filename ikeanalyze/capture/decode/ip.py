@@ -1,7 +1,7 @@
 """Decodes the IPv4 and IPv6 packets of a batch, and builds packets from reassembled IP fragments.
 
-RFC 791; RFC 8200, 4 (extension headers, fragment header). If lengths contradict each other, the captured bytes decide; only
-a packet whose headers are truncated or invalid is malformed.
+RFC 791; RFC 8200, 4 (extension headers, fragment header). If lengths contradict each other, the captured bytes decide;
+only a packet whose headers are truncated or invalid is malformed.
 """
 
 import ipaddress
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, Key
+from ikeanalyze.capture.decode.layers import Layers
 from ikeanalyze.capture.formats.records import PADDING, RecordBatch
 from ikeanalyze.capture.protocol_numbers import EXTENSION_HEADERS, FRAGMENT_HEADER, NO_NEXT_HEADER
 
@@ -38,8 +39,8 @@ _SKIPPED_HEADERS: Final = np.array(EXTENSION_HEADERS, np.uint8)
 NO_IDENT: Final = 0xFFFFFFFF
 #: Addresses above this are indexes into AddressBook.ipv6.
 FIRST_IPV6: Final = 1 << 32
-#: In combined captures, the bits from this one on are the number of the capture: equal addresses in different captures are
-#: different hosts.
+#: In combined captures, the bits from this one on are the number of the capture: equal addresses in different captures
+#: are different hosts.
 CAPTURE_BIT: Final = 33
 ADDRESS_BITS: Final = (1 << CAPTURE_BIT) - 1
 #: Captures that can be combined: 64 bits hold capture number, address and port.
@@ -48,7 +49,7 @@ MAX_CAPTURES: Final = 1 << 64 - 16 - CAPTURE_BIT
 
 @dataclass(slots=True)
 class AddressBook:
-    """Encodes addresses as numbers: an IPv4 address as itself, an IPv6 address as FIRST_IPV6 plus its index in `ipv6`."""
+    """Encodes addresses as numbers: an IPv4 address as itself, an IPv6 address as FIRST_IPV6 + its index in `ipv6`."""
 
     ipv6: list[bytes] = field(default_factory=list)
     _places: dict[bytes, int] = field(default_factory=dict)
@@ -141,33 +142,24 @@ def merge_packets(parts: list[IpPackets]) -> IpPackets:
     return merged.select(np.argsort(merged.row, kind="stable"))
 
 
-def read_ipv4(
-    buffer: UInt8Array,
-    row: Int64Array,
-    at: Int64Array,
-    end: Int64Array,
-    wire_end: Int64Array,
-    tunnel: UInt32Array,
-) -> tuple[IpPackets, BoolArray]:
-    """Decode IPv4 headers at `at`; also which rows are malformed (they are not among the packets)."""
-    header = read_struct_array(buffer, at, _IPV4)
+def read_ipv4(buffer: UInt8Array, layers: Layers) -> tuple[IpPackets, BoolArray]:
+    """Decode these IPv4 headers; also which of them are malformed (they are not among the packets)."""
+    header = read_struct_array(buffer, layers.at, _IPV4)
     size = (header["version"] & 15).astype(np.int64) * 4
-    bad = (header["version"] >> 4 != 4) | (size < 20) | (at + size > end)
+    bad = (header["version"] >> 4 != 4) | (size < 20) | (layers.at + size > layers.end)
     total = header["total"].astype(np.int64)
     bad |= (total < size) & (total != 0)
     if bad.any():
         good = ~bad
-        row, at, end, wire_end, tunnel, header, size, total = (
-            column[good] for column in (row, at, end, wire_end, tunnel, header, size, total)
-        )
-    # Segmentation offload leaves a total length of 0; a length beyond the frame is ignored. The bytes after the total length
-    # are Ethernet padding.
-    stop = np.where(total == 0, wire_end, np.minimum(at + total, wire_end))
+        layers, header, size, total = layers.select(good), header[good], size[good], total[good]
+    # Segmentation offload leaves a total length of 0; a length beyond the frame is ignored. The bytes after the total
+    # length are Ethernet padding.
+    stop = np.where(total == 0, layers.wire_end, np.minimum(layers.at + total, layers.wire_end))
     fragment = header["fragment"].astype(np.int64)
     packets = IpPackets(
-        row=row,
-        at=at + size,
-        end=np.minimum(stop, end),
+        row=layers.row,
+        at=layers.at + size,
+        end=np.minimum(stop, layers.end),
         wire_end=stop,
         protocol=header["protocol"].copy(),
         source=header["source"].astype(np.uint64),
@@ -176,32 +168,24 @@ def read_ipv4(
         ident=header["ident"].astype(np.uint32),
         offset=(fragment & 0x1FFF) * 8,
         more=(fragment & 0x2000) != 0,
-        tunnel=tunnel,
+        tunnel=layers.tunnel,
     )
     return packets, bad
 
 
-def read_ipv6(
-    buffer: UInt8Array,
-    row: Int64Array,
-    at: Int64Array,
-    end: Int64Array,
-    wire_end: Int64Array,
-    tunnel: UInt32Array,
-    book: AddressBook,
-) -> tuple[IpPackets, BoolArray]:
-    """Decode IPv6 headers at `at` and their extension headers; also which rows are malformed, as in `read_ipv4`."""
-    header = read_struct_array(buffer, at, _IPV6)
-    bad = (header["version"] >> 4 != 6) | (at + 40 > end)
+def read_ipv6(buffer: UInt8Array, layers: Layers, book: AddressBook) -> tuple[IpPackets, BoolArray]:
+    """Decode these IPv6 headers and their extension headers; also which of them are malformed, as in `read_ipv4`."""
+    header = read_struct_array(buffer, layers.at, _IPV6)
+    bad = (header["version"] >> 4 != 6) | (layers.at + 40 > layers.end)
     good = np.flatnonzero(~bad)
-    header, row, at, end, wire_end = header[good], row[good], at[good], end[good], wire_end[good]
+    layers, header = layers.select(good), header[good]
     payload = header["payload"].astype(np.int64)
     # the payload length of a jumbogram is 0; segmentation offload also leaves 0
-    stop = np.where(payload == 0, wire_end, np.minimum(at + 40 + payload, wire_end))
-    captured = np.minimum(stop, end)
-    inside = at + 40
+    stop = np.where(payload == 0, layers.wire_end, np.minimum(layers.at + 40 + payload, layers.wire_end))
+    captured = np.minimum(stop, layers.end)
+    inside = layers.at + 40
     protocol = header["next"].copy()
-    count = len(row)
+    count = len(layers)
     ident = np.full(count, NO_IDENT, np.uint32)
     offset = np.zeros(count, np.int64)
     more = np.zeros(count, np.bool_)
@@ -224,7 +208,7 @@ def read_ipv6(
         rest = rest[is_header & (offset[rest] == 0) & ~more[rest]]
     truncated |= inside > captured
     packets = IpPackets(
-        row=row,
+        row=layers.row,
         at=inside,
         end=captured,
         wire_end=stop,
@@ -235,7 +219,7 @@ def read_ipv6(
         ident=ident,
         offset=offset,
         more=more,
-        tunnel=tunnel[good],
+        tunnel=layers.tunnel,
     )
     if truncated.any():
         bad[good[truncated]] = True
@@ -244,7 +228,7 @@ def read_ipv6(
 
 
 def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
-    """Skip the extension headers at the start of the payload, in place; which packets end inside of one.
+    """Skip the extension headers at the start of the payload, in place; which packets end inside one.
 
     RFC 8200, 4.5 and RFC 4302, 3.1.1: destination options for the final destination follow the fragment header and AH.
     """
@@ -291,7 +275,7 @@ def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Ite
 
 
 def build_reassembled_packets(datagrams: Sequence[FragmentedPacket]) -> tuple[UInt8Array, IpPackets, BoolArray]:
-    """A new buffer with the known bytes of the datagrams, their packets, and which are truncated in an extension header.
+    """A new buffer with the known bytes of the datagrams, their packets, and which end inside an extension header.
 
     Each datagram must have its first fragment; `IpPackets.row` is the index of the datagram.
     """

@@ -1,7 +1,8 @@
 """Reassembly of IP fragments, IPv4 and IPv6 alike (RFC 791, 3.2; RFC 8200, 4.5).
 
-A large IKE_SA_INIT message or a certificate chain without RFC 7383 is sent in several IP fragments, whose bytes count for
-the message. Fragments of ESP and other protocols are grouped too, since the first fragment determines the category of all.
+A large IKE_SA_INIT message or a certificate chain without RFC 7383 is sent in several IP fragments, whose bytes count
+for the message. Fragments of ESP and other protocols are grouped too, since the first fragment determines the category
+of all.
 """
 
 from collections.abc import Iterator
@@ -13,11 +14,11 @@ import numpy.typing as npt
 
 #: Age by capture timestamps at which an incomplete datagram is given up (Linux: 30 s).
 TIMEOUT_NS: Final = 30_000_000_000
-#: The same fragment again within this time is a duplicate of the capture; after it, it belongs to a new datagram with the
-#: same identification.
+#: The same fragment again within this time is a duplicate of the capture; after it, it belongs to a new datagram with
+#: the same identification.
 DUPLICATE_NS: Final = 1_000_000
-#: The same fragment again within this time, without a complete second datagram, is a duplicate of the network: a link that
-#: doubles packets and delays them unevenly. A sender retransmits after its timer only (at least 500 ms).
+#: The same fragment again within this time, without a complete second datagram, is a duplicate of the network: a link
+#: that doubles packets and delays them unevenly. A sender retransmits after its timer only (at least 500 ms).
 _DOUBLED_NS: Final = 200_000_000
 #: Simultaneous incomplete datagrams; more occur in attacks or invalid data only.
 _MAX_PENDING: Final = 4096
@@ -91,8 +92,8 @@ class FragmentedPacket:
     def payload(self) -> tuple[bytes, int]:
         """The bytes without a gap from the start, and the size of the payload on the wire.
 
-        The size is that of the longest payload if the last fragment is missing. If fragments overlap, the fragment with the
-        lower offset takes precedence.
+        The size is that of the longest payload if the last fragment is missing. If fragments overlap, the fragment with
+        the lower offset takes precedence.
         """
         known = bytearray()
         for fragment in sorted(self.fragments, key=lambda part: part.offset):

@@ -1,10 +1,10 @@
 """Skips chains of headers below IP: Ethernet, VLAN tags, MPLS labels, PPP, 802.11 and what else tunnels carry.
 
-Each header is skipped for all packets that have it at once, whether it is in the frame itself or in a tunnel. EtherTypes say
-which header comes next, because most tunnels use them too.
+Each header is skipped for all packets that have it at once, whether it is in the frame itself or in a tunnel.
+EtherTypes say which header comes next, because most tunnels use them too.
 
-VLAN tags: IEEE 802.1Q; backbone tags: IEEE 802.1ah; MACsec: IEEE 802.1AE, 9; LLC and SNAP: RFC 1042; MPLS: RFC 3032, RFC
-6790 (entropy labels), RFC 4385 and RFC 4448 (pseudowires); NSH: RFC 8300; PPPoE: RFC 2516; PPP: RFC 1661; ERSPAN:
+VLAN tags: IEEE 802.1Q; backbone tags: IEEE 802.1ah; MACsec: IEEE 802.1AE, 9; LLC and SNAP: RFC 1042; MPLS: RFC 3032,
+RFC 6790 (entropy labels), RFC 4385 and RFC 4448 (pseudowires); NSH: RFC 8300; PPPoE: RFC 2516; PPP: RFC 1661; ERSPAN:
 draft-foschiano-erspan.
 """
 
@@ -131,7 +131,7 @@ def merge_layers(parts: Iterable[Layers]) -> Layers:
 class LayerFindings:
     """What is known about packets whose contents cannot be read."""
 
-    unread: Counter[str] = field(default_factory=Counter)  # packets by what they are inside of
+    unread: Counter[str] = field(default_factory=Counter)  # packets by what they are inside
     malformed: list[tuple[int, str]] = field(default_factory=list)  # row of the batch, and why
 
     def warnings(self, consequence: str) -> list[str]:
@@ -192,7 +192,7 @@ class HeaderChain:
         return layers.select(~rows)
 
     def _note_unknown(self, kind: int, part: Layers) -> None:
-        """Note tunnels with contents of an unknown EtherType. Frames of other protocols outside of tunnels are normal."""
+        """Note tunnels with contents of an unknown EtherType. Outside tunnels, frames of other protocols are normal."""
         if kind in _CONTROL_ETHERTYPES:
             return
         numbers, counts = np.unique(part.tunnel[part.tunnel > 0], return_counts=True)
@@ -231,7 +231,7 @@ class HeaderChain:
 
     def _skip_ppp(self, buffer: UInt8Array, layers: Layers) -> Layers:
         layers = self.require(layers, 2, "PPP")
-        # address 0xFF and control 0x03 and the first byte of the protocol may be compressed away (RFC 1661, 6.5 and 6.6)
+        # address 0xFF and control 0x03 and the first byte of the protocol may be compressed away (RFC 1661, 6.5, 6.6)
         at = layers.at + np.where(read_uint16_be(buffer, layers.at) == 0xFF03, 2, 0)
         first = read_uint8(buffer, at).astype(np.uint16)
         compressed = (first & 1) == 1

@@ -1,7 +1,8 @@
 """Link layers: find the IP packet in each frame of a batch, and name the link-layer header types.
 
 Header types and their layouts: https://www.tcpdump.org/linktypes.html; PPPoE: RFC 2516; PPP protocol field compression:
-RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used before 802.1ad); Frame Relay: RFC 2427.
+RFC 1661, 6.5; VLAN tags: IEEE 802.1Q (and the tag protocol IDs that vendors used before 802.1ad); Frame Relay:
+RFC 2427.
 """
 
 from collections.abc import Callable
@@ -190,8 +191,8 @@ def _raw_of(version: int) -> Decoder:
 
 
 def _loopback(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:  # noqa: ARG001
-    # NULL has the family in the byte order of the capturing machine, LOOP in network order. The value is below 256, so it
-    # is in the half that is not zero.
+    # NULL has the family in the byte order of the capturing machine, LOOP in network order. The value is below 256, so
+    # it is in the half that is not zero.
     high, low = read_uint16_be(buffer, at), read_uint16_be(buffer, at + 2)
     value = np.where(low != 0, low, high)
     value = np.where(value > 255, value >> 8, value)
@@ -321,7 +322,7 @@ def _dispatch(buffer: UInt8Array, at: Int64Array, end: Int64Array, size: Int64Ar
 
 
 def _pktap(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
-    """Length, type of the record and link type of what follows, in the byte order of the capturing machine: little-endian."""
+    """Length, record type and link type of what follows, in the byte order of the capturing machine: little-endian."""
     size, link_type = read_uint32_le(buffer, at).astype(np.int64), read_uint32_le(buffer, at + 8).astype(np.int64)
     return _dispatch(buffer, at, end, np.maximum(size, 12), link_type)
 

@@ -1,7 +1,7 @@
 """Finds the IP packets of a batch, under link layers and in tunnels.
 
-`read` returns the packet in each frame, `enter_tunnels` the packets inside of given ones, so that all are classified in the
-same way, level by level.
+`read` returns the packet in each frame, `enter_tunnels` the packets inside given ones, so that all are classified in
+the same way, level by level.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.capture.accounting import PacketCategory
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array, read_uint8
+from ikeanalyze.capture.arrays import UInt8Array, read_uint8
 from ikeanalyze.capture.decode.ip import (
     AddressBook,
     IpPackets,
@@ -25,7 +25,7 @@ from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.decode.tunnels import TunnelFinder
 from ikeanalyze.capture.formats.records import Interface, RecordBatch
 
-#: IP packets inside of one another that are read.
+#: IP packets inside one another that are read.
 MAX_DEPTH: Final = 8
 
 
@@ -60,24 +60,23 @@ class IpPacketFinder:
                 continue
             wire_end = at + batch.length[row]
             tunnel = np.full(len(row), NO_TUNNEL, np.uint32)
+            headers = Layers(row, located.at, end, wire_end, tunnel, located.kind)
             for version in (4, 6):
                 matches = located.family == version
                 if matches.any():
-                    rows = slice(None) if matches.all() else matches
-                    arguments = (row[rows], located.at[rows], end[rows], wire_end[rows], tunnel[rows])
-                    parts.append(self._read_ip(version, batch.buffer, *arguments))
+                    selected = headers if matches.all() else headers.select(matches)
+                    parts.append(self._read_ip(version, batch.buffer, selected))
             rest = np.flatnonzero(located.family == 0)
             if len(rest):
                 rest = rest[IS_KNOWN[located.kind[rest]] & (located.at[rest] < end[rest])]
             if len(rest):
-                headers = Layers(row, located.at, end, wire_end, tunnel, located.kind)
                 parts += self._follow(batch.buffer, headers.select(rest))
         return merge_packets(parts) if parts else None
 
     def enter_tunnels(
         self, buffer: UInt8Array, packets: IpPackets, category: UInt8Array, depth: int
     ) -> IpPackets | None:
-        """The IP packets inside of the packets, which have these categories and are at this depth, from 1.
+        """The IP packets inside the packets, which have these categories and are at this depth, from 1.
 
         `row` is that of the packet around; None: there are none.
         """
@@ -105,28 +104,16 @@ class IpPacketFinder:
 
     def _follow(self, buffer: UInt8Array, layers: Layers) -> list[IpPackets]:
         """The IP packets after these headers."""
-        return [
-            self._read_ip(version, buffer, part.row, part.at, part.end, part.wire_end, part.tunnel)
-            for version, part in self._chain.find_ip(buffer, layers)
-        ]
+        return [self._read_ip(version, buffer, part) for version, part in self._chain.find_ip(buffer, layers)]
 
-    def _read_ip(
-        self,
-        version: int,
-        buffer: UInt8Array,
-        row: Int64Array,
-        at: Int64Array,
-        end: Int64Array,
-        wire_end: Int64Array,
-        tunnel: UInt32Array,
-    ) -> IpPackets:
+    def _read_ip(self, version: int, buffer: UInt8Array, layers: Layers) -> IpPackets:
         if version == 4:
-            packets, bad = read_ipv4(buffer, row, at, end, wire_end, tunnel)
+            packets, bad = read_ipv4(buffer, layers)
         else:
-            packets, bad = read_ipv6(buffer, row, at, end, wire_end, tunnel, self._book)
+            packets, bad = read_ipv6(buffer, layers, self._book)
         if bad.any():
             reason = f"IPv{version} header is truncated or invalid"
-            self.findings.malformed += [(index, reason) for index in row[bad].tolist()]
+            self.findings.malformed += [(index, reason) for index in layers.row[bad].tolist()]
         return packets
 
 

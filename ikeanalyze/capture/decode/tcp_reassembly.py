@@ -1,8 +1,8 @@
 """Reassembles TCP streams with IKE and ESP (RFC 9329), and assigns the TCP segments to their messages.
 
-RFC 9329, 3: the originator of the connection sends the prefix "IKETCP" once; then both sides send messages, each after a
-16-bit length (which includes itself); an IKE message begins with four zero bytes, the non-ESP marker. Segments may be out
-of order, retransmitted, split or merged, and a capture may lack some or begin in the middle of a stream.
+RFC 9329, 3: the originator of the connection sends the prefix "IKETCP" once; then both sides send messages, each after
+a 16-bit length (which includes itself); an IKE message begins with four zero bytes, the non-ESP marker. Segments may be
+out of order, retransmitted, split or merged, and a capture may lack some or begin in the middle of a stream.
 
 Every segment with data, retransmissions included, waits until its part of the stream has been split into messages: a
 retransmitted segment is another frame of the messages that it carries.
@@ -28,8 +28,8 @@ _MAX_GAP: Final = 1 << 20
 _MAX_HISTORY: Final = 256
 #: Simultaneous connections; then the connection that was idle for longest is dropped.
 _MAX_CONNECTIONS: Final = 8192
-#: The same segment again within this time, on another interface, with another TTL or with the same IP identification, is
-#: a duplicate of the capture.
+#: The same segment again within this time, on another interface, with another TTL or with the same IP identification,
+#: is a duplicate of the capture.
 DUPLICATE_NS: Final = 1_000_000
 #: `ident` of packets without identification (IPv4 and IPv6).
 _NO_IDENTS: Final = (0, 0xFFFFFFFF)

@@ -2,9 +2,9 @@
 
 A tunnel over UDP is recognised by its port, and only if its header is valid: other traffic may use the port too.
 
-IP in IP: RFC 2003, RFC 2473, RFC 4213; GRE: RFC 2784, RFC 2890; PPTP: RFC 2637; NVGRE: RFC 7637; EtherIP: RFC 3378; L2TP:
-RFC 2661, RFC 3931; MPLS: RFC 4023; VXLAN: RFC 7348; VXLAN-GPE: draft-ietf-nvo3-vxlan-gpe; Geneve: RFC 8926; GTP-U: 3GPP
-TS 29.281; TZSP: the TaZmen Sniffer Protocol.
+IP in IP: RFC 2003, RFC 2473, RFC 4213; GRE: RFC 2784, RFC 2890; PPTP: RFC 2637; NVGRE: RFC 7637; EtherIP: RFC 3378;
+L2TP: RFC 2661, RFC 3931; MPLS: RFC 4023; VXLAN: RFC 7348; VXLAN-GPE: draft-ietf-nvo3-vxlan-gpe; Geneve: RFC 8926;
+GTP-U: 3GPP TS 29.281; TZSP: the TaZmen Sniffer Protocol.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from ikeanalyze.capture.arrays import (
     read_uint32_be,
 )
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook, IpPackets, format_address_code
+from ikeanalyze.capture.decode.l2tpv3 import find_contents
 from ikeanalyze.capture.decode.layers import NEXT_PROTOCOLS, HeaderChain, Layers, merge_layers
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.decode.wireless import get_avs_size, get_prism_size
@@ -51,8 +52,6 @@ _GTP_USER_DATA: Final = 255  # message type G-PDU
 _MAX_OPTIONS: Final = 32
 #: Bits of the flags of L2TPv2 that must be 0 in data messages: the type and what is reserved.
 _L2TP_ZERO_BITS: Final = 0x8000 | 0x34F0
-#: Sizes of cookie and sublayer of L2TPv3, which both sides agree on out of sight.
-_L2TPV3_OPTIONS: Final = (0, 4, 8, 12)
 
 _TZSP_ETHERNET: Final = 1
 _TZSP_WLAN: Final = 18
@@ -69,7 +68,7 @@ class TunnelFinder:
         self._book = book
 
     def find(self, buffer: UInt8Array, packets: IpPackets, category: UInt8Array) -> Layers | None:
-        """The headers inside the tunnels among these packets, which have these categories; None: there are no tunnels."""
+        """The headers inside the tunnels among these packets, which have these categories; None: no tunnels."""
         other = np.flatnonzero(category == PacketCategory.OTHER)
         candidates = other[_IS_TUNNEL[packets.protocol[other]]]
         if not len(candidates):
@@ -200,14 +199,7 @@ class TunnelFinder:
         layers = layers.select(session != 0)  # 0: a control message
         session = session[session != 0]
         layers = layers.skip(4, HEADER_UNKNOWN, self._tunnels.enter("l2tp", layers.tunnel, session))
-        offset, kind = np.zeros(len(layers), np.int64), np.zeros(len(layers), np.uint16)
-        for size in _L2TPV3_OPTIONS:
-            later = layers.skip(size, HEADER_UNKNOWN)
-            unknown = kind == HEADER_UNKNOWN
-            ethernet = unknown & self._chain.is_ethernet(buffer, later)
-            ppp = unknown & ~ethernet & np.isin(read_uint32_be(buffer, later.at), (0xFF030021, 0xFF030057))
-            offset[ethernet | ppp] = size
-            kind[ethernet], kind[ppp] = ETHERTYPE_ETHERNET, ETHERTYPE_PPP
+        offset, kind = find_contents(buffer, layers, self._chain)
         layers = layers.skip(offset, kind)
         return self._chain.note_unread(layers, kind == HEADER_UNKNOWN, "L2TPv3 with unknown contents")
 

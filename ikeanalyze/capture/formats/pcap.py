@@ -72,7 +72,7 @@ class Pcap:
         self._layout = np.dtype([(field, order + "u4") for field in ("seconds", "fraction", *lengths)])
 
     def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
-        """The complete records in buffer[start:end]; `view` is the buffer as an array, with PADDING bytes after `end`."""
+        """The complete records in buffer[start:end]; `view`: the buffer as an array, with PADDING bytes after `end`."""
         at, stop = self._positions(buffer, start, end)
         header = read_struct_array(view, at, self._layout)
         captured = header["captured"].astype(np.int64)

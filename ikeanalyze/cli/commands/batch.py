@@ -132,7 +132,38 @@ def _check_tls(options: DatasetOptions) -> "ClusterTls | None":
             raise typer.BadParameter(f"{path} cannot be read", param_hint=option)
     from ikeanalyze.dataset.batch.cluster import ClusterTls
 
+    _check_pem(given)
     return ClusterTls(*given.values())
+
+
+def _check_pem(files: dict[str, str]) -> None:
+    """Refuse files by option that TLS cannot use: Dask would report them as a missing scheduler."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for option in ("--tls-ca", "--tls-cert"):
+        try:
+            context.load_verify_locations(files[option])
+        except ssl.SSLError:
+            raise typer.BadParameter(f"{files[option]} has no certificate in PEM", param_hint=option) from None
+    try:
+        context.load_cert_chain(files["--tls-cert"], files["--tls-key"], password=_leave_key_encrypted)
+    except _EncryptedKeyError:
+        pass  # Dask asks for the passphrase
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            problem = f"{files['--tls-key']} is not the key of {files['--tls-cert']}"
+        else:
+            problem = f"{files['--tls-key']} has no private key in PEM"
+        raise typer.BadParameter(problem, param_hint="--tls-key") from None
+
+
+class _EncryptedKeyError(Exception):
+    """A private key has a passphrase."""
+
+
+def _leave_key_encrypted() -> str:
+    raise _EncryptedKeyError
 
 
 def _make_workers(workers: int | None, cluster: str | None, tls: "ClusterTls | None", tasks: int) -> Workers:

@@ -40,10 +40,18 @@ class ComparisonOptions:
         list[str],
         typer.Option(
             metavar="NAME",
-            help="Metric to compare: setup_ms, bytes, round_trips, blowup... Repeatable (default: setup_ms, bytes and "
-            "retransmissions).",
+            help="Metric to compare: setup_ms, bytes, round_trips, blowup... NAME+NAME adds metrics. Repeatable "
+            "(default: setup_ms, bytes and retransmissions).",
         ),
     ] = field(default_factory=list)
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Fit a line to each metric against this metric or numeric label: slope, intercept, R² and a confidence "
+            "band, for each group and for all.",
+        ),
+    ] = None
     where: Annotated[
         list[str],
         typer.Option(
@@ -58,6 +66,9 @@ class ComparisonOptions:
             help="Outcome of the handshakes that metrics count. Repeatable (default: established and completed).",
         ),
     ] = field(default_factory=list)
+    warm_up: Annotated[
+        bool, typer.Option("--warm-up", help="Count the lab's warm-up handshakes too (default: left out).")
+    ] = False
     confidence: Annotated[
         float, typer.Option(metavar="PERCENT", help="Confidence level of the intervals and of the test, in per cent.")
     ] = 95
@@ -96,6 +107,8 @@ def compare(
             options.outcome or SUCCESS,
             options.confidence / 100,
             options.resamples,
+            options.warm_up,
+            options.against,
         )
         comparison = compare_groups(open_tables(dataset), request)
     except CompareError as error:

@@ -43,7 +43,8 @@ def decrypt(
 
     Each encrypted payload is replaced by the payloads inside it. The copy has one packet for each decrypted message, at
     the time of its last fragment, with a comment that names the original frames, the epoch of the keys and whether the
-    integrity check passed. All other packets are copied unchanged, those in tunnels too. Wireshark shows the result without keys.
+    integrity check passed. All other packets are copied unchanged, those in tunnels too. Wireshark shows the result
+    without keys.
 
     CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng.
     """

@@ -39,9 +39,10 @@ def run(
 ) -> None:
     """Run a scenario between real daemons and record it.
 
-    Needs root. For each case of the scenario, DIR gets the capture (one interface per link, taken at the responder),
-    the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the logs say was sent.
-    Namespaces and daemons are removed at the end, also after Ctrl-C. The paths of the manifests go to standard output.
+    Needs root. For each case of the scenario, DIR gets the capture (one interface per link) of the responder, of the
+    initiator or of both, the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the
+    logs say was sent. Namespaces and daemons are removed at the end, also after Ctrl-C. The paths of the manifests go
+    to standard output.
 
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something or failed;
     2 wrong usage.

@@ -25,6 +25,7 @@ from ikeanalyze.replay.session.capture_writer import RecordingError
 from ikeanalyze.replay.session.faults import Fault, FaultError, FaultKind, parse_fault
 from ikeanalyze.replay.session.result import Mode, ReplayReport, ReplayRun
 from ikeanalyze.replay.session.session import ProgressListener, ReplayConfig, run_replay, sidecar_keys_path
+from ikeanalyze.replay.shape_file import SUFFIX
 from ikeanalyze.replay.transport.interface import TransportError
 from ikeanalyze.replay.transport.target import TargetError, parse_target
 
@@ -160,7 +161,8 @@ def replay(
     Exit status: 0 success; 1 the target did not answer, or no live handshake was established (reenact, impair), or the
     target did not survive mutated messages; 2 wrong usage.
 
-    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd.
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; for reenact and impair, also a shape file
+    in TOML.
     """
     with _sigterm_as_interrupt():
         credentials = [live.credentials] if live.credentials else []
@@ -238,6 +240,10 @@ def _check_config(config: ReplayConfig) -> None:
         raise typer.BadParameter("needs --mode impair", param_hint=f"--{config.faults[0].kind}")
     if config.mutants is not None and config.compare:
         raise typer.BadParameter("cannot be combined with --fuzz", param_hint="--compare-recorded")
+    if config.capture.endswith(SUFFIX) and config.mode == "verbatim":
+        raise typer.BadParameter("a shape file has no messages: needs reenact or impair", param_hint="--mode")
+    if config.capture.endswith(SUFFIX) and config.compare:
+        raise typer.BadParameter("needs a capture instead of a shape file", param_hint="--compare-recorded")
 
 
 def _check_capture_path(config: ReplayConfig, path: str, output: str) -> None:
@@ -260,7 +266,8 @@ def _run(config: ReplayConfig, inputs: CaptureOptions, messages: MessageOptions)
         if messages.verbose and config.runs > 1:
             log_stderr(f"run {run.number:,} of {config.runs:,}: {describe_outcome(run)}")
 
-    analysis = read_captures([config.capture], inputs, messages)
+    is_shape = config.capture.endswith(SUFFIX)
+    analysis = None if is_shape else read_captures([config.capture], inputs, messages)
     try:
         with fail_command(CaptureError, CannotReplayError, CredentialsError, TransportError):
             return run_replay(config, analysis, ProgressListener(messages.remark, report_run))

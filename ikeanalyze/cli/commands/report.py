@@ -152,7 +152,12 @@ def _read(
 ) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
     options = ReadOptions(
-        vantage=inputs.vantage, rtt_ms=inputs.rtt, payloads=payloads, join=inputs.join, on_table=on_table
+        vantage=inputs.vantage,
+        rtt_ms=inputs.rtt,
+        payloads=payloads,
+        join=inputs.join,
+        frames_table=output.output_format == "parquet",
+        on_table=on_table,
     )
     analysis = read_captures(captures, inputs, messages, options)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis

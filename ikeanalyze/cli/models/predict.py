@@ -1,8 +1,10 @@
 """`ikeanalyze predict`: predict recorded handshakes on another link."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
@@ -24,10 +26,20 @@ from ikeanalyze.model.prediction.link import (
     validate_link,
 )
 from ikeanalyze.model.prediction.parameter_grid import ParameterGridError, expand_links, parse_value_list
+from ikeanalyze.model.prediction.plausibility import find_warnings
 from ikeanalyze.model.prediction.predict import Prediction, RunConfig, predict_handshake
+from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario, parse_rate
+from ikeanalyze.model.prediction.what_if.apply import apply_changes
+from ikeanalyze.model.prediction.what_if.changes import (
+    ChangeError,
+    HandshakeChanges,
+    parse_chain,
+    parse_kem,
+    parse_payload_change,
+    parse_signature,
+)
 from ikeanalyze.model.retransmission_policy import PolicyError, parse_policy
-from ikeanalyze.render.prediction.formats import FORMATS
 
 #: Runs of one prediction, and of all predictions together: ten minutes of computation.
 _RUN_LIMIT: Final = 1_000_000
@@ -36,6 +48,8 @@ _TOTAL_RUN_LIMIT: Final = 300_000_000
 _MAX_RTT_MS: Final = 3_600_000
 #: Options whose name differs from the field of `LinkModel`.
 _LINK_OPTIONS: Final = {"aaa-rtt": "extra-aaa-rtt"}
+
+Change = TypeVar("Change")
 
 app = make_app()
 
@@ -139,6 +153,14 @@ class TransmissionOptions:
             "7383) or all-fragments (old strongSwan)."
         ),
     ] = ResponseTrigger.FIRST
+    until_established: Annotated[
+        bool,
+        typer.Option(
+            "--until-established",
+            help="The initiator attempts a failed handshake again until it succeeds, at most 100 times. Times and bytes of "
+            "all attempts add up.",
+        ),
+    ] = False
 
     def make_uses(self) -> list[RunConfig]:
         """Return all combinations of policies and transports."""
@@ -150,7 +172,8 @@ class TransmissionOptions:
             if len(self.retransmission_policy) > 1 and ":" in text:
                 policy = replace(policy, name=text)
             for transport in dict.fromkeys(self.transport):
-                uses.append(RunConfig(policy, transport, self.responder_retransmit_trigger, self.fragment_size))
+                trigger, size = self.responder_retransmit_trigger, self.fragment_size
+                uses.append(RunConfig(policy, transport, trigger, size, self.until_established))
         return uses
 
 
@@ -162,6 +185,27 @@ class SimulationOptions:
         10_000
     )
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1
+    computation: Annotated[
+        Computation,
+        typer.Option(
+            help="Processing times of a simulated handshake: sample (of a random recorded handshake that is comparable), "
+            "median (of all of these), or one (of the handshake whose messages are sent)."
+        ),
+    ] = Computation.SAMPLE
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MS", help="Report the share of handshakes that are set up within these times: 50,100,150,300."
+        ),
+    ] = None
+
+    def parse_budgets(self) -> tuple[float, ...]:
+        """Return the times in milliseconds."""
+        budgets = _parse_numbers(self.budget, "--budget")
+        for ms in budgets:
+            if ms <= 0:
+                _refuse("--budget", f"{ms:g} is not a time in milliseconds")
+        return budgets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +217,8 @@ class RecordingOptions(CaptureOptions):
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of the handshake, if there is one capture (default: the first with the fewest retransmissions).",
+            help="Number of the handshake, if there is one capture; its processing times alone are used (default: the first with "
+            "the fewest retransmissions).",
         ),
     ] = None
     recorded_rtt: Annotated[
@@ -186,22 +231,96 @@ class RecordingOptions(CaptureOptions):
     vantage: VantageOption = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfOptions:
+    """Changes of what the handshake sends."""
+
+    signature: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Signatures and certificates of another algorithm: ml-dsa-65, slh-dsa-sha2-128s... Needs --keys, as the "
+            "other changes of encrypted messages.",
+        ),
+    ] = None
+    kem: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Another algorithm in all additional key exchanges, or in IKE_SA_INIT if there are none: ml-kem-1024, "
+            "hqc-1...",
+        ),
+    ] = None
+    add_kem: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME", help="An additional key exchange in an IKE_INTERMEDIATE exchange of its own. Repeatable."
+        ),
+    ] = field(default_factory=list)
+    chain: Annotated[
+        list[str],
+        typer.Option(
+            metavar="N", help="Number of certificates that are sent, or responder:N for one side. Repeatable."
+        ),
+    ] = field(default_factory=list)
+    replace: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PAYLOAD=BYTES",
+            help="Other size of the data of a payload: AUTH=3309, responder:CERT=5390. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    add: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PAYLOAD=BYTES", help="One more payload in each message that has one of this name. Repeatable."
+        ),
+    ] = field(default_factory=list)
+
+    def make_changes(self) -> HandshakeChanges:
+        """Return the changes."""
+        return HandshakeChanges(
+            signature=None if self.signature is None else _parse_change(self.signature, "--signature", parse_signature),
+            kem=None if self.kem is None else _parse_change(self.kem, "--kem", parse_kem),
+            added_kems=tuple(_parse_change(text, "--add-kem", parse_kem) for text in self.add_kem),
+            chains=tuple(_parse_change(text, "--chain", parse_chain) for text in self.chain),
+            replaced=tuple(_parse_change(text, "--replace", parse_payload_change) for text in self.replace),
+            added=tuple(_parse_change(text, "--add", parse_payload_change) for text in self.add),
+        )
+
+
+def _parse_change(text: str, option: str, parse: Callable[[str], Change]) -> Change:
+    with refuse_option(option, ChangeError):
+        return parse(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisOptions:
+    """How the figures are drawn."""
+
+    log_y: Annotated[
+        bool, typer.Option("--log-y", help="Logarithmic axis of set-up time and bytes in figures over a varied option.")
+    ] = False
+
+
 @command(app, "CAPTURE... --rtt MS [OPTIONS]")
 def predict(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", hidden=True)],
     link: LinkOptions,
     transmission: TransmissionOptions,
+    what_if: WhatIfOptions,
     simulation: SimulationOptions,
     inputs: RecordingOptions,
     output: PageOptions,
+    figures: AxisOptions,
     messages: MessageOptions,
 ) -> None:
     """Predict set-up time and bytes of recorded handshakes on another link.
 
-    Takes one handshake of each capture: its messages, their fragments and sizes, the processing times of both sides and
-    of the AAA server. It is sent over the given link in thousands of simulated runs, with the retransmission timers of
-    a real stack. The result has the distributions of set-up time, bytes and messages, and the share of failures; also
-    in closed form where there is one.
+    Takes one handshake of each capture: its messages, their fragments and sizes. The processing times of both sides and
+    of the AAA server are those of all handshakes of the capture with the same messages. The handshake is sent over the
+    given link in thousands of simulated runs, with the retransmission timers of a real stack. The result has the
+    distributions of set-up time, bytes and messages, and the share of failures; also in closed form where there is one.
 
     Without --keys the success of a completely answered handshake is unknown. Handshakes known to have failed are not
     predicted.
@@ -213,23 +332,26 @@ def predict(
     check_rtt(inputs.recorded_rtt, "--recorded-rtt")
     if inputs.handshake is not None and len(captures) > 1:
         _refuse("--handshake", "cannot be combined with several captures")
-    links, uses = link.make_links(), transmission.make_uses()
+    links, uses, changes = link.make_links(), transmission.make_uses(), what_if.make_changes()
+    simulation.parse_budgets()  # before the captures are read
     runs = len(captures) * len(links) * len(uses) * simulation.runs
     if runs > _TOTAL_RUN_LIMIT:
         _refuse("--runs", f"{runs:,} runs in total are too many; the limit is {_TOTAL_RUN_LIMIT:,}")
     check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)
     output.check()
-    analysis = read_captures(
-        captures, inputs, messages, ReadOptions(vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt)
+    options = ReadOptions(
+        vantage=inputs.vantage, rtt_ms=inputs.recorded_rtt, payloads=bool(changes), payload_sizes=bool(changes)
     )
-    flows = _get_flows(analysis, inputs, messages)
+    analysis = read_captures(captures, inputs, messages, options)
+    flows = [_change(flow, changes) for flow in _get_flows(analysis, inputs)]
     is_drawn = output.figures is not None or output.output_format == "html"
     predictions = _predict(flows, links, uses, simulation, is_drawn=is_drawn, quiet=messages.quiet)
+    _warn(predictions, messages)
     # imported here because it loads polars, after which the capture reader cannot fork
-    from ikeanalyze.render.prediction.formats import write_prediction_figures
+    from ikeanalyze.render.prediction.formats import make_prediction_formats, write_prediction_figures
 
-    output.write(FORMATS, predictions)
-    output.write_figures(write_prediction_figures, predictions, messages)
+    output.write(make_prediction_formats(log_y=figures.log_y), predictions)
+    output.write_figures(partial(write_prediction_figures, log_y=figures.log_y), predictions, messages)
     if len(flows) < len(analysis.captures) or analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
 
@@ -245,6 +367,7 @@ def _predict(
 ) -> list[Prediction]:
     from ikeanalyze.render.prediction.figures import MAX_COLOURS  # loads altair: not before the arguments are checked
 
+    budgets = simulation.parse_budgets()
     total = len(flows) * len(links) * len(uses)
     keep = is_drawn and total <= MAX_COLOURS
     predictions = []
@@ -252,7 +375,16 @@ def _predict(
         for flow, use, link in product(flows, uses, links):
             try:
                 predictions.append(
-                    predict_handshake(flow, link, use, runs=simulation.runs, seed=simulation.seed, keep=keep)
+                    predict_handshake(
+                        flow,
+                        link,
+                        use,
+                        runs=simulation.runs,
+                        seed=simulation.seed,
+                        keep=keep,
+                        computation=simulation.computation,
+                        budgets_ms=budgets,
+                    )
                 )
             except LayoutError as error:
                 raise CommandError(f"{flow.capture}: {error}") from None
@@ -261,7 +393,7 @@ def _predict(
     return predictions
 
 
-def _get_flows(analysis: Analysis, inputs: RecordingOptions, messages: MessageOptions) -> list[HandshakeFlow]:
+def _get_flows(analysis: Analysis, inputs: RecordingOptions) -> list[HandshakeFlow]:
     """Return a handshake of each capture that has one; exit with status 1 if none has one."""
     # imported here because it loads polars, after which the capture reader cannot fork
     from ikeanalyze.model.prediction.extract import FlowError, extract_flow
@@ -276,31 +408,23 @@ def _get_flows(analysis: Analysis, inputs: RecordingOptions, messages: MessageOp
                 _refuse("--handshake", str(error))
             log_stderr(f"{display_path(path)}: {error}")
             continue
-        _warn(flow, messages)
         flows.append(flow)
     if not flows:
         raise typer.Exit(FAILED)
     return flows
 
 
-def _warn(flow: HandshakeFlow, messages: MessageOptions) -> None:
-    """Warn of unknown values of the capture that affect the predicted times."""
-    name = display_path(flow.capture)
-    if flow.path is None:
-        messages.remark(
-            f"{name}: unknown capture point: the path delay is counted as processing time. "
-            "Set --vantage and --recorded-rtt"
-        )
-    elif flow.path == "estimated":
-        messages.remark(
-            f"{name}: the round-trip time of the path is an upper estimate, which makes processing times too short. "
-            "Set --recorded-rtt"
-        )
-    if flow.unknown:
-        messages.remark(
-            f"{name}: unknown processing time where a retransmission was answered ({', '.join(flow.unknown)}); "
-            "it is counted as 0"
-        )
+def _change(flow: HandshakeFlow, changes: HandshakeChanges) -> HandshakeFlow:
+    try:
+        return apply_changes(flow, changes) if changes else flow
+    except (ChangeError, LayoutError) as error:
+        raise CommandError(f"{display_path(flow.capture)}: {error}") from None
+
+
+def _warn(predictions: list[Prediction], messages: MessageOptions) -> None:
+    """Warn of what may make the predictions wrong."""
+    for warning in find_warnings(predictions):
+        messages.remark(f"{display_path(warning.capture)}: {warning.message}")
 
 
 def _read_scenario(name: str) -> dict[str, Any]:

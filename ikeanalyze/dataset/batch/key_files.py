@@ -2,8 +2,9 @@
 
 `run1.pcapng` is decrypted with `run1.keys*` and `run1.charon.log*` next to it; without `run1.keys*` also with
 `run1.initiator.log*`, a log of the lab. In a given folder, `run1.*` is for `run1.pcapng`, except captures and files of
-the lab without keys. A file in a subfolder is only for captures in a folder of the same name, and takes precedence for
-these: `keys/psk/run1.log` is for `runs/psk/run1.pcapng`, not for `runs/eap/run1.pcapng`.
+the lab without keys. Keys for `run1.pcapng` are also for `run1.initiator.pcapng`, the lab's capture at the initiator. A
+file in a subfolder is only for captures in a folder of the same name, and takes precedence for these:
+`keys/psk/run1.log` is for `runs/psk/run1.pcapng`, not for `runs/eap/run1.pcapng`.
 """
 
 import os
@@ -16,6 +17,7 @@ from itertools import takewhile
 from typing import Final
 
 from ikeanalyze.dataset.batch.discovery import CaptureFile, get_capture_stem, is_capture_name
+from ikeanalyze.io.lab_manifest import get_recording_stem
 
 #: Suffixes of files of the lab that contain no keys.
 _NO_KEYS: Final = (".manifest.json", ".truth.json", ".aaa.log", ".aaa.log.gz")
@@ -47,12 +49,13 @@ class KeyFileFinder:
         folder, name = os.path.split(capture.path)
         stem = get_capture_stem(name)
         names = self._list_folder(folder)
-        own = _select_prefix(names, f"{stem}.keys")
+        stems = dict.fromkeys((stem, get_recording_stem(stem)))
+        own = [file_name for each in stems for file_name in _select_prefix(names, f"{each}.keys")]
         logs = _select_prefix(names, f"{stem}.charon.log")
         if not own:
-            logs += _select_prefix(names, f"{stem}.initiator.log")
+            logs += _select_prefix(names, f"{get_recording_stem(stem)}.initiator.log")
         paths = [os.path.join(folder, file_name) for file_name in own + logs]
-        paths += self._find_in_folders(folder, stem)
+        paths += [path for each in stems for path in self._find_in_folders(folder, each)]
         # a given capture may have the name of a key file
         others = [path for path in dict.fromkeys(paths) if path != capture.path]
         return [state for path in others if (state := get_file_state(path)) is not None]

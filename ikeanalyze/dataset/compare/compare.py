@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis.schema import OUTCOMES
@@ -28,6 +29,7 @@ from ikeanalyze.dataset.compare.columns import (
     sort_groups,
 )
 from ikeanalyze.dataset.compare.metrics import Metric, aggregate_exchanges, select_metrics
+from ikeanalyze.dataset.compare.regression import check_spread, regress
 from ikeanalyze.dataset.compare.result import (
     Comparison,
     ComparisonGroup,
@@ -66,13 +68,20 @@ class ComparisonRequest:
     outcomes: Sequence[str] = SUCCESS  # outcomes of the handshakes that metrics count
     confidence: float = 0.95  # of the intervals, 0 to 1; 1 - confidence is the level of the test
     resamples: int = statistics.RESAMPLES  # number of bootstrap resamples
+    warm_up: bool = False  # count the lab's warm-up handshakes too
+    against: str | None = None  # name of a metric, against which a line is fitted to each of the others
+
+    @property
+    def drops_warm_up(self) -> bool:
+        """Whether warm-up handshakes are in no group: no column or condition asks for them either."""
+        return not self.warm_up and "warm_up" not in (*self.by, *(condition.column for condition in self.where))
 
 
 def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comparison:
     """Compare groups of the handshakes in these tables.
 
     Raises:
-        CompareError: unknown column, metric, outcome or baseline, or no handshakes.
+        CompareError: unknown column, metric, outcome or baseline, no handshakes, or `against` has only one value.
     """
     for outcome in request.outcomes:
         if outcome not in OUTCOMES.categories:
@@ -81,15 +90,18 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
             )
     names = list(dict.fromkeys(request.by))
     try:
-        selected = select_metrics(tables.handshakes, list(dict.fromkeys(request.metrics)))
-        table = _read_table(tables, names, selected, request.where)
+        selected = select_metrics(tables.handshakes, request.metrics)
+        against = [] if request.against is None else select_metrics(tables.handshakes, [request.against], "against")
+        table = _read_table(tables, names, [*selected, *against], request.where)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
-    if set_up.is_empty():
+    grouped = set_up.filter(pl.col("warm_up").not_().fill_null(True)) if request.drops_warm_up else set_up
+    if grouped.is_empty():
         which = " that meets the conditions" if request.where else ""
+        which += " except warm-ups" if not set_up.is_empty() else ""
         raise CompareError(f"{tables.path}: no handshake{which}", "where" if request.where else None)
-    parts = _partition(set_up, names)
+    parts = _partition(grouped, names)
     first = _find_baseline(request.baseline, names[0], [values[0] for values in parts])
     comparison = Comparison(
         source=tables.path,
@@ -104,9 +116,13 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         unread=tables.unread,
         complete=tables.complete,
         rekeyed=table.height - set_up.height,
+        warm_up=set_up.height - grouped.height,
     )
     counted = [part.filter(pl.col("outcome").is_in(request.outcomes)) for part in parts.values()]
-    return replace(comparison, metrics=tuple(_compare_metric(metric, counted, comparison) for metric in selected))
+    metrics = [_compare_metric(metric, counted, comparison) for metric in selected]
+    if against:
+        metrics = _regress_metrics(metrics, against[0], counted, request.confidence)
+    return replace(comparison, metrics=tuple(metrics))
 
 
 def _read_table(
@@ -122,6 +138,7 @@ def _read_table(
         pl.col("capture"),
         pl.col("outcome").cast(pl.String),
         pl.col("rekeyed"),
+        pl.col("warm_up"),
         **groups,
         **{f"metric {metric.name}": pl.when(metric.value.abs() <= _MAX_VALUE).then(metric.value) for metric in metrics},
     ).collect()
@@ -192,6 +209,24 @@ def _compare_metric(metric: Metric, parts: Sequence[pl.DataFrame], comparison: C
     return MetricComparison(metric.name, metric.unit, tuple(summaries))
 
 
+def _regress_metrics(
+    metrics: Sequence[MetricComparison], against: Metric, parts: Sequence[pl.DataFrame], confidence: float
+) -> list[MetricComparison]:
+    """The metrics with their lines against another one; `parts` as in `_compare_metric`."""
+
+    def select(name: str) -> list[Values]:
+        return [part[f"metric {name}"].fill_null(float("nan")).to_numpy() for part in parts]
+
+    against_values = select(against.name)
+    check_spread(against.name, np.concatenate(against_values))
+    return [
+        replace(
+            metric, regression=regress(against, list(zip(against_values, select(metric.name), strict=True)), confidence)
+        )
+        for metric in metrics
+    ]
+
+
 def _summarise(
     sample: Values,
     left_out: Mapping[str, int],
@@ -201,7 +236,7 @@ def _summarise(
 ) -> MetricSummary:
     """The summary of a sample; `mean` is None if the sample is empty."""
     if mean is None:
-        return MetricSummary(0, left_out, None, None, None, None, None, None, None, None, sample)
+        return MetricSummary(0, left_out, None, None, None, None, None, None, None, None, None, sample)
     median, p95, p99 = (statistics.estimate_quantile(sample, p, comparison.confidence) for p in (0.5, 0.95, 0.99))
     return MetricSummary(
         counted=len(sample),
@@ -211,6 +246,7 @@ def _summarise(
         p95=p95,
         p99=p99,
         deviation=statistics.compute_standard_deviation(sample),
+        sum=float(sample.sum()),
         least=float(sample[0]),
         greatest=float(sample[-1]),
         against=against,

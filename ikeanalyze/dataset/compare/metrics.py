@@ -2,11 +2,13 @@
 
 Every numeric column of the handshakes table is a metric (durations as `*_ms`), numeric labels included. Further metrics
 are computed from lists and sums of columns. Counts are of the set-up and of the link between initiator and responder,
-unless the name contains `aaa` or `after_setup`.
+unless the name contains `aaa` or `after_setup`. `NAME+NAME` is the sum of metrics, per handshake.
 """
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import polars as pl
@@ -24,6 +26,8 @@ _EXCLUDED: Final = {
 }
 _UNITS: Final = {"ms": "ms", "bytes": "bytes", "messages": "messages", "frames": "frames"}
 _COUNTS: Final = ("messages", "frames", "bytes")
+#: Separates the names of metrics that are added; names of labels and columns do not contain it.
+PLUS: Final = "+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,9 @@ class Metric:
 
     @property
     def unit(self) -> str | None:
-        """ms, bytes, messages, frames; None: a plain number."""
-        return _UNITS.get(self.name.rsplit("_", 1)[-1])
+        """ms, bytes, messages, frames; None: a plain number, or a sum of quantities that are not all in one unit."""
+        units = {_UNITS.get(name.rsplit("_", 1)[-1]) for name in self.name.split(PLUS)}
+        return units.pop() if len(units) == 1 else None
 
 
 #: Column of `aggregate_exchanges`; labels have no spaces.
@@ -68,22 +73,38 @@ def build_metrics(columns: Columns, phases: list[str], payloads: list[str]) -> d
     return metrics
 
 
-def select_metrics(handshakes: pl.LazyFrame, names: Sequence[str]) -> list[Metric]:
-    """The metrics of these names.
+def select_metrics(handshakes: pl.LazyFrame, names: Sequence[str], argument: str = "metric") -> list[Metric]:
+    """The metrics of these names, sums (`NAME+NAME`) included.
 
     Raises:
-        CompareError: unknown name; the text lists all names.
+        CompareError: unknown name, in which case the text lists all names, or a sum of different units. `argument` is
+            the argument that has the names.
     """
     columns = handshakes.collect_schema()
     known = build_metrics(columns, [], [])
-    if not known.keys() >= set(names):  # the contents of lists need a scan of all handshakes
+    wanted = {part.strip() for name in names for part in name.split(PLUS)}
+    if not known.keys() >= wanted:  # the contents of lists need a scan of all handshakes
         known = build_metrics(
             columns, _list_values(handshakes, "phases", "type"), _list_values(handshakes, "payload_bytes", "payload")
         )
+    selected = [_add_metrics([part.strip() for part in name.split(PLUS)], known, argument) for name in names]
+    return list({metric.name: metric for metric in selected}.values())
+
+
+def _add_metrics(names: Sequence[str], known: Mapping[str, Metric], argument: str) -> Metric:
+    """The sum of the metrics of these names; unknown if one of them is unknown."""
     for name in names:
         if name not in known:
-            raise CompareError(f"unknown metric {name!r} (choose from {', '.join(sorted(known))})", "metric")
-    return [known[name] for name in names]
+            raise CompareError(f"unknown metric {name!r} (choose from {', '.join(sorted(known))})", argument)
+    parts = [known[name] for name in names]
+    units = dict.fromkeys(part.unit for part in parts if part.unit is not None)
+    if len(units) > 1:
+        raise CompareError(f"{PLUS.join(names)} would add {' to '.join(units)}", argument)
+    return Metric(
+        PLUS.join(names),
+        reduce(operator.add, (part.value for part in parts)),
+        any(part.from_exchanges for part in parts),
+    )
 
 
 def _list_values(handshakes: pl.LazyFrame, column: str, field: str) -> list[str]:

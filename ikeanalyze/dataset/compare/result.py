@@ -74,10 +74,49 @@ class MetricSummary:
     p95: Estimate | None
     p99: Estimate | None
     deviation: float | None  # standard deviation (n - 1)
+    sum: float | None  # of the sample
     least: float | None
     greatest: float | None
     against: GroupDifference | None  # None: the group has no baseline, or a sample is empty
     sample: Values = field(repr=False, compare=False)  # ascending; for densities and distributions
+
+
+@dataclass(frozen=True, slots=True)
+class LineFit:
+    """A line of least squares, `intercept + slope * x`, through the values of two quantities of the same handshakes."""
+
+    counted: int  # handshakes of which both values are known
+    slope: Estimate  # unit of y by unit of x; without bounds if only two handshakes are counted
+    intercept: Estimate  # unit of y
+    r_squared: float | None  # coefficient of determination; None: all y are equal
+    deviation: float | None  # standard deviation of y from the line (n - 2); None: two handshakes
+    t: float | None  # quantile of Student's t for the bounds; None: two handshakes
+    x_mean: float
+    x_deviation: float  # standard deviation (n - 1)
+    x_least: float
+    x_greatest: float
+
+
+@dataclass(frozen=True, slots=True)
+class BandPoint:
+    """The mean of y that a line predicts for x, with its confidence interval."""
+
+    x: float
+    mean: float
+    low: float | None  # None: not estimable
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRegression:
+    """A metric against another quantity; None: fewer than two different values of it."""
+
+    against: str  # name of the quantity, as of a metric
+    unit: str | None  # of this quantity
+    overall: LineFit | None  # handshakes of all groups
+    groups: tuple[LineFit | None, ...]  # in the order of `Comparison.groups`
+    #: x and y of each group's handshakes of which both are known, in no particular order.
+    samples: tuple[tuple[Values, Values], ...] = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +126,7 @@ class MetricComparison:
     name: str  # as in `metrics`
     unit: str | None  # "ms", "bytes", "messages", "frames"; None: a plain number
     groups: tuple[MetricSummary, ...]  # in the order of `Comparison.groups`
+    regression: MetricRegression | None = None  # None: not requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +145,4 @@ class Comparison:
     unread: int  # captures of the dataset that could not be read: their handshakes are in no group
     complete: bool  # False: the batch that makes the dataset has not finished
     rekeyed: int  # IKE SAs created by rekeying: they have no set-up and are in no group
+    warm_up: int = 0  # handshakes left out because the lab made them before those that count

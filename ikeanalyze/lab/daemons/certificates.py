@@ -50,18 +50,23 @@ def encode_pkcs12(chain: CertificateChain, name: str, password: str) -> bytes:
     return pkcs12.serialize_key_and_certificates(name.encode(), key, certificates[0], certificates[1:], encryption)
 
 
-def make_certificate_chain(kind: str, bits: int, length: int, name: str) -> CertificateChain:
-    """Make a chain of `length` certificates (2: end entity and root) with keys of the same type and size.
+def make_certificate_chain(
+    kind: str, bits: int, length: int, name: str, *, authority_bits: int | None = None
+) -> CertificateChain:
+    """Make a chain of `length` certificates (2: end entity and root) with keys of the same type.
 
-    `kind` is "rsa" or "ecdsa", `name` the common and alternative name of the end entity.
+    `kind` is "rsa" or "ecdsa", `bits` the size of the end entity's key, `authority_bits` that of the others (None: the
+    same), `name` the common and alternative name of the end entity.
     """
+    authority_bits = authority_bits or bits
     certificates: list[str] = []
     subjects = [_make_name(f"{name} authority {depth}") for depth in range(length - 1)] + [_make_name(name)]
-    issuer, issuer_key = subjects[0], (key := _generate_key(kind, bits))  # the root signs itself
+    issuer, issuer_key = subjects[0], (key := _generate_key(kind, authority_bits))  # the root signs itself
+    digest = _HASHES.get(authority_bits, hashes.SHA256())
     for depth, subject in enumerate(subjects):
-        key = _generate_key(kind, bits) if depth else key
         end = name if depth == length - 1 else None
-        certificate = _sign_certificate(subject, key, issuer, issuer_key, _HASHES.get(bits, hashes.SHA256()), end=end)
+        key = _generate_key(kind, bits if end else authority_bits) if depth else key
+        certificate = _sign_certificate(subject, key, issuer, issuer_key, digest, end=end)
         certificates.insert(0, certificate.public_bytes(serialization.Encoding.PEM).decode())
         issuer, issuer_key = subject, key
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

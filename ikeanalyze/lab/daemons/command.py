@@ -174,6 +174,8 @@ class CommandStack(IkeStack):
             yield "ike.cookie_threshold needs responder.stack = strongswan"
         if settings.abandoned:
             yield f"abandoned needs {role}.stack = strongswan"
+        if role == "initiator" and settings.initiator.start == "trap":
+            yield "initiator.start = trap needs initiator.stack = strongswan"
         for step in settings.then:
             if step not in ("ping", "delete"):
                 yield f"then: {step} needs {role}.stack = strongswan"

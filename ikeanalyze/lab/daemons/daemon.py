@@ -6,11 +6,11 @@ is mounted as /run, so that pid file, sockets and logs have fixed names and are 
 
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
@@ -123,6 +123,7 @@ class CommandResult:
     done: bool
     why: str | None  # the peer's error or the daemon's message; None on success
     ms: float | None = None  # duration in milliseconds, if the daemon reports it
+    counts: Mapping[str, Mapping[str, int]] | None = None  # of a step with traffic: packets by direction and fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,17 @@ class DaemonIkeSa:
     def name(self) -> str:
         """Identifies the IKE SA among IKE SAs and Child SAs."""
         return f"{self.spi_i} {self.spi_r}"
+
+
+@runtime_checkable
+class PacketInitiator(Protocol):
+    """An IKE daemon with a trap policy."""
+
+    def initiate_by_packet(self, send_packet: Callable[[], int]) -> CommandResult:
+        """Set up an IKE SA and its Child SA by a packet for the trap policy.
+
+        `send_packet` returns when it sent the packet, in nanoseconds of the monotonic clock.
+        """
 
 
 class IkeDaemon(Protocol):

@@ -153,6 +153,8 @@ class LibreswanStack(IkeStack):
             yield "ike.cookie_threshold needs responder.stack = strongswan"
         if role == "initiator" and settings.abandoned:
             yield "abandoned needs initiator.stack = strongswan"
+        if role == "initiator" and settings.initiator.start == "trap":
+            yield "initiator.start = trap needs initiator.stack = strongswan"
         for step in settings.then:
             if step not in ("ping", "delete"):
                 yield f"then: {step} needs {role}.stack = strongswan"

@@ -1,7 +1,7 @@
 """OpenIKED on one side of a case: configuration, certificates, secrets, and control with ikectl.
 
-iked installs its keys by PF_KEY (RFC 2367). A kernel without it gets a stand-in (`pf_key.c`) that accepts everything, so
-that IKE runs as usual, and no ESP exists.
+iked installs its keys by PF_KEY (RFC 2367). Without it in the kernel, a stand-in (`pf_key.c`) accepts everything:
+IKE runs as usual, and no ESP exists.
 """
 
 import re
@@ -184,6 +184,8 @@ class OpenikedStack(IkeStack):
             yield "ike.cookie_threshold needs responder.stack = strongswan"
         if role == "initiator" and settings.abandoned:
             yield "abandoned needs initiator.stack = strongswan"
+        if role == "initiator" and settings.initiator.start == "trap":
+            yield "initiator.start = trap needs initiator.stack = strongswan"
         for step in settings.then:
             if step not in ("ping", "delete"):
                 yield f"then: {step} needs {role}.stack = strongswan"

@@ -45,13 +45,18 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
         auth = case.side(side).auth
         if auth in CERTIFICATES or auth == "eap-tls":
             kind = "ecdsa" if auth == "ecdsa" else "rsa"
-            chains[side] = make_certificate_chain(kind, case.key_bits(side), case.side(side).chain, IDENTITY[side])
+            length, authority_bits = case.side(side).chain, case.side(side).authority_bits
+            chains[side] = make_certificate_chain(
+                kind, case.key_bits(side), length, IDENTITY[side], authority_bits=authority_bits
+            )
     account = None
     if case.eap:
         method, aaa = case.settings.initiator.auth, case.settings.aaa
         account = RadiusAccount(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
         if method == "eap-tls":
-            chains["aaa"] = make_certificate_chain("rsa", aaa.key_bits, aaa.chain, IDENTITY["aaa"])
+            chains["aaa"] = make_certificate_chain(
+                "rsa", aaa.key_bits, aaa.chain, IDENTITY["aaa"], authority_bits=aaa.authority_bits
+            )
     xauth = secrets.token_hex(8) if case.settings.initiator.xauth else None
     return CaseCredentials(secrets.token_hex(16), chains, account, xauth)
 
@@ -122,7 +127,7 @@ def _method(auth: str) -> str:
 def _connection(
     role: str, case: ScenarioCase, network: LabNetwork, local: dict[str, Any], remote: dict[str, Any]
 ) -> dict[str, Any]:
-    child = {
+    child: dict[str, Any] = {
         "local_ts": [f"{INNER[role]}/32"],
         "remote_ts": [f"{INNER[OTHER[role]]}/32"],
         "esp_proposals": case.settings.ike.esp_proposals.split(","),
@@ -141,6 +146,8 @@ def _connection(
         "children": {NAME: child},
     }
     if role == "initiator":
+        if case.settings.initiator.start == "trap":
+            child["start_action"] = "trap"
         connection["local_addrs"] = [network.initiator_address]
         connection["remote_addrs"] = [network.responder_address]
         connection["keyingtries"] = "1"

@@ -1,7 +1,7 @@
 """Finds stacks by name: those of the lab, and plug-ins of other distributions.
 
-A distribution adds a stack as an entry point of the group `ikeanalyze.lab_stacks`: name = "module:Class", with a subclass
-of `IkeStack` whose `name` is that of the entry point.
+A distribution adds a stack as an entry point of the group `ikeanalyze.lab_stacks`: name = "module:Class". The class is
+a subclass of `IkeStack` whose `name` is that of the entry point.
 """
 
 from collections.abc import Mapping

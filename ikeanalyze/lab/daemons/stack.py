@@ -1,7 +1,7 @@
 """The interface between the lab and an IKE implementation.
 
-Each implementation is a subclass of `IkeStack` in a module of its own. `registry` finds those of this package, and those
-that other distributions declare as entry points of the group `ikeanalyze.lab_stacks`.
+Each implementation is a subclass of `IkeStack` in a module of its own. `registry` finds those of this package, and
+those that other distributions declare as entry points of the group `ikeanalyze.lab_stacks`.
 """
 
 from abc import ABC, abstractmethod

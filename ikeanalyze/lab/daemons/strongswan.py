@@ -2,9 +2,11 @@
 
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +30,9 @@ IKEV1_UNTIL: Final = (6,)
 LOG: Final = "charon.log"
 _SOCKET: Final = "vici"
 _START_SECONDS: Final = 20
+#: Wait for an event, and for the IKE SA that a packet sets off.
+_EVENT_SECONDS: Final = 0.25
+_ACQUIRE_SECONDS: Final = 1.0
 #: Log messages of charon about packets: sent, received, retransmissions exhausted.
 _SENT: Final = re.compile(r"sending packet: |retransmit \d+ of request ")
 _RECEIVED: Final = "received packet: "
@@ -150,6 +155,41 @@ class StrongswanDaemon:
         # without streamed messages, which the responder's charon does not have either, both sides' costs are comparable
         level = "1" if self._log_keys else "-1"
         return self.run_vici("initiate", {"child": NAME, "timeout": timeout, "loglevel": level})
+
+    def initiate_by_packet(self, send_packet: Callable[[], int]) -> CommandResult:
+        """Set up an IKE SA and its Child SA by a packet for the Child SA's trap policy.
+
+        `send_packet` returns when it sent the packet, in nanoseconds of the monotonic clock.
+        """
+        import vici  # late: see above
+
+        try:
+            with (
+                self._open_session() as session,
+                closing(session.listen(["child-updown"], timeout=_EVENT_SECONDS)) as events,
+                ThreadPoolExecutor(1) as pool,
+            ):
+                next(events)  # charon registers the listener
+                result = self._await_child(events, pool.submit(send_packet))
+        except (vici.exception.SessionException, OSError) as error:
+            _raise_interrupt(error)
+            return CommandResult(False, f"no answer: {type(error).__name__}")
+        if result.done or result.why is None:
+            return result
+        return replace(result, why=self._read_messages().describe_failure(result.why))
+
+    def _await_child(self, events: Iterator[Any], sent: "Future[int]") -> CommandResult:
+        """Wait for a Child SA. `sent`: when a packet was sent, in nanoseconds of the monotonic clock."""
+        deadline = time.monotonic() + self._timeout
+        for name, event in events:
+            now_ns = time.monotonic_ns()
+            if name and event.get("up") == b"yes":
+                return CommandResult(True, None, (now_ns - sent.result()) / 1e6)
+            if sent.done() and now_ns - sent.result() > _ACQUIRE_SECONDS * 1e9 and not self.list_ike_sas():
+                return CommandResult(False, "no IKE SA after the packet")
+            if time.monotonic() > deadline:
+                break
+        return CommandResult(False, f"not established after {self._timeout * 1000:.0f}ms")
 
     def initiate_async(self) -> CommandResult:
         """Start to set up an IKE SA without waiting."""

@@ -20,7 +20,7 @@ _RESPONSE_AGAIN: Final = re.compile(
 )
 _ESTABLISHED: Final = re.compile(r"IKE_SA \S+ (?:established|rekeyed) between")
 #: A received error notify (RFC 7296, section 3.10.1).
-REFUSED: Final = re.compile(r"received ([A-Z0-9_]+) (?:notify error|error notify)")
+REFUSED: Final = re.compile(r"received ([A-Z0-9_]+) (?:notify error|error notify|notify, no CHILD_SA built)")
 
 
 def parse_charon_log(lines: Iterable[str]) -> DaemonLogSummary:

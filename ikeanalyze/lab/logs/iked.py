@@ -19,7 +19,7 @@ _CHILD: Final = "ikev2_childsa_enable: loaded SPIs: "
 _FREED: Final = re.compile(r": sa_free: (.*)")
 #: The kernel, or its stand-in, does not take a key.
 _PF_KEY: Final = re.compile(r"pfkey_\w+: ((?:unsupported|unknown|no reply|failed).*)")
-#: Reasons for which an IKE SA is removed, as the notify received (RFC 7296, section 3.10.1), or as other daemons' reasons.
+#: Why an IKE SA is removed: by a received notify (RFC 7296, section 3.10.1), or in the words for other daemons.
 _NOTIFIES: Final = {
     "authentication failed notification from peer": "AUTHENTICATION_FAILED",
     "no proposal chosen": "NO_PROPOSAL_CHOSEN",

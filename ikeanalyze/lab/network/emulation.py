@@ -1,7 +1,7 @@
 """Emulates delay, jitter, loss, rate and dropped IP fragments on the path between two hosts.
 
-Frames are dropped at the receiver after the capture if nftables supports it, so that a capture on either host has all
-transmissions; otherwise in the path. Delay, jitter and rate use netem if the kernel has it, otherwise `relay`.
+Frames are lost at the receiver after the capture if nftables supports it (`losses`), so that a capture on either host
+has all transmissions; otherwise in the path. Delay, jitter and rate use netem if the kernel has it, otherwise `relay`.
 """
 
 import json
@@ -17,14 +17,14 @@ from typing import Final, Protocol
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
 from ikeanalyze.lab.network.topology import FAR, NEAR
-from ikeanalyze.lab.scenario import LinkConditions
+from ikeanalyze.lab.scenario import DIRECTIONS, Direction, LinkConditions
 
 _START_TIMEOUT_SECONDS: Final = 10
 #: A link is idle after this many checks without frames in flight, with this pause between them.
 _IDLE_CHECKS: Final = 3
 _CHECK_SECONDS: Final = 0.03
-#: Resolution of probabilities.
-_PROBABILITY_STEPS: Final = 100_000
+#: The end of a path at which the frames of a direction leave it.
+_EXITS: Final[dict[Direction, str]] = {"up": FAR, "down": NEAR}
 
 
 class Emulator(Protocol):
@@ -104,21 +104,25 @@ def start_emulator(
     seed: int | None = None,
 ) -> Emulator:
     """Connect the two ends of a path."""
-    loss = 0.0 if drops_at_receiver else conditions.loss_percent
-    if conditions.drop_ip_fragments and not drops_at_receiver:
-        raise LabError("dropping IP fragments needs nftables with the hook ingress (ikeanalyze lab doctor)")
-    perfect = not (conditions.rtt_ms or conditions.jitter_ms or conditions.rate_kbps or loss)
+    if not drops_at_receiver:
+        _check_losses_in_path(conditions)
+    directions = [conditions.get_direction(direction) for direction in DIRECTIONS]
+    losses = [0.0 if drops_at_receiver else way.loss * 100 for way in directions]
+    perfect = not conditions.jitter_ms and not any(losses)
+    perfect = perfect and not any(way.delay_ms or way.rate_kbps for way in directions)
     if perfect or netem:
         _bridge(path)
         if not perfect:
-            for end in (NEAR, FAR):
-                path.run(*build_netem_command(end, conditions, loss))
+            for direction, loss in zip(DIRECTIONS, losses, strict=True):
+                path.run(*build_netem_command(direction, conditions, loss))
         return NetemEmulator("bridge" if perfect else "netem", path)
     output, in_flight_file = path.folder / "relay", path.folder / "waiting"
     in_flight_file.write_bytes(bytes(4))
     command = [sys.executable, "-m", "ikeanalyze.lab.network.relay", NEAR, FAR]
-    command += [f"--delay-ms={conditions.rtt_ms / 2}", f"--jitter-ms={conditions.jitter_ms}"]
-    command += [f"--loss-percent={loss}", f"--rate-kbps={conditions.rate_kbps}", f"--waiting={in_flight_file}"]
+    command += [f"--jitter-ms={conditions.jitter_ms}", f"--waiting={in_flight_file}"]
+    command += ["--delay-ms", *(str(way.delay_ms) for way in directions)]
+    command += ["--rate-kbps", *(str(way.rate_kbps) for way in directions)]
+    command += ["--loss-percent", *map(str, losses)]
     if seed is not None:
         command.append(f"--seed={seed}")
     process = sandbox.start(path.command(*command), output=output)
@@ -137,16 +141,28 @@ def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:
         time.sleep(_CHECK_SECONDS)
 
 
-def build_netem_command(end: str, conditions: LinkConditions, loss: float) -> list[str]:
-    """Return the command that applies a link's conditions to frames leaving at one end."""
-    command = ["tc", "qdisc", "add", "dev", end, "root", "netem", "limit", "20000"]
-    if conditions.rtt_ms or conditions.jitter_ms:
-        command += ["delay", f"{conditions.rtt_ms / 2:g}ms"]
+def _check_losses_in_path(conditions: LinkConditions) -> None:
+    """Check that relay or netem can lose the frames."""
+    for key, value in (
+        ("dropping IP fragments", conditions.drop_ip_fragments),
+        ("a seed of losses", conditions.seed and conditions.loses_frames),
+        ("burst loss", conditions.burst and conditions.loses_frames),
+    ):
+        if value:
+            raise LabError(f"{key} needs nftables with the hook ingress (ikeanalyze lab doctor)")
+
+
+def build_netem_command(direction: Direction, conditions: LinkConditions, loss_percent: float) -> list[str]:
+    """Return the command that applies a link's conditions to the frames of a direction."""
+    way = conditions.get_direction(direction)
+    command = ["tc", "qdisc", "add", "dev", _EXITS[direction], "root", "netem", "limit", "20000"]
+    if way.delay_ms or conditions.jitter_ms:
+        command += ["delay", f"{way.delay_ms:g}ms"]
         command += [f"{conditions.jitter_ms:g}ms"] if conditions.jitter_ms else []
-    if loss:
-        command += ["loss", f"{loss:g}%"]
-    if conditions.rate_kbps:
-        command += ["rate", f"{conditions.rate_kbps:g}kbit"]
+    if loss_percent:
+        command += ["loss", f"{loss_percent:g}%"]
+    if way.rate_kbps:
+        command += ["rate", f"{way.rate_kbps:g}kbit"]
     return command
 
 
@@ -156,20 +172,3 @@ def _bridge(path: Netns) -> None:
     for end in (NEAR, FAR):
         path.run("ip", "link", "set", end, "master", "bridge")
     path.run("ip", "link", "set", "bridge", "up")
-
-
-def drop_frames_at_receiver(host: Netns, interface: str, conditions: LinkConditions) -> None:
-    """Drop frames that arrive at a host, after the capture."""
-    rules = []
-    if conditions.loss_percent:
-        steps = round(conditions.loss_percent / 100 * _PROBABILITY_STEPS)
-        drop = f"numgen random mod {_PROBABILITY_STEPS} < {steps} counter drop"
-        rules += [f"meta protocol ip {drop}", f"meta protocol ip6 meta l4proto udp {drop}"]
-    if conditions.drop_ip_fragments:
-        rules += ["ip frag-off & 0x3fff != 0 counter drop", "exthdr frag exists counter drop"]
-    if not rules:
-        return
-    text = "add table netdev link\n"
-    text += f'add chain netdev link in {{ type filter hook ingress device "{interface}" priority 0; }}\n'
-    text += "".join(f"add rule netdev link in {rule}\n" for rule in rules)
-    host.run("nft", "-f", "-", stdin=text)

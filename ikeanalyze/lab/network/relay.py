@@ -146,15 +146,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Read the options and relay frames."""
     parser = argparse.ArgumentParser(prog="ikeanalyze.lab.network.relay")
     parser.add_argument("interfaces", nargs=2)
-    for name in ("delay-ms", "jitter-ms", "loss-percent", "rate-kbps"):
-        parser.add_argument(f"--{name}", type=float, default=0.0)
+    parser.add_argument("--jitter-ms", type=float, default=0.0)
+    for name in ("delay-ms", "loss-percent", "rate-kbps"):  # of each direction: from the first interface, and to it
+        parser.add_argument(f"--{name}", type=float, nargs=2, default=(0.0, 0.0))
     parser.add_argument("--seed", type=int)
     parser.add_argument("--waiting", type=Path)
     options = parser.parse_args(arguments)
     rng = random.Random(options.seed)
-    delay, jitter = options.delay_ms / 1e3, options.jitter_ms / 1e3
-    loss, rate = options.loss_percent / 100, options.rate_kbps * 1e3
-    there, back = (RelayDirection(delay, jitter, loss, rate, random.Random(rng.random())) for _ in range(2))
+    there, back = (
+        RelayDirection(delay / 1e3, options.jitter_ms / 1e3, loss / 100, rate * 1e3, random.Random(rng.random()))
+        for delay, loss, rate in zip(options.delay_ms, options.loss_percent, options.rate_kbps, strict=True)
+    )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     waiting = os.open(options.waiting, os.O_CREAT | os.O_WRONLY, 0o600) if options.waiting else None
     try:

@@ -2,9 +2,10 @@
 
     initiator ── (NAT) ── path ── responder ── aaa path ── aaa
 
-On the responder, the two links are interfaces named `ini-res` and `res-aaa`, so that a capture taken there has one
-named interface per link. A path is a namespace without addresses that carries frames (`emulation`). The hosts at its
-ends know each other's MAC address from the start: asking for it would cost the first handshake a round trip.
+On the responder, the two links are interfaces named `ini-res` and `res-aaa`, and so is `ini-res` on the initiator, so
+that a capture taken on either has one named interface per link. A path is a namespace without addresses that carries
+frames (`emulation`). The hosts at its ends know each other's MAC address from the start: asking for it would cost the
+first handshake a round trip.
 """
 
 import sys
@@ -15,10 +16,10 @@ from typing import Final
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.scenario import ScenarioCase
 
-#: The responder's interfaces: the links' names.
+#: The interfaces of initiator and responder: the links' names.
 LINK: Final = "ini-res"
 AAA_LINK: Final = "res-aaa"
-#: The interface of the other hosts, and those of a path.
+#: The interface of the AAA server, and those of a path.
 ETHERNET: Final = "eth0"
 NEAR: Final = "near"
 FAR: Final = "far"
@@ -54,11 +55,11 @@ def build_network(sandbox: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
     mtu = case.settings.link.mtu
     ours, theirs = ("2001:db8::1", "2001:db8::2") if six else ("192.0.2.1", "192.0.2.2")
     nat = sandbox.create_netns("nat") if case.settings.link.nat else None
-    near = _HostInterface(nat, _OUTSIDE, ours) if nat else _HostInterface(initiator, ETHERNET, ours)
+    near = _HostInterface(nat, _OUTSIDE, ours) if nat else _HostInterface(initiator, LINK, ours)
     _connect(path, near, _HostInterface(responder, LINK, theirs), 64 if six else 24, mtu)
     if nat:
         ours = _translate(nat, initiator, mtu)
-    _offload(initiator, ETHERNET)
+    _offload(initiator, LINK)
     for host in (initiator, responder):
         host.run("ip", "address", "add", f"{INNER[host.name]}/32", "dev", "lo")
     aaa = aaa_path = aaa_address = client = None
@@ -100,7 +101,7 @@ def _connect(path: Netns, near: _HostInterface, far: _HostInterface, prefix: int
 def _translate(nat: Netns, initiator: Netns, mtu: int) -> str:
     """Put a NAT between initiator and path; return the initiator's private address."""
     ours, gateway = "198.51.100.2", "198.51.100.1"
-    _plug(nat, _INSIDE, _HostInterface(initiator, ETHERNET, ours), 24, mtu)
+    _plug(nat, _INSIDE, _HostInterface(initiator, LINK, ours), 24, mtu)
     _address(nat, _INSIDE, f"{gateway}/24")
     initiator.run("ip", "route", "add", "default", "via", gateway)
     nat.run("sysctl", "-qw", "net.ipv4.ip_forward=1")

@@ -52,7 +52,8 @@ class _BurstLosses:
         self._rng, self._loss = rng, burst.loss
         self._bad_share = loss / burst.loss
         recovery = burst.mean * (1 - self._bad_share)
-        self._correlation = 1 - 1 / recovery if burst.of_frames else None  # c for one frame
+        # c for one frame
+        self._correlation = 1 - sum(burst.compute_transitions(loss)) if burst.of_frames else None
         self._tau = recovery / 1000  # seconds
         self._bad: BoolArray = rng.random(runs) < self._bad_share
         self._at = np.zeros(runs)

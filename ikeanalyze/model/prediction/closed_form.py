@@ -20,7 +20,8 @@ and it completes the exchange with probability B(s) - B(s-1). With at most K tra
     E(responses)                 = sum_s (1 - B(s-1)) sum_k R_s(k)
 
 Transmission k is sent at t_k. The time of an exchange has the path P once (both ways, with the transmission time), and
-the processing time W only if the first response completes the exchange: a retransmitted request is answered at once. So
+the processing time W only if the first response completes the exchange: a retransmitted request is answered at once. If
+W varies from handshake to handshake, independently of the losses, its mean takes its place. So
 
     E(time)                      = P + sum_k t_k P(over in transmission k) / A' + W B(1) sum_k R_1(k) / A'
                                    where A' is the probability of success
@@ -29,6 +30,7 @@ For n = m = 1 without a limit, this is 1 / (a b) requests and 1 / b responses. A
 probability (1 - loss)^f. The derivation is ours, from the rules of RFC 7296, section 2.1 and RFC 7383, section 2.6.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +38,8 @@ import numpy as np
 from ikeanalyze.model.arrays import Float64Array
 from ikeanalyze.model.prediction.layout import PacketizedMessage
 from ikeanalyze.model.prediction.link import LinkModel, ResponseTrigger
-from ikeanalyze.model.prediction.simulation import SimulatedExchange, get_processing_s
+from ikeanalyze.model.prediction.processing_times import TurnTimes, make_constant_times
+from ikeanalyze.model.prediction.simulation import SimulatedExchange
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 
 
@@ -69,6 +72,17 @@ class HandshakeExpectation:
     all_bytes: float  # mean of all handshakes, the failed ones included
     #: Mean of the successful ones; None: at a limited rate it depends on which fragment completes a message.
     setup_s: float | None
+    all_messages: float = 0.0  # mean of all handshakes
+    all_s: float | None = None  # mean time of all handshakes until they succeed or the initiator gives up
+
+    def repeat_until_success(self) -> "HandshakeExpectation":
+        """Return the expectations if failed handshakes are attempted again, at once, until one attempt succeeds.
+
+        The number of attempts has the mean 1 / success, and each one has the means of all handshakes (Wald).
+        """
+        size, messages = self.all_bytes / self.success, self.all_messages / self.success
+        setup_s = None if self.all_s is None else self.all_s / self.success
+        return HandshakeExpectation(1.0, messages, size, size, setup_s, messages, setup_s)
 
 
 def compute_exchange_expectation(
@@ -118,46 +132,84 @@ def _compute_completion(arrive: Float64Array, limit: int) -> Float64Array:
 
 
 def compute_expectation(
-    steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, repeats: ResponseTrigger
+    steps: list[SimulatedExchange],
+    link: LinkModel,
+    policy: RetransmissionPolicy,
+    repeats: ResponseTrigger,
+    times: TurnTimes | None = None,
 ) -> HandshakeExpectation:
     """Return the expectations of a handshake.
+
+    `times` has the possible processing times, of which the means are used; None: those of the exchanges in `steps`.
 
     Raises:
         NoClosedFormError: losses come in bursts, or a response can arrive after the timer has expired.
     """
+    times = times or make_constant_times([step.exchange for step in steps], link, 1)
+    before_s, works_s, longest_s = times.before_s.mean(axis=0), times.answer_s.mean(axis=0), times.answer_s.max(axis=0)
     if link.burst is not None and link.loss:
         raise NoClosedFormError("losses come in bursts")
     waits = np.array(policy.waits) * (1 - policy.jitter / 2)
     shortest = min(policy.waits) * (1 - policy.jitter)
     success, messages, size, all_bytes, setup = 1.0, 0.0, 0.0, 0.0, 0.0
+    all_messages, all_s = 0.0, 0.0
     timed = True
-    for step in steps:
-        setup += step.exchange.before_ns / 1e9
+    for step, before, work, longest in zip(steps, before_s, works_s, longest_s, strict=True):
+        setup += before
+        all_s += success * before
         if step.response is None:
             messages, size = messages + 1, size + step.request.bytes
-            all_bytes += success * step.request.bytes
+            all_messages, all_bytes = all_messages + success, all_bytes + success * step.request.bytes
             continue
         up, down = link.rate_up, link.rate_down
         if step.exchange.asker != "initiator":
             up, down = down, up
         line = _compute_line_s(step.request, up) + _compute_line_s(step.response, down)
-        path, work = link.rtt_ms / 1000 + line, get_processing_s(step.exchange, link)
-        if path + work + 2 * link.jitter_ms / 1000 >= shortest:
+        path = link.rtt_ms / 1000 + line
+        if path + longest + 2 * link.jitter_ms / 1000 >= shortest:
             raise NoClosedFormError(
-                f"{step.exchange.type} takes {path + work:.3g} s, as long as the shortest timer or longer"
+                f"{step.exchange.type} takes {path + longest:.3g} s, as long as the shortest timer or longer"
             )
         mean = compute_exchange_expectation(
             _compute_arrival(step.request, link), _compute_arrival(step.response, link), waits, repeats
         )
         all_bytes += success * (mean.requests * step.request.bytes + mean.responses * step.response.bytes)
+        all_messages += success * (mean.requests + mean.responses)
+        time = mean.wait_s + path + mean.first_completed * work
+        # an exchange without success takes all timers, and nothing else if it never succeeds
+        done = mean.success * time if mean.success else 0.0
+        all_s += success * (done + (1 - mean.success) * waits.sum())
         success *= mean.success
         messages += mean.requests_if_done + mean.responses_if_done
         size += mean.requests_if_done * step.request.bytes + mean.responses_if_done * step.response.bytes
-        setup += mean.wait_s + path + mean.first_completed * work
+        setup += time
         timed &= not (link.loss and line and len(step.request.parts) + len(step.response.parts) > 2)
     if not success:
         raise NoClosedFormError("no handshake succeeds")
-    return HandshakeExpectation(success, messages, size, all_bytes, setup if timed else None)
+    setup_s, end_s = (float(setup), float(all_s)) if timed else (None, None)
+    return HandshakeExpectation(success, messages, size, all_bytes, setup_s, all_messages, end_s)
+
+
+def mix_expectations(parts: Sequence[HandshakeExpectation], weights: Sequence[float]) -> HandshakeExpectation:
+    """Return the expectations of handshakes of several sizes, of which `parts` has one each, with these weights."""
+    shares = np.array(weights) / sum(weights)
+    success = _mix([part.success for part in parts], shares)
+    done = shares * [part.success for part in parts] / success
+    times = [part.setup_s for part in parts if part.setup_s is not None]
+    ends = [part.all_s for part in parts if part.all_s is not None]
+    return HandshakeExpectation(
+        success=success,
+        messages=_mix([part.messages for part in parts], done),
+        bytes=_mix([part.bytes for part in parts], done),
+        all_bytes=_mix([part.all_bytes for part in parts], shares),
+        setup_s=_mix(times, done) if len(times) == len(parts) else None,
+        all_messages=_mix([part.all_messages for part in parts], shares),
+        all_s=_mix(ends, shares) if len(ends) == len(parts) else None,
+    )
+
+
+def _mix(values: Sequence[float], shares: Float64Array) -> float:
+    return float(np.dot(values, shares))
 
 
 def _compute_arrival(message: PacketizedMessage, link: LinkModel) -> Float64Array:

@@ -4,10 +4,14 @@ From a request to its response the responding side processes; from a response to
 the request. The capture point determines what such an interval contains: the intervals of the side that the capture was
 taken on are exact, those of the other side contain the round-trip time of the path once. An interval between two
 messages of the same side does not contain the path.
+
+All complete handshakes of the capture with the same exchanges give processing times, so that the prediction has their
+spread. The first handshake of a daemon is often slower than those that follow.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -15,14 +19,35 @@ import polars as pl
 from ikeanalyze.analysis.exchanges.radius import compute_aaa_wait
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.model.prediction import flow
-from ikeanalyze.model.prediction.flow import FlowDatagram, FlowExchange, FlowMessage, HandshakeFlow, Side
+from ikeanalyze.model.prediction.flow import (
+    CaptureLosses,
+    FlowDatagram,
+    FlowExchange,
+    FlowMessage,
+    HandshakeFlow,
+    ObservedWait,
+    Side,
+)
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 _SUCCESSFUL: Final = ("established", "completed")
 _FRAGMENTATION: Final = "IKEV2_FRAGMENTATION_SUPPORTED"
+_INTERMEDIATE: Final = "INTERMEDIATE_EXCHANGE_SUPPORTED"
 _ETHERNET: Final = 14
 #: Handshakes of a capture that are tried, the best first. If all of them lack a message, the others do too.
 _MAX_TRIED: Final = 100
+#: Handshakes of a capture that give processing times, those with the fewest retransmissions first.
+_MAX_SAMPLES: Final = 500
+#: Comparable handshakes have the same algorithms and authentication methods.
+_SAME_COLUMNS: Final = (
+    "protocol", "encryption", "prf", "integrity", "key_exchange", "additional_key_exchanges", "auth_initiator",
+    "auth_responder", "auth_eap",
+)  # fmt: skip
+#: Largest difference in bytes of their messages: an ECDSA signature varies by a few bytes, and CBC pads to 16.
+_SIZE_TOLERANCE: Final = 16
+_FRAME_COLUMNS: Final = (
+    "message", "fragment", "source", "encapsulation", "ip_fragment", "ike_bytes", "bytes", "protocol", "exchange_type"
+)  # fmt: skip
 
 Row = Mapping[str, Any]
 
@@ -32,9 +57,10 @@ class FlowError(ValueError):
 
 
 def extract_flow(analysis: Analysis, capture: str, handshake: int | None = None) -> HandshakeFlow:
-    """Return the flow of a handshake of `capture`.
+    """Return the flow of a handshake of `capture`, with the processing times of those that are comparable with it.
 
-    `handshake` None: the one with the fewest retransmissions; established handshakes are preferred, then the first.
+    `handshake` None: the one with the fewest retransmissions; established handshakes are preferred, then the first. The
+    handshakes that the lab's manifest marks as warm-up are left out. With a number, that handshake alone is used.
 
     Raises:
         FlowError: no handshake is complete and successful, or the given one is not.
@@ -46,16 +72,92 @@ def extract_flow(analysis: Analysis, capture: str, handshake: int | None = None)
         if not chosen.height:
             reason = _explain_incomplete(table, handshake)
             raise FlowError(f"handshake {handshake} is {reason}; {_list_complete(complete)}")
-        return _make_flow(analysis, chosen.row(0, named=True), complete.height - 1)
+        alone = _RecordedHandshakes(analysis, chosen).make_flow(chosen.row(0, named=True), complete.height - 1)
+        return replace(alone, alone=True, losses=_find_losses(analysis, table))
     problem = FlowError(f"no complete and successful handshake{_count_outcomes(table)}")
     unsure = pl.col("outcome").cast(pl.String) != "established"
-    best = complete.sort("retransmitted_messages", unsure, "handshake").head(_MAX_TRIED)
-    for row in best.iter_rows(named=True):
+    best = _leave_out_warm_ups(complete).sort("retransmitted_messages", unsure, "handshake").head(_MAX_SAMPLES)
+    recorded = _RecordedHandshakes(analysis, best)
+    for number, row in enumerate(best.head(_MAX_TRIED).iter_rows(named=True)):
         try:
-            return _make_flow(analysis, row, complete.height - 1)
+            flow = recorded.make_flow(row, complete.height - 1)
         except FlowError as error:
             problem = error
+            continue
+        return replace(_add_samples(flow, recorded, best.slice(number)), losses=_find_losses(analysis, table))
     raise problem
+
+
+def _find_losses(analysis: Analysis, handshakes: pl.DataFrame) -> CaptureLosses:
+    """Return the retransmissions in these rows of the handshakes table."""
+    requests = analysis.messages.filter(
+        pl.col("handshake").is_in(handshakes["handshake"].implode()),
+        pl.col("sender").cast(pl.String) == "initiator",
+        pl.col("kind").cast(pl.String) == "request",
+        pl.col("protocol").cast(pl.String) != "RADIUS",
+        set_up=True,
+    )
+    waits = (
+        requests.sort("first_ns")
+        .select("transmission", wait=pl.col("first_ns").diff().over("exchange") / 1e9)
+        .filter(pl.col("transmission") > 1)
+        .group_by("transmission", maintain_order=True)
+        .agg(pl.col("wait").median(), pl.len())
+        .sort("transmission")
+        .drop_nulls()
+    )
+    observed = [ObservedWait(transmission - 1, wait, count) for transmission, wait, count in waits.iter_rows()]
+    return CaptureLosses(
+        handshakes=handshakes.height,
+        retransmitted=handshakes.filter(pl.col("retransmitted_messages") > 0).height,
+        unanswered=handshakes.filter(pl.col("outcome").cast(pl.String) == "unanswered").height,
+        waits=tuple(wait for place, wait in enumerate(observed, 1) if wait.transmission == place),
+    )
+
+
+def _leave_out_warm_ups(complete: pl.DataFrame) -> pl.DataFrame:
+    """Return the handshakes that are not warm-ups; all of them if the others are missing."""
+    measured = complete.filter(pl.col("warm_up").not_().fill_null(True))
+    return measured if measured.height else complete
+
+
+def _add_samples(flow: HandshakeFlow, recorded: "_RecordedHandshakes", candidates: pl.DataFrame) -> HandshakeFlow:
+    """Return `flow` with the exchanges of those `candidates` that are comparable; the first one is that of `flow`.
+
+    Handshakes whose times are uncertain do not count, except the first.
+    """
+    first = candidates.row(0, named=True)
+    samples = [flow.exchanges]
+    for row in candidates.slice(1).filter(pl.col("uncertain").is_null()).iter_rows(named=True):
+        if any(row[name] != first[name] for name in _SAME_COLUMNS):
+            continue
+        try:
+            exchanges = recorded.extract_exchanges(row)
+        except FlowError:
+            continue
+        if _are_comparable(flow.exchanges, exchanges):
+            samples.append(exchanges)
+    return replace(flow, samples=tuple(samples))
+
+
+def _are_comparable(exchanges: tuple[FlowExchange, ...], others: tuple[FlowExchange, ...]) -> bool:
+    """Whether two handshakes have the same exchanges, with messages of the same structure."""
+    if len(exchanges) != len(others):
+        return False
+    return all(
+        (exchange.type, exchange.asker) == (other.type, other.asker)
+        and _have_same_structure(exchange.request, other.request)
+        and _have_same_structure(exchange.response, other.response)
+        for exchange, other in zip(exchanges, others, strict=True)
+    )
+
+
+def _have_same_structure(message: FlowMessage | None, other: FlowMessage | None) -> bool:
+    if message is None or other is None:
+        return message is other
+    sizes, others = ([part.ike_bytes for part in item.parts] for item in (message, other))
+    same_headers = (message.link, message.ip, message.marker) == (other.link, other.ip, other.marker)
+    return same_headers and len(sizes) == len(others) and abs(sum(sizes) - sum(others)) <= _SIZE_TOLERANCE
 
 
 def _count_outcomes(table: pl.DataFrame) -> str:
@@ -79,61 +181,101 @@ def _list_complete(complete: pl.DataFrame) -> str:
     return f"complete handshakes: {', '.join(map(str, ids[:10]))}{'...' if len(ids) > 10 else ''}"
 
 
-def _make_flow(analysis: Analysis, row: Row, others: int) -> HandshakeFlow:
-    number = row["handshake"]
-    exchanges = analysis.exchanges.filter(handshake=number, set_up=True).sort("request_ns")
-    messages = analysis.messages.filter(handshake=number, set_up=True)
-    by_exchange = messages.partition_by("exchange", as_dict=True)
-    frames = analysis.frames.filter(pl.col("message").is_in(messages["message"].implode()))
-    by_message = frames.filter(~pl.col("capture_duplicate")).partition_by("message", as_dict=True)
-    flow_exchanges = []
-    previous: tuple[Side, int] | None = None  # sender and end of the previous message
-    for exchange in exchanges.iter_rows(named=True):
-        exchange_messages = by_exchange[(exchange["exchange"],)].sort("first_ns")
-        asker: Side = "initiator" if exchange["initiated_by"] == "initiator" else "responder"
-        if exchange["request_ns"] is None:
-            raise FlowError(f"handshake {number}: {exchange['type']} {exchange['message_id']} has no request")
-        unanswered = exchange["end_ns"] is None
-        if unanswered and row["protocol"] != "IKEv1":
-            raise FlowError(f"handshake {number}: {exchange['type']} {exchange['message_id']} has no response")
-        gap = 0 if previous is None else exchange["request_ns"] - previous[1]
-        if previous is not None and previous[0] != asker:
-            gap = _subtract_path(gap, asker, row)
-        aaa, trips = _measure_aaa(exchange_messages)
-        flow_exchanges.append(
-            FlowExchange(
-                type=str(exchange["type"]),
-                message_id=None if row["protocol"] == "HIP" else exchange["message_id"],
-                asker=asker,
-                request=_extract_message(exchange_messages, "request", by_message, number),
-                response=None if unanswered else _extract_message(exchange_messages, "response", by_message, number),
-                before_ns=max(gap, 0),
-                answer_ns=_compute_answer_time(exchange, asker, aaa, row),
-                aaa_ns=aaa,
-                aaa_round_trips=trips,
-            )
+class _RecordedHandshakes:
+    """The exchanges, messages and frames of some handshakes."""
+
+    def __init__(self, analysis: Analysis, handshakes: pl.DataFrame) -> None:
+        numbers = handshakes["handshake"].implode()
+        exchanges = analysis.exchanges.filter(pl.col("handshake").is_in(numbers), set_up=True).sort("request_ns")
+        messages = analysis.messages.filter(pl.col("handshake").is_in(numbers), set_up=True).sort("first_ns")
+        frames = analysis.frames.filter(
+            pl.col("message").is_in(messages["message"].implode()), ~pl.col("capture_duplicate")
         )
-        previous = (asker, exchange["request_ns"]) if unanswered else (_get_peer(asker), exchange["end_ns"])
-    if not flow_exchanges:
-        raise FlowError(f"handshake {number}: its messages are not in the capture")
-    source = row["path_rtt_source"]
-    supports = [row["initiator_supports"] or [], row["responder_supports"] or []]
-    return HandshakeFlow(
-        capture=str(row["capture"]),
-        handshake=number,
-        others=others,
-        protocol=row["protocol"],
-        exchanges=tuple(flow_exchanges),
-        fragmentation=all(_FRAGMENTATION in names for names in supports),
-        protection=flow.get_encryption_overhead(row["encryption"], row["integrity"]),
-        setup_ns=row["setup_ns"],
-        path=source if source in (None, "given", "manifest") else "estimated",
-        path_rtt_ns=row["path_rtt_ns"],
-    )
+        self._exchanges = _group_rows(exchanges, "handshake")
+        self._messages = _group_rows(messages, "exchange")
+        self._payload_sizes = analysis.payload_sizes
+        self._frames = _group_rows(frames.sort("number").select(_FRAME_COLUMNS), "message")
+
+    def make_flow(self, row: Row, others: int) -> HandshakeFlow:
+        """Return the flow of a row of the handshakes table.
+
+        Raises:
+            FlowError: a message is missing.
+        """
+        source = row["path_rtt_source"]
+        supports = [row["initiator_supports"] or [], row["responder_supports"] or []]
+        return HandshakeFlow(
+            capture=str(row["capture"]),
+            handshake=row["handshake"],
+            others=others,
+            protocol=row["protocol"],
+            exchanges=self.extract_exchanges(row),
+            fragmentation=all(_FRAGMENTATION in names for names in supports),
+            offered=len(row["offered"] or [""]),
+            intermediate=all(_INTERMEDIATE in names for names in supports),
+            protection=flow.get_encryption_overhead(row["encryption"], row["integrity"]),
+            setup_ns=row["setup_ns"],
+            path=source if source in (None, "given", "manifest") else "estimated",
+            path_rtt_ns=row["path_rtt_ns"],
+        )
+
+    def extract_exchanges(self, row: Row) -> tuple[FlowExchange, ...]:
+        """Return the exchanges of a row of the handshakes table.
+
+        Raises:
+            FlowError: a message is missing.
+        """
+        number = row["handshake"]
+        flow_exchanges = []
+        previous: tuple[Side, int] | None = None  # sender and end of the previous message
+        for exchange in self._exchanges.get(number, ()):
+            messages = self._messages[exchange["exchange"]]
+            asker: Side = "initiator" if exchange["initiated_by"] == "initiator" else "responder"
+            if exchange["request_ns"] is None:
+                raise FlowError(f"handshake {number}: {exchange['type']} {exchange['message_id']} has no request")
+            unanswered = exchange["end_ns"] is None
+            if unanswered and row["protocol"] != "IKEv1":
+                raise FlowError(f"handshake {number}: {exchange['type']} {exchange['message_id']} has no response")
+            gap = 0 if previous is None else exchange["request_ns"] - previous[1]
+            if previous is not None and previous[0] != asker:
+                gap = _subtract_path(gap, asker, row)
+            aaa, trips = _measure_aaa(messages)
+            flow_exchanges.append(
+                FlowExchange(
+                    type=str(exchange["type"]),
+                    message_id=None if row["protocol"] == "HIP" else exchange["message_id"],
+                    asker=asker,
+                    request=self._extract_message(messages, "request", number),
+                    response=None if unanswered else self._extract_message(messages, "response", number),
+                    before_ns=max(gap, 0),
+                    answer_ns=_compute_answer_time(exchange, asker, aaa, row),
+                    aaa_ns=aaa,
+                    aaa_round_trips=trips,
+                )
+            )
+            previous = (asker, exchange["request_ns"]) if unanswered else (flow.get_peer(asker), exchange["end_ns"])
+        if not flow_exchanges:
+            raise FlowError(f"handshake {number}: its messages are not in the capture")
+        return tuple(flow_exchanges)
+
+    def _extract_message(self, messages: Sequence[Row], kind: str, handshake: int) -> FlowMessage:
+        """Return the first transmission that is complete in the capture."""
+        for row in messages:
+            if row["kind"] != kind or row["protocol"] == "RADIUS" or row["fragments_seen"] != row["fragments"]:
+                continue
+            frames = self._frames.get(row["message"])
+            if frames and (message := _make_message(frames)):
+                return replace(message, payloads=self._payload_sizes.get(row["message"]))
+        name = messages[0]["type"]
+        raise FlowError(f"handshake {handshake}: the capture has no complete transmission of the {name} {kind}")
 
 
-def _get_peer(side: Side) -> Side:
-    return "responder" if side == "initiator" else "initiator"
+def _group_rows(table: pl.DataFrame, column: str) -> dict[int, list[Row]]:
+    """Return the rows by the value of a column, in order."""
+    groups: dict[int, list[Row]] = {}
+    for row in table.iter_rows(named=True):
+        groups.setdefault(row[column], []).append(row)
+    return groups
 
 
 def _subtract_path(interval: int, actor: Side, row: Row) -> int:
@@ -147,13 +289,15 @@ def _compute_answer_time(exchange: Row, asker: Side, aaa: int, row: Row) -> int 
     """Return the responding side's processing time; None if a retransmission was answered, which needs less work."""
     if exchange["end_ns"] is None or exchange["wait_ns"]:
         return None
-    return max(_subtract_path(exchange["end_ns"] - exchange["request_ns"] - aaa, _get_peer(asker), row), 0)
+    return max(_subtract_path(exchange["end_ns"] - exchange["request_ns"] - aaa, flow.get_peer(asker), row), 0)
 
 
-def _measure_aaa(messages: pl.DataFrame) -> tuple[int, int]:
+def _measure_aaa(messages: Sequence[Row]) -> tuple[int, int]:
     """Return the time of the answered RADIUS requests without retransmission timers, and their number."""
     pairs: list[tuple[list[int], list[int]]] = []  # times of the transmissions and of the responses
-    for row in messages.filter(pl.col("protocol").cast(pl.String) == "RADIUS").iter_rows(named=True):
+    for row in messages:
+        if row["protocol"] != "RADIUS":
+            continue
         request = row["kind"] == "request"
         if request and row["transmission"] == 1:
             pairs.append(([], []))
@@ -163,21 +307,7 @@ def _measure_aaa(messages: pl.DataFrame) -> tuple[int, int]:
     return sum(answered), len(answered)
 
 
-def _extract_message(
-    messages: pl.DataFrame, kind: str, frames: Mapping[tuple[object, ...], pl.DataFrame], handshake: int
-) -> FlowMessage:
-    """Return the first transmission that is complete in the capture."""
-    for row in messages.iter_rows(named=True):
-        if row["kind"] != kind or row["protocol"] == "RADIUS" or row["fragments_seen"] != row["fragments"]:
-            continue
-        table = frames.get((row["message"],))
-        if table is not None and (message := _make_message(list(table.sort("number").iter_rows(named=True)))):
-            return message
-    name = messages.row(0, named=True)["type"]
-    raise FlowError(f"handshake {handshake}: the capture has no complete transmission of the {name} {kind}")
-
-
-def _make_message(frames: list[Row]) -> FlowMessage | None:
+def _make_message(frames: Sequence[Row]) -> FlowMessage | None:
     """Return the message in these frames; None if the size of a datagram is unknown."""
     parts: dict[int | None, list[Row]] = {}
     for frame in frames:

@@ -1,8 +1,10 @@
 """A recorded handshake as the input of a prediction: its messages, their sizes, and processing times of both sides."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from ikeanalyze.wire.ikev2.payload_size import PayloadSize
 
 Side = Literal["initiator", "responder"]
 
@@ -48,6 +50,7 @@ class FlowMessage:
     transport: int  # bytes of the UDP header; 0: directly in IP
     ip: int  # bytes of the IP header
     link: int  # bytes of the link header
+    payloads: tuple[PayloadSize, ...] | None = None  # None: not decoded
 
     @property
     def bytes(self) -> int:
@@ -76,6 +79,25 @@ class FlowExchange:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedWait:
+    """How long the initiators of a capture waited before they retransmitted a request once more."""
+
+    transmission: int  # that they waited after, from 1
+    median_s: float
+    count: int  # requests
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureLosses:
+    """Retransmissions and missing responses in a capture."""
+
+    handshakes: int = 0
+    retransmitted: int = 0  # handshakes with retransmissions
+    unanswered: int = 0  # handshakes
+    waits: tuple[ObservedWait, ...] = ()  # in order of transmission, without gaps
+
+
+@dataclass(frozen=True, slots=True)
 class HandshakeFlow:
     """A complete handshake, from its first request to its last response."""
 
@@ -91,6 +113,18 @@ class HandshakeFlow:
     #: "estimated" (the shortest time seen), or None: nothing was subtracted.
     path: Literal["given", "manifest", "estimated"] | None
     path_rtt_ns: int | None  # round-trip time of the path
+    #: The exchanges of each comparable handshake of the capture, this one included; empty: this one alone.
+    samples: tuple[tuple[FlowExchange, ...], ...] = field(default=(), repr=False)
+    losses: CaptureLosses = CaptureLosses()  # of the capture
+    changes: tuple[str, ...] = ()  # made to what was recorded
+    offered: int = 1  # proposals in IKE_SA_INIT
+    intermediate: bool = False  # both sides announced IKE_INTERMEDIATE (RFC 9242)
+    alone: bool = False  # the handshake was selected by its number, so no others are comparable
+
+    @property
+    def comparable(self) -> tuple[tuple[FlowExchange, ...], ...]:
+        """The exchanges of each handshake that gives processing times and sizes, at least those of this one."""
+        return self.samples or (self.exchanges,)
 
     @property
     def bytes(self) -> int:
@@ -105,24 +139,38 @@ class HandshakeFlow:
 
     @property
     def unknown(self) -> list[str]:
-        """Descriptions of the unknown processing times."""
+        """Descriptions of the processing times that are unknown in all comparable handshakes."""
         return [
-            f"{'responder' if exchange.asker == 'initiator' else 'initiator'} in {exchange.name}"
-            for exchange in self.exchanges
-            if exchange.response is not None and exchange.answer_ns is None
+            f"{'responder' if exchanges[0].asker == 'initiator' else 'initiator'} in {exchanges[0].name}"
+            for exchanges in zip(*self.comparable, strict=True)
+            if all(exchange.response is not None and exchange.answer_ns is None for exchange in exchanges)
         ]
 
     def computation_ns(self, side: Side) -> int | None:
         """Return the total processing time of `side` within the set-up; None if a part is unknown."""
-        total = 0
-        for exchange in self.exchanges:
-            if exchange.asker == side:
-                total += exchange.before_ns
-            elif exchange.response is not None:
-                if exchange.answer_ns is None:
-                    return None
-                total += exchange.answer_ns
-        return total
+        return _sum_processing_times(self.exchanges, side)
+
+    def list_computations_ns(self, side: Side) -> list[int]:
+        """Return the same of each comparable handshake in which all parts are known."""
+        totals = (_sum_processing_times(exchanges, side) for exchanges in self.comparable)
+        return [total for total in totals if total is not None]
+
+
+def _sum_processing_times(exchanges: tuple[FlowExchange, ...], side: Side) -> int | None:
+    total = 0
+    for exchange in exchanges:
+        if exchange.asker == side:
+            total += exchange.before_ns
+        elif exchange.response is not None:
+            if exchange.answer_ns is None:
+                return None
+            total += exchange.answer_ns
+    return total
+
+
+def get_peer(side: Side) -> Side:
+    """Return the other side."""
+    return "responder" if side == "initiator" else "initiator"
 
 
 def get_encryption_overhead(encryption: str | None, integrity: str | None) -> EncryptionOverhead | None:

@@ -5,7 +5,7 @@ header, IV, padding and ICV. IP fragmentation splits any datagram that is larger
 then all IP fragments of one transmission must arrive, since those of several transmissions are not combined.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ikeanalyze.model.prediction.flow import (
@@ -131,17 +131,53 @@ def _fragment(
     unfragmented = compute_unfragmented_bytes(parts, protection)
     if limit is None or headers + unfragmented <= limit:
         return parts if len(parts) == 1 else (FlowDatagram(unfragmented, ()),)
-    content = _compute_content_bytes(parts, protection)
+    fragments = _split_content(_compute_content_bytes(parts, protection), headers, limit, protection)
+    # with the recorded sizes the frames are as recorded
+    return parts if [part.ike_bytes for part in parts] == [part.ike_bytes for part in fragments] else fragments
+
+
+def _split_content(content: int, headers: int, limit: int, protection: EncryptionOverhead) -> tuple[FlowDatagram, ...]:
+    """Return the fragments of a message with so many bytes of payloads, whose IP packets have at most `limit` bytes."""
     room = limit - headers - _HEADER - _SKF - protection.iv - protection.icv
     largest = room // protection.block * protection.block - 1
     if largest < 1 or -(-content // largest) > _MAX_FRAGMENTS:
+        unfragmented = _HEADER + _SK + _compute_encrypted_bytes(content, protection)
         raise LayoutError(
             f"packets of {limit} bytes have no room for IKE fragments of a message of {unfragmented:,} bytes"
         )
     sizes = (_HEADER + _SKF + _compute_encrypted_bytes(size, protection) for size in _split(content, largest))
-    fragments = tuple(FlowDatagram(size, ()) for size in sizes)
-    # with the recorded sizes the frames are as recorded
-    return parts if [part.ike_bytes for part in parts] == [part.ike_bytes for part in fragments] else fragments
+    return tuple(FlowDatagram(size, ()) for size in sizes)
+
+
+def layout_encrypted_message(
+    message: FlowMessage, content: int, limit: int | None, protection: EncryptionOverhead
+) -> FlowMessage:
+    """Return a message with the headers of `message` and `content` bytes of encrypted payloads.
+
+    `limit`: bytes of the largest IP packet of an IKE fragment; None: no IKE fragmentation. IP packets have at most
+    1,500 bytes.
+
+    Raises:
+        LayoutError: the message has too many fragments.
+    """
+    headers = message.ip + message.transport + message.marker
+    size = _HEADER + _SK + _compute_encrypted_bytes(content, protection)
+    if limit is None or headers + size <= limit:
+        parts: tuple[FlowDatagram, ...] = (FlowDatagram(size, ()),)
+    else:
+        parts = _split_content(content, headers, limit, protection)
+    return _with_frames(message, parts)
+
+
+def resize_clear_message(message: FlowMessage, growth: int) -> FlowMessage:
+    """Return an unencrypted message that is longer by `growth` bytes, in IP packets of at most 1,500 bytes."""
+    (part,) = message.parts
+    return _with_frames(message, (FlowDatagram(part.ike_bytes + growth, ()),))
+
+
+def _with_frames(message: FlowMessage, parts: tuple[FlowDatagram, ...]) -> FlowMessage:
+    framed = (replace(part, frames=_compute_frames(part, message, None, recorded=False)) for part in parts)
+    return replace(message, parts=tuple(framed), payloads=None)
 
 
 def packetize_over_tcp(message: FlowMessage, flow: HandshakeFlow, link: LinkModel, *, first: bool) -> PacketizedMessage:

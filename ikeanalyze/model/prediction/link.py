@@ -47,6 +47,11 @@ class LossBurst:
     of_frames: bool  # `mean` is in frames, as in the gemodel of tc-netem
     loss: float = 1.0  # probability of loss in the bad state
 
+    def compute_transitions(self, loss: float) -> tuple[float, float]:
+        """Probabilities, per frame, of entering and of leaving the bad state, if the mean loss is `loss`."""
+        bad_share = loss / self.loss
+        return bad_share / (self.mean * (1 - bad_share)), 1 / self.mean
+
 
 @dataclass(frozen=True, slots=True)
 class LinkModel:

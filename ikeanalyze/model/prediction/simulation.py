@@ -15,8 +15,8 @@ Rules of an exchange (RFC 7296, section 2.1; RFC 7383, section 2.6):
   response.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from ikeanalyze.model.prediction.channel import LinkDirection
 from ikeanalyze.model.prediction.flow import FlowExchange
 from ikeanalyze.model.prediction.layout import PacketizedMessage
 from ikeanalyze.model.prediction.link import LinkModel, ResponseTrigger
+from ikeanalyze.model.prediction.processing_times import TurnTimes, make_constant_times
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 
 #: Frames of one message in all runs of a block, which bounds the memory: some hundred bytes per frame.
@@ -43,6 +44,7 @@ class SimulationResult:
     messages: Float64Array  # both directions, retransmissions included, also in failed runs
     frames: Float64Array
     bytes: Float64Array  # of these frames
+    end_s: Float64Array  # the same as setup_s; if the run failed, when the initiator gave up
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +63,54 @@ def simulate_udp(
     repeats: ResponseTrigger,
     runs: int,
     rng: np.random.Generator,
+    times: TurnTimes | None = None,
 ) -> SimulationResult:
-    """Simulate `runs` handshakes. Unknown processing times count as 0."""
-    return run_in_blocks(steps, runs, lambda count: _simulate_block(steps, link, policy, repeats, count, rng))
+    """Simulate `runs` handshakes.
+
+    `times` has the processing times of each run; None: those of the exchanges in `steps`, where unknown ones count as 0.
+    """
+    times = times or make_constant_times([step.exchange for step in steps], link, runs)
+    return run_in_blocks(steps, times, lambda block: _simulate_block(steps, link, policy, repeats, block, rng))
 
 
 def run_in_blocks(
-    steps: list[SimulatedExchange], runs: int, simulate: Callable[[int], SimulationResult]
+    steps: list[SimulatedExchange], times: TurnTimes, simulate: Callable[[TurnTimes], SimulationResult]
 ) -> SimulationResult:
-    """Simulate `runs` runs in blocks that bound the memory; `simulate` simulates a number of them."""
+    """Simulate the runs of `times` in blocks that bound the memory; `simulate` simulates some of them."""
     largest = max(packets.frames for step in steps for packets in (step.request, step.response) if packets)
     block_runs = max(_MAX_BLOCK_FRAMES // largest, 1)
-    blocks = [simulate(min(block_runs, runs - start)) for start in range(0, runs, block_runs)]
-    names = ("setup_s", "failed_in", "messages", "frames", "bytes")
-    return SimulationResult(*(np.concatenate([getattr(block, name) for block in blocks]) for name in names))
+    starts = range(0, times.runs, block_runs)
+    blocks = [simulate(times.select(slice(start, start + block_runs))) for start in starts]
+    return join_results(blocks)
+
+
+def repeat_until_success(
+    simulate: Callable[[int], SimulationResult], runs: int, most: int
+) -> tuple[SimulationResult, Int64Array]:
+    """Simulate `runs` handshakes that are attempted again, at once, until one attempt succeeds, at most `most` times.
+
+    `simulate` simulates a number of attempts. Times, messages, frames and bytes of the attempts add up. The second
+    value has the number of attempts. (runs,)
+    """
+    total = simulate(runs)
+    attempts = np.ones(runs, np.int64)
+    for number in range(2, most + 1):
+        pending = np.flatnonzero(total.failed_in != SUCCEEDED)
+        if not len(pending):
+            break
+        again = simulate(len(pending))
+        attempts[pending] = number
+        total.failed_in[pending] = again.failed_in
+        total.setup_s[pending] = total.end_s[pending] + again.setup_s
+        for name in ("messages", "frames", "bytes", "end_s"):
+            getattr(total, name)[pending] += getattr(again, name)
+    return total, attempts
+
+
+def join_results(results: Sequence[SimulationResult]) -> SimulationResult:
+    """Return the runs of all `results`, one after the other."""
+    names = [field.name for field in fields(SimulationResult)]
+    return SimulationResult(*(np.concatenate([getattr(result, name) for result in results]) for name in names))
 
 
 def _simulate_block(
@@ -82,13 +118,14 @@ def _simulate_block(
     link: LinkModel,
     policy: RetransmissionPolicy,
     repeats: ResponseTrigger,
-    runs: int,
+    times: TurnTimes,
     rng: np.random.Generator,
 ) -> SimulationResult:
+    runs = times.runs
     up, down = (LinkDirection.of(link, runs, rng, up=up) for up in (True, False))
     now = np.zeros(runs)
     failed_in = np.full(runs, SUCCEEDED, np.int64)
-    for attempt in iterate_steps(steps, now, failed_in, up, down):
+    for attempt in iterate_steps(steps, times, now, failed_in, up, down):
         step, alive, start = attempt.step, attempt.rows, attempt.start
         if step.response is None:
             # the sender does not wait; whether the message arrives does not matter
@@ -96,11 +133,11 @@ def _simulate_block(
             now[alive] = start
             continue
         waits = np.cumsum(policy.draw_timeouts(rng, len(alive)), axis=1)
-        messages = RequestResponse(step.request, step.response, get_processing_s(step.exchange, link), repeats)
+        messages = RequestResponse(step.request, step.response, attempt.answer_s, repeats)
         done = simulate_exchange(messages, attempt.there, attempt.back, alive, start, waits)
         late = done > start + waits[:, -1]
         failed_in[alive[late]] = attempt.number
-        now[alive] = done
+        now[alive] = np.where(late, start + waits[:, -1], done)
     return combine_directions(now, failed_in, up, down)
 
 
@@ -114,10 +151,16 @@ class Attempt:
     there: LinkDirection  # from the side that sends the request
     back: LinkDirection
     start: Float64Array  # when the request is first sent, seconds. (n,)
+    answer_s: Float64Array  # from the arrival of the request to the response. (n,)
 
 
 def iterate_steps(
-    steps: list[SimulatedExchange], now: Float64Array, failed_in: Int64Array, up: LinkDirection, down: LinkDirection
+    steps: list[SimulatedExchange],
+    times: TurnTimes,
+    now: Float64Array,
+    failed_in: Int64Array,
+    up: LinkDirection,
+    down: LinkDirection,
 ) -> Iterator[Attempt]:
     """Yield each exchange while runs are left that have not failed; the caller updates `now` and `failed_in`."""
     for number, step in enumerate(steps):
@@ -125,7 +168,8 @@ def iterate_steps(
         if not len(rows):
             return
         there, back = (up, down) if step.exchange.asker == "initiator" else (down, up)
-        yield Attempt(number, step, rows, there, back, now[rows] + step.exchange.before_ns / 1e9)
+        start = now[rows] + times.before_s[rows, number]
+        yield Attempt(number, step, rows, there, back, start, times.answer_s[rows, number])
 
 
 def combine_directions(
@@ -134,7 +178,7 @@ def combine_directions(
     """Return the result of a block; `now`: end of each run in seconds. (runs,)"""
     setup_s = np.where(failed_in == SUCCEEDED, now, np.nan)
     messages, frames = up.messages + down.messages, up.frames + down.frames
-    return SimulationResult(setup_s, failed_in, messages, frames, up.bytes + down.bytes)
+    return SimulationResult(setup_s, failed_in, messages, frames, up.bytes + down.bytes, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +187,7 @@ class RequestResponse:
 
     request: PacketizedMessage
     answer: PacketizedMessage
-    work_s: float  # from the arrival of the request to the response
+    work_s: Float64Array | float  # from the arrival of the request to the response, also for each run. (n,)
     repeats: ResponseTrigger = ResponseTrigger.FIRST
     counted: bool = True  # whether both count as IKE messages
 
@@ -171,6 +215,7 @@ def simulate_exchange(
     answered = np.full((len(runs), len(messages.answer.parts)), np.inf)
     retrigger = _ResponseRetrigger(messages.repeats, len(runs), len(messages.request.parts))
     done = np.full(len(runs), np.inf)
+    work_s = np.broadcast_to(messages.work_s, len(runs))
     for transmission in range(waits.shape[1]):
         sent = start if transmission == 0 else start + waits[:, transmission - 1]
         rows = np.flatnonzero(done > sent)
@@ -179,7 +224,7 @@ def simulate_exchange(
         arrived = there.send(runs[rows], sent[rows], messages.request, counted=messages.counted)
         known = np.isfinite(ready[rows])
         asked[rows] = np.minimum(asked[rows], arrived)
-        ready[rows] = np.where(known, ready[rows], asked[rows].max(axis=1) + messages.work_s)
+        ready[rows] = np.where(known, ready[rows], asked[rows].max(axis=1) + work_s[rows])
         respond = np.where(known, retrigger.compute_times(rows, arrived, ready[rows], known), ready[rows])
         answering = np.isfinite(respond)
         rows, respond = rows[answering], respond[answering]
@@ -188,12 +233,6 @@ def simulate_exchange(
             answered[rows] = np.minimum(answered[rows], arrived)
             done[rows] = answered[rows].max(axis=1)
     return done
-
-
-def get_processing_s(exchange: FlowExchange, link: LinkModel) -> float:
-    """Return the seconds from the arrival of a request to its response, with those of the AAA server."""
-    aaa = exchange.aaa_ns / 1e9 + exchange.aaa_round_trips * link.aaa_rtt_ms / 1000
-    return (exchange.answer_ns or 0) / 1e9 + aaa
 
 
 class _ResponseRetrigger:

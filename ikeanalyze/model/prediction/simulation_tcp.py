@@ -26,6 +26,7 @@ from ikeanalyze.model.prediction import simulation
 from ikeanalyze.model.prediction.channel import LinkDirection
 from ikeanalyze.model.prediction.layout import PacketizedMessage, make_tcp_ack, make_tcp_syn
 from ikeanalyze.model.prediction.link import LinkModel
+from ikeanalyze.model.prediction.processing_times import TurnTimes, make_constant_times
 from ikeanalyze.model.prediction.simulation import SUCCEEDED, RequestResponse, SimulatedExchange, SimulationResult
 from ikeanalyze.model.retransmission_policy import ExponentialTimers, RetransmissionPolicy
 
@@ -39,15 +40,29 @@ _MAX_TRIES: Final = 15
 
 
 def simulate_tcp(
-    steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, runs: int, rng: np.random.Generator
+    steps: list[SimulatedExchange],
+    link: LinkModel,
+    policy: RetransmissionPolicy,
+    runs: int,
+    rng: np.random.Generator,
+    times: TurnTimes | None = None,
 ) -> SimulationResult:
-    """Simulate `runs` handshakes. The set-up starts with the SYN; retransmissions of TCP do not count as messages."""
-    return simulation.run_in_blocks(steps, runs, lambda count: _simulate_block(steps, link, policy, count, rng))
+    """Simulate `runs` handshakes. The set-up starts with the SYN; retransmissions of TCP do not count as messages.
+
+    `times` has the processing times of each run; None: those of the exchanges in `steps`, where unknown ones count as 0.
+    """
+    times = times or make_constant_times([step.exchange for step in steps], link, runs)
+    return simulation.run_in_blocks(steps, times, lambda block: _simulate_block(steps, link, policy, block, rng))
 
 
 def _simulate_block(
-    steps: list[SimulatedExchange], link: LinkModel, policy: RetransmissionPolicy, runs: int, rng: np.random.Generator
+    steps: list[SimulatedExchange],
+    link: LinkModel,
+    policy: RetransmissionPolicy,
+    times: TurnTimes,
+    rng: np.random.Generator,
 ) -> SimulationResult:
+    runs = times.runs
     up, down = (LinkDirection.of(link, runs, rng, up=up) for up in (True, False))
     all_runs = np.arange(runs)
     first = steps[0].exchange.request
@@ -55,19 +70,21 @@ def _simulate_block(
     waits = np.cumsum(_SYN.draw_timeouts(count=runs), axis=1)
     now = simulation.simulate_exchange(syn, up, down, all_runs, np.zeros(runs), waits)
     failed_in = np.where(now > waits[:, -1], 0, SUCCEEDED)
+    now = np.minimum(now, waits[:, -1])
     rto = np.where(now > waits[:, 0], _AFTER_LOST_SYN_S, max(3 * link.rtt_ms / 1000, _MIN_RTO_S))
     ack = make_tcp_ack(first)
     _count_frames(up, all_runs[failed_in == SUCCEEDED], ack, 1)
-    for attempt in simulation.iterate_steps(steps, now, failed_in, up, down):
+    for attempt in simulation.iterate_steps(steps, times, now, failed_in, up, down):
         step, alive, there, back = attempt.step, attempt.rows, attempt.there, attempt.back
         done = _deliver(step.request, there, back, alive, attempt.start, rto[alive], ack)
         if step.response is not None:
             arrived = np.isfinite(done)
             rows = alive[arrived]
-            ready = done[arrived] + simulation.get_processing_s(step.exchange, link)
+            ready = done[arrived] + attempt.answer_s[arrived]
             done[arrived] = _deliver(step.response, back, there, rows, ready, rto[rows], ack)
-        failed_in[alive[done > attempt.start + sum(policy.waits)]] = attempt.number
-        now[alive] = done
+        latest = attempt.start + sum(policy.waits)
+        failed_in[alive[done > latest]] = attempt.number
+        now[alive] = np.minimum(done, latest)
     return simulation.combine_directions(now, failed_in, up, down)
 
 

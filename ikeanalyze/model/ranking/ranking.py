@@ -111,7 +111,7 @@ def rank_alternatives(criteria: Criteria, lookup: Lookup) -> Ranking:
 
 
 def _mean_grades(criterion: Criterion, parts: Sequence[GradedSubCriterion], names: Sequence[str]) -> Float64Array:
-    """Return the grades of the alternatives in a criterion: the weighted mean of its parts, with progression factors."""
+    """Return the grades of the alternatives in a criterion: the weighted mean of its parts, with progression."""
     grades = np.zeros(len(names))
     for part, source in zip(parts, criterion.parts, strict=True):
         grades += part.weight * source.progression * np.array([part.grades.get(name, 0.0) for name in names])

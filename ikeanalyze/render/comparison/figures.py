@@ -1,5 +1,5 @@
-"""The figures of a comparison: for each metric the means with their intervals, the means against a numeric column of the
-groups (such as loss), and the distributions.
+"""The figures of a comparison: for each metric the means with their intervals, the means against a numeric column of
+the groups (such as loss), the lines against another quantity, and the distributions.
 """
 
 import re
@@ -7,9 +7,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from ikeanalyze.dataset.compare.columns import format_value
-from ikeanalyze.dataset.compare.result import Comparison, ComparisonGroup, Estimate, MetricComparison
-from ikeanalyze.render.comparison.text import format_interval, format_significant
+from ikeanalyze.dataset.compare.metrics import PLUS
+from ikeanalyze.dataset.compare.regression import compute_band
+from ikeanalyze.dataset.compare.result import (
+    Comparison,
+    ComparisonGroup,
+    Estimate,
+    LineFit,
+    MetricComparison,
+    MetricRegression,
+)
+from ikeanalyze.render.comparison.text import ALL_GROUPS, format_interval, format_significant
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.distribution import make_distribution_figures
 from ikeanalyze.render.core.figures.files import Figure
@@ -21,6 +32,9 @@ _MAX_COLOURS: Final = 7
 _MAX_LINES: Final = 40
 #: Maximum letters of a group's name.
 _MAX_NAME_LENGTH: Final = 24
+#: Maximum handshakes of a group that are drawn as points next to a line, and the points of its band.
+_MAX_POINTS: Final = 500
+_BAND_POINTS: Final = 61
 
 
 def make_figures(comparison: Comparison) -> Iterator[Figure]:
@@ -29,10 +43,12 @@ def make_figures(comparison: Comparison) -> Iterator[Figure]:
     labels = make_group_labels(comparison)
     by = f" by {escape_text(', '.join(comparison.by))}" if len(comparison.by) > 1 else ""
     for metric in comparison.metrics:
-        name = re.sub(r"[^\w.-]", "_", metric.name)
+        name = _make_file_name(metric.name)
         yield from _means(comparison, metric, name, labels)
         if number is not None:
             yield from _against(comparison, metric, name, number)
+        if metric.regression is not None:
+            yield from _regression(comparison, metric, metric.regression, labels)
         samples = {
             label: summary.sample.tolist()
             for label, summary in zip(labels, metric.groups, strict=True)
@@ -74,16 +90,28 @@ def _format_group(comparison: Comparison, group: ComparisonGroup) -> str:
     )
 
 
+def _make_file_name(metric: str) -> str:
+    return re.sub(r"[^\w.-]", "_", metric.replace(PLUS, "_plus_"))
+
+
 def _format_metric_name(metric: MetricComparison) -> str:
     """The name of a metric without its unit."""
-    unit = metric.unit
-    name = metric.name.removesuffix(f"_{unit}") if unit else metric.name
-    return "set-up time" if name == "setup" else name.replace("_", " ")
+    return _format_name(metric.name, metric.unit)
+
+
+def _format_name(name: str, unit: str | None) -> str:
+    """The name of a metric, or of a sum of metrics, without its unit."""
+    parts = [part.removesuffix(f"_{unit}") if unit else part for part in name.split(PLUS)]
+    return escape_text(" + ".join("set-up time" if part == "setup" else part.replace("_", " ") for part in parts))
 
 
 def _title(metric: MetricComparison) -> str:
-    name = _format_metric_name(metric)
-    return f"{name}, {metric.unit}" if metric.unit and metric.unit != name else name
+    return _make_axis_title(metric.name, metric.unit)
+
+
+def _make_axis_title(name: str, unit: str | None) -> str:
+    short = _format_name(name, unit)
+    return f"{short}, {unit}" if unit and unit != short else short
 
 
 def _numeric(comparison: Comparison) -> int | None:
@@ -155,4 +183,71 @@ def _against(comparison: Comparison, metric: MetricComparison, name: str, number
         f"{label[:1].upper()}{label[1:]} against {column}",
         _caption(comparison),
         lambda style: charts.draw_points(rows, style, groups=groups, x_title=column, y_title=_title(metric)),
+    )
+
+
+def _regression(
+    comparison: Comparison, metric: MetricComparison, regression: MetricRegression, labels: Sequence[str]
+) -> Iterator[Figure]:
+    """A figure of the line over all groups, and if there are several groups with lines, one of the line of each."""
+    if regression.overall is None:
+        return
+    names = labels if len(labels) <= _MAX_COLOURS else [ALL_GROUPS] * len(labels)
+    points, drawn = _list_points(regression, names)
+    groups = list(dict.fromkeys(row["group"] for row in points))
+    overall = groups[0] if len(groups) == 1 else ALL_GROUPS
+    fits = {
+        label: fit for label, fit in zip(labels, regression.groups, strict=True) if fit is not None and label in groups
+    }
+    x, y = _format_name(regression.against, regression.unit), _format_metric_name(metric)
+    axes = charts.Axes(_make_axis_title(regression.against, regression.unit), _title(metric))
+    title = f"{y[:1].upper()}{y[1:]} over {x}"
+    name = f"{_make_file_name(metric.name)}-line-{_make_file_name(regression.against)}"
+    caption = _caption_line(comparison, metric, regression.overall, drawn)
+    lines = _list_band(overall, regression.overall)
+    yield Figure(
+        name, f"{title}: line", caption, lambda style: charts.draw_fits(points, lines, style, axes, groups=groups)
+    )
+    if len(groups) > 1 and fits:
+        lines_by_group = [row for label, fit in fits.items() for row in _list_band(label, fit)]
+        without = f" Without a line: {', '.join(group for group in groups if group not in fits)}."
+        yield Figure(
+            f"{name}-groups",
+            f"{title}: a line for each group",
+            f"{_describe_band(comparison)}{without if len(fits) < len(groups) else ''}{drawn}",
+            lambda style: charts.draw_fits(points, lines_by_group, style, axes, groups=groups),
+        )
+
+
+def _list_points(regression: MetricRegression, names: Sequence[str]) -> tuple[list[dict[str, Any]], str]:
+    """The handshakes as points, and a sentence about those that are left out."""
+    rows, omitted = [], 0
+    for name, (xs, ys) in zip(names, regression.samples, strict=True):
+        step = max(1, -(-len(xs) // _MAX_POINTS))
+        omitted += len(xs) - len(xs[::step])
+        rows += [
+            {"group": name, "x": x, "y": y, "said": f"{name}: {format_significant(x)}, {format_significant(y)}"}
+            for x, y in zip(xs[::step].tolist(), ys[::step].tolist(), strict=True)
+        ]
+    return rows, f" {omitted:,} of the handshakes are not drawn as points." if omitted else ""
+
+
+def _list_band(group: str, fit: LineFit) -> list[dict[str, Any]]:
+    xs = np.linspace(fit.x_least, fit.x_greatest, _BAND_POINTS).tolist()
+    return [
+        {"group": group, "x": point.x, "y": point.mean, "low": point.low, "high": point.high}
+        for point in compute_band(fit, xs)
+    ]
+
+
+def _describe_band(comparison: Comparison) -> str:
+    return f"Lines of least squares with the {100 * comparison.confidence:g} % confidence band of the mean."
+
+
+def _caption_line(comparison: Comparison, metric: MetricComparison, fit: LineFit, drawn: str) -> str:
+    unit = f" {metric.unit}" if metric.unit else ""
+    r_squared = "" if fit.r_squared is None else f"; R² {fit.r_squared:.4f}"
+    return (
+        f"{_describe_band(comparison)} Slope {format_significant(fit.slope.value)} ({format_interval(fit.slope)}), "
+        f"intercept {format_significant(fit.intercept.value)}{unit}{r_squared}; {fit.counted:,} handshakes.{drawn}"
     )

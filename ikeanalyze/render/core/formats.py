@@ -1,7 +1,7 @@
 """The output formats of a kind of result.
 
-Each kind of result (a report, a comparison, a prediction...) has a table `FORMATS` with a writer for each of its formats.
-Most writers are made here from functions of the kind: its sections, its document, its rows.
+Each kind of result (a report, a comparison, a prediction...) has a table `FORMATS` with a writer for each of its
+formats. Most writers are made here from functions of the kind: its sections, its document, its rows.
 
 The modules of a format are imported when it is written: a command needs the names of its formats before it reads a
 capture, and polars must not be loaded before the reader process forks.
@@ -89,7 +89,7 @@ def make_json_writer(document: Callable[[Result], dict[str, Any]]) -> Writer[Res
 
 
 def make_csv_writer(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Writer[Result]:
-    """Return a writer of CSV: a heading with the keys of the first row, then the rows. Without rows it writes nothing."""
+    """Return a writer of CSV: a heading with the keys of the first row, then the rows; without rows, nothing."""
 
     def write(result: Result, out: TextIO, _view: RenderOptions) -> None:
         records = list(rows(result))
@@ -101,7 +101,7 @@ def make_csv_writer(rows: Callable[[Result], Iterable[Mapping[str, Any]]]) -> Wr
 
 
 def write_csv_rows(rows: Iterable[Iterable[object]], out: TextIO) -> None:
-    """Write rows of CSV. Text is escaped as by `escape_cell`: file names, labels and column names may be a stranger's."""
+    """Write rows of CSV. Text is escaped by `escape_cell`: file names, labels and column names may be a stranger's."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows([escape_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
 
@@ -120,7 +120,7 @@ def make_formats(
     document: Callable[[Result], dict[str, Any]],
     others: Mapping[Format, Writer[Result]],
 ) -> OutputFormats[Result]:
-    """Return the formats of a kind of result: its sections for the terminal and as Markdown, its document, and `others`."""
+    """Return the formats of a kind of result: sections for the terminal and as Markdown, document, and `others`."""
     common: dict[Format, Writer[Result]] = {
         Format.TERMINAL: make_terminal_writer(sections),
         Format.MARKDOWN: make_markdown_writer(sections),

@@ -45,7 +45,7 @@ def clip_text(text: str, width: int, *, middle: bool = False) -> str:
 
 
 def min_distinct_width(texts: Iterable[str], minimum: int) -> int:
-    """Return the fewest cells, at least `minimum`, to which the texts can be cut in the middle so that they still differ."""
+    """Return the fewest cells, at least `minimum`, to which the texts can be cut in the middle and still differ."""
     different = set(texts)
     width = minimum
     while len({clip_text(text, width, middle=True) for text in different}) < len(different):

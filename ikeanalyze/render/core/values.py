@@ -149,7 +149,7 @@ def escape_cell(text: str) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Return `text` on one line with characters that are not printable as escapes, so that it is safe for a terminal."""
+    """Return `text` on one line, with escapes for characters that are not printable: it is safe for a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

@@ -3,13 +3,13 @@
     0.000 ms   initiator ─── IKE_SA_INIT 0 request ──▶ responder    354 bytes
                                                                    SA KE(ECP-384) No ...
 
-There are two layouts. *Even*: each message has the room that its text needs. *True*: arrows stand where their time is, on
-an axis in milliseconds; their texts are moved apart where they would overlap, and a line ties them together. What
+There are two layouts. *Even*: each message has the room that its text needs. *True*: arrows stand where their time is,
+on an axis in milliseconds; their texts are moved apart where they would overlap, and a line ties them together. What
 follows the set-up, seconds later as a rule, stands below it, not to scale.
 
 Drawn for a page, one SVG has both: what changes has its attribute (`data-a`) in both forms (`data-v`, a bar between
-them), and what belongs to one layout has the class `even` or `true`; a few lines of script switch. Its `width` is what a
-phone shows, where two hosts stand without the texts beside them; the style sheet has the whole one. Arrows are
+them), and what belongs to one layout has the class `even` or `true`; a few lines of script switch. Its `width` is what
+a phone shows, where two hosts stand without the texts beside them; the style sheet has the whole one. Arrows are
 horizontal because a capture knows the time of a frame at one place only.
 
 Bars on the lifelines say whose turn it is. As many lines as frames make an arrow, up to five; a retransmission is
@@ -74,7 +74,7 @@ class _Places:
 
 
 def draw_ladder(ladder: Ladder, layout: LadderLayout, *, width: int = PAGE_WIDTH) -> str:
-    """The diagram in light colours; its `viewBox` is missing where it is for a page, so that it is cut and not shrunk."""
+    """The diagram in light colours; without a `viewBox` where it is for a page, so that it is cut and not shrunk."""
     return "".join(_Drawing(ladder, layout, width).parts())
 
 

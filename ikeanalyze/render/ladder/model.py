@@ -161,7 +161,7 @@ def _turns(messages: Sequence[Mapping[str, Any]], analysis: Analysis) -> Iterato
 
 
 def _aaa_turns(indexed: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[ProcessingInterval]:
-    """The AAA server's, from the transmission that it answers; what the responder waited to send its request again is apart."""
+    """The AAA server's, from the transmission that it answers; the responder's waits before repetitions are apart."""
     sent_requests: dict[int, list[int]] = {}  # transmissions of a request, by its identifier
     requests: list[list[int]] = []
     for index, message in indexed:

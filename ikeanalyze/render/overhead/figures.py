@@ -1,5 +1,5 @@
-"""The figures of the cost of ESP: those of Xenakis and Merakos that are drawn from formulas, the same for any suite, and
-what was measured in a capture.
+"""The figures of the cost of ESP: those of Xenakis and Merakos that are drawn from formulas, the same for any suite,
+and what was measured in a capture.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
+from statistics import median
 from typing import Any, Final
 
 from ikeanalyze.model.prediction.flow import FlowMessage, HandshakeFlow
 from ikeanalyze.model.prediction.link import LinkModel
+from ikeanalyze.model.prediction.plausibility import find_warnings
 from ikeanalyze.model.prediction.predict import Distribution, Prediction
 from ikeanalyze.render.core.json import select_attributes
 from ikeanalyze.render.core.values import convert_to_ms
@@ -13,6 +15,9 @@ from ikeanalyze.render.core.values import convert_to_ms
 SCHEMA: Final = "ikeanalyze.prediction/1"
 
 _DISTRIBUTIONS: Final = ("setup_ms", "bytes", "messages", "frames")
+_ROW_SETTINGS: Final = (
+    "repeats", "fragment_size", "until_established", "computation", "computation_handshakes", "runs", "seed"
+)  # fmt: skip
 _VALUES: Final = tuple(field.name for field in fields(Distribution))
 
 
@@ -23,6 +28,10 @@ def build_document(predictions: Sequence[Prediction]) -> dict[str, Any]:
         "schema": SCHEMA,
         "handshakes": [_flow(flow) for flow in flows.values()],
         "predictions": [_prediction(prediction) for prediction in predictions],
+        "warnings": [
+            {"capture": warning.capture, "frame": None, "message": warning.message}
+            for warning in find_warnings(predictions)
+        ],
     }
 
 
@@ -30,10 +39,14 @@ def _flow(flow: HandshakeFlow) -> dict[str, Any]:
     return {
         **select_attributes(flow, "capture", "handshake", "protocol"),
         "other_whole_handshakes": flow.others,
+        "comparable_handshakes": len(flow.comparable),
+        "changes": list(flow.changes),
         **select_attributes(flow, "messages", "bytes"),
         "setup_ms": flow.setup_ns / 1e6,
         "initiator_ms": convert_to_ms(flow.computation_ns("initiator")),
         "responder_ms": convert_to_ms(flow.computation_ns("responder")),
+        "initiator_median_ms": _compute_median_ms(flow.list_computations_ns("initiator")),
+        "responder_median_ms": _compute_median_ms(flow.list_computations_ns("responder")),
         "aaa_ms": sum(exchange.aaa_ns for exchange in flow.exchanges) / 1e6,
         "aaa_round_trips": sum(exchange.aaa_round_trips for exchange in flow.exchanges),
         "path_rtt_ms": convert_to_ms(flow.path_rtt_ns),
@@ -55,6 +68,10 @@ def _flow(flow: HandshakeFlow) -> dict[str, Any]:
     }
 
 
+def _compute_median_ms(times_ns: Sequence[int]) -> float | None:
+    return median(times_ns) / 1e6 if times_ns else None
+
+
 def _message(message: FlowMessage) -> dict[str, Any]:
     return {
         "datagrams": len(message.parts),
@@ -74,10 +91,15 @@ def _prediction(prediction: Prediction) -> dict[str, Any]:
         "policy": {"name": use.policy.name, "waits_s": list(use.policy.waits), "jitter": use.policy.jitter},
         "repeats": use.repeats.value,
         "fragment_size": use.fragment_size,
+        "until_established": use.until_established,
         "once": dict(zip(("messages", "frames", "bytes"), prediction.once, strict=True)),
+        "computation": prediction.computation.value,
+        "computation_handshakes": prediction.handshakes,
         **select_attributes(prediction, "runs", "seed", "failures"),
         "failure": dict(zip(("probability", "low", "high"), prediction.failure, strict=True)),
         "failed_in": dict(prediction.failed_in),
+        "attempts_mean": prediction.attempts,
+        "budgets": [asdict(budget) for budget in prediction.budgets],
         **{name: values and asdict(values) for name, values in distributions.items()},
         "all_bytes_mean": prediction.all_bytes,
         "closed_form": None
@@ -115,9 +137,11 @@ def build_rows(predictions: Sequence[Prediction]) -> Iterator[dict[str, Any]]:
             "burst_loss": burst and burst.loss,
             "transport": document["transport"],
             "policy": prediction.use.policy.name,
-            **{name: document[name] for name in ("repeats", "fragment_size", "runs", "seed")},
+            **{name: _plain(document[name]) for name in _ROW_SETTINGS},
             **dict(zip(("failure", "failure_low", "failure_high"), prediction.failure, strict=True)),
             **{f"{name}_{value}": (document[name] or {}).get(value) for name in _DISTRIBUTIONS for value in _VALUES},
+            **{f"within_{budget.ms:g}_ms": budget.share for budget in prediction.budgets},
+            "attempts_mean": prediction.attempts,
             "all_bytes_mean": prediction.all_bytes,
             "closed_failure": exact.get("failure_probability"),
             **{f"closed_{name}": exact.get(name) for name in ("setup_ms", "bytes", "messages")},

@@ -25,18 +25,24 @@ _AXES: Final[Mapping[str, tuple[str, str, float]]] = {
 _QUANTITIES: Final = (("setup_ms", "set-up time", "ms"), ("bytes", "bytes", ""))
 #: Normal quantile of a 95 % interval.
 _Z: Final = 1.96
+#: Largest part of an interval below its mean on a logarithmic axis.
+_LARGEST_FACTOR: Final = 10
 
 Rows = list[dict[str, Any]]
 
 
-def make_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
-    """Yield the figures for which `predictions` have data."""
+def make_figures(predictions: Sequence[Prediction], *, log_y: bool = False) -> Iterator[Figure]:
+    """Yield the figures for which `predictions` have data.
+
+    `log_y`: the axis of set-up time and bytes is logarithmic in figures over a swept setting.
+    """
     settings = describe_settings(predictions)
     varying = find_varied_settings(settings)
     axis = next((name for name in _AXES if name in varying), None)
     if axis is not None:
         others = [name for name in varying if name != axis]
-        yield from _curves(predictions, axis, [format_settings(setting, others) or "all" for setting in settings])
+        lines = [format_settings(setting, others) or "all" for setting in settings]
+        yield from _curves(predictions, axis, lines, log_y=log_y)
     for field, label, unit in _QUANTITIES:
         samples = {
             format_settings(setting, varying): prediction.samples[field].tolist()
@@ -48,7 +54,7 @@ def make_figures(predictions: Sequence[Prediction]) -> Iterator[Figure]:
         )
 
 
-def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str]) -> Iterator[Figure]:
+def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str], *, log_y: bool) -> Iterator[Figure]:
     """Means and failures against the swept setting. `groups` has the line of each prediction."""
     title, path, factor = _AXES[axis]
     positions = [attrgetter(path)(prediction) for prediction in predictions]
@@ -68,13 +74,16 @@ def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str])
             distribution: Distribution | None = getattr(prediction, field)
             if distribution is not None:
                 margin = _Z * distribution.mean_error
-                rows.append(row(i, (distribution.mean, distribution.mean - margin, distribution.mean + margin), unit))
+                mean, low = distribution.mean, distribution.mean - margin
+                # a logarithmic axis has no place for the end of an interval that includes 0
+                low = max(low, mean / _LARGEST_FACTOR) if log_y else low
+                rows.append(row(i, (mean, low, mean + margin), unit))
         if rows:
             yield Figure(
                 f"{field}-against-{against}",
                 f"{label[:1].upper()}{label[1:]} against {title.split(',')[0]}",
                 f"Mean of those of {predictions[0].runs:,} simulated handshakes that succeed, with its 95 % interval.",
-                _make_drawing(rows, lines, title, f"{label}, {unit}" if unit else label),
+                _make_drawing(rows, lines, title, f"{label}, {unit}" if unit else label, log=log_y),
             )
     if any(prediction.failures for prediction in predictions):
         rows = []
@@ -89,5 +98,7 @@ def _curves(predictions: Sequence[Prediction], axis: str, groups: Sequence[str])
         )
 
 
-def _make_drawing(rows: Rows, groups: Sequence[str], x_title: str, y_title: str) -> Callable[[Style], str]:
-    return lambda style: charts.draw_points(rows, style, groups=groups, x_title=x_title, y_title=y_title)
+def _make_drawing(
+    rows: Rows, groups: Sequence[str], x_title: str, y_title: str, *, log: bool = False
+) -> Callable[[Style], str]:
+    return lambda style: charts.draw_points(rows, style, groups=groups, x_title=x_title, y_title=y_title, log=log)

@@ -1,16 +1,20 @@
 """The sections of predictions in text formats.
 
-The settings that all predictions have in common come first; the settings that differ are the first columns of the table.
+The settings that all predictions have in common come first; the settings that differ are the first columns of the
+table.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Final
 
-from ikeanalyze.model.prediction.flow import HandshakeFlow
+from ikeanalyze.model.prediction.flow import HandshakeFlow, Side
 from ikeanalyze.model.prediction.link import IkeTransport, LinkModel, ResponseTrigger
-from ikeanalyze.model.prediction.predict import Distribution, Prediction
+from ikeanalyze.model.prediction.plausibility import PredictionWarning, find_warnings
+from ikeanalyze.model.prediction.predict import MAX_ATTEMPTS, Distribution, Prediction
+from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
-from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
+from ikeanalyze.render.core.section import FEW, Columns, KeyValueSection, Section, TableSection, tabulate
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
     UNKNOWN,
@@ -27,6 +31,7 @@ QUANTILES: Final = ("mean", "median", "p95", "p99")
 _METRICS: Final = (("set-up ms", "setup_ms"), ("bytes", "bytes"), ("messages", "messages"), ("frames", "frames"))
 Settings = Mapping[str, str]
 
+_SIDES: Final[tuple[Side, ...]] = ("initiator", "responder")
 _SUCCEEDED: Final = "distributions cover only the handshakes that succeed"
 _CONTAINED: Final = "includes the delay of the path, because the capture point is not known"
 
@@ -44,12 +49,48 @@ def render_sections(predictions: Sequence[Prediction], *, every: bool) -> Iterat
     ]
     if "policy" not in varying:
         facts.append(("timers", _timers(first.use.policy)))
+    if first.use.until_established:
+        facts.append(("failures", f"attempted again at once, up to {MAX_ATTEMPTS} attempts, which add up"))
+    facts.append(("computation", _describe_computation(predictions)))
     facts.append(("runs", f"{first.runs:,}, with seed {first.seed}"))
     yield KeyValueSection("Assumed", facts)
     if len(predictions) == 1:
         yield from _render_prediction(first)
     else:
         yield _render_table(predictions, settings, varying, every=every)
+
+
+def render_warnings(predictions: Sequence[Prediction]) -> TableSection | None:
+    """The warnings; None without any."""
+    warnings = find_warnings(predictions)
+    columns: Columns[PredictionWarning] = [
+        (TableColumn("capture", narrow=24), lambda warning: format_input_name(warning.capture)),
+        (TableColumn("warning"), lambda warning: warning.message),
+    ]
+    return tabulate("Warnings", warnings, columns) if warnings else None
+
+
+def render_with_warnings(predictions: Sequence[Prediction], *, every: bool) -> Iterator[Section]:
+    """`render_sections` and the warnings, for formats that are read apart from standard error."""
+    yield from render_sections(predictions, every=every)
+    if warnings := render_warnings(predictions):
+        yield warnings
+
+
+def _describe_computation(predictions: Sequence[Prediction]) -> str:
+    counts = sorted({prediction.handshakes for prediction in predictions})
+    handshakes = format_count(counts[0], "handshake")
+    if len(counts) > 1:
+        handshakes = f"{counts[0]:,} to {format_count(counts[-1], 'handshake')}"
+    match predictions[0].computation:
+        case Computation.SAMPLE if counts == [1]:
+            return "those of the one comparable handshake, in all runs"
+        case Computation.SAMPLE:
+            return f"of each run those of one of {handshakes}, at random"
+        case Computation.MEDIAN:
+            return f"medians of {handshakes}, in all runs"
+        case Computation.ONE:
+            return "those of the handshake above, in all runs"
 
 
 def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
@@ -61,10 +102,10 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
     aaa = sum(exchange.aaa_ns for exchange in flow.exchanges)
     facts = [
         ("handshake", handshake),
+        *([("changed", "; ".join(flow.changes))] if flow.changes else []),
         ("each message once", f"{format_count(flow.messages, 'message')}, {format_count(flow.bytes, 'byte')}"),
         ("set-up recorded", f"{format_ms(flow.setup_ns)} ms"),
-        ("initiator took", _computation(flow.computation_ns("initiator"))),
-        ("responder took", _computation(flow.computation_ns("responder"))),
+        *((f"{side} took", _computation(flow, side)) for side in _SIDES),
     ]
     if trips:
         facts.append(("AAA", f"{format_ms(aaa)} ms in {format_count(trips, 'round trip')}"))
@@ -73,7 +114,7 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
             facts.append(("computation", _CONTAINED))
         case "manifest":
             path = f"over a path of {format_ms(flow.path_rtt_ns)} ms" if flow.path_rtt_ns else "without a path's delay"
-            facts.append(("recorded", f"at the responder {path}: the lab's manifest says so"))
+            facts.append(("recorded", f"{path}: the lab's manifest says so"))
         case "estimated":
             path = f"a path of {format_ms(flow.path_rtt_ns)} ms"
             facts.append(("computation", f"is what {path} leaves, the shortest time seen, an estimate"))
@@ -82,8 +123,14 @@ def _recorded(flow: HandshakeFlow) -> list[tuple[str, str]]:
     return facts
 
 
-def _computation(ns: int | None) -> str:
-    return UNKNOWN if ns is None else f"{format_ms(ns)} ms"
+def _computation(flow: HandshakeFlow, side: Side) -> str:
+    """The processing time of a side, or its median and range in several handshakes."""
+    times = flow.list_computations_ns(side)
+    if len(flow.comparable) == 1 or not times:
+        ns = flow.computation_ns(side)
+        return UNKNOWN if ns is None else f"{format_ms(ns)} ms"
+    middle, least, greatest = (format_ms(round(ns)) for ns in (median(times), min(times), max(times)))
+    return f"{middle} ms: median of {format_count(len(times), 'handshake')}, {least} to {greatest} ms"
 
 
 def _render_prediction(prediction: Prediction) -> Iterator[Section]:
@@ -93,6 +140,15 @@ def _render_prediction(prediction: Prediction) -> Iterator[Section]:
         ("without loss", ", ".join(once)),
         ("fails", _failure(prediction)),
         ("bytes, failed ones too", f"{prediction.all_bytes:,.0f} on average"),
+    ]
+    if prediction.use.until_established:
+        facts.append(("attempts", f"{format_value(prediction.attempts)} on average"))
+    facts += [
+        (
+            f"within {budget.ms:g} ms",
+            f"{_percent(budget.share)} % ({_percent(budget.low)} to {_percent(budget.high)} %)",
+        )
+        for budget in prediction.budgets
     ]
     if prediction.not_closed is not None:
         facts.append(("no closed form", prediction.not_closed))
@@ -131,6 +187,8 @@ def _render_table(
     columns = [
         *(TableColumn(name, right=name in _NUMERIC, narrow=0 if name in _NUMERIC else 24) for name in varying),
         *number_columns("fails %", "set-up ms"),
+        *(TableColumn("attempts", right=True) for _ in range(predictions[0].use.until_established)),
+        *(TableColumn(f"% in {budget.ms:g} ms", right=True) for budget in predictions[0].budgets),
         *(TableColumn(name, right=True, optional=level) for name, level in (("median", 2), ("p95", 1), ("p99", 3))),
         TableColumn("bytes", right=True),
         TableColumn("p95 bytes", right=True, optional=4),
@@ -144,7 +202,10 @@ def _render_table(
             [
                 *(setting[name] for name in varying),
                 _percent(prediction.failure[0]),
-                *(_of(setup, name) for name in QUANTILES),
+                _of(setup, "mean"),
+                *(format_value(prediction.attempts) for _ in range(prediction.use.until_established)),
+                *(_percent(budget.share) for budget in prediction.budgets),
+                *(_of(setup, name) for name in QUANTILES[1:]),
                 _of(size, "mean"),
                 _of(size, "p95"),
                 _of(messages, "mean"),

@@ -4,12 +4,13 @@ The columns are those of the handshakes table, with points in time as ISO 8601 (
 milliseconds (`*_ms`), lists as text separated by "; ", and three columns for each phase that occurs
 (`phase_IKE_AUTH_bytes`).
 
-The columns from decrypted payloads follow: `key_exchange_bytes` (public values, encapsulation keys and ciphertexts of the
-set-up), `key_exchange_findings`, `certificate_bytes` with its three parts, and a column for each payload that occurs
-(`payload_KE_bytes`). They are empty if nothing was decrypted or the value is unknown.
+The columns from decrypted payloads follow: `key_exchange_bytes` (public values, encapsulation keys and ciphertexts of
+the set-up), `key_exchange_findings`, `certificate_bytes` with its three parts, and a column for each payload that
+occurs (`payload_KE_bytes`). They are empty if nothing was decrypted or the value is unknown.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TextIO
 
 import polars as pl
@@ -23,17 +24,21 @@ from ikeanalyze.render.report.selection import select_set_ups
 #: Returns the expression of a field of a struct.
 Field = Callable[[str], pl.Expr]
 
-_ROWS_AT_ONCE: Final = 10_000
+_ROWS_AT_ONCE: Final = 50_000
 #: A text that `escape_cell` may change.
 _UNSAFE: Final = r"^[=+\-@]|[^\x20-\x7e]"
 
 
 def write_csv(analysis: Analysis, out: TextIO) -> None:
     """Write a heading and a row per handshake."""
-    table = flatten_handshakes(select_set_ups(analysis).handshakes)
-    out.write(table.clear().write_csv())
-    for rows in table.iter_slices(_ROWS_AT_ONCE):
-        out.write(_escape_cells(rows).write_csv(include_header=False))
+    handshakes = select_set_ups(analysis).handshakes
+    if not handshakes["handshake"].is_sorted():
+        handshakes = handshakes.sort("handshake")
+    names = find_list_names(handshakes)
+    out.write(flatten_handshakes(handshakes.clear(), names).write_csv())
+    # in slices, because the flat table takes as much memory as the handshakes
+    for rows in handshakes.iter_slices(_ROWS_AT_ONCE):
+        out.write(_escape_cells(flatten_handshakes(rows, names)).write_csv(include_header=False))
 
 
 def _escape_cells(rows: pl.DataFrame) -> pl.DataFrame:
@@ -47,14 +52,29 @@ def _escape_cells(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
-    """Return the handshakes table with only numbers and text."""
+@dataclass(frozen=True, slots=True)
+class ListNames:
+    """What occurs in the lists of handshakes, and has columns of its own in a flat table."""
+
+    phases: list[str]
+    payloads: list[str]
+
+
+def find_list_names(handshakes: pl.DataFrame) -> ListNames:
+    """The phases in the order in which they occur, and the payloads by name."""
+    types = handshakes["phases"].explode().struct.field("type").unique(maintain_order=True)
+    payloads = handshakes["payload_bytes"].explode().struct.field("payload").unique()
+    return ListNames(types.drop_nulls().to_list(), payloads.drop_nulls().sort().to_list())
+
+
+def flatten_handshakes(handshakes: pl.DataFrame, names: ListNames) -> pl.DataFrame:
+    """Return rows of the handshakes table with only numbers and text; `names` are those of the whole table."""
     points = ["start_ns", "end_ns"]
     spans = [name for name in HANDSHAKES if name.endswith("_ns") and name not in points]
     lists = [name for name, kind in HANDSHAKES.items() if kind == pl.List(pl.String)]
     slot = pl.element().struct
     table = (
-        cast_text_columns(handshakes.sort("handshake"))
+        cast_text_columns(handshakes)
         .with_columns(
             *format_time_columns(points),
             *format_duration_columns(spans),
@@ -74,7 +94,7 @@ def flatten_handshakes(handshakes: pl.DataFrame) -> pl.DataFrame:
         .rename({**{n: f"{n[:-3]}_time" for n in points}, **{n: f"{n[:-3]}_ms" for n in spans}})
         .drop("rekeyed", "phases", "payload_bytes")
     )
-    for more in (_phases(handshakes), _inside(handshakes), _parts(handshakes)):
+    for more in (_phases(handshakes, names.phases), _inside(handshakes), _parts(handshakes, names.payloads)):
         table = table.join(more, on="handshake", how="left", maintain_order="left")
     return table
 
@@ -124,20 +144,18 @@ def _explode(handshakes: pl.DataFrame, column: str) -> pl.DataFrame:
     return handshakes.select("handshake", column).explode(column).drop_nulls(column).unnest(column)
 
 
-def _parts(handshakes: pl.DataFrame) -> pl.DataFrame:
+def _parts(handshakes: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """`payload_NAME_bytes` for every payload that occurs, 0 if a decrypted handshake lacks it."""
     rows = _explode(handshakes, "payload_bytes")
-    names = sorted(rows["payload"].unique().to_list())
     return rows.group_by("handshake").agg(
         pl.col("bytes").filter(pl.col("payload") == name).sum().alias(f"payload_{name.replace(' ', '_')}_bytes")
         for name in names
     )
 
 
-def _phases(handshakes: pl.DataFrame) -> pl.DataFrame:
+def _phases(handshakes: pl.DataFrame, types: list[str]) -> pl.DataFrame:
     """`phase_TYPE_messages`, `..._frames` and `..._bytes` for every phase that occurs."""
     rows = _explode(handshakes, "phases")
-    types = rows["type"].unique(maintain_order=True).to_list()
     return rows.group_by("handshake").agg(
         pl.col(count).filter(pl.col("type") == kind).first().alias(f"phase_{kind}_{count}")
         for kind in types

@@ -30,6 +30,11 @@ _LISTS: Final = {"handshakes": select_set_ups, "rekeyed_ike_sas": select_rekeyed
 Document = dict[str, Any]
 
 _COUNTS: Final = ("messages", "frames", "bytes")
+#: Columns with the figures of the lab's manifest.
+_LAB: Final = (
+    *("measure", "jobs", "warm_up", "attempts", "initiator_clock_ms"),
+    *(f"{host}_{cost}" for cost in ("processor_ms", "rss_bytes") for host in ("initiator", "responder", "aaa")),
+)
 _BATCH_SIZE: Final = 4_000  # handshakes encoded at a time
 _MAX_INDENTED: Final = 100  # handshakes; indenting takes ten times as long as encoding
 
@@ -263,6 +268,7 @@ def _contents() -> list[pl.Expr]:
         pl.when(pl.col("key_exchanges").is_not_null()).then(key_exchanges).alias("key_exchanges"),
         pl.col("certificates"),
         _renamed("hits", initiator="initiator_hit", responder="responder_hit"),
+        pl.when(pl.any_horizontal(pl.col(*_LAB).is_not_null())).then(pl.struct(*_LAB)).alias("lab"),
     ]
 
 

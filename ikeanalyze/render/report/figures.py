@@ -107,7 +107,7 @@ def group_by_capture(handshakes: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def make_setup_time_figure(handshakes: pl.DataFrame) -> Iterator[Figure]:
-    """Stacked bars of the parts of the set-up time: of each handshake, or of the mean and the handshakes at some ranks."""
+    """Stacked bars of the parts of the set-up time: of each handshake, or of the mean and handshakes at some ranks."""
     timed = handshakes.filter(pl.col("setup_ns").is_not_null()).sort("handshake")
     if timed.is_empty():
         return

@@ -1,9 +1,9 @@
 """A report as Parquet: a directory with the four tables and a table of the captures.
 
-Column names and units are those of `ikeanalyze.analysis.schema`, types those of a dataset (`dataset.columns`), so that the
-tables of both can be joined and concatenated; only `frames`, which datasets lack, keeps its own in columns that no other
-table has. `captures.parquet` has the summary of each capture, with columns for each kind
-of packet in its accounting (`ike_packets`, `ike_bytes`).
+Column names and units are those of `ikeanalyze.analysis.schema`, types those of a dataset (`dataset.columns`), so that
+the tables of both can be joined and concatenated; only `frames`, which datasets lack, keeps its own in columns that no
+other table has. `captures.parquet` has the summary of each capture, with columns for each kind of packet in its
+accounting (`ike_packets`, `ike_bytes`).
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -81,7 +81,7 @@ def _write(name: str, table: "pl.DataFrame", path: Path) -> None:
 
 
 def build_captures_table(analysis: Analysis) -> "pl.DataFrame":
-    """Return a row per capture with the columns of the captures table of a dataset, except those that only a batch has."""
+    """Return a row per capture with the columns of the captures table of a dataset, except those of a batch alone."""
     import polars as pl
 
     from ikeanalyze.dataset.columns import get_columns

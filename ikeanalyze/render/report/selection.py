@@ -47,6 +47,8 @@ def get_handshake_row(analysis: Analysis) -> dict[str, Any]:
 
 def select_set_ups(analysis: Analysis) -> Analysis:
     """Return the analysis with the handshakes alone, without rekeyed IKE SAs; the other tables are the same."""
+    if not analysis.handshakes["rekeyed"].any():  # filtering copies the table, which may be large
+        return analysis
     return replace(analysis, handshakes=analysis.handshakes.filter(~pl.col("rekeyed")))
 
 

@@ -1,6 +1,6 @@
-"""Answers the requests of an EAP server with EAP-MD5 or EAP-MSCHAPv2.
+"""Answers the requests of an EAP server with EAP-MD5, EAP-MSCHAPv2 or EAP-AKA.
 
-RFC 3748, section 5.4; draft-kamath-pppext-eap-mschapv2. No I/O: `EapPeer` takes packets and returns packets.
+RFC 3748, section 5.4; draft-kamath-pppext-eap-mschapv2; `aka_peer` for EAP-AKA. No I/O: `EapPeer` takes packets and returns packets.
 """
 
 import hashlib
@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ikeanalyze.crypto import mschapv2
+from ikeanalyze.crypto.aka.milenage import Milenage
+from ikeanalyze.replay.initiator.aka_peer import AkaPeer
 from ikeanalyze.replay.initiator.interface import RefusedError
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.packet import parse_eap_header
@@ -16,7 +18,7 @@ from ikeanalyze.wire.ikev2.encode import encode_eap
 from ikeanalyze.wire.registries.eap import EapCode, EapType
 
 #: Supported methods, with their names in the report.
-METHODS: Final = {EapType.MD5: EapType.MD5.label, EapType.MSCHAPV2: EapType.MSCHAPV2.label}
+METHODS: Final = {kind: kind.label for kind in (EapType.MD5, EapType.MSCHAPV2, EapType.AKA)}
 
 _HEADER_BYTES: Final = 4  # code, identifier, length: of EAP packets, and again of the EAP-MSCHAPv2 data in them
 _CHALLENGE_BYTES: Final = 16
@@ -30,10 +32,28 @@ _PROOF_CHARS: Final = 42  # "S=" and 40 hex digits
 class EapPeer:
     """One EAP conversation. `method` and `key` are its results after EAP success."""
 
-    def __init__(self, identity: str, password: str, only: str | None, randomness: Callable[[int], bytes]) -> None:
-        """`only`: the only method to accept, by name; None: any. `randomness`: returns N random bytes."""
-        self._identity, self._password = identity, password
-        self._only = only
+    def __init__(
+        self,
+        identity: str,
+        password: str | None,
+        only: str | None,
+        randomness: Callable[[int], bytes],
+        *,
+        milenage: Milenage | None = None,
+    ) -> None:
+        """Accept the methods for which there is a secret.
+
+        `password`: for EAP-MD5 and EAP-MSCHAPv2. `only`: the only method to accept, by name; None: any. `randomness`:
+        returns N random bytes. `milenage`: for EAP-AKA.
+        """
+        self._identity, self._password = identity, password or ""
+        self._aka = AkaPeer(identity, milenage) if milenage is not None else None
+        possible = {EapType.AKA: milenage is not None}
+        self._allowed = {
+            kind: name
+            for kind, name in METHODS.items()
+            if only in (None, name) and possible.get(kind, password is not None)
+        }
         self._randomness = randomness
         self._proof: str | None = None  # authenticator response that the server must send
         self._proven = False  # the server has sent it
@@ -51,16 +71,23 @@ class EapPeer:
         if header is None or header.length > len(packet) or header.length < _HEADER_BYTES:
             raise RefusedError("invalid EAP packet")
         if header.code == EapCode.SUCCESS:
-            if self.method is None or (self._proof is not None and not self._proven):
+            if not self._is_finished():
                 raise RefusedError("EAP success before the method finished")
             return None
         if header.code == EapCode.FAILURE:
-            raise RefusedError("EAP failure")
+            aka_problem = self._aka.problem if self._aka is not None else None
+            raise RefusedError(aka_problem or "EAP failure")
         if header.code != EapCode.REQUEST or header.type is None:
             raise RefusedError("an EAP packet that is not a request")
         data = packet[_HEADER_BYTES + 1 : header.length]
         eap_type, answer = self._answer(header.type if not header.vendor else EapType.EXPANDED, header.identifier, data)
         return encode_eap(EapCode.RESPONSE, header.identifier, eap_type, answer)
+
+    def _is_finished(self) -> bool:
+        """Whether a method has finished, and the server has proven that it knows our secret if the method has that."""
+        if self.method == EapType.AKA.label:
+            return self.key is not None
+        return self.method is not None and (self._proof is None or self._proven)
 
     def _answer(self, eap_type: int, identifier: int, data: bytes) -> tuple[int, bytes]:
         """Return the type and data of the response to a request."""
@@ -68,13 +95,16 @@ class EapPeer:
             return eap_type, self._identity.encode()
         if eap_type == EapType.NOTIFICATION:
             return eap_type, b""
-        allowed = {number for number, name in METHODS.items() if self._only in (None, name)}
-        if eap_type not in allowed:
-            return EapType.NAK, bytes(sorted(allowed, reverse=True)) or _NO_METHOD
+        if eap_type not in self._allowed:
+            return EapType.NAK, bytes(sorted(self._allowed, reverse=True)) or _NO_METHOD
         self.method = METHODS[EapType(eap_type)]
         try:
             if eap_type == EapType.MD5:
                 return eap_type, self._answer_md5(identifier, data)
+            if eap_type == EapType.AKA and self._aka is not None:
+                answer = self._aka.respond(identifier, data)
+                self.key = self._aka.key
+                return eap_type, answer
             return eap_type, self._answer_mschapv2(data)
         except WireError as error:
             raise RefusedError(f"invalid {self.method} request: {error}") from None

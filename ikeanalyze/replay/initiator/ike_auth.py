@@ -219,7 +219,7 @@ def _list_missing_credentials(credentials: Credentials) -> dict[InitiatorAuth, s
     needed = {
         InitiatorAuth.PSK: (credentials.psk, "local.psk"),
         InitiatorAuth.SIGNATURE: (credentials.key, "local.certificate and local.key"),
-        InitiatorAuth.EAP: (credentials.eap_password, "[eap]"),
+        InitiatorAuth.EAP: (credentials.eap_password or credentials.milenage, "[eap]"),
     }
     return {kind: keys for kind, (value, keys) in needed.items() if value is None}
 
@@ -230,15 +230,24 @@ def _check_credentials(kind: InitiatorAuth, credentials: Credentials, shape: Han
             f"the recorded initiator authenticates with {shape.auth_initiator}, and the credentials lack {missing}"
         )
     if kind is InitiatorAuth.EAP:
-        if shape.eap is not None and shape.eap not in METHODS.values():
-            known = " and ".join(METHODS.values())
-            raise CannotReplayError(f"the recorded initiator uses {shape.eap}; only {known} are supported")
-        if shape.eap != EapType.MD5.label:
-            try:
-                require_md4()
-            except Md4MissingError as problem:
-                raise CannotReplayError(str(problem)) from None
+        _check_eap(shape.eap, credentials)
     return kind
+
+
+def _check_eap(method: str | None, credentials: Credentials) -> None:
+    """Raise `CannotReplayError` if we cannot use the recorded EAP method. None: not known, any is used."""
+    if method is not None and method not in METHODS.values():
+        known = ", ".join(METHODS.values())
+        raise CannotReplayError(f"the recorded initiator uses {method}; only {known} are supported")
+    is_aka = method == EapType.AKA.label
+    if method is not None and (credentials.milenage if is_aka else credentials.eap_password) is None:
+        missing = "eap.ki" if is_aka else "eap.password"
+        raise CannotReplayError(f"the recorded initiator uses {method}, and the credentials lack {missing}")
+    if method == EapType.MSCHAPV2.label or (method is None and credentials.eap_password is not None):
+        try:
+            require_md4()
+        except Md4MissingError as problem:
+            raise CannotReplayError(str(problem)) from None
 
 
 class IkeAuthExchange:
@@ -332,8 +341,13 @@ class IkeAuthExchange:
                 response.authentication, certificates, identity, self._credentials, prf, octets, self._time
             )
         if self._kind is InitiatorAuth.EAP:
-            user, password = self._credentials.eap_identity, self._credentials.eap_password
-            self._eap = EapPeer(user or "", password or "", self._shape.eap, self._randomness)
+            self._eap = EapPeer(
+                self._credentials.eap_identity or "",
+                self._credentials.eap_password,
+                self._shape.eap,
+                self._randomness,
+                milenage=self._credentials.milenage,
+            )
             return self._handle_eap(response, self._eap)
         response.require(response.authentication, "the responder does not authenticate itself")
         return self._finish(response)

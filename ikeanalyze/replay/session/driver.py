@@ -14,7 +14,7 @@ from ikeanalyze.replay.session.faults import DatagramInfo, FaultInjector
 from ikeanalyze.replay.transport.interface import PacketTransport, PreparedDatagram, ReceivedDatagram, TransportCounts
 from ikeanalyze.replay.transport.target import NAT_PORT, Role
 from ikeanalyze.wire.ikev2.message import parse_fragment_header
-from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES
 
 _Result = TypeVar("_Result")
 
@@ -22,14 +22,6 @@ _Result = TypeVar("_Result")
 MAX_DATAGRAMS: Final = 2_000
 #: Reason of a session that the user interrupted.
 INTERRUPTED: Final = "interrupted"
-#: Exchanges that set up an IKE SA, as in the report; a responder may start others meanwhile.
-_SET_UP: Final = (
-    ExchangeType.IKE_SA_INIT,
-    ExchangeType.IKE_AUTH,
-    ExchangeType.IKE_SESSION_RESUME,
-    ExchangeType.GSA_AUTH,
-    ExchangeType.IKE_INTERMEDIATE,
-)
 _EXCHANGE_TYPE_OFFSET: Final = 18  # offset in the IKE header
 
 
@@ -213,7 +205,9 @@ class Driver:
         if ours:
             self._counters[data[:8]] = self.counter
         counter = self._counters.get(data[:8])
-        if counter is not None and len(data) > _EXCHANGE_TYPE_OFFSET and data[_EXCHANGE_TYPE_OFFSET] in _SET_UP:
+        exchange_type = data[_EXCHANGE_TYPE_OFFSET] if len(data) > _EXCHANGE_TYPE_OFFSET else None
+        # a responder may start other exchanges meanwhile
+        if counter is not None and exchange_type in SET_UP_EXCHANGES:
             counter.count(data, size, ours=ours)
 
     def _get_arrival_time(self, datagram: ReceivedDatagram) -> int:

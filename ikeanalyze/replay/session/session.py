@@ -28,6 +28,7 @@ from ikeanalyze.replay.session.faults import Fault
 from ikeanalyze.replay.session.recorded_messages import load_recorded_handshakes
 from ikeanalyze.replay.session.result import Mode, ReplayComparison, ReplayReport, ReplayRun, ReportFigures
 from ikeanalyze.replay.session.run import ReplayRunner
+from ikeanalyze.replay.shape_file import read_shape_file
 from ikeanalyze.replay.transport.interface import PacketTransport
 from ikeanalyze.replay.transport.open import open_transport
 from ikeanalyze.replay.transport.target import IKE_PORT, NAT_PORT, Target
@@ -42,7 +43,7 @@ Perform = Callable[[ReplayRunner, ReplayReport], ReplayReport]  # does the runs 
 class ReplayConfig:
     """Options of a replay."""
 
-    capture: str  # path
+    capture: str  # path of a capture, or of a shape file for a live handshake
     mode: Mode
     target: Target
     policy: RetransmissionPolicy  # of retransmission, for live handshakes
@@ -71,15 +72,20 @@ class ProgressListener:
     run: Callable[[ReplayRun], None]  # called with each finished run
 
 
-def run_replay(config: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
-    """Run a replay; `analysis` is that of the capture. If the user interrupts it (Ctrl-C), return the results so far.
+def run_replay(config: ReplayConfig, analysis: Analysis | None, listener: ProgressListener) -> ReplayReport:
+    """Run a replay. If the user interrupts it (Ctrl-C), return the results so far.
+
+    `analysis`: of the capture; None: a shape file is used.
 
     Raises:
         CaptureError, CannotReplayError, CredentialsError, TransportError: the replay cannot be done.
         RecordingError: our own capture cannot be written; nothing was sent.
     """
-    replay = _replay_verbatim if config.mode == "verbatim" else _replay_live
-    return replay(config, analysis, listener)
+    if config.mode != "verbatim":
+        return _replay_live(config, analysis, listener)
+    if analysis is None:
+        raise CannotReplayError(f"{config.capture}: a shape file is for live handshakes")
+    return _replay_verbatim(config, analysis, listener)
 
 
 def _replay_verbatim(config: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
@@ -128,10 +134,14 @@ def _select_handshakes(config: ReplayConfig, analysis: Analysis) -> Sequence[int
     return [config.handshake]
 
 
-def _replay_live(config: ReplayConfig, analysis: Analysis, listener: ProgressListener) -> ReplayReport:
+def _replay_live(config: ReplayConfig, analysis: Analysis | None, listener: ProgressListener) -> ReplayReport:
     if config.credentials is None:
         raise CannotReplayError("a live handshake needs credentials")
-    number, shape = read_shape(config.capture, config.handshake, keys=config.keys, ports=config.ports)
+    number: int | None = None
+    if analysis is None:
+        shape = read_shape_file(config.capture)
+    else:
+        number, shape = read_shape(config.capture, config.handshake, keys=config.keys, ports=config.ports)
     loaded = load_credentials(config.credentials)
     for warning in loaded.warnings:
         listener.message(warning)
@@ -164,14 +174,21 @@ def _replay_live(config: ReplayConfig, analysis: Analysis, listener: ProgressLis
             listener.message(notes[-1])
         return replace(report, notes=tuple(notes))
 
-    policy, recorded_row = config.policy, analysis.handshakes.filter(handshake=number).row(0, named=True)
-    messages, times = _format_count(recorded_row["initiator_messages"], "message"), policy.tries + 1
+    policy, times = config.policy, _format_count(config.policy.tries + 1, "time")
     plan = (
-        f"a live handshake of the shape of handshake {number} ({messages}, {recorded_row['initiator_bytes']:,} bytes "
-        f"were recorded), each message up to {_format_count(times, 'time')} within {sum(policy.waits):,.0f} s "
-        f"({policy.name}){_format_repetitions(config)}"
+        f"a live handshake of {_describe_shape(config, analysis, number)}, each message up to {times} within "
+        f"{sum(policy.waits):,.0f} s ({policy.name}){_format_repetitions(config)}"
     )
     return _run_and_read_back(config, analysis, number, plan, live, listener)
+
+
+def _describe_shape(config: ReplayConfig, analysis: Analysis | None, number: int | None) -> str:
+    """Return where the shape comes from; `number`: the handshake of the capture."""
+    if analysis is None:
+        return f"the shape in {config.capture}"
+    recorded_row = analysis.handshakes.filter(handshake=number).row(0, named=True)
+    messages = _format_count(recorded_row["initiator_messages"], "message")
+    return f"the shape of handshake {number} ({messages}, {recorded_row['initiator_bytes']:,} bytes were recorded)"
 
 
 def _format_count(value: int, noun: str) -> str:
@@ -188,7 +205,7 @@ def _format_repetitions(config: ReplayConfig) -> str:
 
 def _run_and_read_back(
     config: ReplayConfig,
-    analysis: Analysis,
+    analysis: Analysis | None,
     handshake: int | None,
     plan: str,
     perform: Perform,
@@ -295,7 +312,7 @@ def _format_report_command(target: Target, path: str, keys: Sequence[str]) -> st
     return shlex.join(["ikeanalyze", "report", path, *options])
 
 
-def _read_back(config: ReplayConfig, analysis: Analysis, report: ReplayReport, path: str) -> ReplayReport:
+def _read_back(config: ReplayConfig, analysis: Analysis | None, report: ReplayReport, path: str) -> ReplayReport:
     """Write the keys next to our capture, and add the report's figures."""
     keys: list[str] = []
     if report.key_sets:
@@ -322,7 +339,7 @@ def _read_back(config: ReplayConfig, analysis: Analysis, report: ReplayReport, p
         has_one_message = run.verbatim is None or len(run.verbatim.sent) == 1
         blowup = row["blowup"] if has_one_message else None
         runs.append(replace(run, reported=ReportFigures(blowup, row["setup_ns"], round_trips)))
-        if config.compare and report.handshake is not None:
+        if config.compare and analysis is not None and report.handshake is not None:
             comparison = compare_handshakes(analysis, report.handshake, live, run.spi_i, run.number)
             compared += [comparison] if comparison else []
     return replace(report, runs=tuple(runs), compared=tuple(compared))

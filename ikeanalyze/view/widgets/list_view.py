@@ -1,5 +1,6 @@
 """A virtualised list widget with arrow and vi keys: only the visible lines are drawn."""
 
+from abc import abstractmethod
 from typing import ClassVar, Final
 
 from rich.segment import Segment
@@ -15,7 +16,8 @@ from textual.strip import Strip
 _CURSOR: Final = "reverse"
 
 
-# Textual's DataTable and OptionList need 10 to 30 s for 100,000 rows, at the start and after each filter; this needs 0.1 s.
+# Textual's DataTable and OptionList need 10 to 30 s for 100,000 rows, at the start and after each filter; this needs
+# 0.1 s.
 class ListView(ScrollView, can_focus=True):
     """Lines below a fixed heading. An entry is one or several lines, and one entry has the cursor.
 
@@ -51,9 +53,9 @@ class ListView(ScrollView, can_focus=True):
         """Return the fixed lines at the top."""
         return []
 
+    @abstractmethod
     def entries(self) -> int:
         """Return the number of entries."""
-        raise NotImplementedError
 
     def span(self, entry: int) -> tuple[int, int]:
         """Return the first line of an entry, and its number of lines."""
@@ -67,9 +69,9 @@ class ListView(ScrollView, can_focus=True):
         """Return the number of lines below the heading."""
         return self.entries()
 
+    @abstractmethod
     def draw(self, line: int) -> Text:
         """Return the text of a line."""
-        raise NotImplementedError
 
     def cells(self) -> int:
         """Return the width of the widest line in cells."""

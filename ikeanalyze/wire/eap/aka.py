@@ -1,8 +1,10 @@
-"""Parses EAP-SIM, EAP-AKA and EAP-AKA' (RFC 4186, RFC 4187, RFC 9048): subtype and attributes.
+"""EAP-SIM, EAP-AKA and EAP-AKA' (RFC 4186, RFC 4187, RFC 9048): subtype and attributes.
 
-Keeps only the sizes of challenges, responses and authentication codes.
+`parse_sim_aka` keeps only the sizes of challenges, responses and authentication codes. `read_attributes` and
+`encode_sim_aka` are for a peer, which needs the values.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
@@ -80,7 +82,47 @@ def parse_sim_aka(cursor: Cursor) -> SimAka:
         WireError: the data are truncated or an attribute has a length of 0.
     """
     (subtype,) = cursor.unpack(_HEADER)
-    entries = []
+    entries = [SimAkaEntry(kind, size, _parse_value(kind, cursor)) for kind, size in _iterate_attributes(cursor)]
+    return SimAka(subtype, tuple(entries))
+
+
+def read_attributes(data: bytes) -> tuple[int, dict[int, bytes]]:
+    """Return the subtype of a packet's data, and the values by attribute type, from the byte after the length.
+
+    Of a repeated attribute, the last value counts. Values include reserved bytes and padding.
+
+    Raises:
+        WireError: the data are truncated or an attribute has a length of 0.
+    """
+    cursor = Cursor(data)
+    (subtype,) = cursor.unpack(_HEADER)
+    return subtype, {kind: cursor.read_remaining() for kind, _ in _iterate_attributes(cursor)}
+
+
+def clear_mac(data: bytes) -> bytes:
+    """Return a packet's data with zeros as the value of AT_MAC, over which the MAC is computed (RFC 4187, 10.15).
+
+    Raises:
+        WireError: as `read_attributes`.
+    """
+    cursor = Cursor(data, _HEADER.size)
+    for kind, size in _iterate_attributes(cursor):
+        if kind == SimAkaAttribute.AT_MAC:
+            data = data[: cursor.position] + bytes(size) + data[cursor.position + size :]
+    return data
+
+
+def encode_sim_aka(subtype: int, attributes: Iterable[tuple[int, bytes]]) -> bytes:
+    """Return a packet's data from its subtype on. Values are padded with zeros to the unit of the length."""
+    encoded = _HEADER.pack(subtype)
+    for kind, value in attributes:
+        units = -(-(_ATTRIBUTE.size + len(value)) // _UNIT)
+        encoded += _ATTRIBUTE.pack(kind, units) + value.ljust(units * _UNIT - _ATTRIBUTE.size, b"\0")
+    return encoded
+
+
+def _iterate_attributes(cursor: Cursor) -> Iterator[tuple[int, int]]:
+    """Yield type and size of each attribute; the cursor is restricted to its value meanwhile."""
     while cursor.remaining():
         offset = cursor.position
         kind, units = cursor.unpack(_ATTRIBUTE)
@@ -88,8 +130,7 @@ def parse_sim_aka(cursor: Cursor) -> SimAka:
             raise WireError(offset, f"attribute {kind} has a length of 0")
         size = units * _UNIT - _ATTRIBUTE.size
         with cursor.restrict_to(size):
-            entries.append(SimAkaEntry(kind, size, _parse_value(kind, cursor)))
-    return SimAka(subtype, tuple(entries))
+            yield kind, size
 
 
 def _parse_value(kind: int, cursor: Cursor) -> int | str | None:

@@ -1,5 +1,7 @@
 """IKEv2 registries, except those of notifies and transforms (`ikev2_notifies`, `ikev2_transforms`)."""
 
+from typing import Final
+
 from ikeanalyze.wire.registries import Registry
 
 
@@ -17,6 +19,16 @@ class ExchangeType(Registry):
     GSA_INBAND_REKEY = 42  # RFC 9838
     IKE_INTERMEDIATE = 43  # RFC 9242
     IKE_FOLLOWUP_KE = 44  # RFC 9370
+
+
+#: Exchanges of the initiator that set up an IKE SA.
+SET_UP_EXCHANGES: Final = (
+    ExchangeType.IKE_SA_INIT,
+    ExchangeType.IKE_AUTH,
+    ExchangeType.IKE_SESSION_RESUME,
+    ExchangeType.GSA_AUTH,
+    ExchangeType.IKE_INTERMEDIATE,
+)
 
 
 class PayloadType(Registry):

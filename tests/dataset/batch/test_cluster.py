@@ -287,3 +287,22 @@ def test_wrong_use_of_tls(captures, address, options, problem):
     done = run_batch(address, *options)
     assert done.returncode == 2
     assert problem in " ".join(done.stderr.split())
+
+
+def test_tls_files_that_are_not_pem(captures, tmp_path):
+    """Exit status 2 and the option with its file; the contents of a key never appear."""
+    cert, key, _, _ = certificate(tmp_path, "me")
+    _, other_key, _, _ = certificate(tmp_path, "other")
+    text = tmp_path / "text.pem"
+    text.write_text("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n")
+    for ca, own, private, problem in (
+        (str(text), cert, key, f"--tls-ca: {text} has no certificate in PEM"),
+        (cert, str(text), key, f"--tls-cert: {text} has no certificate in PEM"),
+        (cert, cert, str(text), f"--tls-key: {text} has no private key in PEM"),
+        (cert, cert, other_key, f"--tls-key: {other_key} is not the key of {cert}"),
+    ):
+        done = run_batch("tls://127.0.0.1:1", "--tls-ca", ca, "--tls-cert", own, "--tls-key", private)
+        assert (done.returncode, done.stdout) == (2, "")
+        shown = "".join(done.stderr.split())
+        assert problem.replace(" ", "") in shown
+        assert "c2VjcmV0" not in shown

@@ -39,6 +39,12 @@ def test_the_logs_of_the_lab_only_without_keys(made):
     assert of(root / "b.pcapng") == ["b.initiator.log.gz"]
 
 
+def test_the_labs_capture_at_the_initiator_has_the_keys_of_the_one_at_the_responder(made):
+    root = made("a.keys.json", "a.initiator.log.gz", "b.initiator.log.gz", "ab.keys")
+    assert of(root / "a.initiator.pcapng") == ["a.keys.json"]
+    assert of(root / "b.initiator.pcapng") == ["b.initiator.log.gz"]
+
+
 def test_the_recorded_ones():
     assert of(CAPTURES / "psk-classic.pcap") == ["psk-classic.keys.json", "psk-classic.charon.log.gz"]
     assert of(CAPTURES / "lab" / "no-proposal.pcapng") == ["no-proposal.initiator.log.gz"]

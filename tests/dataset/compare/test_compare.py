@@ -234,3 +234,23 @@ def test_labels_too_large_to_be_added_up():
     assert [(one.counted, one.left_out, one.mean.value) for one in (a, b)] == [(1, {"not known": 1}, 1e99)] * 2
     assert (c.mean.value, d.mean.value) == (5e-324, 1.0)
     assert d.against.ratio is None  # more than a float can say
+
+
+def test_sums_are_of_the_counted_handshakes():
+    rows = [
+        {"config": "pq", "initiator_bytes": 1000, "responder_bytes": 300},
+        {"config": "pq", "initiator_bytes": 2000, "responder_bytes": 400},
+        {"config": "pq", "initiator_bytes": 4000, "responder_bytes": None},
+        {"config": "pq", "initiator_bytes": 8000, "responder_bytes": 500, "outcome": "failed"},
+    ]
+    names = ["initiator_bytes", "initiator_bytes+responder_bytes"]
+    one, both = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=names)).metrics
+    assert (one.groups[0].sum, one.groups[0].left_out) == (7000, {"failed": 1})
+    assert (both.groups[0].sum, both.groups[0].mean.value) == (3700, 1850)
+    assert (both.unit, both.groups[0].left_out) == ("bytes", {"failed": 1, "not known": 1})
+
+
+def test_a_group_without_counted_handshakes_has_no_sum():
+    rows = [{"config": "pq", "initiator_bytes": 1, "outcome": "failed"}]
+    (metric,) = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=["initiator_bytes"])).metrics
+    assert metric.groups[0].sum is None

@@ -33,6 +33,10 @@ COUNTED = {
     ("aaa_messages", "eap-md5-radius.pcapng"): [4],
     ("round_trips", "eap-md5-radius.pcapng"): [5],
     ("extra_round_trips", "invalid-ke.pcap"): [1],
+    ("phase_IKE_INTERMEDIATE_bytes+initiator_bytes", "pq-mlkem768-psk.pcap"): [1406 + 1199 + 354 + 1406 + 313],
+    ("round_trips+extra_round_trips", "invalid-ke.pcap"): [3 + 1],
+    ("messages+aaa_messages", "pq-mlkem768-psk.pcap"): [None],
+    ("messages+aaa_messages", "eap-md5-radius.pcapng"): [10 + 4],
     ("round_trips", "invalid-ke.pcap"): [3],
     # main mode 3, XAuth 2, quick mode 1 and a message that is not answered
     ("round_trips", "ikev1-xauth.pcap"): [6],
@@ -94,3 +98,27 @@ def test_labels_that_are_numbers():
 def test_what_is_no_metric(name):
     with pytest.raises(CompareError, match=rf"unknown metric '{name}' .choose from .*, setup_ms"):
         measured(name, "psk-classic.pcap")
+
+
+def test_a_sum_has_the_unit_of_its_parts():
+    handshakes = ikeanalyze.read(ROOT / "psk-classic.pcap").handshakes.lazy()
+    names = ["initiator_bytes + responder_bytes", "messages+retransmissions", "round_trips+retransmissions"]
+    assert [(metric.name, metric.unit) for metric in select_metrics(handshakes, names)] == [
+        ("initiator_bytes+responder_bytes", "bytes"),
+        ("messages+retransmissions", None),
+        ("round_trips+retransmissions", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("bytes+setup_ms", "bytes+setup_ms would add bytes to ms"),
+        ("bytes+x", "unknown metric 'x' (choose from "),
+        ("bytes+", "unknown metric '' (choose from "),
+    ],
+)
+def test_sums_that_there_are_not(name, problem):
+    handshakes = ikeanalyze.read(ROOT / "psk-classic.pcap").handshakes.lazy()
+    with pytest.raises(CompareError, match=re.escape(problem)):
+        select_metrics(handshakes, [name])

@@ -18,6 +18,21 @@ def test_each_certificate_is_issued_by_the_next(kind, bits, length):
     assert "PRIVATE" not in repr(chain)
 
 
+@pytest.mark.parametrize(
+    ("kind", "bits", "authority_bits", "signature"),
+    [("rsa", 4096, 2048, (256, "sha256")), ("ecdsa", 256, 384, (None, "sha384"))],
+)
+def test_authorities_may_have_keys_of_another_size(kind, bits, authority_bits, signature):
+    chain = make_certificate_chain(kind, bits, 3, "host.lab", authority_bits=authority_bits)
+    end, middle, root = (x509.load_pem_x509_certificate(pem.encode()) for pem in chain.certificates)
+    assert [item.public_key().key_size for item in (end, middle, root)] == [bits, authority_bits, authority_bits]
+    end.verify_directly_issued_by(middle)
+    middle.verify_directly_issued_by(root)
+    length, digest = signature
+    assert end.signature_hash_algorithm.name == digest
+    assert length in (None, len(end.signature))
+
+
 def test_all_in_one_file():
     chain = make_certificate_chain("ecdsa", 256, 3, "host.lab")
     key, end, others = pkcs12.load_key_and_certificates(ours(chain, "name", "password"), b"password")

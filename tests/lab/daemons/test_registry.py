@@ -131,6 +131,7 @@ def test_the_version_is_what_a_program_prints(tmp_path):
         ({"initiator": {"stack": "libreswan-5"}, "then": ["ping", "rekey-ike"]}, ["rekey-ike", "strongswan"]),
         ({"responder": {"stack": "libreswan"}, "then": ["rekey-child"]}, ["rekey-child", "responder.stack"]),
         ({"initiator": {"stack": "libreswan"}, "abandoned": 1}, ["abandoned", "strongswan"]),
+        ({"initiator": {"stack": "libreswan", "start": "trap"}}, ["initiator.start = trap", "initiator.stack"]),
     ],
 )
 def test_the_error_for_an_unsupported_setting_names_the_key(data, parts):

@@ -157,38 +157,36 @@ def test_the_relays_rate(network):
     assert measured(lambda: traffic.there(network, 20, pause=0, size=1000), right)
 
 
-@pytest.mark.lab
-def test_loss_behind_the_capture_is_within_binomial_limits(network):
-    sandbox, network = network
-    conditions = LinkConditions(loss_percent=20)
-    emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_at_receiver=True)
-    emulation.drop_frames_at_receiver(network.responder, topology.LINK, conditions)
-    count = 2500
-    lost = count - len(traffic.there(network, count, pause=0))
-    assert abs(lost - count * 0.2) < 5 * sqrt(count * 0.2 * 0.8)
-
-
-@pytest.mark.lab
-def test_ip_fragments_are_dropped_and_nothing_else(network):
-    sandbox, network = network
-    conditions = LinkConditions(drop_ip_fragments=True)
-    emulation.start_emulator(sandbox, network.path, conditions, netem=False, drops_at_receiver=True)
-    emulation.drop_frames_at_receiver(network.responder, topology.LINK, conditions)
-    assert len(traffic.there(network, 20, size=1400)) == 20
-    assert traffic.there(network, 20, size=1600, patience=1) == []
-    assert len(traffic.back(network, 20, size=1600)) == 20  # nobody drops those
-
-
-def test_without_nftables_fragments_cannot_be_dropped():
+@pytest.mark.parametrize(
+    "conditions",
+    [{"drop_ip_fragments": True}, {"loss_percent": 5, "seed": 1}, {"loss_up_percent": 5, "burst_frames": 3}],
+)
+def test_relay_and_netem_have_neither_schedules_nor_dropped_fragments(conditions):
     with pytest.raises(LabError, match="nftables"):
-        emulation.start_emulator(
-            None, None, LinkConditions(drop_ip_fragments=True), netem=False, drops_at_receiver=False
-        )
+        emulation.start_emulator(None, None, LinkConditions(**conditions), netem=False, drops_at_receiver=False)
 
 
-def test_what_netem_is_told():
-    reported = " ".join(build_netem_command("far", LinkConditions(600, 5, 20, 2000), 20))
-    assert reported.endswith("dev far root netem limit 20000 delay 300ms 5ms loss 20% rate 2000kbit")
+def test_netem_gets_the_conditions_of_each_direction():
+    symmetric = LinkConditions(600, 5, 20, 2000)
+    command = " ".join(build_netem_command("up", symmetric, 20))
+    assert command.endswith("dev far root netem limit 20000 delay 300ms 5ms loss 20% rate 2000kbit")
+    command = " ".join(build_netem_command("down", LinkConditions(600, rate_up_kbps=384, delay_down_ms=10), 0))
+    assert command.endswith("dev near root netem limit 20000 delay 10ms")
+    command = " ".join(build_netem_command("up", LinkConditions(600, rate_up_kbps=384, delay_down_ms=10), 0))
+    assert command.endswith("dev far root netem limit 20000 delay 300ms rate 384kbit")
+
+
+@pytest.mark.lab
+def test_each_direction_of_the_relay_has_its_own_delay_rate_and_loss(network):
+    sandbox, network = network
+    emulator = relayed(
+        sandbox, network, LinkConditions(delay_up_ms=40, delay_down_ms=5, rate_up_kbps=1000, loss_down_percent=50)
+    )
+    assert measured(lambda: traffic.there(network, 20, size=1000, pause=0.01), lambda there: 48 <= median(there) < 50)
+    assert measured(lambda: traffic.back(network, 60), lambda back: 5 <= median(back) < 6)
+    counts = emulator.stop()
+    assert counts["there"]["lost"] == 0
+    assert counts["back"]["lost"] > 10
 
 
 @pytest.mark.lab

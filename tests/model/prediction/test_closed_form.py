@@ -118,6 +118,8 @@ def test_results_agree_with_the_simulation(repeats):
         (result.messages[fine], exact.messages),
         (result.bytes[fine], exact.bytes),
         (result.bytes, exact.all_bytes),
+        (result.messages, exact.all_messages),
+        (result.end_s, exact.all_s),
         (result.setup_s[fine], exact.setup_s),
     ):
         assert values.mean() == pytest.approx(mean, abs=4 * values.std() / len(values) ** 0.5)

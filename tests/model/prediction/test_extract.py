@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 
 import dpkt
@@ -66,6 +67,54 @@ def test_the_one_with_the_fewest_retransmissions():
     assert result.unknown
     assert result.computation_ns("responder") is None
     assert flow("loss20-classic.pcap", 2).handshake == 2
+
+
+def test_all_comparable_handshakes_give_processing_times():
+    result = flow("loss20-classic.pcap")
+    assert len(result.samples) == 25
+    assert result.samples[0] == result.exchanges
+    # the number selects one handshake alone
+    alone = flow("loss20-classic.pcap", 2)
+    assert (len(alone.comparable), alone.alone) == (1, True)
+    # a responder that had to answer a repeated request gives no time for this exchange
+    waits = capture("loss20-classic.pcap").exchanges.filter(set_up=True)["wait_ns"]
+    unknown = [item.answer_ns is None for exchanges in result.samples for item in exchanges]
+    assert sum(unknown) == (waits > 0).sum() > 0
+
+
+def test_other_configurations_give_no_processing_times(tmp_path):
+    # the same exchanges with larger certificates, and with an additional key exchange
+    trace, end = Trace(), 0
+    for number, sizes in enumerate([(200, 180), (200, 183), (260, 180), (200, 181)]):
+        handshake = Handshake(number + 1)
+        messages = handshake.init()
+        messages += handshake.intermediate() if number == 3 else []
+        end = trace.play(messages + handshake.auth(sizes=sizes), at=end + 1000 * MS)
+    path = trace.write(tmp_path / "mixed.pcapng")
+    result = extract_flow(ikeanalyze.read(path), str(path))
+    assert result.others == 3
+    assert [sum(item.response.bytes for item in exchanges) for exchanges in result.samples] == [
+        result.samples[0][0].response.bytes + result.samples[0][1].response.bytes + more for more in (0, 3)
+    ]
+
+
+def test_warm_ups_are_left_out(tmp_path):
+    for suffix in (".pcapng", ".manifest.json"):
+        shutil.copy(CAPTURES / "lab" / f"loss20{suffix}", tmp_path)
+    manifest = tmp_path / "loss20.manifest.json"
+    document = json.loads(manifest.read_text())
+    for handshake in document["handshakes"][:2]:
+        handshake["warm_up"] = True
+    manifest.write_text(json.dumps(document))
+    path = str(tmp_path / "loss20.pcapng")
+    result = extract_flow(ikeanalyze.read(path), path)
+    assert result.handshake not in (1, 2)
+    assert len(result.samples) == 8
+    # if all are warm-ups, they are better than nothing
+    for handshake in document["handshakes"]:
+        handshake["warm_up"] = True
+    manifest.write_text(json.dumps(document))
+    assert len(extract_flow(ikeanalyze.read(path), path).samples) == 10
 
 
 def test_a_path_on_the_far_side():

@@ -1,11 +1,14 @@
 import time
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from ikeanalyze.model.prediction.layout import LayoutError
 from ikeanalyze.model.prediction.link import IkeTransport, LinkError, LinkModel
 from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
+from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import LibreswanTimers, StrongswanTimers
 from tests.model.flows import capture, exchange, flow, made, message
 
@@ -98,6 +101,115 @@ def test_no_link_is_like_that():
         predict_handshake(
             made(exchange(message(100), message(100))), LinkModel(1, 2.0), RunConfig(StrongswanTimers().make_policy())
         )
+
+
+def spread(*answers_ms, sizes=None):
+    """A handshake of one exchange, and comparable ones with these times and bytes of the response."""
+    sizes = sizes or [200] * len(answers_ms)
+    samples = [
+        (exchange(message(100), message(size), answer_ms=answer_ms),)
+        for answer_ms, size in zip(answers_ms, sizes, strict=True)
+    ]
+    return replace(made(*samples[0]), samples=tuple(samples))
+
+
+def run(recorded, link, **options):
+    return predict_handshake(recorded, link, RunConfig(StrongswanTimers().make_policy()), keep=True, **options)
+
+
+def test_set_up_times_have_the_spread_of_the_recorded_handshakes():
+    recorded = spread(100, 2, 3, 4)  # the first is cold
+    found = run(recorded, LinkModel(10))
+    values, counts = np.unique(np.round(found.samples["setup_ms"]), return_counts=True)
+    assert values.tolist() == [12, 13, 14, 110]
+    # each a quarter of the runs: standard deviation 43
+    assert np.all(np.abs(counts - 2500) < 200)
+    assert found.closed.setup_s * 1000 == pytest.approx(10 + 109 / 4)
+    assert (found.computation, found.handshakes) == (Computation.SAMPLE, 4)
+    assert run(recorded, LinkModel(10), computation=Computation.ONE).setup_ms.median == pytest.approx(110)
+    median = run(recorded, LinkModel(10), computation=Computation.MEDIAN)
+    assert median.setup_ms.mean == median.setup_ms.p99 == pytest.approx(13.5)
+    assert median.closed.setup_s * 1000 == pytest.approx(13.5)
+
+
+def test_the_spread_equals_that_of_a_recording():
+    # no loss and no path: the prediction has the set-up times that the capture has (recorded at the responder)
+    recorded = flow("lab/loss20.pcapng")
+    table = capture("lab/loss20.pcapng").handshakes
+    clean = table.filter(pl.col("retransmitted_messages") == 0)["setup_ns"].to_numpy() / 1e6
+    found = run(recorded, LinkModel(0))
+    assert found.handshakes == 10
+    for value in clean:
+        assert np.isclose(found.samples["setup_ms"], value).any()
+
+
+def test_sizes_have_the_spread_of_the_recorded_handshakes():
+    found = run(spread(1, 1, 1, 1, sizes=[200, 200, 200, 203]), LinkModel(10, 0.1))
+    without_loss = run(spread(1, 1, 1, 1, sizes=[200, 200, 200, 203]), LinkModel(10))
+    values, counts = np.unique(without_loss.samples["bytes"], return_counts=True)
+    assert values.tolist() == [100 + 200 + 2 * 46, 100 + 203 + 2 * 46]
+    assert counts[1] == pytest.approx(2500, abs=200)
+    assert without_loss.closed.bytes == pytest.approx(100 + 200.75 + 2 * 46)
+    assert abs(found.bytes.mean - found.closed.bytes) < 4 * found.bytes.mean_error
+    assert without_loss.once == (2, 2, 392)
+
+
+def test_the_number_of_different_sizes_is_bounded(monkeypatch):
+    monkeypatch.setattr("ikeanalyze.model.prediction.predict._MAX_VARIANTS", 2)
+    found = run(spread(1, 2, 3, sizes=[200, 203, 206]), LinkModel(10))
+    values, counts = np.unique(found.samples["bytes"], return_counts=True)
+    assert values.tolist() == [392, 395]
+    # the processing times of the third handshake go with the sizes of the first
+    assert counts[1] == pytest.approx(3333, abs=200)
+    assert set(np.round(found.samples["setup_ms"])) == {11, 12, 13}
+    assert found.closed.bytes == pytest.approx(393)
+
+
+def test_a_slow_handshake_rules_out_the_closed_form():
+    # in one of three handshakes the responder takes longer than the timer
+    found = run(spread(1, 1, 5000), LinkModel(10, 0.1))
+    assert "as long as the shortest timer or longer" in found.not_closed
+
+
+def test_repeated_attempts_agree_with_the_closed_form():
+    recorded = flow("pq-mlkem768-psk.pcap")
+    timers = StrongswanTimers(timeout=0.3, base=1.3, tries=2).make_policy()
+    once = predict_handshake(recorded, LinkModel(20, 0.3), RunConfig(timers))
+    again = predict_handshake(recorded, LinkModel(20, 0.3), RunConfig(timers, until_established=True), runs=20_000)
+    assert once.failure[0] > 0.3
+    assert (once.attempts, again.failures) == (1, 0)
+    # attempts are independent: their number is geometric
+    assert again.attempts == pytest.approx(1 / once.closed.success, rel=0.02)
+    for name, exact in (
+        ("setup_ms", 1000 * again.closed.setup_s),
+        ("bytes", again.closed.bytes),
+        ("messages", again.closed.messages),
+    ):
+        simulated = getattr(again, name)
+        assert abs(simulated.mean - exact) < 4 * simulated.mean_error
+    assert again.closed.success == 1
+    # a failed attempt takes all timers of an exchange
+    assert again.setup_ms.greatest > 1000 * sum(timers.waits)
+
+
+def test_attempts_without_success_end():
+    blocked = LinkModel(10, mtu=1500, drop_ip_fragments=True)
+    use = RunConfig(StrongswanTimers().make_policy(), fragment_size=0, until_established=True)
+    found = predict_handshake(flow("lab/rsa-chain3.pcapng"), blocked, use, runs=5)
+    assert (found.failures, found.attempts) == (5, 100)
+    assert found.closed is None
+
+
+def test_budgets_count_failed_handshakes():
+    # 12, 13, 14 and 110 ms (see above), and half of all handshakes fail: one transmission, and 29 % of frames lost
+    recorded = spread(100, 2, 3, 4)
+    found = run(recorded, LinkModel(10), budgets_ms=(11.9, 13.5, 200))
+    assert [budget.ms for budget in found.budgets] == [11.9, 13.5, 200]
+    assert [budget.share for budget in found.budgets] == pytest.approx([0, 0.5, 1], abs=0.02)
+    assert all(budget.low <= budget.share <= budget.high for budget in found.budgets)
+    single = RunConfig(StrongswanTimers(tries=0).make_policy())
+    lossy = predict_handshake(recorded, LinkModel(10, 1 - 0.5**0.5), single, budgets_ms=(200,))
+    assert lossy.budgets[0].share == pytest.approx(0.5, abs=0.02)
 
 
 def test_ten_thousand_runs_are_quick():

@@ -77,6 +77,8 @@ def test_a_handshake_fails_after_the_last_timer():
         LinkModel(10, drop_ip_fragments=True),
     )
     assert np.isnan(result.setup_s).all()
+    # a round trip of 10 ms, and the six timers of strongSwan
+    assert result.end_s == pytest.approx(0.01 + sum(StrongswanTimers().make_policy().waits))
     assert (result.failed_in == 1).all()
     assert (result.messages == 2 + 6).all()
     # an answer behind the last timer is none

@@ -112,3 +112,45 @@ def test_one_value_makes_a_page():
         render_page(compare_groups(tables(times("classic", 3.0)), ComparisonRequest(["config"], metrics=["setup_ms"])))
     )
     assert page.tables["setup_ms"][1][:3] == ["classic", "1", "3"]
+
+
+def test_figures_of_a_sum_name_its_parts():
+    rows = [{"config": config, "initiator_bytes": 1000, "responder_bytes": n} for config in "ab" for n in (300, 400)]
+    request = ComparisonRequest(["config"], metrics=["initiator_bytes+responder_bytes"], resamples=200)
+    means = next(make_figures(compare_groups(tables(rows), request)))
+    assert (means.name, means.title) == (
+        "initiator_bytes_plus_responder_bytes-means",
+        "Initiator + responder: mean by config",
+    )
+
+
+def test_lines_have_figures():
+    """Two groups with a line, and one of which all handshakes have the same number."""
+    rows = [
+        {**row, "x": x}
+        for config, xs in (
+            ("classic", (1.0, 2.0, 3.0, 4.0, 5.0)),
+            ("pq", (2.0, 4.0, 5.0, 7.0, 7.5)),
+            ("tcp", (3.0,) * 5),
+        )
+        for row, x in zip(times(config, *CLASSIC), xs, strict=True)
+    ]
+    request = ComparisonRequest(["config"], metrics=["setup_ms"], against="x", resamples=200)
+    comparison = compare_groups(tables(rows, ("config", "x")), request)
+    figures = {figure.name: figure for figure in make_figures(comparison)}
+    line, by_group = figures["setup_ms-line-x"], figures["setup_ms-line-x-groups"]
+    assert line.title == "Set-up time over x: line"
+    assert "95 % confidence band" in line.caption
+    assert line.caption.endswith("; 15 handshakes.")
+    assert by_group.caption.endswith("Without a line: tcp.")
+    drawn = ET.fromstring(line.draw(SINGLE))
+    labels = [node.get("aria-label") for node in drawn.iter("{http://www.w3.org/2000/svg}path")]
+    assert sum(label in {"classic: 1, 3", "pq: 7.500, 7.500"} for label in labels) == 2
+    assert "Set-up time over x: line" in render_page(comparison)
+
+
+def test_one_group_has_one_line():
+    rows = [{**row, "x": float(x)} for x, row in enumerate(times("classic", *CLASSIC))]
+    request = ComparisonRequest(["config"], metrics=["setup_ms"], against="x", resamples=200)
+    names = [figure.name for figure in make_figures(compare_groups(tables(rows, ("config", "x")), request))]
+    assert [name for name in names if "line" in name] == ["setup_ms-line-x"]

@@ -3,9 +3,9 @@ import io
 import json
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.prediction.document import build_document
+from ikeanalyze.render.prediction.document import build_document, build_rows
 from ikeanalyze.render.prediction.formats import FORMATS
-from tests.render.prediction_examples import bursts, failed, prediction, sweep
+from tests.render.prediction_examples import bursts, failed, prediction, repeated, sweep
 from tests.render.render_text import written
 
 
@@ -54,3 +54,12 @@ def test_csv():
     assert (rows[6]["burst_mean"], rows[6]["burst_unit"], rows[6]["scenario"]) == ("3", "frames", "ship")
     assert (rows[7]["failure"], rows[7]["setup_ms_mean"], rows[7]["closed_bytes"]) == ("1.0", "", "")
     assert all(None not in row and None not in row.values() for row in rows)
+
+
+def test_attempts_and_budgets():
+    document = build_document([repeated()])["predictions"][0]
+    assert (document["until_established"], document["attempts_mean"]) == (True, 1.25)
+    assert document["budgets"][0] == {"ms": 50, "share": 0.25, "low": 0.24, "high": 0.26}
+    (row,) = build_rows([repeated()])
+    assert (row["within_50_ms"], row["within_300_ms"], row["attempts_mean"]) == (0.25, 0.9, 1.25)
+    assert row["until_established"] == "true"

@@ -1,4 +1,7 @@
 import re
+from dataclasses import replace
+
+import pytest
 
 from ikeanalyze.render.core.figures.style import SINGLE
 from ikeanalyze.render.prediction.figures import make_figures
@@ -22,6 +25,25 @@ def test_a_sweep():
     reported = re.findall(r'aria-label="([ab]\.pcap, loss [^"]*)"', svg)
     assert "a.pcap, loss % 10: 200 ms" in reported
     assert len(reported) == 6
+
+
+def test_a_logarithmic_axis():
+    def get_heights(log_y):
+        (figure,) = [item for item in make_figures(sweep(), log_y=log_y) if item.name == "setup_ms-against-loss"]
+        points = re.findall(
+            r'aria-label="a\.pcap, loss % \d+: (\d+) ms"[^>]*transform="translate\([^,]*,([0-9.]+)\)',
+            figure.draw(SINGLE),
+        )
+        return {int(value): float(height) for value, height in points}
+
+    heights = get_heights(log_y=True)
+    # 100, 200 and 300 ms: steps of equal ratio are equally high
+    assert (heights[100] - heights[200]) / (heights[200] - heights[300]) == pytest.approx(1.71, abs=0.02)
+    linear = get_heights(log_y=False)
+    assert (linear[100] - linear[200]) / (linear[200] - linear[300]) == pytest.approx(1, abs=0.02)
+    # the end of an interval that includes 0 stays on the axis
+    wide = [replace(item, bytes=replace(item.bytes, mean_error=item.bytes.mean)) for item in sweep()]
+    assert all("NaN" not in figure.draw(SINGLE) for figure in make_figures(wide, log_y=True))
 
 
 def test_without_failures_there_is_no_failure_figure():

@@ -14,7 +14,7 @@ from ikeanalyze.render.prediction.text import (
     format_value,
     render_sections,
 )
-from tests.render.prediction_examples import bursts, failed, prediction, sweep
+from tests.render.prediction_examples import bursts, failed, prediction, repeated, sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -52,6 +52,18 @@ def test_what_is_not_known_is_said():
     assert facts["responder took"] == "-"
     assert facts["not known"].startswith("responder in IKE_AUTH 1: counts as no time")
     assert "the capture point is not known" in facts["computation"]
+
+
+def test_attempts_and_budgets():
+    (_, assumed, predicted, _) = render_sections([repeated()], every=False)
+    assert ("failures", "attempted again at once, up to 100 attempts, which add up") in assumed.rows
+    assert ("attempts", "1.25 on average") in predicted.rows
+    assert ("within 50 ms", "25 % (24 to 26 %)") in predicted.rows
+    *_, table = render_sections([repeated(), replace(repeated(), link=replace(repeated().link, loss=0.1))], every=False)
+    names = [column.name for column in table.columns]
+    for row in table.rows:
+        cells = dict(zip(names, row, strict=True))
+        assert (cells["attempts"], cells["% in 50 ms"], cells["% in 300 ms"]) == ("1.25", "25", "90")
 
 
 def test_many():

@@ -322,3 +322,17 @@ def test_totals_of_nothing():
     assert totals["handshakes"] == totals["bytes"] == 0
     assert totals["blowup"] is None
     assert totals["setup_ms"]["median"] is None
+
+
+def test_the_figures_of_the_lab():
+    a = analysis([1])
+    assert next(document.build_handshakes(a))["lab"] is None
+    columns = [pl.lit("costs").alias("measure"), pl.lit(5.863265).alias("initiator_processor_ms")]
+    (handshake,) = document.build_handshakes(replace(a, handshakes=a.handshakes.with_columns(columns)))
+    figures = {"measure": "costs", "initiator_processor_ms": 5.863265}
+    assert {name: value for name, value in handshake["lab"].items() if value is not None} == figures
+    assert set(handshake["lab"]) == {
+        *("measure", "jobs", "warm_up", "attempts", "initiator_clock_ms"),
+        *("initiator_processor_ms", "responder_processor_ms", "aaa_processor_ms"),
+        *("initiator_rss_bytes", "responder_rss_bytes", "aaa_rss_bytes"),
+    }

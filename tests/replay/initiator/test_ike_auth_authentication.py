@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
+from ikeanalyze.crypto.aka.milenage import Milenage
 from ikeanalyze.crypto.algorithms import PRF
 from ikeanalyze.lab.daemons import certificates as daemons_certificates
 from ikeanalyze.replay.credentials import Credentials, parse_identity
@@ -44,6 +45,7 @@ def loaded(pem):
 TRUSTING = Credentials(authorities=(loaded(CHAIN.root),))
 SIGNING = Credentials(key=load_pem_private_key(CHAIN.key.encode(), None), certificates=(loaded(CHAIN.end),))
 EAP = Credentials(eap_identity="carol", eap_password="tuna")
+AKA = Credentials(eap_identity="0001010000000001", milenage=Milenage(bytes(16), bytes(16)))
 
 
 def sent(chain=CHAIN, *, encoding=4):
@@ -101,7 +103,9 @@ def test_a_guess_gives_way_to_the_credentials():
         ),
         ("rsa", None, SIGNING, "signs with rsa, but the key of the credentials is of type ecdsa"),
         ("eap", None, PSK, r"authenticates with eap, and the credentials lack \[eap\]"),
-        ("eap", "EAP-TLS", EAP, "uses EAP-TLS; only EAP-MD5 and EAP-MSCHAPv2 are supported"),
+        ("eap", "EAP-TLS", EAP, "uses EAP-TLS; only EAP-MD5, EAP-MSCHAPv2, EAP-AKA are supported"),
+        ("eap", "EAP-AKA", EAP, "uses EAP-AKA, and the credentials lack eap.ki"),
+        ("eap", "EAP-MD5", AKA, "uses EAP-MD5, and the credentials lack eap.password"),
         ("null", None, PSK, "authenticates with null, which is not supported"),
         ("ml-dsa-65", None, PSK, "authenticates with ml-dsa-65, which is not supported"),
         (None, None, Credentials(), r"neither local.psk, local.key nor \[eap\]"),

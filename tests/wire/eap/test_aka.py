@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeanalyze.wire.cursor import Cursor, WireError
-from ikeanalyze.wire.eap.aka import parse_sim_aka
+from ikeanalyze.wire.eap.aka import clear_mac, encode_sim_aka, parse_sim_aka, read_attributes
 
 
 def attribute(kind, value):
@@ -71,3 +71,22 @@ def test_truncated_attributes_raise(data):
 def test_random_bytes_give_printable_text_or_a_wire_error(data):
     with suppress(WireError):
         assert parse_sim_aka(Cursor(data)).describe().isprintable()
+
+
+def test_values_are_read_for_a_peer():
+    """RFC 4187, section 8.1: a skippable attribute of an unknown type is kept."""
+    data = b"\x01\0\0" + attribute(1, b"\0\0" + b"R" * 16) + attribute(200, b"ab")
+    assert read_attributes(data) == (1, {1: b"\0\0" + b"R" * 16, 200: b"ab"})
+    with pytest.raises(WireError, match="length of 0"):
+        read_attributes(b"\x01\0\0\x01\0")
+
+
+def test_encoded_attributes_are_padded_to_four_bytes():
+    """RFC 4187, section 10.5: AT_IDENTITY has the actual length, then the identity and padding."""
+    data = encode_sim_aka(5, [(14, b"\0\x0502321")])
+    assert data == b"\x05\0\0" + b"\x0e\x03" + b"\0\x0502321" + bytes(3)
+
+
+def test_only_the_mac_is_cleared():
+    data = b"\x01\0\0" + attribute(1, b"\0\0" + b"R" * 16) + attribute(11, b"\0\0" + b"M" * 16)
+    assert clear_mac(data) == data.replace(b"M", b"\0")

@@ -24,8 +24,8 @@ vl_convert.vega_to_scenegraph({})
 def check_address_space() -> None:
     """Check that the limit of the address space (`ulimit -v`), if there is one, allows drawing.
 
-    vl-convert contains V8, which reserves tens of gigabytes of address space (not memory), and aborts the process if the
-    limit is lower. How much it needs depends on its version, so another process tries.
+    vl-convert contains V8, which reserves tens of gigabytes of address space (not memory), and aborts the process if
+    the limit is lower. How much it needs depends on its version, so another process tries.
 
     Raises:
         OutputError: drawing would abort this process.

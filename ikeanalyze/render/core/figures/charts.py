@@ -22,6 +22,9 @@ _MIN_LOG_SPAN: Final = 20
 #: Vega's text for screen readers, which only repeats the caption.
 _CONTAINER: Final = re.compile(r' aria-roledescription="[^"]*"| role="graphics-(?:object|symbol)"')
 _SAID: Final = "said:N"
+#: Shapes of points and dashes of lines of groups, in order.
+_SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+_DASHES: Final = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [10, 4], [1, 3], [6, 2, 1, 2, 1, 2])
 _BAR_HEIGHT: Final = 1.9  # height of a bar with the space around it, in font sizes
 
 
@@ -116,10 +119,15 @@ def _make_lines(rows: Rows, style: Style, groups: Sequence[str], x: alt.X, y: al
     return chart.encode(x=x, y=y, color=make_group_colours(groups, style), strokeDash=dashes)
 
 
-def draw_points(rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str) -> str:
-    """Points, with a line from `low` to `high` where a row has them. Rows: `group`, `x`, `y`."""
+def draw_points(
+    rows: Rows, style: Style, *, groups: Sequence[str], x_title: str, y_title: str, log: bool = False
+) -> str:
+    """Points, with a line from `low` to `high` where a row has them. Rows: `group`, `x`, `y`.
+
+    `log`: the vertical axis is logarithmic, and all values are positive.
+    """
     ranged = [row for row in rows if "low" in row]
-    y = alt.Y("y:Q").title(y_title).axis(make_number_axis(style)).scale(zero=True)
+    y = alt.Y("y:Q").title(y_title).axis(make_number_axis(style)).scale(type="log" if log else "linear", zero=not log)
     x = alt.X("x:Q").title(x_title).axis(make_number_axis(style, 8)).scale(zero=True, nice=False, padding=style.font)
     colour = make_group_colours(groups, style)
     chart: Any = (
@@ -267,6 +275,7 @@ class Axes:
     x: str  # titles, with units
     y: str
     log: bool = False  # the scale of y is logarithmic
+    log_x: bool = False  # the scale of x is logarithmic
 
 
 def draw_curves(
@@ -286,3 +295,37 @@ def draw_curves(
         strokeWidth=style.font / 10, strokeDash=[2, 2], opacity=0.6
     )
     return compile_svg(chart + rules.encode(x=x), style)
+
+
+def draw_fits(points: Rows, lines: Rows, style: Style, axes: Axes, *, groups: Sequence[str]) -> str:
+    """Points, and lines with a band around them. Rows: `group`, `x`, `y`; lines also `low` and `high`, ascending in x.
+
+    Groups also differ in the shape of their points and the dashes of their lines. Lines of other groups are solid.
+    """
+    names = [*groups, *dict.fromkeys(row["group"] for row in lines if row["group"] not in groups)]
+    x = alt.X("x:Q").title(axes.x).scale(_make_scale(axes.log_x, padding=style.font)).axis(make_number_axis(style))
+    y = alt.Y("y:Q").title(axes.y).scale(_make_scale(axes.log)).axis(make_number_axis(style, 5))
+    colours = [COLOURS[SERIES[i % len(SERIES)] if name in groups else "ink"] for i, name in enumerate(names)]
+    shapes = [_SHAPES[i % len(_SHAPES)] if name in groups else "stroke" for i, name in enumerate(names)]
+    dashes = [_DASHES[i % len(_DASHES)] if name in groups else [1, 0] for i, name in enumerate(names)]
+    legend = None
+    if len(names) > 1:
+        legend = _legend(names, style)
+        # else those of the band, which is the first layer
+        legend.symbolOpacity, legend.symbolDash, legend.symbolStrokeWidth = 1, [1, 0], style.font / 9
+    colour = alt.Color("group:N", sort=names, title=None).scale(domain=names, range=colours).legend(legend)
+    shape = alt.Shape("group:N", sort=names, title=None).scale(domain=names, range=shapes).legend(legend)
+    dash = alt.StrokeDash("group:N", legend=None).scale(domain=names, range=dashes)
+    band = make_chart(lines).mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+    marks: Any = make_chart(points).mark_point(size=style.font * 3, opacity=0.6, strokeWidth=style.font / 12)
+    line = make_chart(lines).mark_line(strokeWidth=style.font / 7).encode(x=x, y=y, color=colour, strokeDash=dash)
+    return compile_svg(band + marks.encode(x=x, y=y, color=colour, shape=shape, description=_SAID) + line, style)
+
+
+def _make_scale(log: bool, padding: float | None = None) -> alt.Scale:
+    """A scale that includes 0 unless it is logarithmic; `padding`: units at both ends, not ends at round numbers."""
+    kind = alt.Scale(type="log") if log else alt.Scale(zero=True)
+    kind.nice = padding is None
+    if padding is not None:
+        kind.padding = padding
+    return kind

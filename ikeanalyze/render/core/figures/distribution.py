@@ -23,7 +23,8 @@ Groups = Mapping[str, Sequence[float]]
 def make_distribution_figures(groups: Groups, *, name: str, quantity: str, unit: str, population: str) -> list[Figure]:
     """Return the density and the cumulative distribution of each group; neither with fewer than two distinct values.
 
-    `name` is the prefix of the file names. `quantity` is in `unit` (empty: a number), `population` names the handshakes.
+    `name` is the prefix of the file names. `quantity` is in `unit` (empty: a number), `population` names the
+    handshakes.
     """
     samples = {group: sorted(values) for group, values in groups.items() if len(values) > 1}
     values_of_all = [value for values in samples.values() for value in values]

@@ -1,4 +1,4 @@
-"""Figures, and how they are written as SVG and PNG files: as wide as one or two columns of a paper, with readable text."""
+"""Figures, and how they become SVG and PNG files: as wide as one or two columns of a paper, with readable text."""
 
 import re
 from collections.abc import Callable, Iterable

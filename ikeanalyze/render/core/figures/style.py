@@ -40,7 +40,8 @@ DARK: Final = {
 SERIES: Final = ("initiator", "responder", "network", "aaa", "lost", "ink", "waiting")
 
 FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
-#: The last one is for PNG files on systems without any of the others: vl-convert includes it and omits text without a font.
+#: The last one is for PNG files on systems without any of the others: vl-convert includes it and omits text without a
+#: font.
 MONO: Final = "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace, Liberation Sans"
 
 _COLOUR_NAMES: Final = {value: name for name, value in COLOURS.items()}

@@ -1,0 +1,1 @@
+"""Changes of what a recorded handshake sends: other payload sizes, algorithms, certificate chains and exchanges."""
