@@ -40,7 +40,9 @@ NEW: Final = DebianTree("forky", (*_STRONGSWAN, "freeradius", "hostapd"))
 OLD: Final = DebianTree("bookworm", _STRONGSWAN)
 #: libreswan conflicts with strongSwan in Debian, so it has its own tree.
 LIBRESWAN: Final = DebianTree("forky-libreswan", ("libreswan",))
-ALL: Final = (NEW, OLD, LIBRESWAN)
+#: With a small compiler for the lab's stand-in for PF_KEY, which forky lacks.
+OPENIKED: Final = DebianTree("trixie-openiked", ("openiked", "tcc", "libc6-dev"))
+ALL: Final = (NEW, OLD, LIBRESWAN, OPENIKED)
 
 
 def make_tree(tree: DebianTree) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ikeanalyze.lab import LabError, debian_tree
-from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_versions
+from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_roots, list_versions
 from ikeanalyze.lab.daemons.registry import get_stack, list_stack_names, list_stacks
 from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
@@ -27,13 +27,13 @@ _HOSTAPD: Final = ("usr/sbin/hostapd",)
 @cache
 def find_freeradius() -> DaemonStack | None:
     """Return FreeRADIUS, preferably the installed one."""
-    return next(find_installations(FREERADIUS, RADIUS, "-v", debian_tree.ALL), None)
+    return next(find_installations(FREERADIUS, RADIUS, "-v", list_roots(debian_tree.ALL)), None)
 
 
 @cache
 def find_hostapd() -> DaemonStack | None:
     """Return hostapd, preferably the installed one."""
-    return next(find_installations(HOSTAPD, _HOSTAPD, "-v", debian_tree.ALL), None)
+    return next(find_installations(HOSTAPD, _HOSTAPD, "-v", list_roots(debian_tree.ALL)), None)
 
 
 def list_missing_trees() -> list[debian_tree.DebianTree]:
@@ -124,7 +124,7 @@ def _stacks() -> Iterator[RequirementFinding]:
         if root:
             yield from stack.check()
         else:
-            names = stack.requirements or (stack.title,)
+            names = (stack.title,) if stack.requirements is None else stack.requirements
             yield from (RequirementFinding(name, None, _ROOT_ONLY, False) for name in names)
     if not root:
         yield from (RequirementFinding(name, None, _ROOT_ONLY, False) for name in (FREERADIUS, HOSTAPD))

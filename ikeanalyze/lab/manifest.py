@@ -22,6 +22,7 @@ from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import get_stack
+from ikeanalyze.lab.daemons.stack import LoggedKeys
 from ikeanalyze.lab.logs import freeradius, hostapd
 from ikeanalyze.lab.network.topology import AAA_ADDRESS
 from ikeanalyze.lab.recording import cut_capture
@@ -344,8 +345,11 @@ def _store_capture(source: Path, target: Path, cut: RecordingCut | None) -> None
 
 
 def _read_log_keys(case: ScenarioCase, files: RecordingFiles) -> str | None:
-    """Return the keys of a daemon's log as JSON; None: no handshake got that far."""
-    path = files.get_log(max(ROLES, key=lambda role: get_stack(case.stack(role)).logged_keys))
+    """Return the keys of a daemon's log as JSON; None: no handshake got that far, or no log has keys."""
+    role = max(ROLES, key=lambda role: get_stack(case.stack(role)).logged_keys)
+    if get_stack(case.stack(role)).logged_keys is LoggedKeys.NONE:
+        return None
+    path = files.get_log(role)
     try:
         keys = read_keys(str(path))
     except KeyFileError:

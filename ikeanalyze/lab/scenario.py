@@ -62,6 +62,8 @@ StackName = Annotated[
         description="the name of a stack, with or without a version as in strongswan-5.9",
     ),
 ]
+CommandText = Annotated[str, Meta(max_length=4096, description="a command line")]
+RootText = Annotated[str, Meta(max_length=4096, description="a path")]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
 Direction = Literal["up", "down"]  # away from the initiator, and towards it
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down")
@@ -100,6 +102,8 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     authority_bits: KeyBits = 0
     wrong_secret: bool = False
     xauth: bool = False
+    command: CommandText = ""
+    root: RootText = ""
     start: Literal["command", "trap"] = "command"
 
 
@@ -110,6 +114,8 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    command: CommandText = ""
+    root: RootText = ""
     authority_bits: KeyBits = 0
 
 

@@ -30,7 +30,7 @@ ESTABLISHED = {"IKEv2": ("established",), "IKEv1": ("established", "completed")}
 
 
 def check(path: Path, *, outcomes: bool = True) -> dict:
-    """Compare a manifest with what we read in its capture; return it. `outcomes` needs the keys of what is encrypted."""
+    """Compare a manifest with what we read in its capture; return it. `outcomes`: needs keys of the IKE SAs."""
     manifest = json.loads(path.read_text())
     files, expected = manifest["files"], manifest["expected"]
     keys = [str(path.parent / files["keys"])] if files["keys"] else []
