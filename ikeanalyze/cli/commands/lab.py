@@ -17,6 +17,7 @@ from ikeanalyze.lab.campaign.runner import run_campaign
 from ikeanalyze.lab.daemons.registry import check_stacks
 from ikeanalyze.lab.machine import check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
+from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks
 from ikeanalyze.lab.scenario import ScenarioCase, load_cases
@@ -143,6 +144,27 @@ def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands ha
     with fail_command(LabError):
         for spec in list_missing_trees():
             print_result(str(debian_tree.make_tree(spec)))
+
+
+@command(app, "-o DIR [OPTIONS]", "Run a handshake between each pair of installed daemons.")
+def matrix(
+    output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Output directory.")],
+    messages: MessageOptions,
+) -> None:
+    """Run a handshake between each pair of installed daemons, with a PSK and with RSA certificates.
+
+    Needs root. Prints a Markdown table of what each pair did: which sides established the IKE SA, whether the initiator
+    has a Child SA, the key exchange, and the reason of a failure. Each side proposes ML-KEM-768 if it supports it, and
+    ECP-256 alone. DIR gets the recording of each pair, as with `lab run`.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    _check_machine()
+    with fail_command(LabError), exclusive_output_dir(Path(output)):
+        names = list_installed_names()
+        results = run_matrix(names, Path(output), lambda result: messages.remark(", ".join(filter(None, result.cells))))
+        print_result(format_matrix(results).rstrip("\n"))
 
 
 def _mark(row: RequirementFinding) -> str:
