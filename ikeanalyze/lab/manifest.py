@@ -22,9 +22,11 @@ from ikeanalyze.keys.export import build_key_json, write_private
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import get_stack
-from ikeanalyze.lab.logs import freeradius
+from ikeanalyze.lab.daemons.stack import LoggedKeys
+from ikeanalyze.lab.logs import freeradius, hostapd
+from ikeanalyze.lab.network.topology import AAA_ADDRESS
 from ikeanalyze.lab.recording import cut_capture
-from ikeanalyze.lab.scenario import ROLES, ScenarioCase
+from ikeanalyze.lab.scenario import AKA, ROLES, ScenarioCase
 
 _Key = TypeVar("_Key", KeySet, Phase1Key, EspKey)
 #: Hosts with logs.
@@ -348,8 +350,11 @@ def _store_capture(source: Path, target: Path, cut: RecordingCut | None) -> None
 
 
 def _read_log_keys(case: ScenarioCase, files: RecordingFiles) -> str | None:
-    """Return the keys of a daemon's log as JSON; None: no handshake got that far."""
-    path = files.get_log(max(ROLES, key=lambda role: get_stack(case.stack(role)).logged_keys))
+    """Return the keys of a daemon's log as JSON; None: no handshake got that far, or no log has keys."""
+    role = max(ROLES, key=lambda role: get_stack(case.stack(role)).logged_keys)
+    if get_stack(case.stack(role)).logged_keys is LoggedKeys.NONE:
+        return None
+    path = files.get_log(role)
     try:
         keys = read_keys(str(path))
     except KeyFileError:
@@ -366,7 +371,11 @@ def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
 def _parse_log(role: str, case: ScenarioCase, lines: Iterator[str]) -> dict[str, Any] | None:
     """Return the messages or packets of a daemon's log; None if it does not report them."""
     if role == "aaa":
-        return {"packets": [asdict(packet) for packet in freeradius.parse_freeradius_log(lines)]}
+        if case.settings.initiator.auth == AKA:
+            packets = hostapd.parse_hostapd_log(lines, AAA_ADDRESS)
+        else:
+            packets = freeradius.parse_freeradius_log(lines)
+        return {"packets": [asdict(packet) for packet in packets]}
     summary = get_stack(case.stack(role)).parse_log(lines)
     return summary.document() if summary else None
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 from ikeanalyze.lab import LabError, actions, host_info, machine, manifest, recording
 from ikeanalyze.lab.daemons import freeradius, peer_config, registry
+from ikeanalyze.lab.daemons.aka.hostapd import start_hostapd
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, LoadInitiator, ResourceUsage
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.stack import SideSetup
@@ -32,7 +33,7 @@ from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, block_signals
 from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, LabRecordings
-from ikeanalyze.lab.scenario import MAX_SEED, ScenarioCase
+from ikeanalyze.lab.scenario import AKA, MAX_SEED, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
 ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
@@ -259,13 +260,13 @@ class _RunningCase:
     def _handshake(self, number: int, *, warm_up: bool) -> RecordedLabHandshake:
         initiator = self.peers["initiator"]
         kept = {sa.name for sa in initiator.list_ike_sas()} if self.case.settings.keep else set()
-        before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
+        before = {role: daemon.get_usage() for role, daemon in self.daemons.items() if daemon.does_the_work}
         began = time.monotonic()
         attempt, attempts = self._start_handshake(initiator, kept)
         ms = attempt.ms if attempt.ms and attempts == 1 else (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be working
         self._check_alive(number)
-        costs = {role: _cost(before[role], daemon.get_usage()) for role, daemon in self.daemons.items()}
+        costs = {role: _cost(usage, self.daemons[role].get_usage()) for role, usage in before.items()}
         youngest = _find_youngest(initiator, kept)
         established = attempt.done or youngest.established
         actions_done = []
@@ -360,13 +361,17 @@ def _start(
     emulators, seeds, losses = _links(sandbox, case, network)
     credentials = peer_config.make_credentials(case)
     daemons: dict[str, Daemon] = {}
-    if server and network.aaa and credentials.account and network.aaa_address and network.client_address:
+    account, subscriber = credentials.account, credentials.subscriber
+    if server and network.aaa and account and subscriber and network.client_address:
+        client = network.client_address
+        daemons["aaa"] = start_hostapd(sandbox, network.aaa, server, subscriber, client=client, secret=account.secret)
+    elif server and network.aaa and account and network.aaa_address and network.client_address:
         chain, client_chain = credentials.chains.get("aaa"), credentials.chains.get("initiator")
         daemons["aaa"] = freeradius.start_freeradius(
             sandbox,
             network.aaa,
             server,
-            credentials.account,
+            account,
             address=network.aaa_address,
             client=network.client_address,
             certificates=(chain, client_chain.root) if chain and client_chain else None,
@@ -402,10 +407,16 @@ def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack],
     """
     registry.check_stacks(case)
     stacks = {role: registry.find_installed(role, case) for role in ("responder", "initiator")}
-    server = machine.find_freeradius() if case.eap else None
-    if case.eap and server is None:
-        raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
-    return stacks, server
+    return stacks, _find_aaa_server(case) if case.eap else None
+
+
+def _find_aaa_server(case: ScenarioCase) -> DaemonStack:
+    is_aka = case.settings.initiator.auth == AKA
+    server = machine.find_hostapd() if is_aka else machine.find_freeradius()
+    if server is None:
+        name = machine.HOSTAPD if is_aka else machine.FREERADIUS
+        raise LabError(f"{name} is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
+    return server
 
 
 def _links(

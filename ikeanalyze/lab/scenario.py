@@ -36,9 +36,13 @@ CERTIFICATES: Final = ("rsa", "ecdsa")
 #: The responder has the initiator's proposals.
 SAME: Final = "same"
 STRONGSWAN: Final = "strongswan"
+#: Our own initiator.
+OWN_STACK: Final = "ikeanalyze"
 #: The sides with an IKE daemon.
 ROLES: Final = ("initiator", "responder")
-EAP: Final = ("eap-md5", "eap-mschapv2", "eap-tls")
+#: The method that hostapd serves; FreeRADIUS serves the others.
+AKA: Final = "eap-aka"
+EAP: Final = ("eap-md5", "eap-mschapv2", "eap-tls", AKA)
 KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
@@ -58,6 +62,8 @@ StackName = Annotated[
         description="the name of a stack, with or without a version as in strongswan-5.9",
     ),
 ]
+CommandText = Annotated[str, Meta(max_length=4096, description="a command line")]
+RootText = Annotated[str, Meta(max_length=4096, description="a path")]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
 Direction = Literal["up", "down"]  # away from the initiator, and towards it
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down")
@@ -90,12 +96,14 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The initiator's daemon and credentials."""
 
     stack: StackName = STRONGSWAN
-    auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls"] = "psk"
+    auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls", "eap-aka"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
     authority_bits: KeyBits = 0
     wrong_secret: bool = False
     xauth: bool = False
+    command: CommandText = ""
+    root: RootText = ""
     start: Literal["command", "trap"] = "command"
 
 
@@ -106,6 +114,8 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    command: CommandText = ""
+    root: RootText = ""
     authority_bits: KeyBits = 0
 
 
@@ -453,6 +463,8 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
                 allowed = ", ".join(map(str, sizes))
                 yield f"{role}.{key} = {bits} is not allowed with {side.auth}; allowed is one of {allowed}"
     auth = settings.initiator.auth
+    if auth == AKA and case.stack("initiator") == STRONGSWAN:
+        yield f"initiator.auth = {AKA} needs initiator.stack = {OWN_STACK}: Debian's strongSwan has no USIM"
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
 

@@ -12,7 +12,7 @@ from scapy.utils import PcapReader
 
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import scenario
-from tests.lab.agreement import check
+from tests.lab.agreement import check, read_received
 from tests.paths import CAPTURES
 
 ENTRIES = json.loads((CAPTURES / "manifest.json").read_text())["captures"]
@@ -42,7 +42,11 @@ def logged(entry: dict) -> dict[str, list[int]]:
     """Bytes of each datagram that the daemons' logs say was sent, by side."""
     truth = json.loads((CAPTURES / entry["truth"]).read_text())
     if "expected" in truth:
-        return {role: truth["expected"][role]["sizes"] for role in ("initiator", "responder")}
+        received = CAPTURES / "lab" / truth["files"]["logs"]["responder"]
+        return {
+            role: read_received(received) if truth["expected"][role] is None else truth["expected"][role]["sizes"]
+            for role in ("initiator", "responder")
+        }
     return {
         role: [event[5] for event in truth[short] if event[0] == "send"]
         for role, short in (("initiator", "ini"), ("responder", "res"))

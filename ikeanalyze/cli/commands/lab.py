@@ -49,8 +49,8 @@ def run(
 
     Needs root. For each case of the scenario, DIR gets the capture (one interface per link) of the responder, of the
     initiator or of both, the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the
-    logs say was sent. Namespaces and daemons are removed at the end. Ctrl-C keeps the complete handshakes. The paths of the manifests go
-    to standard output.
+    logs say was sent. Namespaces and daemons are removed at the end. Ctrl-C keeps the complete handshakes. The paths of
+    the manifests go to standard output.
 
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something, or a case
     failed; 2 wrong usage; 130 interrupted.
@@ -136,9 +136,9 @@ def doctor(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands hav
 def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands have its options
     """Make Debian chroots that provide the daemons this machine lacks.
 
-    They have strongSwan 6 and FreeRADIUS, strongSwan 5.9, and libreswan. Needs root, debootstrap and a mirror that apt
-    is configured for; half a minute and 200 to 400 MB for each chroot, in ~/.cache/ikeanalyze or IKEANALYZE_TREES.
-    Existing chroots are kept. The paths go to standard output.
+    They have strongSwan 6 and FreeRADIUS, strongSwan 5.9, libreswan, and OpenIKED. Needs root, debootstrap and a mirror
+    that apt is configured for; half a minute and 160 to 400 MB for each chroot, in ~/.cache/ikeanalyze or
+    IKEANALYZE_TREES. Existing chroots are kept. The paths go to standard output.
     """
     with fail_command(LabError):
         for spec in list_missing_trees():

@@ -7,6 +7,7 @@ is mounted as /run, so that pid file, sockets and logs have fixed names and are 
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
@@ -32,6 +33,8 @@ class Daemon:
     sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
     folder: Path  # mounted as its /run
+    does_the_work: bool = True  # whether its resources are those of the handshakes
+    has_children: bool = False  # whether it works in several processes
 
     def get_usage(self) -> ResourceUsage:
         """Return the resources used so far."""
@@ -39,8 +42,18 @@ class Daemon:
         import psutil
 
         process: Any = psutil.Process(self.process.pid)
-        times = process.cpu_times()
-        return ResourceUsage(times.user, times.system, _read_run_ns(self.process.pid), process.memory_info().rss)
+        usages = [_get_process_usage(process)]
+        if self.has_children:
+            for child in process.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    usages.append(_get_process_usage(child))
+        run_ns = [usage.run_ns for usage in usages if usage.run_ns is not None]
+        return ResourceUsage(
+            sum(usage.user_s for usage in usages),
+            sum(usage.system_s for usage in usages),
+            sum(run_ns) if len(run_ns) == len(usages) else None,
+            sum(usage.rss_bytes for usage in usages),
+        )
 
     @property
     def output(self) -> Path:
@@ -64,6 +77,11 @@ class Daemon:
             self.sandbox.stop(self.process, patience_s=patience_s)
 
 
+def _get_process_usage(process: Any) -> ResourceUsage:
+    times = process.cpu_times()
+    return ResourceUsage(times.user, times.system, _read_run_ns(process.pid), process.memory_info().rss)
+
+
 def _read_run_ns(process: int) -> int | None:
     """Read the processor time of all threads from the scheduler; psutil's resolution of 10 ms is too coarse."""
     try:
@@ -81,8 +99,9 @@ def start_daemon(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     before: Sequence[Sequence[str]] = (),
+    stdin: int = subprocess.DEVNULL,
 ) -> Daemon:
-    """Start a daemon after the commands of `before`; output goes to `out` in its folder."""
+    """Start a daemon after the commands of `before`; output goes to `out` in its folder. `stdin`: as in `Popen`."""
     root = shlex.quote(str(stack.root)) if stack.in_tree else ""
     steps = ["set -e"]
     if stack.in_tree:
@@ -94,7 +113,7 @@ def start_daemon(
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each command replaces the previous one without a fork: the process is the daemon
     command = host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps))
-    return Daemon(sandbox, sandbox.start(command, output=folder / "out"), folder)
+    return Daemon(sandbox, sandbox.start(command, output=folder / "out", stdin=stdin), folder)
 
 
 #: Name of the connection and of its Child SA.

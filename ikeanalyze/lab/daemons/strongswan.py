@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, ConcurrentHandshake, Daemon, DaemonIkeSa, start_daemon
-from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_versions
+from ikeanalyze.lab.daemons.installation import DaemonStack, list_versions
 from ikeanalyze.lab.daemons.peer_config import StrongswanConfig, build_side_config
 from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY, IkeStack, LoggedKeys, SideSetup
 from ikeanalyze.lab.debian_tree import DebianTree
@@ -23,8 +22,6 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_re
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
 from ikeanalyze.lab.scenario import ScenarioCase
 
-#: Path of the daemon below a root.
-CHARON: Final = "usr/lib/ipsec/charon"
 #: The first strongSwan with ML-KEM.
 ML_KEM_SINCE: Final = (6, 0, 2)
 #: The first strongSwan that distributions build without IKEv1.
@@ -263,13 +260,10 @@ class StrongswanStack(IkeStack):
 
     name = "strongswan"
     title = "strongSwan"
+    programs = ("usr/lib/ipsec/charon", "usr/libexec/ipsec/charon")
     trees = (debian_tree.NEW, debian_tree.OLD)
     requirements = ("strongSwan", "ML-KEM", "IKEv1")
     logged_keys = LoggedKeys.ALL
-
-    def find(self) -> Sequence[DaemonStack]:
-        """Return the installed strongSwan, then those of Debian trees."""
-        return _find_strongswan()
 
     def start(self, setup: SideSetup) -> StrongswanDaemon:
         """Start charon and load its configuration."""
@@ -325,11 +319,6 @@ class StrongswanStack(IkeStack):
         ):
             version = str(fitting[0]) if fitting else None
             yield make_finding(feature, version, f"needs strongSwan {needs}", remedy=PREPARE_REMEDY)
-
-
-@cache
-def _find_strongswan() -> tuple[DaemonStack, ...]:
-    return tuple(find_installations(StrongswanStack.title, [CHARON], "--version", StrongswanStack.trees))
 
 
 def _needs_ml_kem(role: str, case: ScenarioCase) -> bool:
