@@ -53,6 +53,8 @@ class _Bar:
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
+            # on the terminal, lines go above the bar; a file or a pipe gets them as they are
+            redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
             speed_estimate_period=_COUNT_PERIOD if self._counts else _PERIOD,
         )
         progress.start()

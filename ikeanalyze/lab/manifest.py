@@ -101,6 +101,7 @@ class CaseRecording:
     dropped: int | None  # frames missing in the captures; None: unknown
     logs: Mapping[str, Path]  # the daemons' logs, by host
     cut: RecordingCut | None = None  # None: everything is kept
+    unfinished: RecordingCut | None = None  # where a kept handshake begins that is not in `handshakes`
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +186,12 @@ class RecordingWriter:
             for role, log in recorded.logs.items():
                 self._copied[role] = _append_log(log, copied.get(role, 0), self.files.get_log(role))
             document = _build_document(self.case, recorded, self.files)
-            if is_checkpoint and recorded.cut:
+            unfinished = recorded.cut if is_checkpoint else recorded.unfinished
+            if unfinished:
                 sizes = {role: _get_size(self.files.get_log(role)) for role in recorded.logs}
-                document |= {"ended": _RUNNING, "checkpoint": recorded.cut.document | {"log_gz_bytes": sizes}}
+                document["checkpoint"] = unfinished.document | {"log_gz_bytes": sizes}
+            if is_checkpoint:
+                document["ended"] = _RUNNING
             else:
                 _add_log_contents(document, self.case, self.files, recorded.cut)
             _replace_text(self.files.manifest, document)
@@ -225,9 +229,9 @@ def write_recording(out: Path, case: ScenarioCase, recorded: CaseRecording) -> P
 
 
 def complete_checkpoint(case: ScenarioCase, files: RecordingFiles) -> None:
-    """Complete the recording of a killed run: cut off what is not in its manifest, and add keys and log summaries.
+    """Cut off what is not in the manifest of a killed or failed run, and add keys and log summaries.
 
-    A manifest that is not a checkpoint's is left alone.
+    A manifest without `checkpoint` is left alone.
 
     Raises:
         LabError: a file cannot be read or written.
@@ -243,7 +247,8 @@ def complete_checkpoint(case: ScenarioCase, files: RecordingFiles) -> None:
         cut = RecordingCut(checkpoint["at_s"], checkpoint["log_bytes"])
         for host in document["files"]["captures"]:
             _store_capture(files.get_capture(host), files.get_capture(host), cut)
-        document["ended"] = _KILLED
+        if document["ended"] == _RUNNING:
+            document["ended"] = _KILLED
         _add_log_contents(document, case, files, cut)
         _replace_text(files.manifest, document)
     except OSError as error:

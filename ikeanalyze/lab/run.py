@@ -144,6 +144,7 @@ def run_case(
             logs=running.logs,
             # the handshake that a signal interrupted; that of a failure is kept for its analysis
             cut=running.find_cut(len(rounds)) if interrupted else None,
+            unfinished=running.find_cut(len(rounds)) if failure else None,
         )
         written = writer.finish(recorded)
         if failure:

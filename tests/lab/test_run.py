@@ -17,6 +17,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.lab import LabError, machine, scenario
+from ikeanalyze.lab.campaign.plan import plan_cases
 from ikeanalyze.lab.network.namespaces import PREFIX
 from ikeanalyze.lab.run import run_case
 from tests.lab.agreement import check
@@ -338,6 +339,11 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
         told["handshakes"][0]["spi_i"],
         told["handshakes"][0]["spi_r"],
     )
+    # when the case is continued, that handshake is made again
+    (plan,) = plan_cases([case], tmp_path, resume=True)
+    assert list(plan.missing) == [2, 3]
+    assert ikeanalyze.read(tmp_path / told["files"]["capture"]).handshakes.height == 1
+    assert json.loads(manifest.read_text())["ended"] == told["ended"]
 
 
 def begin(scenario_name: str, out: Path, *more: str) -> subprocess.Popen[str]:
