@@ -76,6 +76,13 @@ def test_sessions_that_differ_widen_what_is_expected(point):
     assert validate.compare(campaign, sessions[:1], replications=100)["setup_ms"].ks_p < 0.05
 
 
+def test_campaigns_over_a_delay_are_predicted_from_sessions_over_one(point):
+    direct, delayed = flow("lab/loss20.pcapng"), flow("lab/satellite.pcapng")
+    assert validate.select_sessions([direct, delayed], point.link) == [direct]
+    assert validate.select_sessions([direct, delayed], replace(point.link, rtt_ms=300)) == [delayed]
+    assert validate.select_sessions([direct], replace(point.link, rtt_ms=300)) == [direct]
+
+
 def test_the_reference_is_a_folder_or_a_recording(tmp_path):
     for name in ("psk", "ecdsa"):
         for suffix in (".pcapng", ".manifest.json"):
@@ -104,9 +111,10 @@ def test_the_document_has_a_place_for_the_table():
 
 
 def test_the_scenarios_have_eight_points_of_sixty_handshakes():
-    cases = {name: load_cases(SCENARIOS / f"{name}.toml") for name in ("reference", "loss", "delay", "fragments")}
-    reference = cases.pop("reference")
-    assert len(reference) * reference[0].values["iterations"] == 120
-    assert {case.values["link.loss_percent"] for case in reference} == {0}
-    assert [len(items) for items in cases.values()] == [5, 2, 1]
+    cases = {path.stem: load_cases(path) for path in SCENARIOS.glob("*.toml")}
+    for name in ("reference", "reference-delay"):
+        reference = cases.pop(name)
+        assert len(reference) * reference[0].values["iterations"] == 120
+        assert {case.values["link.loss_percent"] for case in reference} == {0}
+    assert {name: len(items) for name, items in cases.items()} == {"loss": 5, "delay": 2, "fragments": 1}
     assert {case.values["iterations"] for items in cases.values() for case in items} == {60}

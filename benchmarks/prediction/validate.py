@@ -1,7 +1,7 @@
 """Compare predictions with live campaigns: python -m benchmarks.prediction.validate REFERENCE FOLDER...
 
 The campaigns are recordings of the lab below the folders; their manifests have link, timers and fragment size. Each one
-is predicted from the reference, recordings of the same configuration without delay and loss. The table has a row for
+is predicted from the reference, recordings of the same configuration without loss. The table has a row for
 each point and quantity: the number of handshakes that succeeded, their mean with its 95 % interval (Student's t), the
 predicted mean, and two p values of the hypothesis that both have one distribution: of the difference of the means, and
 of Kolmogorov and Smirnov's distance.
@@ -9,10 +9,12 @@ of Kolmogorov and Smirnov's distance.
 The p values are by Monte Carlo, because the values are discrete, and because the reference is a sample too: daemons
 that are started anew are faster or slower by some percent. So the reference consists of several sessions, each a
 recording. A replication draws the sessions, and their handshakes, again and predicts from them; against this it
-compares as many handshakes as were measured, predicted from one session alone.
+compares as many handshakes as were measured, predicted from one session alone. The lab's relay, which delays frames,
+takes time of its own, so campaigns over a delay are predicted from the sessions over one.
 
-Recordings: ikeanalyze lab run benchmarks/prediction/scenarios/NAME.toml -o FOLDER for reference, loss, delay and
-fragments, one after the other on a machine that is idle otherwise. --update writes the table into docs/predict.md.
+Recordings: ikeanalyze lab run benchmarks/prediction/scenarios/NAME.toml -o FOLDER for reference, reference-delay, loss,
+delay and fragments, one after the other on a machine that is idle otherwise. --update writes the table into
+docs/predict.md.
 """
 
 import argparse
@@ -163,6 +165,14 @@ def find_captures(folders: Sequence[Path]) -> list[Path]:
     return [path for path, manifest in manifests.items() if manifest and manifest.capture_host == "responder"]
 
 
+def select_sessions(sessions: Sequence[HandshakeFlow], link: LinkModel) -> list[HandshakeFlow]:
+    """Return the sessions over a delay if `link` has one, else those without; all if there are none of them.
+
+    The lab's relay, which delays frames, takes time of its own.
+    """
+    return [flow for flow in sessions if bool(flow.path_rtt_ns) == bool(link.rtt_ms)] or list(sessions)
+
+
 def pool(sessions: Sequence[HandshakeFlow]) -> HandshakeFlow:
     """Return one flow with the handshakes of all sessions."""
     return replace(sessions[0], samples=tuple(sample for flow in sessions for sample in flow.comparable))
@@ -255,7 +265,7 @@ def main() -> None:
     captures = [path for path in find_captures(arguments.folders) if not path.resolve().is_relative_to(reference)]
     points = [read_point(path) for path in captures]
     points.sort(key=lambda point: (point.link.rtt_ms, -(point.use.fragment_size or 0), point.link.loss))
-    table = "".join(format_table([(point, compare(point, sessions)) for point in points]))
+    table = "".join(format_table([(point, compare(point, select_sessions(sessions, point.link))) for point in points]))
     print(table, end="")
     if arguments.update:
         update_document(table)
