@@ -15,7 +15,16 @@ from ikeanalyze.lab.daemons.installation import DaemonStack
 
 #: Debian packages of the daemons and of what they compute with.
 _PACKAGES: Final = (
-    *("strongswan*", "libstrongswan*", "libcharon*", "libreswan*", "freeradius*", "libfreeradius*", "openiked*"),
+    *(
+        "strongswan*",
+        "libstrongswan*",
+        "libcharon*",
+        "libreswan*",
+        "freeradius*",
+        "libfreeradius*",
+        "openiked*",
+        "hostapd",
+    ),
     *("libssl3*", "libnss3", "libc6"),
 )
 _LIBRARIES: Final = ("usr/lib/*/libcrypto.so.3", "usr/lib64/libcrypto.so.3", "usr/lib/libcrypto.so.3")

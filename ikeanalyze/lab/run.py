@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -146,6 +146,9 @@ def run_case(
             cut=running.find_cut(len(rounds)) if interrupted else None,
             unfinished=running.find_cut(len(rounds)) if failure else None,
         )
+        if interrupted:  # at once, because keys and messages of large logs take seconds
+            at_end = RecordingCut(time.time(), dict.fromkeys(running.logs))
+            writer.save_checkpoint(replace(recorded, cut=recorded.cut or at_end))
         written = writer.finish(recorded)
         if failure:
             raise LabError(f"{failure}; partial results: {written}")

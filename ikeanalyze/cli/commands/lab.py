@@ -42,7 +42,7 @@ def run(
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once (default: 1).")
+        int, typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once.")
     ] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Run only the handshakes that DIR lacks.")] = False,
 ) -> None:
