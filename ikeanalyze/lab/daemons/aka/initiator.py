@@ -134,6 +134,7 @@ class OwnStack(IkeStack):
             ("ike.version = 1", settings.ike.version == 1),
             ("then", bool(settings.then)),
             ("abandoned", bool(settings.abandoned)),
+            ("initiator.start = trap", settings.initiator.start == "trap"),
         ):
             if unsupported:
                 yield f"initiator.stack = {self.name} does not support {name}"

@@ -22,6 +22,7 @@ def test_eap_aka_is_supported():
         ({"initiator": {"stack": "ikeanalyze", "auth": "rsa"}}, "initiator.auth = psk or eap-aka"),
         (AKA | {"then": ["ping"]}, "does not support then"),
         (AKA | {"abandoned": 1}, "does not support abandoned"),
+        ({"initiator": AKA["initiator"] | {"start": "trap"}}, "does not support initiator.start = trap"),
         (AKA | {"responder": {"stack": "libreswan"}}, "initiator.auth = eap-aka is for strongSwan"),
     ],
 )
