@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.daemons.registry import check_stacks, list_stacks
+from ikeanalyze.lab.daemons.registry import check_stacks, find_installed, get_stack, list_stacks
 from ikeanalyze.lab.run import run_case
 from ikeanalyze.lab.scenario import ScenarioCase, expand_cases
 
@@ -49,7 +49,8 @@ def list_installed_names() -> list[str]:
     names = []
     for stack in list_stacks():
         for installed in stack.find():
-            names.append(f"{stack.name}-{'.'.join(map(str, installed.numbers[:2]))}")
+            version = ".".join(map(str, installed.numbers[:2]))
+            names.append(f"{stack.name}-{version}" if version else stack.name)
     return list(dict.fromkeys(names))
 
 
@@ -69,10 +70,8 @@ def _choose_proposals(name: str, role: str) -> str:
     for proposals in _PROPOSALS:
         ike = {"proposals": proposals, "responder_proposals": proposals, "esp_proposals": _ESP}
         (case,) = expand_cases({role: {"stack": name}, "ike": ike}, "the matrix", "probe")
-        (stack,) = (stack for stack in list_stacks() if stack.name == case.stack(role))
-        version = tuple(map(int, name.partition("-")[2].split(".")))
-        installed = next(each for each in stack.find() if each.numbers[: len(version)] == version)
-        if not any(stack.list_conflicts(role, case)) and stack.supports(installed, role, case):
+        stack = get_stack(case.stack(role))
+        if not any(stack.list_conflicts(role, case)) and stack.supports(find_installed(role, case), role, case):
             return proposals
     return _CLASSICAL
 

@@ -34,10 +34,10 @@ class Daemon:
     process: subprocess.Popen[bytes]
     folder: Path  # mounted as its /run
     does_the_work: bool = True  # whether its resources are those of the handshakes
-    has_children: bool = False  # whether it works in several processes
+    has_children: bool = False  # whether its child processes count as well
 
     def get_usage(self) -> ResourceUsage:
-        """Return the resources used so far."""
+        """Return the resources used so far; of child processes, those that are running."""
         # late: psutil is optional, `lab doctor` reports if it is missing
         import psutil
 

@@ -115,7 +115,7 @@ class LibreswanStack(IkeStack):
 
     name = "libreswan"
     title = "libreswan"
-    programs = ("usr/libexec/ipsec/pluto", "usr/lib/ipsec/pluto")
+    programs = ("usr/libexec/ipsec/pluto", "usr/lib/ipsec/pluto", "usr/local/libexec/ipsec/pluto")
     trees = (debian_tree.LIBRESWAN,)
     logged_keys = LoggedKeys.ESTABLISHED
     requests_certificates = False

@@ -26,6 +26,7 @@ from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup
 from ikeanalyze.lab.logs import iked as iked_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
+from ikeanalyze.lab.requirement import RequirementFinding, make_finding
 from ikeanalyze.lab.scenario import ScenarioCase
 
 _IKECTL: Final = "/usr/sbin/ikectl"
@@ -126,6 +127,7 @@ class OpenikedStack(IkeStack):
     name = "openiked"
     title = "OpenIKED"
     programs = ("usr/sbin/iked",)
+    requirements = ("OpenIKED", "PF_KEY")
     version_option = "-V"
     trees = (debian_tree.OPENIKED,)
 
@@ -189,6 +191,11 @@ class OpenikedStack(IkeStack):
         for step in settings.then:
             if step not in ("ping", "delete"):
                 yield f"then: {step} needs {role}.stack = strongswan"
+
+    def check(self) -> Iterator[RequirementFinding]:
+        """Check for OpenIKED, and for PF_KEY in the kernel."""
+        yield from super().check()
+        yield make_finding("PF_KEY", has_pf_key(), "not in this kernel: OpenIKED gets a stand-in without ESP")
 
 
 def _find_startup_error(output: Path) -> str:

@@ -100,6 +100,7 @@ class StrongswanDaemon:
     daemon: Daemon
     _timeout: float
     _log_keys: bool = True
+    _read_bytes: int = 0  # of the log, for the reasons of failures
 
     @property
     def log(self) -> Path:
@@ -134,11 +135,14 @@ class StrongswanDaemon:
         with self._open_session() as session:
             session.reload_settings()  # charon closes the log, and so flushes it, and opens it again
         progress = _HandshakeMessages()
-        with self.log.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if _INITIATING.search(line):
-                    progress = _HandshakeMessages()
-                progress.add(line)
+        with self.log.open("rb") as log:
+            log.seek(self._read_bytes)
+            text = log.read()
+        self._read_bytes += len(text)
+        for line in text.decode(errors="replace").splitlines():
+            if _INITIATING.search(line):
+                progress = _HandshakeMessages()
+            progress.add(line)
         return progress
 
     @contextmanager
@@ -260,7 +264,7 @@ class StrongswanStack(IkeStack):
 
     name = "strongswan"
     title = "strongSwan"
-    programs = ("usr/lib/ipsec/charon", "usr/libexec/ipsec/charon")
+    programs = ("usr/lib/ipsec/charon", "usr/libexec/ipsec/charon", "usr/local/libexec/ipsec/charon")
     trees = (debian_tree.NEW, debian_tree.OLD)
     requirements = ("strongSwan", "ML-KEM", "IKEv1")
     logged_keys = LoggedKeys.ALL
