@@ -40,9 +40,7 @@ def run(
             help="Handshakes of each case (default: as in the scenario).",
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once.")
-    ] = 1,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Run only the handshakes that DIR lacks.")] = False,
 ) -> None:
     """Run a scenario between real daemons and record it.
