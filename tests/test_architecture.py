@@ -36,7 +36,8 @@ ALLOWED = {
     "render.replay": {*RENDER, "replay"},  # shows what a replay gave
     "view": {*RENDER, "view"},
     "replay": {*ANALYSIS, "replay", "model.retransmission_policy"},
-    "lab": {*WIRE, "keys", "io", "lab", "model.prediction.link"},  # the same bursts as `predict`
+    # the same bursts as `predict`; vectors for EAP-AKA
+    "lab": {*WIRE, "keys", "io", "lab", "model.prediction.link", "crypto.aka"},
     "plugin": {"io", "plugin"},
     "cli": {*RENDER, "papers", "view", "replay", "lab", "plugin", "cli"},
 }

@@ -43,9 +43,13 @@ class ResultOptions(OutputOptions):
         """Raise `OutputError` if the output cannot be written."""
         check_output(self.output)
 
+    def get_view(self) -> RenderOptions:
+        """Return the options of the formats; subclasses with more options add them."""
+        return RenderOptions(every=self.no_limit)
+
     def write(self, formats: "OutputFormats[Result]", result: Result) -> None:
         """Write a result."""
-        formats.write(result, Format(self.output_format), self.output, RenderOptions(every=self.no_limit))
+        formats.write(result, Format(self.output_format), self.output, self.get_view())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 ShowProgress = Callable[[int, int | None], None]
 
 _DELAY: Final = 1.0  # seconds before the bar appears
+#: Seconds of the past that the time left is estimated from: units of a count may take minutes each.
+_PERIOD: Final = 30.0
+_COUNT_PERIOD: Final = 3600.0
 
 
 class _Bar:
@@ -50,6 +53,9 @@ class _Bar:
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
+            # on the terminal, lines go above the bar; a file or a pipe gets them as they are
+            redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
+            speed_estimate_period=_COUNT_PERIOD if self._counts else _PERIOD,
         )
         progress.start()
         return progress, progress.add_task(self._label, total=total)

@@ -34,13 +34,15 @@ class DebianTree:
         return Path(os.environ.get("IKEANALYZE_TREES") or Path(cache) / "ikeanalyze") / self.name
 
 
-#: A strongSwan with ML-KEM, which has no IKEv1.
-NEW: Final = DebianTree("forky", (*_STRONGSWAN, "freeradius"))
+#: A strongSwan with ML-KEM, which has no IKEv1, and both AAA servers.
+NEW: Final = DebianTree("forky", (*_STRONGSWAN, "freeradius", "hostapd"))
 #: A strongSwan with IKEv1, which has no ML-KEM.
 OLD: Final = DebianTree("bookworm", _STRONGSWAN)
 #: libreswan conflicts with strongSwan in Debian, so it has its own tree.
 LIBRESWAN: Final = DebianTree("forky-libreswan", ("libreswan",))
-ALL: Final = (NEW, OLD, LIBRESWAN)
+#: With a small compiler for the lab's stand-in for PF_KEY, which forky lacks.
+OPENIKED: Final = DebianTree("trixie-openiked", ("openiked", "tcc", "libc6-dev"))
+ALL: Final = (NEW, OLD, LIBRESWAN, OPENIKED)
 
 
 def make_tree(tree: DebianTree) -> Path:

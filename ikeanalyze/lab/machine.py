@@ -11,20 +11,29 @@ from pathlib import Path
 from typing import Final
 
 from ikeanalyze.lab import LabError, debian_tree
-from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_versions
+from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_roots, list_versions
 from ikeanalyze.lab.daemons.registry import get_stack, list_stack_names, list_stacks
 from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
 
 FREERADIUS: Final = "FreeRADIUS"
+HOSTAPD: Final = "hostapd"
 #: Paths of FreeRADIUS' program.
 RADIUS: Final = ("usr/sbin/freeradius", "usr/sbin/radiusd")
+#: Path of hostapd.
+_HOSTAPD: Final = ("usr/sbin/hostapd",)
 
 
 @cache
 def find_freeradius() -> DaemonStack | None:
     """Return FreeRADIUS, preferably the installed one."""
-    return next(find_installations(FREERADIUS, RADIUS, "-v", debian_tree.ALL), None)
+    return next(find_installations(FREERADIUS, RADIUS, "-v", list_roots(debian_tree.ALL)), None)
+
+
+@cache
+def find_hostapd() -> DaemonStack | None:
+    """Return hostapd, preferably the installed one."""
+    return next(find_installations(HOSTAPD, _HOSTAPD, "-v", list_roots(debian_tree.ALL)), None)
 
 
 def list_missing_trees() -> list[debian_tree.DebianTree]:
@@ -50,6 +59,7 @@ def _in_namespace(*commands: Sequence[str]) -> bool:
 _PROGRAMS: Final = (
     ("ip", "iproute2", True),
     ("dumpcap", "wireshark-common", True),
+    ("editcap", "wireshark-common", True),
     ("nsenter", "util-linux", True),
     ("unshare", "util-linux", True),
     ("sysctl", "procps", True),
@@ -114,14 +124,14 @@ def _stacks() -> Iterator[RequirementFinding]:
         if root:
             yield from stack.check()
         else:
-            names = stack.requirements or (stack.title,)
+            names = (stack.title,) if stack.requirements is None else stack.requirements
             yield from (RequirementFinding(name, None, _ROOT_ONLY, False) for name in names)
     if not root:
-        yield RequirementFinding(FREERADIUS, None, _ROOT_ONLY, False)
+        yield from (RequirementFinding(name, None, _ROOT_ONLY, False) for name in (FREERADIUS, HOSTAPD))
         return
-    server = find_freeradius()
-    remedy = f"apt install freeradius, or {PREPARE_REMEDY}"
-    yield make_finding(FREERADIUS, list_versions([server] if server else []), "not there", remedy=remedy)
+    for name, server in ((FREERADIUS, find_freeradius()), (HOSTAPD, find_hostapd())):
+        remedy = f"apt install {name.lower()}, or {PREPARE_REMEDY}"
+        yield make_finding(name, list_versions([server] if server else []), "not there", remedy=remedy)
 
 
 def get_date() -> str:

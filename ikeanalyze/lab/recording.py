@@ -2,6 +2,7 @@
 
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,12 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_re
 #: IKE, ESP in UDP, RADIUS, IP fragments, ICMP errors (of ICMPv6 the types below 128); not ARP and neighbour discovery.
 _FILTER: Final = "udp or icmp or esp or (ip[6:2] & 0x1fff != 0) or ip6[6] == 44 or (ip6[6] == 58 and ip6[40] < 128)"
 _START_SECONDS: Final = 15
-#: Wait for the kernel's buffers to reach the file.
-_SETTLE_SECONDS: Final = 0.7
+#: Time until frames are in the file, which dumpcap writes from the kernel's buffers.
+CAPTURE_LAG_SECONDS: Final = 0.7
+#: editcap's message about a file that ends in the middle of a frame, which some versions treat as a failure.
+_CUT_SHORT: Final = "cut short"
+#: Time limit for editcap.
+_CUT_SECONDS: Final = 120
 #: Limits for a capture.
 _MAX_KILOBYTES: Final = 1 << 20
 _MAX_SECONDS: Final = 24 * 3600
@@ -81,8 +86,13 @@ class LabRecordings:
         Raises:
             LabError: a capture ended before, so that packets are missing.
         """
-        time.sleep(_SETTLE_SECONDS + max_delay_s)
+        time.sleep(CAPTURE_LAG_SECONDS + max_delay_s)
         return {recording.host: recording.stop() for recording in self.recordings}
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The files of the captures by host."""
+        return {recording.host: recording.path for recording in self.recordings}
 
     @property
     def dropped(self) -> int | None:
@@ -108,3 +118,22 @@ def start_recording(sandbox: NetnsSandbox, host: Netns, interfaces: list[str]) -
         lines = output.read_text(errors="replace").strip().splitlines()
         raise LabError(f"dumpcap did not start: {' '.join(lines[-2:]) or 'no message'}")
     return DumpcapRecording(host.name, sandbox, process, path, output)
+
+
+def cut_capture(source: Path, target: Path, at_s: float) -> None:
+    """Copy the frames before a time, in seconds since the epoch. A last frame that is incomplete is left out.
+
+    Raises:
+        LabError: editcap is missing or fails.
+        OSError: the disk is full.
+    """
+    command = ["editcap", "-B", f"{at_s:.6f}", str(source), str(target)]
+    try:
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=_CUT_SECONDS, check=False)
+    except FileNotFoundError:
+        raise LabError("editcap is not on this machine (see ikeanalyze lab doctor)") from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"editcap: timed out after {_CUT_SECONDS} s") from None
+    if (completed.returncode and _CUT_SHORT not in completed.stderr) or not target.exists():
+        lines = completed.stderr.strip().splitlines()
+        raise LabError(f"editcap: {lines[-1] if lines else f'status {completed.returncode}'}")

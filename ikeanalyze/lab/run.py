@@ -1,35 +1,53 @@
 """Runs a case of a scenario, from its namespaces to its manifest."""
 
 import fcntl
+import itertools
 import os
-import platform
+import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from ikeanalyze.lab import LabError, actions, machine, manifest, recording
+from ikeanalyze.lab import LabError, actions, host_info, machine, manifest, recording
 from ikeanalyze.lab.daemons import freeradius, peer_config, registry
-from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, ResourceUsage
+from ikeanalyze.lab.daemons.aka.hostapd import start_hostapd
+from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, LoadInitiator, ResourceUsage
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.stack import SideSetup
-from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake, ResourceCost
+from ikeanalyze.lab.manifest import (
+    ActionResult,
+    RecordedLabHandshake,
+    RecordingCut,
+    RecordingFiles,
+    RecordingWriter,
+    ResourceCost,
+)
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.losses import ReceiverLosses
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.recording import LabRecordings
-from ikeanalyze.lab.scenario import MAX_SEED, ScenarioCase
+from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, block_signals
+from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, LabRecordings
+from ikeanalyze.lab.scenario import AKA, MAX_SEED, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
 ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
 
 _SETTLE_SECONDS: Final = 0.1
 _ABANDON_SECONDS: Final = 5.0
+#: Between two checkpoints, and as a multiple of the time that the previous one took.
+_CHECKPOINT_SECONDS: Final = 10.0
+_CHECKPOINT_SHARE: Final = 20
+#: Time for the daemons to end after a signal.
+_ABORT_SECONDS: Final = 1.0
+#: Limit for the attempts of a handshake, and what a failure looks like that is not for lack of an answer.
+_MAX_ATTEMPTS: Final = 100
+_PEER_ERROR: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 #: Timeout for the final delete: a peer that has already deleted the IKE SA does not respond.
 _END_SECONDS: Final = 2.0
 #: Drops IKE_SA_INIT responses whose first payload (octet 17 of the message) is SA, so that the initiator cannot
@@ -49,44 +67,74 @@ class WatchedProcess(Protocol):
         """Whether it is running."""
 
 
+@dataclass(frozen=True, slots=True)
+class CasePart:
+    """The handshakes of a case that one run of its daemons records."""
+
+    numbers: Iterable[int]  # of the handshakes, taken one at a time
+    files: RecordingFiles
+    at_once: int = 1  # parts of this or other cases that are recorded at the same time
+
+
+class CaseInterrupted(KeyboardInterrupt):
+    """Ctrl-C or a signal ended a case, and what it recorded is stored."""
+
+    def __init__(self, manifest_path: Path) -> None:
+        super().__init__()
+        self.manifest = manifest_path
+
+
 def run_case(
     case: ScenarioCase,
     out: Path,
     *,
     iterations: int | None = None,
+    part: CasePart | None = None,
     on_handshake: ProgressCallback | None = None,
-    log_keys: bool = True,
 ) -> Path:
     """Run a case and return the path of its manifest. Namespaces and processes are always removed.
 
-    `log_keys`: the daemons log keys, which costs them processor time; otherwise there is no key file.
-
-    `out` exists and is locked by `exclusive_output_dir`.
+    `out` exists and is locked by `exclusive_output_dir`. `iterations` overrides the scenario's, `part` both.
 
     Raises:
         LabError: a requirement is missing, does not start or ends early, or the results cannot be written. Earlier
             results are kept; the text has their path.
+        CaseInterrupted: Ctrl-C, after the results of the complete handshakes have been stored. A second one raises
+            KeyboardInterrupt, and what was not stored at a checkpoint is lost.
     """
     stacks, server = find_required_stacks(case)
     count = iterations or case.settings.iterations
+    part = part or CasePart(range(1, count + 1), RecordingFiles(out, case.name))
     with NetnsSandbox() as sandbox:
-        running = _start(sandbox, case, stacks, server, log_keys=log_keys)
-        handshakes: list[RecordedLabHandshake] = []
-        ended: LabError | None = None
+        running = _start(sandbox, case, stacks, server)
+        writer = RecordingWriter(case, part.files)
+        rounds: list[Sequence[RecordedLabHandshake]] = []
+        failure: LabError | None = None
+        interrupted: str | None = None
+        described = _machine(stacks, server) | {"jobs": part.at_once}
+        next_checkpoint = time.monotonic() + _CHECKPOINT_SECONDS
         try:
-            for handshake in running.handshakes(count):
-                handshakes.append(handshake)
+            for handshakes in running.run_rounds(part.numbers):
+                rounds.append(handshakes)
                 if on_handshake:
-                    on_handshake(handshake.number, count, handshake)
+                    for handshake in handshakes:
+                        on_handshake(handshake.number, count, handshake)
+                if time.monotonic() >= next_checkpoint:
+                    cost = _save_checkpoint(running, writer, rounds, described)
+                    next_checkpoint = time.monotonic() + max(_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE * cost)
         except LabError as error:
-            if not handshakes or not running.recording.alive:
+            if not rounds or not running.recording.alive:
                 raise
-            ended = error
-        captures = running.stop()
+            failure = error
+        except KeyboardInterrupt as signalled:
+            if not rounds or not running.recording.alive:
+                raise
+            interrupted = f"interrupted by {signalled.args[0] if signalled.args else 'SIGINT'}"
+        captures = running.abort() if interrupted else running.stop()
         recorded = manifest.CaseRecording(
-            handshakes=handshakes,
-            ended=str(ended) if ended else None,
-            machine=_machine(stacks, server),
+            handshakes=list(itertools.chain.from_iterable(rounds)),
+            ended=str(failure) if failure else interrupted,
+            machine=described | {"ended": host_info.format_time(), "load_after": host_info.get_load()},
             links={
                 name: {"by": link.kind, "frames": link.stop(), "seed": running.seeds.get(name)}
                 for name, link in running.emulators.items()
@@ -94,11 +142,47 @@ def run_case(
             captures=captures,
             dropped=running.recording.dropped,
             logs=running.logs,
+            # the handshake that a signal interrupted; that of a failure is kept for its analysis
+            cut=running.find_cut(len(rounds)) if interrupted else None,
+            unfinished=running.find_cut(len(rounds)) if failure else None,
         )
-        written = manifest.write_recording(out, case, recorded)
-        if ended:
-            raise LabError(f"{ended}; partial results: {written}")
+        if interrupted:  # at once, because keys and messages of large logs take seconds
+            at_end = RecordingCut(time.time(), dict.fromkeys(running.logs))
+            writer.save_checkpoint(replace(recorded, cut=recorded.cut or at_end))
+        written = writer.finish(recorded)
+        if failure:
+            raise LabError(f"{failure}; partial results: {written}")
+        if interrupted:
+            raise CaseInterrupted(written)
         return written
+
+
+def _save_checkpoint(
+    running: "_RunningCase",
+    writer: RecordingWriter,
+    rounds: Sequence[Sequence[RecordedLabHandshake]],
+    described: Mapping[str, Any],
+) -> float:
+    """Store the handshakes whose frames are certainly in the capture's file; return the seconds that this took."""
+    began = time.monotonic()
+    count = running.count_settled(len(rounds))
+    if count:
+        checkpoint = manifest.CaseRecording(
+            handshakes=list(itertools.chain.from_iterable(rounds[:count])),
+            ended=None,
+            machine=described,
+            links={
+                name: {"by": link.kind, "frames": {}, "seed": running.seeds.get(name)}
+                for name, link in running.emulators.items()
+            },
+            captures=running.recording.paths,
+            dropped=None,
+            logs=running.logs,
+            cut=running.cuts[count],
+        )
+        with block_signals():
+            writer.save_checkpoint(checkpoint)
+    return time.monotonic() - began
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +198,7 @@ class _RunningCase:
     peers: Mapping[str, IkeDaemon]  # by role
     daemons: Mapping[str, Daemon]  # by host
     recording: LabRecordings
+    cuts: list[RecordingCut] = field(default_factory=list)  # after each number of rounds, once the next one began
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -121,16 +206,27 @@ class _RunningCase:
         logs = {role: peer.log for role, peer in self.peers.items()}
         return logs | ({"aaa": self.daemons["aaa"].output} if "aaa" in self.daemons else {})
 
-    def handshakes(self, count: int) -> Iterator[RecordedLabHandshake]:
-        """Run handshakes, each after the links are idle."""
-        for number in range(1, count + 1):
+    def run_rounds(self, numbers: Iterable[int]) -> Iterator[Sequence[RecordedLabHandshake]]:
+        """Run the handshakes of each number, after the links are idle."""
+        warm_ups = ((number, True) for number in range(1, self.case.settings.warm_up + 1))
+        for number, warm_up in itertools.chain(warm_ups, ((number, False) for number in numbers)):
             self.sandbox.check_room()
             self._wait_until_idle()
+            self.cuts.append(RecordingCut(time.time(), {role: self._get_log_size(role) for role in self.logs}))
             for losses in self.losses:
-                losses.start(number)
+                losses.start(-number if warm_up else number)
             for _ in range(self.case.settings.abandoned):
                 _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
-            yield self._handshake(number)
+            if self.case.settings.initiators > 1:
+                yield self._run_concurrent_handshakes(number, warm_up=warm_up)
+            else:
+                yield [self._handshake(number, warm_up=warm_up)]
+
+    def _get_log_size(self, role: str) -> int | None:
+        """Return the bytes that a daemon has logged; None: they may still be in its buffer."""
+        if role in self.peers and not self.case.logs_keys:
+            return None
+        return self.logs[role].stat().st_size
 
     def stop(self) -> Mapping[str, Path]:
         """Stop the IKE daemons and record their last messages; return the captures by host."""
@@ -143,20 +239,38 @@ class _RunningCase:
         self.sandbox.check_room(at_end=True)
         return self.recording.stop(max(settings.link.max_delay_s, settings.aaa_link.max_delay_s))
 
+    def abort(self) -> Mapping[str, Path]:
+        """Stop daemons and recording without waiting for messages in flight; return the captures by host."""
+        for daemon in self.daemons.values():
+            daemon.process.terminate()
+        deadline = time.monotonic() + _ABORT_SECONDS
+        for daemon in self.daemons.values():  # a daemon that waits for its peer does not end
+            daemon.stop(max(deadline - time.monotonic(), 0.0))
+        return self.recording.stop()
+
+    def find_cut(self, count: int) -> RecordingCut | None:
+        """Return where the recording of `count` rounds ends; None: no further one has begun."""
+        return self.cuts[count] if count < len(self.cuts) else None
+
+    def count_settled(self, count: int) -> int:
+        """Return how many of `count` rounds are certainly in the capture's file and are followed by another one."""
+        until = time.time() - CAPTURE_LAG_SECONDS
+        return next((n for n in range(min(count, len(self.cuts) - 1), 0, -1) if self.cuts[n].at_s <= until), 0)
+
     def _wait_until_idle(self) -> None:
         emulation.wait_until_idle(self.emulators.values(), self.case.settings.timeout_s)
 
-    def _handshake(self, number: int) -> RecordedLabHandshake:
+    def _handshake(self, number: int, *, warm_up: bool) -> RecordedLabHandshake:
         initiator = self.peers["initiator"]
-        before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
+        kept = {sa.name for sa in initiator.list_ike_sas()} if self.case.settings.keep else set()
+        before = {role: daemon.get_usage() for role, daemon in self.daemons.items() if daemon.does_the_work}
         began = time.monotonic()
-        attempt = actions.start_handshake(initiator, self.network, self.case)
-        ms = attempt.ms or (time.monotonic() - began) * 1e3
+        attempt, attempts = self._start_handshake(initiator, kept)
+        ms = attempt.ms if attempt.ms and attempts == 1 else (time.monotonic() - began) * 1e3
         time.sleep(_SETTLE_SECONDS)  # the responder and the AAA server may still be working
         self._check_alive(number)
-        costs = {role: _cost(before[role], daemon.get_usage()) for role, daemon in self.daemons.items()}
-        sas = initiator.list_ike_sas()
-        youngest = sas[-1] if sas else DaemonIkeSa(None, None, established=False, children=())
+        costs = {role: _cost(usage, self.daemons[role].get_usage()) for role, usage in before.items()}
+        youngest = _find_youngest(initiator, kept)
         established = attempt.done or youngest.established
         actions_done = []
         for step in self.case.settings.then:
@@ -164,13 +278,12 @@ class _RunningCase:
             if established:
                 result = actions.run_step(step, initiator, self.network, self.case)
             actions_done.append(ActionResult(step, result.done, result.why, result.counts))
-        if initiator.list_ike_sas():
-            initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
-        if initiator.list_ike_sas():
-            initiator.terminate_all()
+        if not self.case.settings.keep:
+            self._delete_ike_sas(initiator)
         self._check_alive(number)
         return RecordedLabHandshake(
             number=number,
+            warm_up=warm_up,
             established=established,
             child=attempt.done,
             why=attempt.why,
@@ -179,7 +292,60 @@ class _RunningCase:
             spi_r=youngest.spi_r,
             costs=costs,
             steps=actions_done,
+            attempts=attempts,
         )
+
+    def _run_concurrent_handshakes(self, number: int, *, warm_up: bool) -> list[RecordedLabHandshake]:
+        """Run `initiators` handshakes at the same time; the costs are equal shares."""
+        initiator, count = self.peers["initiator"], self.case.settings.initiators
+        if not isinstance(initiator, LoadInitiator):
+            raise LabError("initiators needs initiator.stack = strongswan")
+        kept = {sa.name for sa in initiator.list_ike_sas()}
+        before = {role: daemon.get_usage() for role, daemon in self.daemons.items()}
+        began = time.monotonic()
+        successes = initiator.initiate_many(count)
+        waited_ms = (time.monotonic() - began) * 1e3
+        time.sleep(_SETTLE_SECONDS)
+        self._check_alive(number)
+        costs = {role: _cost(before[role], daemon.get_usage(), count) for role, daemon in self.daemons.items()}
+        spis = {(success.spi_i, success.spi_r) for success in successes}
+        childless = [
+            sa
+            for sa in initiator.list_ike_sas()
+            if sa.established and sa.name not in kept and (sa.spi_i, sa.spi_r) not in spis
+        ]
+        record = partial(RecordedLabHandshake, number, costs=costs, steps=[], warm_up=warm_up)
+        results = [
+            record(established=True, child=True, why=None, ms=success.ms, spi_i=success.spi_i, spi_r=success.spi_r)
+            for success in successes
+        ]
+        results += [
+            record(established=True, child=False, why="no CHILD_SA", ms=waited_ms, spi_i=sa.spi_i, spi_r=sa.spi_r)
+            for sa in childless
+        ]
+        unknown = record(established=False, child=False, why="not established", ms=waited_ms, spi_i=None, spi_r=None)
+        results += [unknown] * (count - len(results))
+        if not self.case.settings.keep:
+            self._delete_ike_sas(initiator)
+        self._check_alive(number)
+        return results
+
+    def _start_handshake(self, initiator: IkeDaemon, kept: Set[str]) -> tuple[CommandResult, int]:
+        """Set up an IKE SA; return the result and the number of attempts."""
+        retries = _MAX_ATTEMPTS - 1 if self.case.settings.retry == "until-established" else 0
+        for attempts in itertools.count(1):
+            attempt = actions.start_handshake(initiator, self.network, self.case)
+            refused = _PEER_ERROR.fullmatch(attempt.why or "")  # it would be refused again
+            if attempt.done or refused or attempts > retries or _find_youngest(initiator, kept).established:
+                break
+            initiator.terminate_all()
+        return attempt, attempts
+
+    def _delete_ike_sas(self, initiator: IkeDaemon) -> None:
+        if initiator.list_ike_sas():
+            initiator.terminate(_END_SECONDS + 2 * self.case.settings.link.max_delay_s)
+        if initiator.list_ike_sas():
+            initiator.terminate_all()
 
     def _check_alive(self, number: int) -> None:
         watched: dict[str, WatchedProcess] = {"the recording": self.recording}
@@ -191,25 +357,24 @@ class _RunningCase:
 
 
 def _start(
-    sandbox: NetnsSandbox,
-    case: ScenarioCase,
-    stacks: Mapping[str, DaemonStack],
-    server: DaemonStack | None,
-    *,
-    log_keys: bool,
+    sandbox: NetnsSandbox, case: ScenarioCase, stacks: Mapping[str, DaemonStack], server: DaemonStack | None
 ) -> _RunningCase:
     """Start everything that a case needs, the recording last."""
     network = topology.build_network(sandbox, case)
     emulators, seeds, losses = _links(sandbox, case, network)
     credentials = peer_config.make_credentials(case)
     daemons: dict[str, Daemon] = {}
-    if server and network.aaa and credentials.account and network.aaa_address and network.client_address:
+    account, subscriber = credentials.account, credentials.subscriber
+    if server and network.aaa and account and subscriber and network.client_address:
+        client = network.client_address
+        daemons["aaa"] = start_hostapd(sandbox, network.aaa, server, subscriber, client=client, secret=account.secret)
+    elif server and network.aaa and account and network.aaa_address and network.client_address:
         chain, client_chain = credentials.chains.get("aaa"), credentials.chains.get("initiator")
         daemons["aaa"] = freeradius.start_freeradius(
             sandbox,
             network.aaa,
             server,
-            credentials.account,
+            account,
             address=network.aaa_address,
             client=network.client_address,
             certificates=(chain, client_chain.root) if chain and client_chain else None,
@@ -225,7 +390,7 @@ def _start(
             credentials=credentials,
             peer=registry.get_stack(case.stack(peer_config.OTHER[host.name])),
             kernel_esp=machine.has_kernel_esp(),
-            log_keys=log_keys,
+            log_keys=case.logs_keys,
         )
         peers[host.name] = registry.get_stack(case.stack(host.name)).start(setup)
         daemons[host.name] = peers[host.name].daemon
@@ -245,10 +410,16 @@ def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack],
     """
     registry.check_stacks(case)
     stacks = {role: registry.find_installed(role, case) for role in ("responder", "initiator")}
-    server = machine.find_freeradius() if case.eap else None
-    if case.eap and server is None:
-        raise LabError("FreeRADIUS is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
-    return stacks, server
+    return stacks, _find_aaa_server(case) if case.eap else None
+
+
+def _find_aaa_server(case: ScenarioCase) -> DaemonStack:
+    is_aka = case.settings.initiator.auth == AKA
+    server = machine.find_hostapd() if is_aka else machine.find_freeradius()
+    if server is None:
+        name = machine.HOSTAPD if is_aka else machine.FREERADIUS
+        raise LabError(f"{name} is not on this machine: as root, ikeanalyze lab prepare makes a tree with it")
+    return server
 
 
 def _links(
@@ -275,6 +446,12 @@ def _links(
     return emulators, seeds, losses
 
 
+def _find_youngest(initiator: IkeDaemon, kept: Set[str]) -> DaemonIkeSa:
+    """Return the newest IKE SA that is not one of the kept ones; one without SPIs if there is none."""
+    sas = [sa for sa in initiator.list_ike_sas() if sa.name not in kept]
+    return sas[-1] if sas else DaemonIkeSa(None, None, established=False, children=())
+
+
 @contextmanager
 def _drop_init_responses(host: Netns) -> Iterator[None]:
     """Drop IKE_SA_INIT responses to a host, except those that request a COOKIE."""
@@ -297,11 +474,13 @@ def _abandon(peers: Mapping[str, IkeDaemon], initiator: Netns, max_delay_s: floa
         peers["initiator"].terminate_all()
 
 
-def _cost(before: ResourceUsage, after: ResourceUsage) -> ResourceCost:
+def _cost(before: ResourceUsage, after: ResourceUsage, handshakes: int = 1) -> ResourceCost:
+    """Return what one of some handshakes took."""
     run_ms = None
     if before.run_ns is not None and after.run_ns is not None:
-        run_ms = (after.run_ns - before.run_ns) / 1e6
-    user_ms, system_ms = (after.user_s - before.user_s) * 1e3, (after.system_s - before.system_s) * 1e3
+        run_ms = (after.run_ns - before.run_ns) / 1e6 / handshakes
+    user_ms = (after.user_s - before.user_s) * 1e3 / handshakes
+    system_ms = (after.system_s - before.system_s) * 1e3 / handshakes
     return ResourceCost(round(user_ms, 3), round(system_ms, 3), run_ms, before.rss_bytes, after.rss_bytes)
 
 
@@ -313,7 +492,7 @@ def _machine(stacks: Mapping[str, DaemonStack], server: DaemonStack | None) -> d
         "date": machine.get_date(),
         **{role: str(stacks[role]) for role in ("initiator", "responder")},
         "aaa": str(server) if server else None,
-        "kernel": platform.release(),
+        **host_info.describe_host({**stacks, "aaa": server} if server else stacks),
         "esp": "kernel" if machine.has_kernel_esp() else "user space",
         "ikeanalyze": own_version,
     }

@@ -30,13 +30,19 @@ MAX_ITERATIONS: Final = 10_000
 _MAX_LABEL: Final = 60
 _MAX_NAME: Final = 200
 
+#: The tables of keys that vary together.
+_PAIRS: Final = "pairs"
 CERTIFICATES: Final = ("rsa", "ecdsa")
 #: The responder has the initiator's proposals.
 SAME: Final = "same"
 STRONGSWAN: Final = "strongswan"
+#: Our own initiator.
+OWN_STACK: Final = "ikeanalyze"
 #: The sides with an IKE daemon.
 ROLES: Final = ("initiator", "responder")
-EAP: Final = ("eap-md5", "eap-mschapv2", "eap-tls")
+#: The method that hostapd serves; FreeRADIUS serves the others.
+AKA: Final = "eap-aka"
+EAP: Final = ("eap-md5", "eap-mschapv2", "eap-tls", AKA)
 KEY_SIZES: Final = {"rsa": (2048, 3072, 4096), "ecdsa": (256, 384, 521)}
 
 _PROPOSAL: Final = r"[a-z0-9_]+(-[a-z0-9_]+)*(,[a-z0-9_]+(-[a-z0-9_]+)*)*"
@@ -56,6 +62,8 @@ StackName = Annotated[
         description="the name of a stack, with or without a version as in strongswan-5.9",
     ),
 ]
+CommandText = Annotated[str, Meta(max_length=4096, description="a command line")]
+RootText = Annotated[str, Meta(max_length=4096, description="a path")]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
 Direction = Literal["up", "down"]  # away from the initiator, and towards it
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down")
@@ -88,12 +96,14 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The initiator's daemon and credentials."""
 
     stack: StackName = STRONGSWAN
-    auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls"] = "psk"
+    auth: Literal["psk", "rsa", "ecdsa", "eap-md5", "eap-mschapv2", "eap-tls", "eap-aka"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
     authority_bits: KeyBits = 0
     wrong_secret: bool = False
     xauth: bool = False
+    command: CommandText = ""
+    root: RootText = ""
     start: Literal["command", "trap"] = "command"
 
 
@@ -104,6 +114,8 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["psk", "rsa", "ecdsa"] = "psk"
     key_bits: KeyBits = 0
     chain: ChainLength = 2
+    command: CommandText = ""
+    root: RootText = ""
     authority_bits: KeyBits = 0
 
 
@@ -183,6 +195,11 @@ class ScenarioSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of a scenario, with their defaults; docs/lab.md explains each of them."""
 
     iterations: Annotated[int, Meta(ge=1, le=MAX_ITERATIONS)] = 1
+    warm_up: Annotated[int, Meta(ge=0, le=100)] = 0
+    measure: Literal["keys", "costs"] = "keys"
+    retry: Literal["never", "until-established"] = "never"
+    keep: bool = False
+    initiators: Annotated[int, Meta(ge=1, le=200)] = 1
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 60.0
     abandoned: Annotated[int, Meta(ge=0, le=100)] = 0
     ip_version: Literal[4, 6] = 4
@@ -234,6 +251,17 @@ class ScenarioCase:
     def values(self) -> dict[str, Value]:
         """The value of each of `KEYS`."""
         return {name: key.default for name, key in _flatten(self.settings)}
+
+    @property
+    def logs_keys(self) -> bool:
+        """Whether the daemons log keys, which costs them processor time."""
+        return self.settings.measure == "keys"
+
+    def with_iterations(self, count: int | None) -> "ScenarioCase":
+        """Return the case with this number of iterations; None: unchanged."""
+        if count is None:
+            return self
+        return ScenarioCase(self.name, msgspec.structs.replace(self.settings, iterations=count))
 
     @property
     def capture_points(self) -> tuple[CaptureHost, ...]:
@@ -298,26 +326,25 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
     """Return the cases of a scenario that was read from `where`; the first dimension varies slowest."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}", name):
         raise LabScenarioError(f"{where}: the file's name must be of letters, digits, dots and dashes")
-    choices: dict[str, list[Value]] = {}
-    for key, value in _flatten_tables(data):
-        if key not in KEYS:
-            near = get_close_matches(key, KEYS, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            siblings = [name for name in KEYS if name.split(".")[0] == key.split(".")[0]]
-            raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
-        if key in choices:  # TOML: a table's key and a quoted key with a dot are different
-            raise LabScenarioError(f"{where}: {key} is given twice")
-        choices[key] = _values(where, key, value)
-    dimensions = [key for key, values in choices.items() if len(values) > 1]
-    count = math.prod(len(values) for values in choices.values())
+    tables = dict(data)
+    pairs = tables.pop(_PAIRS, None)
+    given: set[str] = set()
+    dimensions: list[list[Mapping[str, Value]]] = []
+    for key, value in _flatten_tables(tables):
+        _check_key(where, key, given)
+        dimensions.append([{key: each} for each in _values(where, key, value)])
+    if pairs is not None:
+        dimensions.append(_read_pairs(where, pairs, given))
+    count = math.prod(map(len, dimensions))
     if count > MAX_CASES:
         raise LabScenarioError(f"{where}: the lists make {count:,} cases; at most {MAX_CASES} are run at once")
+    varied = [key for choices in dimensions if len(choices) > 1 for key in choices[0]]
     expanded = []
-    for product in itertools.product(*choices.values()):
-        chosen = dict(zip(choices, product, strict=True))
-        label = "_".join(_label(key, chosen[key]) for key in dimensions)
+    for product in itertools.product(*dimensions):
+        chosen = {key: value for choice in product for key, value in choice.items()}
+        label = "_".join(_label(key, chosen[key]) for key in varied)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts)
+        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts, _keep_conflicts, _load_conflicts)
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -327,6 +354,40 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         numbered = enumerate(expanded, 1)
         return [ScenarioCase(f"{case.name[:_MAX_LABEL]}_{number}", case.settings) for number, case in numbered]
     return expanded
+
+
+def _check_key(where: str, key: str, given: set[str]) -> None:
+    """Check that a key exists and is given once, and add it to the given ones."""
+    if key not in KEYS:
+        near = get_close_matches(key, KEYS, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        siblings = [name for name in KEYS if name.split(".")[0] == key.split(".")[0]]
+        raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
+    if key in given:  # TOML: a table's key and a quoted key with a dot are different
+        raise LabScenarioError(f"{where}: {key} is given twice")
+    given.add(key)
+
+
+def _read_pairs(where: str, pairs: Any, given: set[str]) -> list[Mapping[str, Value]]:
+    """Return the values of keys that vary together."""
+    if not isinstance(pairs, list) or not pairs or not all(isinstance(table, dict) and table for table in pairs):
+        raise LabScenarioError(f"{where}: {_PAIRS} is not a list of tables with keys")
+    choices: list[Mapping[str, Value]] = []
+    for table in pairs:
+        own = set(given)
+        choice = {}
+        for key, value in _flatten_tables(table):
+            _check_key(where, key, own)
+            values = _values(where, key, value)
+            if len(values) > 1 or (isinstance(value, list) and key != "then"):
+                raise LabScenarioError(f"{where}: {_PAIRS}: {key} is a list; a table of {_PAIRS} has single values")
+            choice[key] = values[0]
+        if choices and set(choice) != set(choices[0]):
+            raise LabScenarioError(f"{where}: {_PAIRS}: all tables must have the same keys, {', '.join(choices[0])}")
+        if choice in choices:
+            raise LabScenarioError(f"{where}: {_PAIRS} has {_quoted(choice)} twice")
+        choices.append({key: choice[key] for key in choices[0]} if choices else choice)
+    return choices
 
 
 def _flatten_tables(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -402,8 +463,41 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
                 allowed = ", ".join(map(str, sizes))
                 yield f"{role}.{key} = {bits} is not allowed with {side.auth}; allowed is one of {allowed}"
     auth = settings.initiator.auth
+    if auth == AKA and case.stack("initiator") == STRONGSWAN:
+        yield f"initiator.auth = {AKA} needs initiator.stack = {OWN_STACK}: Debian's strongSwan has no USIM"
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
+
+
+def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return settings that need a single IKE SA at a time."""
+    settings = case.settings
+    if settings.keep:
+        if settings.then:
+            yield "keep is for scenarios without steps in then, which do not tell IKE SAs apart"
+        if settings.ike.version == 1:
+            yield "keep is for ike.version = 2"
+        for role in ROLES:
+            if case.stack(role) != STRONGSWAN:
+                yield f"keep needs {role}.stack = strongswan"
+
+
+def _load_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return settings that are for one handshake at a time."""
+    settings = case.settings
+    if settings.initiators == 1:
+        return
+    if settings.then:
+        yield "initiators is for scenarios without steps in then, which do not tell IKE SAs apart"
+    if settings.retry != "never":
+        yield "initiators is for retry = never"
+    if settings.initiator.start != "command":
+        yield "initiators is for initiator.start = command"
+    if settings.ike.version == 1:
+        yield "initiators is for ike.version = 2"
+    for role in ROLES:
+        if case.stack(role) != STRONGSWAN:
+            yield f"initiators needs {role}.stack = strongswan"
 
 
 def _version_conflicts(case: ScenarioCase) -> Iterator[str]:

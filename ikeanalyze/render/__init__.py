@@ -26,3 +26,5 @@ class RenderOptions:
 
     width: int | None = None  # columns of the terminal format; None: as wide as the terminal, or 80
     every: bool = False  # all rows of a table
+    log_x: bool = False  # logarithmic axes in figures, where a kind of result supports it
+    log_y: bool = False

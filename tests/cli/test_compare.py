@@ -84,6 +84,57 @@ def test_markdown_has_the_tables(run, dataset):
     assert "| loss | captures | handshakes | completed |" in done.stdout.splitlines()
 
 
+def test_lines(run, dataset):
+    done = run("compare", dataset, "--by", "loss", "--against", "messages", "--format", "json", "--quiet")
+    lines = [metric["regression"] for metric in json.loads(done.stdout)["metrics"]]
+    assert [line["against"] for line in lines] == ["messages"] * 3
+    assert [line["all"]["counted"] for line in lines] == [20] * 3
+
+
+def test_predictions(run, dataset, tmp_path):
+    """The JSON of `predict` is laid over the means; a loss that was not measured is named."""
+    path = tmp_path / "p.json"
+    made = run(
+        "predict", str(LAB / "loss_loss-percent-5.pcapng"), "--rtt", "0", "--loss", "0.05,0.2,0.4", "--runs", "200",
+        "--format", "json", "-o", str(path), "--quiet",
+    )  # fmt: skip
+    assert made.exit_code == 0, made.stderr
+    arguments = ("compare", dataset, "--by", "loss", "--metric", "bytes", "--predicted", str(path))
+    done = run(*arguments, "--format", "json")
+    assert "prediction belongs to no group: " in done.stderr
+    assert "(loss=40" in done.stderr
+    predicted = json.loads(path.read_text())["predictions"]
+    groups = json.loads(done.stdout)["metrics"][0]["groups"]
+    for group, prediction in zip(groups, predicted, strict=False):
+        (laid,) = group["predicted"]
+        assert laid["mean"]["value"] == prediction["bytes"]["mean"]
+        assert laid["ratio"]["value"] == pytest.approx(group["mean"]["value"] / prediction["bytes"]["mean"])
+    rows = list(csv.DictReader(io.StringIO(run(*arguments, "--format", "csv", "--quiet").stdout)))
+    assert [(row["kind"], row["loss"]) for row in rows] == [
+        ("group", "5.0"), ("predicted", "5.0"), ("group", "20.0"), ("predicted", "20.0"),
+    ]  # fmt: skip
+    assert float(rows[1]["mean"]) == predicted[0]["bytes"]["mean"]
+    lines = run(*arguments, "--quiet").stdout.splitlines()
+    row = lines[lines.index("bytes, measured against predicted") + 2].split()
+    assert (row[0], row[-1]) == ("5", str(rows[1]["within"]).replace("true", "yes").replace("false", "no"))
+
+
+def test_logarithmic_axes(run, dataset, tmp_path):
+    """In the page and in the files of figures, the axis of bytes ends at a power of ten instead of 0."""
+    page, figures = tmp_path / "x.html", tmp_path / "figures"
+    arguments = ("compare", dataset, "--by", "loss", "--metric", "bytes", "--log-y", "--figures", str(figures))
+    assert run(*arguments, "--format", "html", "-o", str(page), "--quiet").exit_code == 0
+    for text in (page.read_text(), (figures / "bytes-against-loss.svg").read_text()):
+        assert ">1,000</text>" in text
+        assert ">10,000</text>" in text
+
+
+def test_a_missing_prediction_is_an_error(run, dataset, tmp_path):
+    done = run("compare", dataset, "--by", "loss", "--predicted", str(tmp_path / "p.json"))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "p.json: No such file or directory" in done.stderr
+
+
 def test_outcome(run, dataset):
     done = run("compare", dataset, "--by", "loss", "--outcome", "failed", "--format", "json", "--quiet")
     document = json.loads(done.stdout)
@@ -111,6 +162,11 @@ def test_the_notebook_of_the_documentation(dataset, capsys):
             "--by: unknown column 'x' (choose from labels config, loss; of each handshake capture, ",
         ),
         (["--by", "loss", "--metric", "x"], "--metric: unknown metric 'x' (choose from aaa_bytes, "),
+        (["--by", "loss", "--against", "x"], "--against: unknown metric 'x' (choose from aaa_bytes, "),
+        (
+            ["--by", "loss", "--against", "loss", "--where", "loss=5"],
+            "--against: loss is 5 in all 10 counted handshakes; a line needs different values",
+        ),
         (["--by", "loss", "--baseline", "6"], "--baseline: loss is never '6' (choose from 5, 20)."),
         (["--by", "loss", "--where", "loss"], "--where: 'loss' is not COLUMN=VALUE"),
         (["--by", "loss", "--where", "loss=6"], "no handshake that meets the conditions"),

@@ -3,10 +3,12 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from ikeanalyze.cli.commands import lab as command
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.lab import LabError
+from ikeanalyze.lab.campaign import runner
 from ikeanalyze.lab.manifest import ActionResult, RecordedLabHandshake
 from ikeanalyze.lab.run import exclusive_output_dir
 
@@ -127,7 +129,7 @@ def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkey
             pass
         return out / case.name
 
-    monkeypatch.setattr(command, "run_case", run)
+    monkeypatch.setattr(runner, "run_case", run)
     monkeypatch.setattr(command, "find_required_stacks", lambda case: None)
     monkeypatch.setattr(command, "_check_machine", lambda: None)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
@@ -135,3 +137,25 @@ def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkey
     assert capsys.readouterr().out.count("\n") == 2
     with exclusive_output_dir(tmp_path / "out"):
         pass  # free again
+
+
+def test_a_case_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
+    """Exit status 1, and a line for each failure even if the command is quiet."""
+    (tmp_path / "x.toml").write_text("link.rtt_ms = [1, 2, 3]\n")
+
+    def run(case, out, **_):
+        if case.name.endswith("2"):
+            raise LabError("the daemon of the initiator ended by itself")
+        return out / case.name
+
+    monkeypatch.setattr(runner, "run_case", run)
+    monkeypatch.setattr(command, "find_required_stacks", lambda case: None)
+    monkeypatch.setattr(command, "_check_machine", lambda: None)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    with pytest.raises(typer.Exit) as ended:
+        command.run(str(tmp_path / "x.toml"), str(tmp_path / "out"), MessageOptions(quiet=True))
+    assert ended.value.exit_code == 1
+    printed, errors = capsys.readouterr()
+    assert [line.rpartition("-")[2] for line in printed.splitlines()] == ["1", "3"]
+    scenario = tmp_path / "x.toml"
+    assert errors == f"ikeanalyze: {scenario}: x_rtt-ms-2: the daemon of the initiator ended by itself\n"

@@ -61,3 +61,16 @@ def test_of_something_else_than_bytes(terminal, monkeypatch):
         report(40, 40)
     assert "predicting" in stderr.getvalue()
     assert "40/40" in stderr.getvalue()
+
+
+def test_output_to_a_file_is_not_written_to_the_terminal_with_the_bar(terminal, monkeypatch):
+    stderr, stdout = terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setattr(progress, "_DELAY", 0.0)
+    with progress.make_progress_bar(quiet=False, counts=True) as report:
+        report(1, 40)
+        print("out/x.manifest.json")
+        print("x failed", file=sys.stderr)
+    assert stdout.getvalue() == "out/x.manifest.json\n"
+    assert "out/x" not in stderr.getvalue()
+    assert "x failed" in stderr.getvalue()

@@ -15,6 +15,7 @@ import ikeanalyze
 from tests.paths import CAPTURES
 from tests.replay.peers import free_port, peer
 from tests.replay.responder import Responder
+from tests.replay.tcp_peer import framed, tcp_peer
 
 pytestmark = pytest.mark.alone
 
@@ -451,3 +452,63 @@ def test_a_shape_file_has_no_recorded_messages(run, tmp_path, credentials, optio
     assert done.exit_code == 2
     assert option in done.stderr
     assert "shape file" in done.stderr
+
+
+@pytest.fixture
+def shape(tmp_path):
+    path = tmp_path / "shape.toml"
+    path.write_text('auth = "psk"\nfragment_size = 0\n')
+    return path
+
+
+def test_a_handshake_over_tcp(run, tmp_path, credentials, shape):
+    """RFC 9329: all messages on one connection, after the stream prefix."""
+    behave = Standing()
+    live = tmp_path / "live.pcapng"
+    answers = lambda data: [framed(bytes(4) + answer) for answer in behave(data, 4500)]  # noqa: E731
+    with tcp_peer(answers) as one:
+        done = run(
+            "replay", str(shape), "--target", "127.0.0.1", "--nat-port", str(one.port), "--tcp", "--mode", "reenact",
+            "--credentials", str(credentials), "--format", "json", "-w", str(live),
+        )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert one.prefix == b"IKETCP"
+    result = json.loads(done.stdout)
+    (replayed,) = result["runs"]
+    assert (result["way"], replayed["outcome"], replayed["handshake"]["deleted"]) == ("TCP", "established", True)
+    found = ikeanalyze.read(live, ports=[one.port], keys=[tmp_path / "live.keys.json"])
+    row = found.handshakes.row(0, named=True)
+    assert row["outcome"] == "established"
+    assert set(found.frames["encapsulation"]) == {"TCP 4500"}
+    assert found.messages["type"].to_list() == ["IKE_SA_INIT"] * 2 + ["IKE_AUTH"] * 2 + ["INFORMATIONAL"] * 2
+    assert not found.warnings
+
+
+def test_tshark_reads_the_capture_of_a_handshake_over_tcp(tshark, run, tmp_path, credentials, shape):
+    behave = Standing()
+    live = tmp_path / "live.pcapng"
+    answers = lambda data: [framed(bytes(4) + answer) for answer in behave(data, 4500)]  # noqa: E731
+    with tcp_peer(answers) as one:
+        run(
+            "replay", str(shape), "--target", "127.0.0.1", "--nat-port", str(one.port), "--tcp", "--mode", "reenact",
+            "--credentials", str(credentials), "-w", str(live),
+        )  # fmt: skip
+    fields = [part for field in ("tcp.payload", "tcp.checksum.status", "tcp.analysis.flags") for part in ("-e", field)]
+    done = tshark.run("-n", "-o", "tcp.check_checksum:TRUE", "-Tfields", *fields, capture=live)
+    assert done.status == 0, done.stderr
+    rows = [line.split("\t") for line in done.lines]
+    assert {status for _, status, _ in rows} == {"1"}  # checksums are right
+    assert {flags for *_, flags in rows} == {""}  # no gap, no overlap
+    stream = b"".join(bytes.fromhex(payload) for payload, *_ in rows)
+    messages = [message for sent in one.got for message in (sent, *behave(sent, 4500))]
+    assert stream == b"IKETCP" + b"".join(framed(bytes(4) + message) for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [(["--mode", "impair"], "--mode reenact"), (["--mode", "reenact", "--udp-sockets"], "--udp-sockets")],
+)
+def test_tcp_is_for_reenact_only(run, credentials, shape, options, problem):
+    done = run("replay", str(shape), "--target", "127.0.0.1", "--tcp", "--credentials", str(credentials), *options)
+    assert done.exit_code == 2
+    assert problem in done.stderr

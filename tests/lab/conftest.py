@@ -12,7 +12,7 @@ from ikeanalyze.lab import machine
 def lab(tmp_path, monkeypatch):
     """Daemons can be run, in a folder for temporary files that nobody else uses."""
     missing = [row.name for row in machine.check_requirements() if row.name != "nft" and row.needed and not row.there]
-    for name in ("ML-KEM", "IKEv1", "libreswan", "FreeRADIUS", "nft"):
+    for name in ("ML-KEM", "IKEv1", "libreswan", "OpenIKED", "FreeRADIUS", "nft"):
         missing += [row.name for row in machine.check_requirements() if row.name == name and not row.there]
     if missing:
         why = f"the lab lacks {', '.join(missing)} (ikeanalyze lab doctor)"

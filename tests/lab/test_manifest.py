@@ -147,3 +147,15 @@ def test_a_path_that_json_has_to_escape_is_not_in_the_keys(tmp_path, recorded):
     reported = json.loads((path.parent / "some.keys.json").read_text())
     result = [keys["origin"].rpartition(":")[0] for kind in ("key_sets", "phase1", "esp") for keys in reported[kind]]
     assert set(result) == {"some.initiator.log.gz"}
+
+
+def test_the_memory_of_an_ike_sa_is_the_slope_over_kept_ones():
+    def grow(number: int, rss: int, *, established: bool = True, warm_up: bool = False) -> RecordedLabHandshake:
+        cost = ResourceCost(0.0, 0.0, 1.0, 0, rss)
+        spis = ("ab" * 8, "cd" * 8)
+        return RecordedLabHandshake(number, established, True, None, 1.0, *spis, {"responder": cost}, [], 1, warm_up)
+
+    # 100 bytes each; the warm-up is an IKE SA too, the failed handshake is not
+    kept = [grow(1, 50, warm_up=True), grow(1, 1100), grow(2, 1200), grow(3, 9999, established=False), grow(4, 1300)]
+    assert manifest.estimate_ike_sa_bytes(kept) == {"responder": pytest.approx(100)}
+    assert manifest.estimate_ike_sa_bytes(kept[:2]) == {"responder": None}

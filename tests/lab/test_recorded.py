@@ -3,16 +3,18 @@
 import datetime as dt
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6ExtHdrFragment
+from scapy.packet import Raw
 from scapy.utils import PcapReader
 
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import scenario
-from tests.lab.agreement import check
+from tests.lab.agreement import check, read_received
 from tests.paths import CAPTURES
 
 ENTRIES = json.loads((CAPTURES / "manifest.json").read_text())["captures"]
@@ -23,8 +25,11 @@ MARKER = bytes(4)
 def sizes(path: Path) -> Counter:
     """Of the IKE messages and fragments in a capture, as scapy reads it; without the non-ESP marker."""
     counter = Counter()
+    streams = {}
     with PcapReader(str(path)) as packets:
         for packet in packets:
+            if TCP in packet and isinstance(packet[TCP].payload, Raw):
+                streams[packet[IP].src] = streams.get(packet[IP].src, b"") + packet[TCP].load
             fragment = packet.getlayer(IPv6ExtHdrFragment)
             first = packet[IP].frag == 0 if IP in packet else fragment is None or fragment.offset == 0
             if not first or UDP not in packet:
@@ -35,14 +40,29 @@ def sizes(path: Path) -> Counter:
                 counter[udp.len - 8] += 1
             elif {udp.sport, udp.dport} & {4500} and payload[:4] == MARKER:
                 counter[udp.len - 8 - len(MARKER)] += 1
+    for stream in streams.values():
+        counter.update(framed_sizes(stream.removeprefix(b"IKETCP")))
     return counter
+
+
+def framed_sizes(stream: bytes) -> Iterator[int]:
+    """Of the IKE messages in a TCP stream whose segments came in order (RFC 9329, section 3.1)."""
+    while stream:
+        length = int.from_bytes(stream[:2])
+        if stream[2:6] == MARKER:
+            yield length - 2 - len(MARKER)
+        stream = stream[length:]
 
 
 def logged(entry: dict) -> dict[str, list[int]]:
     """Bytes of each datagram that the daemons' logs say was sent, by side."""
     truth = json.loads((CAPTURES / entry["truth"]).read_text())
     if "expected" in truth:
-        return {role: truth["expected"][role]["sizes"] for role in ("initiator", "responder")}
+        received = CAPTURES / "lab" / truth["files"]["logs"]["responder"]
+        return {
+            role: read_received(received) if truth["expected"][role] is None else truth["expected"][role]["sizes"]
+            for role in ("initiator", "responder")
+        }
     return {
         role: [event[5] for event in truth[short] if event[0] == "send"]
         for role, short in (("initiator", "ini"), ("responder", "res"))

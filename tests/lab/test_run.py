@@ -17,6 +17,7 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.lab import LabError, machine, scenario
+from ikeanalyze.lab.campaign.plan import plan_cases
 from ikeanalyze.lab.network.namespaces import PREFIX
 from ikeanalyze.lab.run import run_case
 from tests.lab.agreement import check
@@ -71,6 +72,72 @@ def test_the_first_handshake_takes_as_long_as_the_next(lab, tmp_path):
     # two exchanges
     assert min(one, two) >= 1200
     assert abs(one - two) < 500  # less than a round trip
+
+
+def test_warm_up_handshakes_come_first_and_are_not_counted(lab, tmp_path):
+    (case,) = scenario.expand_cases({"iterations": 3, "warm_up": 2}, "x", "warm")
+    manifest = check(run_case(case, tmp_path))
+    numbers = [(handshake["warm_up"], handshake["number"]) for handshake in manifest["handshakes"]]
+    assert numbers == [(True, 1), (True, 2), (False, 1), (False, 2), (False, 3)]
+    assert manifest["expected"]["initiator"]["established"] == 5
+
+
+def test_costs_and_keys_in_one_campaign(lab, tmp_path):
+    """Without keys the daemons take less processor time, on both sides."""
+    data = {"iterations": 12, "warm_up": 3, "measure": ["keys", "costs"]}
+    keys, costs = (
+        check(run_case(case, tmp_path), outcomes=case.logs_keys) for case in scenario.expand_cases(data, "x", "both")
+    )
+    assert (bool(keys["files"]["keys"]), costs["files"]["keys"]) == (True, None)
+    for role in ("initiator", "responder"):
+        logged, quiet = (
+            sorted(handshake["costs"][role]["processor_ms"] for handshake in manifest["handshakes"])
+            for manifest in (keys, costs)
+        )
+        assert quiet[len(quiet) // 2] < logged[len(logged) // 2]
+
+
+def test_a_handshake_is_begun_again_until_it_is_established(lab, tmp_path):
+    # an attempt is given up when a request and its retransmission are not answered within 0.2 s
+    ike = {"retransmit_timeout_s": 0.1, "retransmit_tries": 1, "retransmit_base": 1}
+    data = {"iterations": 4, "retry": "until-established", "ike": ike, "link": {"loss_percent": 30, "seed": 7}}
+    (case,) = scenario.expand_cases(data, "x", "again")
+    manifest = json.loads(run_case(case, tmp_path).read_text())
+    assert [handshake["established"] for handshake in manifest["handshakes"]] == [True] * 4
+    attempts = sum(handshake["attempts"] for handshake in manifest["handshakes"])
+    capture = ikeanalyze.read(tmp_path / "again.pcapng").handshakes
+    assert attempts == len(capture) > 4
+
+
+def test_a_refused_handshake_is_not_begun_again(lab, tmp_path):
+    data = {"retry": "until-established", "initiator": {"wrong_secret": True}}
+    (case,) = scenario.expand_cases(data, "x", "refused")
+    (handshake,) = check(run_case(case, tmp_path))["handshakes"]
+    assert (handshake["attempts"], handshake["why"]) == (1, "AUTHENTICATION_FAILED")
+
+
+def test_kept_ike_sas_exist_until_the_end(lab, tmp_path):
+    (case,) = scenario.expand_cases({"iterations": 20, "keep": True, "measure": "costs"}, "x", "kept")
+    manifest = json.loads(run_case(case, tmp_path).read_text())
+    assert len({handshake["spi_i"] for handshake in manifest["handshakes"]}) == 20
+    messages = manifest["expected"]["initiator"]["messages"]
+    assert all("INFORMATIONAL" not in message for message in messages[:40])
+    for size in manifest["bytes_per_ike_sa"].values():
+        assert 1000 < size < 1_000_000
+
+
+def test_several_handshakes_at_the_same_time(lab, tmp_path):
+    (case,) = scenario.expand_cases({"iterations": 3, "warm_up": 1, "initiators": 8}, "x", "load")
+    manifest = json.loads(run_case(case, tmp_path).read_text())
+    assert [(load["number"], load["warm_up"]) for load in manifest["load"]] == [
+        *((1, True), (1, False), (2, False), (3, False))
+    ]
+    capture = ikeanalyze.read(tmp_path / "load.pcapng").handshakes
+    for load in manifest["load"]:
+        assert load["begun"] == load["established"] == 8
+        assert load["per_second"] == pytest.approx(8 / load["seconds"])
+    assert sorted(handshake["spi_i"] for handshake in manifest["handshakes"]) == sorted(capture["spi_i"])
+    assert manifest["expected"]["responder"]["established"] == 32
 
 
 def test_what_waits_for_its_turn_on_a_slow_link_is_recorded_and_delays_no_other_handshake(lab, tmp_path):
@@ -272,6 +339,11 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
         told["handshakes"][0]["spi_i"],
         told["handshakes"][0]["spi_r"],
     )
+    # when the case is continued, that handshake is made again
+    (plan,) = plan_cases([case], tmp_path, resume=True)
+    assert list(plan.missing) == [2, 3]
+    assert ikeanalyze.read(tmp_path / told["files"]["capture"]).handshakes.height == 1
+    assert json.loads(manifest.read_text())["ended"] == told["ended"]
 
 
 def begin(scenario_name: str, out: Path, *more: str) -> subprocess.Popen[str]:

@@ -14,6 +14,38 @@ def test_the_product_of_all_lists_is_run():
     assert result[0].settings.then == ("ping", "delete")
 
 
+def test_keys_of_pairs_vary_together(tmp_path):
+    (tmp_path / "x.toml").write_text(
+        "link.rtt_ms = [1, 600]\ninitiator.auth = 'eap-tls'\n"
+        "[[pairs]]\ninitiator.chain = 2\naaa.chain = 4\n[[pairs]]\naaa.chain = 2\ninitiator.chain = 4\n"
+    )
+    result = load_cases(tmp_path / "x.toml")
+    points = [(c.settings.link.rtt_ms, c.settings.initiator.chain, c.settings.aaa.chain) for c in result]
+    assert points == [(1, 2, 4), (1, 4, 2), (600, 2, 4), (600, 4, 2)]
+    assert result[0].name == "x_rtt-ms-1_initiator-chain-2_aaa-chain-4"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ([], "not a list of tables"),
+        ({"initiator": {"chain": 2}}, "not a list of tables"),
+        ([{}], "not a list of tables"),
+        ([{"initiator": {"chain": [2, 3]}}], "initiator.chain is a list"),
+        ([{"initiator": {"chain": [2]}}], "initiator.chain is a list"),
+        ([{"initiator": {"chain": 2}}, {"aaa": {"chain": 2}}], "the same keys, initiator.chain"),
+        ([{"initiator": {"chain": 2}}, {"initiator": {"chain": 2}}], "twice"),
+        ([{"initiator": {"chain": 9}}], "initiator.chain = 9 is not allowed"),
+        ([{"initiator": {"chian": 2}}], "did you mean initiator.chain?"),
+        ([{"link": {"rtt_ms": 2}}], "link.rtt_ms is given twice"),
+    ],
+)
+def test_invalid_pairs_are_rejected(pairs, said):
+    with pytest.raises(LabScenarioError) as error:
+        expand_cases({"link": {"rtt_ms": 1}, "pairs": pairs}, "x.toml", "x")
+    assert said in str(error.value)
+
+
 def test_proposals_that_begin_alike_have_names_of_their_own():
     long = "aes256gcm16-prfsha384-ecp384-ke1_mlkem768-ke2_mlkem1024-ke3_mlkem512"
     result = expand_cases({"ike": {"proposals": [f"{long}-ke4_x25519", f"{long}-ke4_ecp256"]}}, "x.toml", "x")
@@ -77,6 +109,11 @@ def test_a_name_fits_into_a_file_system():
         ({"then": [["ping"], "delete"]}, ["then = 'delete'", "a list"]),
         ({"initiator": {"auth": ["psk", ["rsa"]]}}, ["initiator.auth = ['rsa']", "one of"]),
         ({"ike": {"proposals": "same"}}, ["ike.proposals"]),
+        ({"keep": True, "then": ["ping"]}, ["keep", "then"]),
+        ({"keep": True, "responder": {"stack": "libreswan"}}, ["keep", "responder.stack = strongswan"]),
+        ({"initiators": 2, "then": ["ping"]}, ["initiators", "then"]),
+        ({"initiators": 2, "responder": {"stack": "libreswan"}}, ["initiators", "responder.stack = strongswan"]),
+        ({"initiators": 2, "retry": "until-established"}, ["initiators", "retry"]),
         ({"timeout_s": list(range(1, 600))}, ["599 cases", "500"]),
     ],
 )

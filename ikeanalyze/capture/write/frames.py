@@ -260,7 +260,7 @@ DEFAULT_TTL = 64
 
 @dataclass(frozen=True, slots=True)
 class UdpEndpoint:
-    """Source or destination of a datagram."""
+    """Source or destination of a datagram or segment."""
 
     address: bytes  # 4 or 16 bytes
     port: int
@@ -275,10 +275,32 @@ def build_datagram_frame(
     """
     udp = dpkt.udp.UDP(sport=source.port, dport=destination.port, ulen=8 + len(payload), data=payload)
     hops = DEFAULT_TTL if ttl is None else ttl
+    return _build_packet(source, destination, udp, dpkt.ip.IP_PROTO_UDP, hops, identification)
+
+
+def build_segment_frame(
+    source: UdpEndpoint, destination: UdpEndpoint, payload: bytes, sequence: int, acknowledgement: int
+) -> bytes:
+    """A TCP segment with data as an IP packet without link header, with lengths and checksums set."""
+    tcp = dpkt.tcp.TCP(
+        sport=source.port,
+        dport=destination.port,
+        seq=sequence,
+        ack=acknowledgement,
+        flags=dpkt.tcp.TH_ACK | dpkt.tcp.TH_PUSH,
+        data=payload,
+    )
+    return _build_packet(source, destination, tcp, dpkt.ip.IP_PROTO_TCP, DEFAULT_TTL, 0)
+
+
+def _build_packet(
+    source: UdpEndpoint, destination: UdpEndpoint, data: dpkt.Packet, protocol: int, hops: int, identification: int
+) -> bytes:
+    """An IP packet with a UDP datagram or TCP segment, whose checksum dpkt computes."""
     if len(source.address) == 4:
-        packet = dpkt.ip.IP(p=dpkt.ip.IP_PROTO_UDP, ttl=hops, id=identification, len=28 + len(payload))
+        packet = dpkt.ip.IP(p=protocol, ttl=hops, id=identification, len=20 + len(data))
     else:
-        packet = dpkt.ip6.IP6(nxt=dpkt.ip.IP_PROTO_UDP, hlim=hops, plen=8 + len(payload))
+        packet = dpkt.ip6.IP6(nxt=protocol, hlim=hops, plen=len(data))
         packet.extension_hdrs = {}
-    packet.src, packet.dst, packet.data = source.address, destination.address, udp
+    packet.src, packet.dst, packet.data = source.address, destination.address, data
     return bytes(packet)

@@ -1,6 +1,7 @@
 """`ikeanalyze compare`: compare groups of handshakes."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from ikeanalyze.dataset.compare.columns import RowCondition
 from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, ComparisonRequest, compare_groups
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.dataset.compare.source import open_tables
+from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.comparison.formats import FORMATS, write_comparison_figures
 from ikeanalyze.render.core.values import format_count
 
@@ -44,6 +46,21 @@ class ComparisonOptions:
             "(default: setup_ms, bytes and retransmissions).",
         ),
     ] = field(default_factory=list)
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Fit a line to each metric against this metric or numeric label: slope, intercept, R² and a confidence "
+            "band, for each group and for all.",
+        ),
+    ] = None
+    predicted: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE",
+            help="Predictions to lay over the measured means: output of `predict --format json`. Repeatable.",
+        ),
+    ] = field(default_factory=list)
     where: Annotated[
         list[str],
         typer.Option(
@@ -69,11 +86,25 @@ class ComparisonOptions:
     ] = 2_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonOutputOptions(PageOptions):
+    """How a comparison is written."""
+
+    log_x: Annotated[
+        bool, typer.Option("--log-x", help="Figures: logarithmic axis of the numeric --by column and of --against.")
+    ] = False
+    log_y: Annotated[bool, typer.Option("--log-y", help="Figures: logarithmic axis of the metric.")] = False
+
+    def get_view(self) -> RenderOptions:
+        """Return the options of the formats."""
+        return RenderOptions(every=self.no_limit, log_x=self.log_x, log_y=self.log_y)
+
+
 @command(app, "DATASET --by COLUMN... [OPTIONS]")
 def compare(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", hidden=True)],
     options: ComparisonOptions,
-    output: PageOptions,
+    output: ComparisonOutputOptions,
     messages: MessageOptions,
 ) -> None:
     """Compare groups of handshakes: configurations, link qualities, or any other label.
@@ -100,6 +131,8 @@ def compare(
             options.confidence / 100,
             options.resamples,
             options.warm_up,
+            options.against,
+            options.predicted,
         )
         comparison = compare_groups(open_tables(dataset), request)
     except CompareError as error:
@@ -108,10 +141,12 @@ def compare(
         raise typer.BadParameter(str(error), param_hint=f"--{error.argument}") from None
     _warn(comparison, messages)
     output.write(FORMATS, comparison)
-    output.write_figures(write_comparison_figures, comparison, messages)
+    output.write_figures(partial(write_comparison_figures, view=output.get_view()), comparison, messages)
 
 
 def _warn(comparison: Comparison, messages: MessageOptions) -> None:
+    for remark in comparison.remarks:
+        messages.remark(remark)
     if not comparison.complete:
         messages.remark(
             f"{comparison.source}: the batch is incomplete. Run the same `ikeanalyze batch` again to resume it"

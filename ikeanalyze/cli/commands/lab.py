@@ -2,19 +2,24 @@
 
 import signal
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, print_result
+from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, log_stderr, print_result
 from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.progress import ShowProgress, make_progress_bar
 from ikeanalyze.lab import LabError, debian_tree
+from ikeanalyze.lab.campaign.plan import CasePlan, plan_cases
+from ikeanalyze.lab.campaign.runner import run_campaign
 from ikeanalyze.lab.daemons.registry import check_stacks
 from ikeanalyze.lab.machine import check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
+from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
-from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks, run_case
+from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks
 from ikeanalyze.lab.scenario import ScenarioCase, load_cases
 
 app = make_app("Run scenarios with real daemons and record them.")
@@ -36,42 +41,79 @@ def run(
             help="Handshakes of each case (default: as in the scenario).",
         ),
     ] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Run only the handshakes that DIR lacks.")] = False,
 ) -> None:
     """Run a scenario between real daemons and record it.
 
     Needs root. For each case of the scenario, DIR gets the capture (one interface per link) of the responder, of the
     initiator or of both, the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the
-    logs say was sent. Namespaces and daemons are removed at the end, also after Ctrl-C. The paths of the manifests go
-    to standard output.
+    logs say was sent. Namespaces and daemons are removed at the end. Ctrl-C keeps the complete handshakes. The paths of
+    the manifests go to standard output.
 
-    Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something or failed;
-    2 wrong usage.
+    Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something, or a case
+    failed; 2 wrong usage; 130 interrupted.
     """
     # SIGTERM and a closed terminal clean up as Ctrl-C does
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
             signal.signal(number, _interrupt)
     try:
-        cases = _load_cases(scenario)
+        cases = [case.with_iterations(runs) for case in _load_cases(scenario)]
         _check_machine()
         for case in cases:
             find_required_stacks(case)  # all cases, before the first one is run
         with exclusive_output_dir(Path(output)):
-            for case in cases:
-
-                def report(number: int, count: int, handshake: RecordedLabHandshake, name: str = case.name) -> None:
-                    messages.remark(f"{name}: {number} of {count}: {_describe(handshake)}")
-
-                try:
-                    path = run_case(case, Path(output), iterations=runs, on_handshake=report)
-                except LabError as error:
-                    raise CommandError(f"{scenario}: {case.name}: {error}") from None
-                with suppress(BrokenPipeError):  # the captures are wanted even if the paths are not
-                    print_result(str(path))
+            plans = plan_cases(cases, Path(output), resume=resume)
+            total = sum(plan.count_missing() for plan in plans)
+            # lines and a bar on the same terminal would overwrite each other
+            with make_progress_bar(quiet=messages.quiet or messages.verbose, label="handshakes", counts=True) as bar:
+                display = _CampaignDisplay(scenario, messages, total, bar)
+                run_campaign(plans, jobs, display)
     except LabError as error:
         raise CommandError(str(error)) from None
     except OSError as error:
         raise CommandError(f"{error.filename or 'the lab'}: {error.strerror or error}") from None
+    if display.failed:
+        raise typer.Exit(FAILED)
+
+
+@dataclass(slots=True)
+class _CampaignDisplay:
+    """Shows a campaign: paths on standard output, a bar or lines on standard error."""
+
+    scenario: str
+    messages: MessageOptions
+    total: int  # handshakes
+    bar: ShowProgress | None
+    done: int = 0
+    failed: bool = False
+
+    def show_handshake(self, plan: CasePlan, handshake: RecordedLabHandshake) -> None:
+        """Advance the bar, or write a line."""
+        self.done += not handshake.warm_up
+        if self.bar:
+            self.bar(self.done, self.total)
+            return
+        settings = plan.case.settings
+        count = f"warm-up {handshake.number} of {settings.warm_up}"
+        if not handshake.warm_up:
+            count = f"{handshake.number} of {settings.iterations}"
+        self.messages.remark(f"{plan.case.name}: {count}: {_describe(handshake)}")
+
+    def show_recording(self, manifest: Path) -> None:
+        """Print the path."""
+        with suppress(BrokenPipeError):  # the captures are wanted even if the paths are not
+            print_result(str(manifest))
+
+    def show_interrupted(self, plan: CasePlan, manifest: Path) -> None:
+        """Write where the results are."""
+        self.messages.remark(f"{plan.case.name}: interrupted; partial results: {manifest}")
+
+    def show_failure(self, plan: CasePlan, error: str) -> None:
+        """Write the error, also if the command is quiet."""
+        self.failed = True
+        log_stderr(f"{self.scenario}: {plan.case.name}: {error}")
 
 
 @command(app, "[OPTIONS]", "Check what the lab needs on this machine.")
@@ -93,13 +135,34 @@ def doctor(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands hav
 def prepare(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands have its options
     """Make Debian chroots that provide the daemons this machine lacks.
 
-    They have strongSwan 6 and FreeRADIUS, strongSwan 5.9, and libreswan. Needs root, debootstrap and a mirror that apt
-    is configured for; half a minute and 200 to 400 MB for each chroot, in ~/.cache/ikeanalyze or IKEANALYZE_TREES.
-    Existing chroots are kept. The paths go to standard output.
+    They have strongSwan 6 and FreeRADIUS, strongSwan 5.9, libreswan, and OpenIKED. Needs root, debootstrap and a mirror
+    that apt is configured for; half a minute and 160 to 400 MB for each chroot, in ~/.cache/ikeanalyze or
+    IKEANALYZE_TREES. Existing chroots are kept. The paths go to standard output.
     """
     with fail_command(LabError):
         for spec in list_missing_trees():
             print_result(str(debian_tree.make_tree(spec)))
+
+
+@command(app, "-o DIR [OPTIONS]", "Run a handshake between each pair of installed daemons.")
+def matrix(
+    output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Output directory.")],
+    messages: MessageOptions,
+) -> None:
+    """Run a handshake between each pair of installed daemons, with a PSK and with RSA certificates.
+
+    Needs root. Prints a Markdown table of what each pair did: which sides established the IKE SA, whether the initiator
+    has a Child SA, the key exchange, and the reason of a failure. Each side proposes ML-KEM-768 if it supports it, and
+    ECP-256 alone. DIR gets the recording of each pair, as with `lab run`.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    _check_machine()
+    with fail_command(LabError), exclusive_output_dir(Path(output)):
+        names = list_installed_names()
+        results = run_matrix(names, Path(output), lambda result: messages.remark(", ".join(filter(None, result.cells))))
+        print_result(format_matrix(results).rstrip("\n"))
 
 
 def _mark(row: RequirementFinding) -> str:
@@ -137,5 +200,8 @@ def _check_machine() -> None:
             raise CommandError(f"the lab lacks {row.name} ({row.found}){remedy}")
 
 
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
+def _interrupt(number: int, _: Any) -> None:
+    """Interrupt the run once: a terminal that closes sends more than one signal."""
+    for other in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    raise KeyboardInterrupt(signal.Signals(number).name)

@@ -47,6 +47,9 @@ class TargetOptions:
     allow_public_target: Annotated[
         bool, typer.Option("--allow-public-target", help="Allow public addresses. Get the owner's permission first.")
     ] = False
+    tcp: Annotated[
+        bool, typer.Option("--tcp", help="Reenact: use TCP (RFC 9329) to the port of --nat-port instead of UDP.")
+    ] = False
     udp_sockets: Annotated[bool, typer.Option("--udp-sockets", help="Use UDP sockets even if scapy is available.")] = (
         False
     )
@@ -225,6 +228,7 @@ def _make_config(
         credentials=live.credentials,
         faults=live.parse_faults(),
         sockets=target.udp_sockets,
+        tcp=target.tcp,
         compare=output.compare_recorded,
         write=output.write_capture,
     )
@@ -238,6 +242,10 @@ def _check_config(config: ReplayConfig) -> None:
         raise typer.BadParameter("needs --mode verbatim", param_hint="--fuzz")
     if config.mode != "impair" and config.faults:
         raise typer.BadParameter("needs --mode impair", param_hint=f"--{config.faults[0].kind}")
+    if config.tcp and config.mode != "reenact":
+        raise typer.BadParameter("needs --mode reenact", param_hint="--tcp")
+    if config.tcp and config.sockets:
+        raise typer.BadParameter("cannot be combined with --udp-sockets", param_hint="--tcp")
     if config.mutants is not None and config.compare:
         raise typer.BadParameter("cannot be combined with --fuzz", param_hint="--compare-recorded")
     if config.capture.endswith(SUFFIX) and config.mode == "verbatim":

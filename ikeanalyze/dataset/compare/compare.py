@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis.schema import OUTCOMES
@@ -28,6 +29,8 @@ from ikeanalyze.dataset.compare.columns import (
     sort_groups,
 )
 from ikeanalyze.dataset.compare.metrics import Metric, aggregate_exchanges, select_metrics
+from ikeanalyze.dataset.compare.predicted import lay_predictions, list_link_labels
+from ikeanalyze.dataset.compare.regression import check_spread, regress
 from ikeanalyze.dataset.compare.result import (
     Comparison,
     ComparisonGroup,
@@ -67,6 +70,8 @@ class ComparisonRequest:
     confidence: float = 0.95  # of the intervals, 0 to 1; 1 - confidence is the level of the test
     resamples: int = statistics.RESAMPLES  # number of bootstrap resamples
     warm_up: bool = False  # count the lab's warm-up handshakes too
+    against: str | None = None  # name of a metric, against which a line is fitted to each of the others
+    predicted: Sequence[str] = ()  # JSON files of `ikeanalyze predict`
 
     @property
     def drops_warm_up(self) -> bool:
@@ -78,17 +83,21 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
     """Compare groups of the handshakes in these tables.
 
     Raises:
-        CompareError: unknown column, metric, outcome or baseline, or no handshakes.
+        CompareError: unknown column, metric, outcome or baseline, no handshakes, or `against` has only one value.
     """
     for outcome in request.outcomes:
         if outcome not in OUTCOMES.categories:
             raise CompareError(
                 f"unknown outcome {outcome!r} (choose from {join_values(OUTCOMES.categories)})", "outcome"
             )
+    if request.predicted and not set(request.outcomes) <= set(SUCCESS):
+        raise CompareError(f"predictions are of handshakes that are {' or '.join(SUCCESS)}", "predicted")
     names = list(dict.fromkeys(request.by))
+    labels = list_link_labels(tables, names) if request.predicted else []
     try:
         selected = select_metrics(tables.handshakes, request.metrics)
-        table = _read_table(tables, names, selected, request.where)
+        against = [] if request.against is None else select_metrics(tables.handshakes, [request.against], "against")
+        table = _read_table(tables, names, [*selected, *against], request.where, labels)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
@@ -115,13 +124,23 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         warm_up=set_up.height - grouped.height,
     )
     counted = [part.filter(pl.col("outcome").is_in(request.outcomes)) for part in parts.values()]
-    return replace(comparison, metrics=tuple(_compare_metric(metric, counted, comparison) for metric in selected))
+    metrics = [_compare_metric(metric, counted, comparison) for metric in selected]
+    if against:
+        metrics = _regress_metrics(metrics, against[0], counted, request.confidence)
+    comparison = replace(comparison, metrics=tuple(metrics))
+    return lay_predictions(comparison, request.predicted, counted, tables) if request.predicted else comparison
 
 
 def _read_table(
-    tables: ComparisonTables, by: Sequence[str], metrics: Sequence[Metric], where: Sequence[RowCondition]
+    tables: ComparisonTables,
+    by: Sequence[str],
+    metrics: Sequence[Metric],
+    where: Sequence[RowCondition],
+    labels: Sequence[str],
 ) -> pl.DataFrame:
-    """A row per handshake: capture, outcome, `group N` for each column of `by`, `metric NAME` for each metric."""
+    """A row per handshake: capture, outcome, `group N` for each column of `by`, `metric NAME` for each metric, and
+    `label NAME` for each of these labels.
+    """
     columns = tables.handshakes.collect_schema()
     groups = {f"group {i}": get_group_column(name, columns, tables.labels, "by") for i, name in enumerate(by)}
     rows = tables.handshakes.filter(match_conditions(where, columns, tables.labels))
@@ -133,6 +152,7 @@ def _read_table(
         pl.col("rekeyed"),
         pl.col("warm_up"),
         **groups,
+        **{f"label {name}": pl.col(name) for name in labels},
         **{f"metric {metric.name}": pl.when(metric.value.abs() <= _MAX_VALUE).then(metric.value) for metric in metrics},
     ).collect()
 
@@ -200,6 +220,24 @@ def _compare_metric(metric: Metric, parts: Sequence[pl.DataFrame], comparison: C
             left_out[NOT_KNOWN] = unknown
         summaries.append(_summarise(samples[i], left_out, means.get(i), differences.get(i), comparison))
     return MetricComparison(metric.name, metric.unit, tuple(summaries))
+
+
+def _regress_metrics(
+    metrics: Sequence[MetricComparison], against: Metric, parts: Sequence[pl.DataFrame], confidence: float
+) -> list[MetricComparison]:
+    """The metrics with their lines against another one; `parts` as in `_compare_metric`."""
+
+    def select(name: str) -> list[Values]:
+        return [part[f"metric {name}"].fill_null(float("nan")).to_numpy() for part in parts]
+
+    against_values = select(against.name)
+    check_spread(against.name, np.concatenate(against_values))
+    return [
+        replace(
+            metric, regression=regress(against, list(zip(against_values, select(metric.name), strict=True)), confidence)
+        )
+        for metric in metrics
+    ]
 
 
 def _summarise(

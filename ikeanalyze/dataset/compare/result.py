@@ -64,6 +64,27 @@ class GroupDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class MeanPrediction:
+    """A prediction of the handshakes of a group, in the unit of the metric."""
+
+    file: str  # path, as given
+    capture: str  # from which it was made, as in the file
+    handshake: int
+    runs: int  # simulated handshakes
+    rtt_ms: float
+    loss: float  # share of the frames
+    transport: str  # "udp" or "tcp"
+    policy: str  # name of the retransmission policy
+    mean: Estimate  # its bounds: of the mean of as many handshakes as the group counts; without bounds if none
+    deviation: float
+    median: float
+    p95: float
+    p99: float
+    ratio: Estimate | None  # measured mean / predicted mean; None: one of them is missing or 0
+    within: bool | None  # the measured mean is within the bounds of `mean`; None: nothing is measured
+
+
+@dataclass(frozen=True, slots=True)
 class MetricSummary:
     """A metric of one group, in the unit of the metric; None if the sample is empty."""
 
@@ -79,6 +100,45 @@ class MetricSummary:
     greatest: float | None
     against: GroupDifference | None  # None: the group has no baseline, or a sample is empty
     sample: Values = field(repr=False, compare=False)  # ascending; for densities and distributions
+    predicted: tuple[MeanPrediction, ...] = ()  # in the order of the files
+
+
+@dataclass(frozen=True, slots=True)
+class LineFit:
+    """A line of least squares, `intercept + slope * x`, through the values of two quantities of the same handshakes."""
+
+    counted: int  # handshakes of which both values are known
+    slope: Estimate  # unit of y by unit of x; without bounds if only two handshakes are counted
+    intercept: Estimate  # unit of y
+    r_squared: float | None  # coefficient of determination; None: all y are equal
+    deviation: float | None  # standard deviation of y from the line (n - 2); None: two handshakes
+    t: float | None  # quantile of Student's t for the bounds; None: two handshakes
+    x_mean: float
+    x_deviation: float  # standard deviation (n - 1)
+    x_least: float
+    x_greatest: float
+
+
+@dataclass(frozen=True, slots=True)
+class BandPoint:
+    """The mean of y that a line predicts for x, with its confidence interval."""
+
+    x: float
+    mean: float
+    low: float | None  # None: not estimable
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRegression:
+    """A metric against another quantity; None: fewer than two different values of it."""
+
+    against: str  # name of the quantity, as of a metric
+    unit: str | None  # of this quantity
+    overall: LineFit | None  # handshakes of all groups
+    groups: tuple[LineFit | None, ...]  # in the order of `Comparison.groups`
+    #: x and y of each group's handshakes of which both are known, in no particular order.
+    samples: tuple[tuple[Values, Values], ...] = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +148,7 @@ class MetricComparison:
     name: str  # as in `metrics`
     unit: str | None  # "ms", "bytes", "messages", "frames"; None: a plain number
     groups: tuple[MetricSummary, ...]  # in the order of `Comparison.groups`
+    regression: MetricRegression | None = None  # None: not requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +168,4 @@ class Comparison:
     complete: bool  # False: the batch that makes the dataset has not finished
     rekeyed: int  # IKE SAs created by rekeying: they have no set-up and are in no group
     warm_up: int = 0  # handshakes left out because the lab made them before those that count
+    remarks: tuple[str, ...] = ()  # sentences about predictions that are not in a group or metric

@@ -7,6 +7,7 @@ is mounted as /run, so that pid file, sockets and logs have fixed names and are 
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
@@ -32,15 +33,27 @@ class Daemon:
     sandbox: NetnsSandbox
     process: subprocess.Popen[bytes]
     folder: Path  # mounted as its /run
+    does_the_work: bool = True  # whether its resources are those of the handshakes
+    has_children: bool = False  # whether its child processes count as well
 
     def get_usage(self) -> ResourceUsage:
-        """Return the resources used so far."""
+        """Return the resources used so far; of child processes, those that are running."""
         # late: psutil is optional, `lab doctor` reports if it is missing
         import psutil
 
         process: Any = psutil.Process(self.process.pid)
-        times = process.cpu_times()
-        return ResourceUsage(times.user, times.system, _read_run_ns(self.process.pid), process.memory_info().rss)
+        usages = [_get_process_usage(process)]
+        if self.has_children:
+            for child in process.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    usages.append(_get_process_usage(child))
+        run_ns = [usage.run_ns for usage in usages if usage.run_ns is not None]
+        return ResourceUsage(
+            sum(usage.user_s for usage in usages),
+            sum(usage.system_s for usage in usages),
+            sum(run_ns) if len(run_ns) == len(usages) else None,
+            sum(usage.rss_bytes for usage in usages),
+        )
 
     @property
     def output(self) -> Path:
@@ -56,9 +69,17 @@ class Daemon:
         """Return the command line that runs a command in the daemon's system, /run and network."""
         return ["nsenter", f"--target={self.process.pid}", "--mount", "--net", "--root", "--", *command]
 
-    def stop(self) -> None:
-        """Stop the daemon."""
-        self.sandbox.stop(self.process)
+    def stop(self, patience_s: float | None = None) -> None:
+        """Stop the daemon; kill it after `patience_s`, by default after some seconds."""
+        if patience_s is None:
+            self.sandbox.stop(self.process)
+        else:
+            self.sandbox.stop(self.process, patience_s=patience_s)
+
+
+def _get_process_usage(process: Any) -> ResourceUsage:
+    times = process.cpu_times()
+    return ResourceUsage(times.user, times.system, _read_run_ns(process.pid), process.memory_info().rss)
 
 
 def _read_run_ns(process: int) -> int | None:
@@ -78,8 +99,9 @@ def start_daemon(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     before: Sequence[Sequence[str]] = (),
+    stdin: int = subprocess.DEVNULL,
 ) -> Daemon:
-    """Start a daemon after the commands of `before`; output goes to `out` in its folder."""
+    """Start a daemon after the commands of `before`; output goes to `out` in its folder. `stdin`: as in `Popen`."""
     root = shlex.quote(str(stack.root)) if stack.in_tree else ""
     steps = ["set -e"]
     if stack.in_tree:
@@ -91,7 +113,7 @@ def start_daemon(
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each command replaces the previous one without a fork: the process is the daemon
     command = host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps))
-    return Daemon(sandbox, sandbox.start(command, output=folder / "out"), folder)
+    return Daemon(sandbox, sandbox.start(command, output=folder / "out", stdin=stdin), folder)
 
 
 #: Name of the connection and of its Child SA.
@@ -132,6 +154,23 @@ class PacketInitiator(Protocol):
 
         `send_packet` returns when it sent the packet, in nanoseconds of the monotonic clock.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrentHandshake:
+    """One of several handshakes at the same time that has set up its Child SA."""
+
+    spi_i: str | None  # 16 hex digits each; None: the daemon does not report it
+    spi_r: str | None
+    ms: float  # from the first command to the Child SA
+
+
+@runtime_checkable
+class LoadInitiator(Protocol):
+    """An IKE daemon that sets up several IKE SAs with the same peer at the same time."""
+
+    def initiate_many(self, count: int) -> "list[ConcurrentHandshake]":
+        """Set up IKE SAs and their Child SAs; return those that succeed, at the latest after the handshake timeout."""
 
 
 class IkeDaemon(Protocol):

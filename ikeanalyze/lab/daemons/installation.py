@@ -18,9 +18,10 @@ class DaemonStack:
     root: Path  # root of its system: / or a Debian tree
     program: str  # path of the program below the root
     version: str
+    remark: str = ""  # how it differs from what its name and version promise
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version}"
+        return f"{self.name} {self.version}{f' ({self.remark})' if self.remark else ''}"
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -33,14 +34,17 @@ class DaemonStack:
         return self.root != Path("/")
 
 
-def find_installations(
-    name: str, programs: Sequence[str], option: str, trees: Iterable[DebianTree]
-) -> Iterator[DaemonStack]:
-    """Return the installations of a daemon, that of this system first.
+def list_roots(trees: Iterable[DebianTree]) -> list[Path]:
+    """Return the root of this system, and those of the Debian trees that exist."""
+    return [Path("/"), *(tree.place for tree in trees if tree.place.is_dir())]
+
+
+def find_installations(name: str, programs: Sequence[str], option: str, roots: Iterable[Path]) -> Iterator[DaemonStack]:
+    """Return the installations of a daemon in the order of the roots.
 
     `programs` are its possible paths below a root, without the leading slash; `option` makes it print its version.
     """
-    for root in (Path("/"), *(tree.place for tree in trees if tree.place.is_dir())):
+    for root in roots:
         for program in programs:
             if version := read_version(root, program, option):
                 yield DaemonStack(name, root, f"/{program}", version)
@@ -61,7 +65,7 @@ def read_version(root: Path, program: str, option: str) -> str | None:
 
 
 def list_versions(installations: Iterable[DaemonStack]) -> str:
-    """Return the versions with their trees, for people."""
+    """Return the versions with their trees, for `lab doctor`."""
     return ", ".join(
         f"{installed.version} in the tree {installed.root.name}" if installed.in_tree else installed.version
         for installed in installations

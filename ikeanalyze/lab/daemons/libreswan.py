@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,7 @@ from ikeanalyze.keys.export import write_private
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons import certificates, libreswan_proposals
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
-from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations
+from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
 from ikeanalyze.lab.daemons.stack import IkeStack, LoggedKeys, SideSetup
 from ikeanalyze.lab.logs import pluto as pluto_log
@@ -25,8 +24,6 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
 from ikeanalyze.lab.scenario import ScenarioCase
 
-#: Possible paths of the daemon below a root.
-PLUTO: Final = ("usr/libexec/ipsec/pluto", "usr/lib/ipsec/pluto")
 #: Log with keys.
 LOG: Final = "pluto.log"
 _SOCKET: Final = "/run/pluto.ctl"
@@ -118,14 +115,10 @@ class LibreswanStack(IkeStack):
 
     name = "libreswan"
     title = "libreswan"
+    programs = ("usr/libexec/ipsec/pluto", "usr/lib/ipsec/pluto", "usr/local/libexec/ipsec/pluto")
     trees = (debian_tree.LIBRESWAN,)
-    requirements = ("libreswan",)
     logged_keys = LoggedKeys.ESTABLISHED
     requests_certificates = False
-
-    def find(self) -> Sequence[DaemonStack]:
-        """Return the installed libreswan, then that of the Debian tree."""
-        return _find_libreswan()
 
     def start(self, setup: SideSetup) -> LibreswanDaemon:
         """Start and configure pluto."""
@@ -165,11 +158,6 @@ class LibreswanStack(IkeStack):
         for step in settings.then:
             if step not in ("ping", "delete"):
                 yield f"then: {step} needs {role}.stack = strongswan"
-
-
-@cache
-def _find_libreswan() -> tuple[DaemonStack, ...]:
-    return tuple(find_installations(LibreswanStack.title, PLUTO, "--version", LibreswanStack.trees))
 
 
 def start_libreswan(

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ikeanalyze.lab.daemons.aka.subscriber import AkaSubscriber, make_subscriber
 from ikeanalyze.lab.daemons.certificates import CertificateChain, make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME
 from ikeanalyze.lab.daemons.freeradius import PORT, RadiusAccount
 from ikeanalyze.lab.network.topology import INNER, LabNetwork
-from ikeanalyze.lab.scenario import CERTIFICATES, ScenarioCase
+from ikeanalyze.lab.scenario import AKA, CERTIFICATES, ScenarioCase
 
 #: Identities by role.
 IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}
@@ -36,6 +37,7 @@ class CaseCredentials:
     chains: dict[str, CertificateChain]  # by host
     account: RadiusAccount | None  # for the AAA server; None: no AAA server
     xauth: str | None = field(repr=False)  # password of the initiator for XAuth; None: no XAuth
+    subscriber: AkaSubscriber | None = None  # for EAP-AKA; its account has no password
 
 
 def make_credentials(case: ScenarioCase) -> CaseCredentials:
@@ -49,8 +51,11 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
             chains[side] = make_certificate_chain(
                 kind, case.key_bits(side), length, IDENTITY[side], authority_bits=authority_bits
             )
-    account = None
-    if case.eap:
+    account = subscriber = None
+    if case.settings.initiator.auth == AKA:
+        subscriber = make_subscriber()
+        account = RadiusAccount(subscriber.identity, "", secrets.token_hex(16), AKA)
+    elif case.eap:
         method, aaa = case.settings.initiator.auth, case.settings.aaa
         account = RadiusAccount(IDENTITY["initiator"], secrets.token_hex(8), secrets.token_hex(16), method)
         if method == "eap-tls":
@@ -58,7 +63,7 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
                 "rsa", aaa.key_bits, aaa.chain, IDENTITY["aaa"], authority_bits=aaa.authority_bits
             )
     xauth = secrets.token_hex(8) if case.settings.initiator.xauth else None
-    return CaseCredentials(secrets.token_hex(16), chains, account, xauth)
+    return CaseCredentials(secrets.token_hex(16), chains, account, xauth, subscriber)
 
 
 def get_psk(role: str, case: ScenarioCase, credentials: CaseCredentials) -> str:
@@ -102,7 +107,11 @@ def build_side_config(
             password = secrets.token_hex(8) if case.settings.initiator.wrong_secret else account.password
             loads.append(("load_shared", {"type": "EAP", "data": password, "owners": [account.user]}))
     if account is not None and not initiator:
-        remote |= {"auth": "eap-radius", "eap_id": "%any"}
+        remote["auth"] = "eap-radius"
+        if credentials.subscriber is None:
+            remote["eap_id"] = "%any"
+        else:  # without an EAP identity request, as in 3GPP networks: the IKE identity is the permanent identity
+            remote["id"] = credentials.subscriber.identity
         server = {"address": str(network.aaa_address), "secret": account.secret, "auth_port": str(PORT)}
         settings["plugins"] = {"eap-radius": {"servers": {"aaa": server}}}
     connection = _connection(role, case, network, local, remote)

@@ -1,7 +1,7 @@
 """Finds stacks by name: those of the lab, and plug-ins of other distributions.
 
-A distribution adds a stack as an entry point of the group `ikeanalyze.lab_stacks`: name = "module:Class", with a subclass
-of `IkeStack` whose `name` is that of the entry point.
+A distribution adds a stack as an entry point of the group `ikeanalyze.lab_stacks`: name = "module:Class". The class is
+a subclass of `IkeStack` whose `name` is that of the entry point.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,20 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from ikeanalyze.lab import LabError
+from ikeanalyze.lab.daemons.aka.initiator import OwnStack
+from ikeanalyze.lab.daemons.command import CommandStack
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.libreswan import LibreswanStack
+from ikeanalyze.lab.daemons.openiked import OpenikedStack
 from ikeanalyze.lab.daemons.stack import IkeStack
 from ikeanalyze.lab.daemons.strongswan import StrongswanStack
 from ikeanalyze.lab.scenario import ROLES, ScenarioCase
 
 #: Entry points of plug-ins.
 GROUP: Final = "ikeanalyze.lab_stacks"
-_BUILT_IN: Final[Mapping[str, IkeStack]] = {stack.name: stack for stack in (StrongswanStack(), LibreswanStack())}
+_BUILT_IN: Final[Mapping[str, IkeStack]] = {
+    stack.name: stack for stack in (StrongswanStack(), LibreswanStack(), OpenikedStack(), OwnStack(), CommandStack())
+}
 
 
 def list_stack_names() -> list[str]:
@@ -71,6 +76,8 @@ def check_stacks(case: ScenarioCase) -> None:
             stack = get_stack(case.stack(role))
         except LabError as error:
             raise LabError(f"{role}.stack: {error}") from None
+        if case.side(role).command and stack.name != CommandStack.name:
+            raise LabError(f"{role}.command is for {role}.stack = {CommandStack.name}")
         for conflict in stack.list_conflicts(role, case):
             raise LabError(conflict)
 
@@ -84,9 +91,11 @@ def find_installed(role: str, case: ScenarioCase) -> DaemonStack:
     stack = get_stack(case.stack(role))
     name, _, version = case.side(role).stack.partition("-")
     wanted = tuple(map(int, version.split("."))) if version else ()
-    for installed in stack.find():
+    for installed in stack.find_for(role, case):
         if installed.numbers[: len(wanted)] == wanted if wanted else stack.supports(installed, role, case):
             return installed
+    if root := case.side(role).root:
+        raise LabError(f"{case.side(role).stack} is not in {root} ({role}.root)")
     if version:
         name += f"-{version}"
     elif requirement := stack.describe_requirement(role, case):

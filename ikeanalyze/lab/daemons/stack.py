@@ -1,17 +1,19 @@
 """The interface between the lab and an IKE implementation.
 
-Each implementation is a subclass of `IkeStack` in a module of its own. `registry` finds those of this package, and those
-that other distributions declare as entry points of the group `ikeanalyze.lab_stacks`.
+Each implementation is a subclass of `IkeStack` in a module of its own. `registry` finds those of this package, and
+those that other distributions declare as entry points of the group `ikeanalyze.lab_stacks`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
+from pathlib import Path
 from typing import ClassVar
 
 from ikeanalyze.lab.daemons.daemon import IkeDaemon
-from ikeanalyze.lab.daemons.installation import DaemonStack, list_versions
+from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_roots, list_versions
 from ikeanalyze.lab.daemons.peer_config import CaseCredentials
 from ikeanalyze.lab.debian_tree import DebianTree
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
@@ -59,18 +61,17 @@ class IkeStack(ABC):
     name: ClassVar[str]
     #: In manifests and messages.
     title: ClassVar[str]
+    #: Possible paths of its program below a root, without the leading slash, and the option that prints its version.
+    programs: ClassVar[tuple[str, ...]] = ()
+    version_option: ClassVar[str] = "--version"
     #: Debian trees that have it, for machines that lack it.
     trees: ClassVar[tuple[DebianTree, ...]] = ()
-    #: Names of its rows in `lab doctor`; by default its title.
-    requirements: ClassVar[tuple[str, ...]] = ()
+    #: Names of its rows in `lab doctor`; None: its title.
+    requirements: ClassVar[tuple[str, ...] | None] = None
     #: Keys in its log.
     logged_keys: ClassVar[LoggedKeys] = LoggedKeys.NONE
     #: Whether it requests its peer's certificate with CERTREQ; otherwise peers are configured to send it anyway.
     requests_certificates: ClassVar[bool] = True
-
-    @abstractmethod
-    def find(self) -> Sequence[DaemonStack]:
-        """Return its installations, the preferred one first (`installation.find_installations`)."""
 
     @abstractmethod
     def start(self, setup: SideSetup) -> IkeDaemon:
@@ -83,6 +84,17 @@ class IkeStack(ABC):
     @abstractmethod
     def parse_log(self, lines: Iterable[str]) -> DaemonLogSummary | None:
         """Return the messages that a log reports as sent, for the manifest; None if it does not report them."""
+
+    def find(self) -> Sequence[DaemonStack]:
+        """Return its installations: in this system, then in its Debian trees."""
+        return _find_installations(self.title, self.programs, self.version_option, tuple(list_roots(self.trees)))
+
+    def find_for(self, role: str, case: ScenarioCase) -> Sequence[DaemonStack]:
+        """Return the installations for a side: in the root file system that it names, or all."""
+        root = case.side(role).root
+        if not root:
+            return self.find()
+        return _find_installations(self.title, self.programs, self.version_option, (Path(root).absolute(),))
 
     def list_conflicts(self, role: str, case: ScenarioCase) -> Iterable[str]:  # noqa: ARG002 - of subclasses
         """Return the settings that it does not support in a role: the key, and what it needs instead."""
@@ -104,3 +116,10 @@ class IkeStack(ABC):
         """Check what is available, for `lab doctor`; as root."""
         remedy = PREPARE_REMEDY if self.trees else None
         yield make_finding(self.title, list_versions(self.find()), "not there", remedy=remedy)
+
+
+@cache
+def _find_installations(
+    title: str, programs: tuple[str, ...], option: str, roots: tuple[Path, ...]
+) -> tuple[DaemonStack, ...]:
+    return tuple(find_installations(title, programs, option, roots))

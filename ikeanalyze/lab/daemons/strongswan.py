@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.lab import LabError, debian_tree
-from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
-from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_versions
+from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, ConcurrentHandshake, Daemon, DaemonIkeSa, start_daemon
+from ikeanalyze.lab.daemons.installation import DaemonStack, list_versions
 from ikeanalyze.lab.daemons.peer_config import StrongswanConfig, build_side_config
 from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY, IkeStack, LoggedKeys, SideSetup
 from ikeanalyze.lab.debian_tree import DebianTree
@@ -23,8 +22,6 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_re
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
 from ikeanalyze.lab.scenario import ScenarioCase
 
-#: Path of the daemon below a root.
-CHARON: Final = "usr/lib/ipsec/charon"
 #: The first strongSwan with ML-KEM.
 ML_KEM_SINCE: Final = (6, 0, 2)
 #: The first strongSwan that distributions build without IKEv1.
@@ -84,6 +81,18 @@ class _HandshakeMessages:
         return self.refused or ("no answer" if unanswered else failed)
 
 
+class _InterruptibleSocket(socket.socket):
+    """A socket that Ctrl-C closes: vici would unregister its events first, and wait until charon's command ends."""
+
+    def recv(self, *arguments: Any) -> bytes:
+        """Receive as a socket does."""
+        try:
+            return super().recv(*arguments)
+        except KeyboardInterrupt:
+            self.close()
+            raise
+
+
 @dataclass(slots=True)
 class StrongswanDaemon:
     """A running strongSwan."""
@@ -91,6 +100,7 @@ class StrongswanDaemon:
     daemon: Daemon
     _timeout: float
     _log_keys: bool = True
+    _read_bytes: int = 0  # of the log, for the reasons of failures
 
     @property
     def log(self) -> Path:
@@ -125,11 +135,14 @@ class StrongswanDaemon:
         with self._open_session() as session:
             session.reload_settings()  # charon closes the log, and so flushes it, and opens it again
         progress = _HandshakeMessages()
-        with self.log.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if _INITIATING.search(line):
-                    progress = _HandshakeMessages()
-                progress.add(line)
+        with self.log.open("rb") as log:
+            log.seek(self._read_bytes)
+            text = log.read()
+        self._read_bytes += len(text)
+        for line in text.decode(errors="replace").splitlines():
+            if _INITIATING.search(line):
+                progress = _HandshakeMessages()
+            progress.add(line)
         return progress
 
     @contextmanager
@@ -137,7 +150,7 @@ class StrongswanDaemon:
         """Connect to vici."""
         import vici  # late: see above
 
-        with socket.socket(socket.AF_UNIX) as sock:
+        with _InterruptibleSocket(socket.AF_UNIX) as sock:
             sock.settimeout(self._timeout + 5)
             sock.connect(str(self.daemon.folder / _SOCKET))
             yield vici.Session(sock)
@@ -194,6 +207,38 @@ class StrongswanDaemon:
                 break
         return CommandResult(False, f"not established after {self._timeout * 1000:.0f}ms")
 
+    def initiate_many(self, count: int) -> list[ConcurrentHandshake]:
+        """Set up IKE SAs and their Child SAs; return those that succeed, at the latest after the handshake timeout."""
+        import vici  # late: see above
+
+        up: list[ConcurrentHandshake] = []
+        try:
+            with (
+                self._open_session() as session,
+                closing(session.listen(["child-updown"], timeout=_EVENT_SECONDS)) as events,
+                ThreadPoolExecutor(1) as pool,
+            ):
+                next(events)  # charon registers the listener
+                began = time.monotonic()
+                commands = pool.submit(self._begin_many, count)
+                for name, event in events:
+                    now = time.monotonic()
+                    if name and event.get("up") == b"yes":
+                        up += _parse_updown(event, (now - began) * 1e3)
+                    if len(up) >= count or now - began > self._timeout:
+                        break
+                    if not name and commands.done() and all(sa.established for sa in self.list_ike_sas()):
+                        break  # the others have failed
+        except (vici.exception.SessionException, OSError) as error:
+            _raise_interrupt(error)
+            raise LabError(f"strongSwan on the initiator does not answer: {type(error).__name__}") from None
+        return up
+
+    def _begin_many(self, count: int) -> None:
+        with self._open_session() as session:
+            for _ in range(count):
+                list(session.initiate({"child": NAME, "timeout": "-1"}))
+
     def initiate_async(self) -> CommandResult:
         """Start to set up an IKE SA without waiting."""
         return self.run_vici("initiate", {"child": NAME, "timeout": "-1"})
@@ -219,13 +264,10 @@ class StrongswanStack(IkeStack):
 
     name = "strongswan"
     title = "strongSwan"
+    programs = ("usr/lib/ipsec/charon", "usr/libexec/ipsec/charon", "usr/local/libexec/ipsec/charon")
     trees = (debian_tree.NEW, debian_tree.OLD)
     requirements = ("strongSwan", "ML-KEM", "IKEv1")
     logged_keys = LoggedKeys.ALL
-
-    def find(self) -> Sequence[DaemonStack]:
-        """Return the installed strongSwan, then those of Debian trees."""
-        return _find_strongswan()
 
     def start(self, setup: SideSetup) -> StrongswanDaemon:
         """Start charon and load its configuration."""
@@ -281,11 +323,6 @@ class StrongswanStack(IkeStack):
         ):
             version = str(fitting[0]) if fitting else None
             yield make_finding(feature, version, f"needs strongSwan {needs}", remedy=PREPARE_REMEDY)
-
-
-@cache
-def _find_strongswan() -> tuple[DaemonStack, ...]:
-    return tuple(find_installations(StrongswanStack.title, [CHARON], "--version", StrongswanStack.trees))
 
 
 def _needs_ml_kem(role: str, case: ScenarioCase) -> bool:
@@ -370,6 +407,12 @@ def _raise_interrupt(error: BaseException) -> None:
         if isinstance(inner, KeyboardInterrupt):
             raise inner
         inner = inner.__context__
+
+
+def _parse_updown(event: Mapping[str, Any], ms: float) -> list[ConcurrentHandshake]:
+    """Parse the IKE SA of an event about its Child SA."""
+    sas = [sa for sa in event.values() if isinstance(sa, Mapping)]
+    return [ConcurrentHandshake(_decode(sa.get("initiator-spi")), _decode(sa.get("responder-spi")), ms) for sa in sas]
 
 
 def _parse_ike_sa(listed: Mapping[str, Any]) -> DaemonIkeSa:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 _PACKET: Final = re.compile(
@@ -39,9 +38,3 @@ def parse_freeradius_log(lines: Iterable[str]) -> list[LoggedRadiusPacket]:
         elif again := _AGAIN.search(line):
             packets += by_number.get(again[1], [])
     return packets
-
-
-def read_freeradius_log(path: Path) -> list[LoggedRadiusPacket]:
-    """Parse a log file."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        return parse_freeradius_log(lines)

@@ -38,7 +38,8 @@ _PATIENCE: Final = 8.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
+    """Have this process, a new child of `parent`, killed when its parent ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent has already ended
         os._exit(1)
@@ -76,7 +77,7 @@ class NetnsSandbox:
             raise LabError(f"{tempfile.gettempdir()}: path too long for sockets; set TMPDIR to a shorter one")
         folder: Path | None = None
         try:
-            with _block_signals():
+            with block_signals():
                 # hidden from `remove_dead_runs` until the lock is held
                 folder = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
                 self._lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
@@ -91,7 +92,7 @@ class NetnsSandbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _block_signals():  # a second Ctrl-C must not interrupt the clean-up
+        with block_signals():  # a second Ctrl-C must not interrupt the clean-up
             for process in reversed(self._processes):
                 self.stop(process)
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -131,26 +132,28 @@ class NetnsSandbox:
     ) -> subprocess.Popen[bytes]:
         """Start a process that is killed when we end; `output` is its standard output and error."""
         # Ctrl-C between fork and list would leave a process behind
-        with open(output or os.devnull, "ab") as out, _block_signals():
+        with open(output or os.devnull, "ab") as out, block_signals():
             process = subprocess.Popen(
                 command,
                 stdin=stdin,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                preexec_fn=partial(_die_with, os.getpid()),
+                preexec_fn=partial(die_with, os.getpid()),
                 start_new_session=True,  # Ctrl-C goes to us only
             )
             self._processes.append(process)
         return process
 
-    def stop(self, process: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM) -> None:
-        """Stop a process, and kill it after a timeout."""
+    def stop(
+        self, process: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM, patience_s: float = _PATIENCE
+    ) -> None:
+        """Stop a process, and kill it after `patience_s`."""
         if process.stdin:
             process.stdin.close()
         if process.poll() is None:
             process.send_signal(by)
             try:
-                process.wait(_PATIENCE)
+                process.wait(patience_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -159,7 +162,7 @@ class NetnsSandbox:
 
 
 @contextmanager
-def _block_signals() -> Iterator[None]:
+def block_signals() -> Iterator[None]:
     """Delay Ctrl-C, SIGTERM and SIGHUP; only the main thread receives them."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -26,6 +26,9 @@ FAR: Final = "far"
 #: Interfaces of the NAT.
 _INSIDE: Final = "inside"
 _OUTSIDE: Final = "outside"
+#: The AAA server's address, and the responder's on its link.
+AAA_ADDRESS: Final = "203.0.113.2"
+CLIENT_ADDRESS: Final = "203.0.113.1"
 #: Addresses protected by ESP, on each side's loopback interface.
 INNER: Final = {"initiator": "10.1.0.1", "responder": "10.2.0.1"}
 
@@ -66,7 +69,7 @@ def build_network(sandbox: NetnsSandbox, case: ScenarioCase) -> LabNetwork:
     links = [LINK]
     if case.eap:
         aaa, aaa_path = sandbox.create_netns("aaa"), sandbox.create_netns("aaa-path")
-        aaa_address, client = "203.0.113.2", "203.0.113.1"
+        aaa_address, client = AAA_ADDRESS, CLIENT_ADDRESS
         aaa_near, aaa_far = _HostInterface(responder, AAA_LINK, client), _HostInterface(aaa, ETHERNET, aaa_address)
         _connect(aaa_path, aaa_near, aaa_far, 24, case.settings.aaa_link.mtu)
         _offload(aaa, ETHERNET)

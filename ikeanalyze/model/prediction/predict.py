@@ -29,6 +29,8 @@ from ikeanalyze.model.prediction.simulation import (
 from ikeanalyze.model.prediction.simulation_tcp import simulate_tcp
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 
+#: Different sizes of messages that are simulated; each takes some milliseconds.
+_MAX_VARIANTS: Final = 50
 #: Attempts of a run with `RunConfig.until_established`.
 MAX_ATTEMPTS: Final = 100
 
@@ -189,10 +191,15 @@ class _Variant:
 def _find_variants(
     handshakes: Sequence[tuple[FlowExchange, ...]], flow: HandshakeFlow, link: LinkModel, use: RunConfig
 ) -> list[_Variant]:
-    """Group the handshakes by the sizes of their messages; the first variant has the first handshake."""
+    """Group the handshakes by the sizes of their messages; the first variant has the first handshake.
+
+    Of more than `_MAX_VARIANTS` different sizes, the others are replaced with those of the first handshake.
+    """
     groups: dict[tuple[object, ...], list[int]] = {}
     for row, exchanges in enumerate(handshakes):
-        key = tuple((exchange.request, exchange.response) for exchange in exchanges)
+        key: tuple[object, ...] = tuple((exchange.request, exchange.response) for exchange in exchanges)
+        if len(groups) == _MAX_VARIANTS and key not in groups:
+            key = next(iter(groups))
         groups.setdefault(key, []).append(row)
     return [
         _Variant(

@@ -67,7 +67,7 @@ def simulate_udp(
 ) -> SimulationResult:
     """Simulate `runs` handshakes.
 
-    `times` has the processing times of each run; None: those of the exchanges in `steps`, where unknown ones count as 0.
+    `times` has the processing times of each run; None: those of `steps`, where unknown ones count as 0.
     """
     times = times or make_constant_times([step.exchange for step in steps], link, runs)
     return run_in_blocks(steps, times, lambda block: _simulate_block(steps, link, policy, repeats, block, rng))

@@ -49,7 +49,7 @@ def simulate_tcp(
 ) -> SimulationResult:
     """Simulate `runs` handshakes. The set-up starts with the SYN; retransmissions of TCP do not count as messages.
 
-    `times` has the processing times of each run; None: those of the exchanges in `steps`, where unknown ones count as 0.
+    `times` has the processing times of each run; None: those of `steps`, where unknown ones count as 0.
     """
     times = times or make_constant_times([step.exchange for step in steps], link, runs)
     return simulation.run_in_blocks(steps, times, lambda block: _simulate_block(steps, link, policy, block, rng))

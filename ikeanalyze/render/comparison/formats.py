@@ -13,15 +13,15 @@ from ikeanalyze.render.core.formats import OutputFormats, make_formats, make_tex
 def _page(comparison: Comparison, out: TextIO, view: RenderOptions) -> None:
     from ikeanalyze.render.comparison.page import render_page  # loads Altair
 
-    out.write(render_page(comparison, every=view.every))
+    out.write(render_page(comparison, view))
 
 
-def write_comparison_figures(comparison: Comparison, directory: str) -> list[Path]:
+def write_comparison_figures(comparison: Comparison, directory: str, view: RenderOptions) -> list[Path]:
     """Write the figures; return the paths. Creates the directory; raises `OutputError` if it cannot be written."""
     from ikeanalyze.render.comparison.figures import make_figures  # loads Altair
     from ikeanalyze.render.core.figures.files import write_figures
 
-    return write_figures(directory, make_figures(comparison))
+    return write_figures(directory, make_figures(comparison, view))
 
 
 FORMATS: Final[OutputFormats[Comparison]] = make_formats(

@@ -2,6 +2,7 @@
 
 from ikeanalyze.dataset.compare.columns import format_value
 from ikeanalyze.dataset.compare.result import Comparison
+from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.comparison.figures import make_figures
 from ikeanalyze.render.comparison.text import render_sections
 from ikeanalyze.render.core.html.page import SummaryCard, prepare_figure, render_template
@@ -9,10 +10,11 @@ from ikeanalyze.render.core.section import TableSection
 from ikeanalyze.render.core.values import escape_text, format_count
 
 
-def render_page(comparison: Comparison, *, every: bool = False) -> str:
-    """Return the page; `every`: with all groups instead of 30."""
-    facts, groups, *rest = render_sections(comparison, every=every)
-    figures = [prepare_figure(figure) for figure in make_figures(comparison)]
+def render_page(comparison: Comparison, view: RenderOptions | None = None) -> str:
+    """Return the page, with 30 groups unless all are wanted."""
+    view = view or RenderOptions()
+    facts, groups, *rest = render_sections(comparison, every=view.every)
+    figures = [prepare_figure(figure) for figure in make_figures(comparison, view)]
     by = escape_text(", ".join(comparison.by))
     return render_template(
         "comparison.html.j2",
@@ -36,7 +38,7 @@ def render_page(comparison: Comparison, *, every: bool = False) -> str:
 
 
 def _notices(comparison: Comparison) -> list[str]:
-    notices = []
+    notices = [f"{remark[:1].upper()}{remark[1:]}." for remark in map(escape_text, comparison.remarks)]
     if comparison.unread:
         notices.append(
             f"{format_count(comparison.unread, 'capture')} could not be read; their handshakes are in no group."

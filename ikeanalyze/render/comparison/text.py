@@ -6,7 +6,7 @@ from math import floor, log10
 from typing import Final
 
 from ikeanalyze.dataset.compare.columns import format_value
-from ikeanalyze.dataset.compare.result import Comparison, Estimate, MetricComparison
+from ikeanalyze.dataset.compare.result import Comparison, Estimate, LineFit, MetricComparison, MetricRegression
 from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableSection
 from ikeanalyze.render.core.table import TableColumn, min_distinct_width, number_columns
 from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_count
@@ -16,6 +16,8 @@ _DIGITS: Final = 4
 _TINY, _HUGE = 1e-9, 1e15
 #: Minimum cells of a label.
 _NARROW: Final = 10
+#: Name of the row over all groups.
+ALL_GROUPS: Final = "all groups"
 _DISAGREE: Final = (
     "an interval without 1 next to a no: a few handshakes make the means differ (p compares ranks), or the difference "
     "may be chance, because several groups are compared"
@@ -31,6 +33,10 @@ def render_sections(comparison: Comparison, *, every: bool) -> Iterator[Section]
         yield _metric(comparison, metric, shown)
         if any(comparison.groups[i].baseline is not None for i in shown):
             yield _differences(comparison, metric, shown)
+        if any(summary.predicted for summary in metric.groups):
+            yield _predicted(comparison, metric, shown)
+        if metric.regression is not None:
+            yield _regression(comparison, metric, metric.regression, shown)
 
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:
@@ -150,6 +156,66 @@ def _without_one(ratio: Estimate | None) -> bool:
     if ratio is None or ratio.low is None or ratio.high is None:
         return False
     return not ratio.low <= 1 <= ratio.high
+
+
+def _predicted(comparison: Comparison, metric: MetricComparison, shown: Sequence[int]) -> TableSection:
+    percent = _percent(comparison)
+    columns = (
+        *_labels(comparison, shown),
+        TableColumn("predicted from", narrow=_NARROW, middle=True, optional=3),
+        *number_columns("predicted"),
+        TableColumn(f"{percent} of such means", right=True, optional=1),
+        *number_columns("measured"),
+        TableColumn("measured / predicted", right=True),
+        TableColumn(f"{percent} of it", right=True, optional=2),
+        TableColumn("within"),
+    )
+    rows = []
+    for i in shown:
+        summary = metric.groups[i]
+        for prediction in summary.predicted:
+            ratio, mean = prediction.ratio, prediction.mean
+            rows.append(
+                (
+                    *(*_values(comparison, i), escape_text(prediction.capture)),
+                    *(format_significant(mean.value), format_interval(mean)),
+                    format_significant(summary.mean.value if summary.mean else None),
+                    *(format_significant(ratio.value if ratio else None), format_interval(ratio)),
+                    UNKNOWN if prediction.within is None else "yes" if prediction.within else "no",
+                )
+            )
+    note = f"within: the measured mean is where {percent} of the means of so many predicted handshakes are"
+    return TableSection(f"{metric.name}, measured against predicted", columns, rows, notes=[note])
+
+
+def _regression(
+    comparison: Comparison, metric: MetricComparison, regression: MetricRegression, shown: Sequence[int]
+) -> TableSection:
+    percent = _percent(comparison)
+    columns = (
+        *_labels(comparison, shown),
+        *number_columns("counted", "slope"),
+        TableColumn(f"{percent} of it", right=True, optional=1),
+        TableColumn("intercept", right=True),
+        TableColumn(f"{percent} of the intercept", right=True, optional=2),
+        TableColumn("R²", right=True),
+    )
+    rows = [(*_values(comparison, i), *_format_fit(regression.groups[i])) for i in shown]
+    if len(comparison.groups) > 1:
+        rows.append((ALL_GROUPS, *("",) * (len(comparison.by) - 1), *_format_fit(regression.overall)))
+    notes = [f"intercept + slope * {regression.against}, by least squares"]
+    if any(fit is None for fit in regression.groups):
+        notes.append(f"no line where {regression.against} or {metric.name} has no two values to draw it through")
+    title = escape_text(f"{metric.name} as a line over {regression.against}")
+    return TableSection(title, columns, rows, more=len(comparison.groups) - len(shown), notes=notes)
+
+
+def _format_fit(fit: LineFit | None) -> tuple[str, ...]:
+    """Number of handshakes, slope, intercept and R² of a line, with the intervals."""
+    if fit is None:
+        return (UNKNOWN,) * 6
+    estimates = [cell for e in (fit.slope, fit.intercept) for cell in (format_significant(e.value), format_interval(e))]
+    return f"{fit.counted:,}", *estimates, UNKNOWN if fit.r_squared is None else f"{fit.r_squared:.4f}"
 
 
 def _labels(comparison: Comparison, shown: Sequence[int]) -> list[TableColumn]:

@@ -44,10 +44,11 @@ def render_sections(replayed: ReplayReport, *, every: bool) -> Iterator[Section]
 
 def _head(replayed: ReplayReport) -> KeyValueSection:
     local, counts = replayed.local, replayed.counts
-    way = "scapy on layer 3" if replayed.way == "layer 3" else "ordinary UDP sockets"
+    ways = {"layer 3": "scapy on layer 3", "UDP": "ordinary UDP sockets", "TCP": "TCP"}
+    ports = f"port {local.port}" if replayed.way == "TCP" else f"ports {local.port} and {local.nat_port}"
     rows = [
         ("target", escape_text(replayed.target)),
-        ("from", f"{escape_text(local.address)} ports {local.port} and {local.nat_port}, by {way}"),
+        ("from", f"{escape_text(local.address)} {ports}, by {ways[replayed.way]}"),
         ("mode", replayed.mode if replayed.mutated is None else "mutated first messages"),
     ]
     if replayed.policy is not None:

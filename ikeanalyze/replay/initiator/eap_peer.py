@@ -1,6 +1,7 @@
 """Answers the requests of an EAP server with EAP-MD5, EAP-MSCHAPv2 or EAP-AKA.
 
-RFC 3748, section 5.4; draft-kamath-pppext-eap-mschapv2; `aka_peer` for EAP-AKA. No I/O: `EapPeer` takes packets and returns packets.
+RFC 3748, section 5.4; draft-kamath-pppext-eap-mschapv2; `aka_peer` for EAP-AKA.
+No I/O: `EapPeer` takes packets and returns packets.
 """
 
 import hashlib

@@ -29,12 +29,19 @@ from ikeanalyze.replay.session.recorded_messages import load_recorded_handshakes
 from ikeanalyze.replay.session.result import Mode, ReplayComparison, ReplayReport, ReplayRun, ReportFigures
 from ikeanalyze.replay.session.run import ReplayRunner
 from ikeanalyze.replay.shape_file import read_shape_file
-from ikeanalyze.replay.transport.interface import PacketTransport
+from ikeanalyze.replay.transport.interface import PacketTransport, Way
 from ikeanalyze.replay.transport.open import open_transport
 from ikeanalyze.replay.transport.target import IKE_PORT, NAT_PORT, Target
 
 #: Limit for the handshakes whose first messages are mutated.
 _MAX_HANDSHAKES: Final = 100
+
+#: Description of the interface in our own capture.
+_INTERFACE_DESCRIPTIONS: Final[dict[Way, str]] = {
+    "layer 3": "IP packets of scapy",
+    "UDP": "IP headers reconstructed from UDP datagrams",
+    "TCP": "IP and TCP headers constructed for the messages of a TCP connection",
+}
 
 Perform = Callable[[ReplayRunner, ReplayReport], ReplayReport]  # does the runs and adds them to the report
 
@@ -60,6 +67,7 @@ class ReplayConfig:
     credentials: str | None = None  # path; required for live handshakes
     faults: tuple[Fault, ...] = ()
     sockets: bool = False  # use UDP sockets even if scapy is available
+    tcp: bool = False  # TCP encapsulation (RFC 9329) instead of UDP
     compare: bool = False  # compare recorded and live handshakes
     write: str | None = None  # path for our capture; None: do not keep it
 
@@ -149,7 +157,8 @@ def _replay_live(config: ReplayConfig, analysis: Analysis | None, listener: Prog
     rng = np.random.default_rng(seed)
 
     def make_initiator(local: tuple[str, int]) -> Initiator:
-        remote = (config.target.address.partition("%")[0], config.target.port)
+        remote_port = config.target.nat_port if config.tcp else config.target.port
+        remote = (config.target.address.partition("%")[0], remote_port)
         return Initiator(shape, loaded.credentials, policy=config.policy, rng=rng, endpoints=(local, remote))
 
     # report unsupported parts before anything is sent
@@ -238,9 +247,11 @@ def _run(
     listener: ProgressListener,
 ) -> ReplayReport:
     """Open the transport, announce the plan, and do the runs."""
-    transport, reason = open_transport(config.target, recording.write_packet, sockets_only=config.sockets)
+    transport, reason = open_transport(
+        config.target, recording.write_packet, sockets_only=config.sockets, tcp=config.tcp
+    )
     try:
-        description = "IP packets of scapy" if reason is None else "IP headers reconstructed from UDP datagrams"
+        description = _INTERFACE_DESCRIPTIONS[transport.way]
         comment = f"ikeanalyze replay --mode {config.mode} to {config.target}"
         recording.begin(name="replay", description=description, comment=comment)
         listener.message(_announcement(config, transport, reason, plan))
@@ -299,6 +310,9 @@ def _open_capture_path(write: str | None) -> Iterator[str]:
 
 def _announcement(config: ReplayConfig, transport: PacketTransport, reason: str | None, plan: str) -> str:
     local = transport.local
+    if transport.way == "TCP":
+        server = f"port {config.target.nat_port} of {config.target.address}"
+        return f"{config.mode}: sending to {server} from {local.address} port {local.port} by TCP (RFC 9329): {plan}"
     way = "scapy on layer 3" if reason is None else f"ordinary UDP sockets ({reason})"
     ports = f"{local.address} ports {local.port} and {local.nat_port}"
     return f"{config.mode}: sending to {config.target} from {ports} by {way}: {plan}"

@@ -1,4 +1,4 @@
-"""Interface of the transports: raw IP with scapy (`raw_ip`), and UDP sockets (`udp`).
+"""Interface of the transports: raw IP with scapy (`raw_ip`), UDP sockets (`udp`), and a TCP connection (`tcp`).
 
 Both return the target's datagrams with kernel times, and record all packets. Sending has two steps, so that a datagram
 is recorded as sent although an injected fault drops or delays it: `prepare` builds and records it, `send` sends it.
@@ -18,7 +18,7 @@ PacketRecorder = Callable[[int, bytes], None]
 MAX_MESSAGE_BYTES: Final = 65_535 - 20 - 8 - 4
 
 NON_ESP_MARKER: Final = bytes(4)
-Way = Literal["layer 3", "UDP"]
+Way = Literal["layer 3", "UDP", "TCP"]
 
 
 class TransportError(Exception):

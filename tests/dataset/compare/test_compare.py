@@ -244,8 +244,8 @@ def test_sums_are_of_the_counted_handshakes():
         {"config": "pq", "initiator_bytes": 8000, "responder_bytes": 500, "outcome": "failed"},
     ]
     names = ["initiator_bytes", "initiator_bytes+responder_bytes"]
-    one, both = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=names)).metrics
-    assert (one.groups[0].sum, one.groups[0].left_out) == (7000, {"failed": 1})
+    initiator, both = compare_groups(tables(rows), ComparisonRequest(["config"], metrics=names)).metrics
+    assert (initiator.groups[0].sum, initiator.groups[0].left_out) == (7000, {"failed": 1})
     assert (both.groups[0].sum, both.groups[0].mean.value) == (3700, 1850)
     assert (both.unit, both.groups[0].left_out) == ("bytes", {"failed": 1, "not known": 1})
 

@@ -1,5 +1,6 @@
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,17 @@ def test_in_a_tree(lab):
         daemon.stop()
     assert os.listdir(roots[0] / "run") == before
     assert str(roots[0]) not in Path("/proc/mounts").read_text()
+
+
+def test_a_daemon_of_several_processes_uses_what_they_use(lab):
+    busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch /run/done; exec sleep 60"
+    with NetnsSandbox() as sandbox:
+        daemon = run(sandbox, "-c", f"(while [ ! -e /run/go ]; do sleep 0.05; done; {busy}) & wait")
+        own, every = daemon, replace(daemon, has_children=True)
+        before = [each.get_usage() for each in (own, every)]
+        (daemon.folder / "go").touch()
+        wait_for(daemon.folder / "done")
+        after = [each.get_usage() for each in (own, every)]
+        spent = [(late.run_ns - early.run_ns) / 1e6 for early, late in zip(before, after, strict=True)]
+        assert spent[0] < spent[1] / 3
+        assert after[1].rss_bytes > after[0].rss_bytes

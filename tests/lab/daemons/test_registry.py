@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.lab import LabError, debian_tree
-from ikeanalyze.lab.daemons import libreswan, registry, strongswan
+from ikeanalyze.lab.daemons import registry, strongswan
 from ikeanalyze.lab.daemons.installation import DaemonStack, read_version
 from ikeanalyze.lab.daemons.registry import check_stacks, find_installed, get_stack
 from ikeanalyze.lab.daemons.stack import IkeStack
@@ -28,8 +28,8 @@ def installed(monkeypatch):
 
     def has(*found):
         by_title = {title: tuple(each for each in found if each.name == title) for title in ("strongSwan", "libreswan")}
-        monkeypatch.setattr(strongswan, "_find_strongswan", lambda: by_title["strongSwan"])
-        monkeypatch.setattr(libreswan, "_find_libreswan", lambda: by_title["libreswan"])
+        for stack in ("strongswan", "libreswan", "openiked"):
+            monkeypatch.setattr(type(get_stack(stack)), "find", lambda self: by_title.get(self.title, ()))
 
     return has
 
@@ -113,7 +113,10 @@ def test_the_version_is_what_a_program_prints(tmp_path):
 @pytest.mark.parametrize(
     ("data", "parts"),
     [
-        ({"initiator": {"stack": "racoon"}}, ["initiator.stack: no stack racoon", "strongswan, libreswan"]),
+        (
+            {"initiator": {"stack": "racoon"}},
+            ["initiator.stack: no stack racoon", "strongswan, libreswan, openiked, ikeanalyze, command"],
+        ),
         ({"ike": {"version": 1}, "responder": {"stack": "libreswan"}}, ["responder.stack", "ike.version = 2"]),
         (
             {"ike": {"version": 1}, "responder": {"stack": "strongswan-6.1"}},
@@ -135,6 +138,14 @@ def test_the_error_for_an_unsupported_setting_names_the_key(data, parts):
     with pytest.raises(LabError) as error:
         check_stacks(expand_cases(data, "x", "x")[0])
     assert all(part in str(error.value) for part in parts), error.value
+
+
+def test_a_root_file_system_that_a_side_names(tmp_path):
+    program = tmp_path / "usr" / "lib" / "ipsec" / "charon"
+    data = {"initiator": {"root": str(tmp_path)}}
+    with pytest.raises(LabError, match=r"strongswan is not in .* \(initiator\.root\)"):
+        find_installed("initiator", expand_cases(data, "x", "x")[0])
+    assert not program.exists()
 
 
 class VendorStack(IkeStack):

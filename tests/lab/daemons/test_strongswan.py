@@ -74,8 +74,8 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
     ],
 )
 def test_without_keys_the_log_still_has_messages_and_reasons(lab, tmp_path, data, why):
-    (case,) = scenario.expand_cases(data, "x", "x")
-    manifest = check(run_case(case, tmp_path, iterations=2, log_keys=False), outcomes=False)
+    (case,) = scenario.expand_cases(data | {"measure": "costs"}, "x", "x")
+    manifest = check(run_case(case, tmp_path, iterations=2), outcomes=False)
     assert [handshake["why"] for handshake in manifest["handshakes"]] == [why, why]
     assert manifest["files"]["keys"] is None
     for name in manifest["files"]["logs"].values():
@@ -85,6 +85,7 @@ def test_without_keys_the_log_still_has_messages_and_reasons(lab, tmp_path, data
 @pytest.mark.lab
 def test_without_keys_an_unanswered_handshake_is_one_too(lab, tmp_path):
     ike = {"retransmit_timeout_s": 0.1, "retransmit_tries": 1}
-    (case,) = scenario.expand_cases({"ike": ike, "link": {"loss_percent": 90}, "timeout_s": 5}, "x", "x")
-    manifest = json.loads(run_case(case, tmp_path, iterations=3, log_keys=False).read_text())
+    data = {"measure": "costs", "ike": ike, "link": {"loss_percent": 90}, "timeout_s": 5}
+    (case,) = scenario.expand_cases(data, "x", "x")
+    manifest = json.loads(run_case(case, tmp_path, iterations=3).read_text())
     assert "no answer" in [handshake["why"] for handshake in manifest["handshakes"]]

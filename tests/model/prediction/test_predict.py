@@ -154,6 +154,17 @@ def test_sizes_have_the_spread_of_the_recorded_handshakes():
     assert without_loss.once == (2, 2, 392)
 
 
+def test_the_number_of_different_sizes_is_bounded(monkeypatch):
+    monkeypatch.setattr("ikeanalyze.model.prediction.predict._MAX_VARIANTS", 2)
+    found = run(spread(1, 2, 3, sizes=[200, 203, 206]), LinkModel(10))
+    values, counts = np.unique(found.samples["bytes"], return_counts=True)
+    assert values.tolist() == [392, 395]
+    # the processing times of the third handshake go with the sizes of the first
+    assert counts[1] == pytest.approx(3333, abs=200)
+    assert set(np.round(found.samples["setup_ms"])) == {11, 12, 13}
+    assert found.closed.bytes == pytest.approx(393)
+
+
 def test_a_slow_handshake_rules_out_the_closed_form():
     # in one of three handshakes the responder takes longer than the timer
     found = run(spread(1, 1, 5000), LinkModel(10, 0.1))

@@ -40,10 +40,10 @@ class HandshakeChanges:
 
     signature: SignatureSizes | None = None  # of AUTH payloads and certificates of the sides that sign
     kem: KemSizes | None = None  # of all additional key exchanges; of IKE_SA_INIT if there are none
-    added_kems: tuple[KemSizes, ...] = ()  # with an IKE_INTERMEDIATE exchange each
     chains: tuple[ChainChange, ...] = ()
     replaced: tuple[PayloadChange, ...] = ()
     added: tuple[PayloadChange, ...] = ()
+    added_kems: tuple[KemSizes, ...] = ()  # with an IKE_INTERMEDIATE exchange each
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -53,7 +53,6 @@ class HandshakeChanges:
         """Return the changes in words."""
         texts = [f"signatures {self.signature.name}"] if self.signature else []
         texts += [f"key exchange {self.kem.name}"] if self.kem else []
-        texts += [f"additional key exchange {kem.name}" for kem in self.added_kems]
         for chain in self.chains:
             number = "1 certificate" if chain.certificates == 1 else f"{chain.certificates} certificates"
             texts.append(f"{_describe_side(chain.side)}{number}")
@@ -62,6 +61,7 @@ class HandshakeChanges:
                 f"{_describe_side(change.side)}{verb} {change.payload} of {change.data_bytes:,} bytes"
                 for change in changes
             ]
+        texts += [f"additional key exchange {kem.name}" for kem in self.added_kems]
         return tuple(texts)
 
 

@@ -22,6 +22,9 @@ _MIN_LOG_SPAN: Final = 20
 #: Vega's text for screen readers, which only repeats the caption.
 _CONTAINER: Final = re.compile(r' aria-roledescription="[^"]*"| role="graphics-(?:object|symbol)"')
 _SAID: Final = "said:N"
+#: Shapes of points and dashes of lines of groups, in order.
+_SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+_DASHES: Final = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [10, 4], [1, 3], [6, 2, 1, 2, 1, 2])
 _BAR_HEIGHT: Final = 1.9  # height of a bar with the space around it, in font sizes
 
 
@@ -167,13 +170,13 @@ def draw_boxes(rows: Rows, dots: Rows, style: Style, *, labels: Sequence[str], x
     return compile_svg(layers, style, height=_bars_height(len(labels), style))
 
 
-def draw_intervals(rows: Rows, style: Style, *, x_title: str) -> str:
+def draw_intervals(rows: Rows, style: Style, *, x_title: str, log: bool = False) -> str:
     """A dot for each value, on a line between its bounds. Rows: `label`, `value`, `low`, `high`."""
     y = alt.Y("label:N", sort=[row["label"] for row in rows], title=None)
     # names of groups are only as long as they need to be to differ
     base = make_chart(rows).encode(y=y.axis(labelLimit=21 * style.font))
     lines = base.mark_rule(color=COLOURS["initiator"], strokeWidth=style.font / 5).encode(
-        x=alt.X("low:Q").title(x_title).axis(make_number_axis(style)).scale(zero=True, nice=True), x2="high:Q"
+        x=alt.X("low:Q").title(x_title).axis(make_number_axis(style)).scale(_make_scale(log)), x2="high:Q"
     )
     dots = base.mark_point(filled=True, size=style.font * 4, color=COLOURS["ink"], opacity=1).encode(
         x=alt.X("value:Q").title(x_title), description=_SAID
@@ -272,6 +275,7 @@ class Axes:
     x: str  # titles, with units
     y: str
     log: bool = False  # the scale of y is logarithmic
+    log_x: bool = False  # the scale of x is logarithmic
 
 
 def draw_curves(
@@ -291,3 +295,75 @@ def draw_curves(
         strokeWidth=style.font / 10, strokeDash=[2, 2], opacity=0.6
     )
     return compile_svg(chart + rules.encode(x=x), style)
+
+
+def draw_fits(points: Rows, lines: Rows, style: Style, axes: Axes, *, groups: Sequence[str]) -> str:
+    """Points, and lines with a band around them. Rows: `group`, `x`, `y`; lines also `low` and `high`, ascending in x.
+
+    Groups also differ in the shape of their points and the dashes of their lines. Lines of other groups are solid.
+    """
+    names = [*groups, *dict.fromkeys(row["group"] for row in lines if row["group"] not in groups)]
+    x = alt.X("x:Q").title(axes.x).scale(_make_scale(axes.log_x, padding=style.font)).axis(make_number_axis(style))
+    y = alt.Y("y:Q").title(axes.y).scale(_make_scale(axes.log)).axis(make_number_axis(style, 5))
+    colours = [COLOURS[SERIES[i % len(SERIES)] if name in groups else "ink"] for i, name in enumerate(names)]
+    shapes = [_SHAPES[i % len(_SHAPES)] if name in groups else "stroke" for i, name in enumerate(names)]
+    dashes = [_DASHES[i % len(_DASHES)] if name in groups else [1, 0] for i, name in enumerate(names)]
+    legend = None
+    if len(names) > 1:
+        legend = _legend(names, style)
+        # else those of the band, which is the first layer
+        legend.symbolOpacity, legend.symbolStrokeWidth = 1, style.font / 9
+    colour = alt.Color("group:N", sort=names, title=None).scale(domain=names, range=colours).legend(legend)
+    shape = alt.Shape("group:N", sort=names, title=None).scale(domain=names, range=shapes).legend(legend)
+    band = make_chart(lines).mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+    marks: Any = make_chart(points).mark_point(size=style.font * 3, opacity=0.6, strokeWidth=style.font / 12)
+    layers: list[Any] = [band, marks.encode(x=x, y=y, color=colour, shape=shape, description=_SAID)]
+    for name, dash in zip(names, dashes, strict=True):
+        # a layer for each, because a scale of dashes would also apply to the symbols of the legend
+        own = make_chart([row for row in lines if row["group"] == name])
+        line = own.mark_line(strokeWidth=style.font / 7, strokeDash=dash)
+        layers.append(line.encode(x=x, y=y, color=colour))
+    return compile_svg(alt.layer(*layers), style)
+
+
+def draw_means(rows: Rows, predicted: Rows, style: Style, axes: Axes, *, groups: Sequence[str]) -> str:
+    """Filled points with intervals, on solid lines, over hollow diamonds with bands, on dashed lines.
+
+    Rows: `group`, `x`, `y`, `low`, `high`; those of `predicted` also `series`, one for each dashed line.
+    """
+    x = alt.X("x:Q").title(axes.x).scale(_make_scale(axes.log_x, padding=style.font)).axis(make_number_axis(style, 8))
+    y = alt.Y("y:Q").title(axes.y).scale(_make_scale(axes.log)).axis(make_number_axis(style))
+    names = list(groups)
+    legend = _legend(names, style) if len(names) > 1 else None
+    if legend is not None:
+        # else those of the band, if it is the first layer
+        legend.symbolOpacity, legend.symbolDash, legend.symbolStrokeWidth = 1, [1, 0], style.font / 9
+    colours = [COLOURS[SERIES[i % len(SERIES)]] for i in range(len(names))]
+    shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
+    colour = alt.Color("group:N", sort=names, title=None).scale(domain=names, range=colours).legend(legend)
+    shape = alt.Shape("group:N", sort=names, title=None).scale(domain=names, range=shapes).legend(legend)
+    measured = make_chart(rows).encode(x=x, color=colour)
+    layers: list[Any] = []
+    if predicted:
+        base = make_chart(predicted).encode(x=x, color=colour, detail="series:N")
+        layers.append(base.mark_area(opacity=0.16).encode(y="low:Q", y2="high:Q"))
+        layers.append(base.mark_line(strokeWidth=style.font / 10, strokeDash=[4, 3]).encode(y=y))
+        hollow = base.mark_point(
+            shape="diamond", filled=False, size=style.font * 6, strokeWidth=style.font / 9, opacity=1
+        )
+        layers.append(hollow.encode(y=y, description=_SAID))
+    layers.append(measured.mark_rule(strokeWidth=style.font / 8).encode(y=alt.Y("low:Q"), y2="high:Q"))
+    if len(names) < len(rows):
+        layers.append(measured.mark_line(strokeWidth=style.font / 10).encode(y=y))
+    points = measured.mark_point(filled=True, size=style.font * 4, opacity=0.8)
+    layers.append(points.encode(y=y, shape=shape, description=_SAID))
+    return compile_svg(alt.layer(*layers), style)
+
+
+def _make_scale(log: bool, padding: float | None = None) -> alt.Scale:
+    """A scale that includes 0 unless it is logarithmic; `padding`: units at both ends, not ends at round numbers."""
+    kind = alt.Scale(type="log") if log else alt.Scale(zero=True)
+    kind.nice = padding is None
+    if padding is not None:
+        kind.padding = padding
+    return kind

@@ -41,18 +41,18 @@ def test_changes_are_described():
     changes = HandshakeChanges(
         parse_signature("ML-DSA-65"),
         parse_kem("hqc-1"),
-        (parse_kem("ml-kem-768"),),
         (ChainChange(1, "responder"),),
         (PayloadChange("AUTH", 3309),),
         (PayloadChange("CERT", 5390, "initiator"),),
+        (parse_kem("ml-kem-768"),),
     )
     assert changes.describe() == (
         "signatures ML-DSA-65",
         "key exchange HQC-1",
-        "additional key exchange ML-KEM-768",
         "responder: 1 certificate",
         "with AUTH of 3,309 bytes",
         "initiator: one more CERT of 5,390 bytes",
+        "additional key exchange ML-KEM-768",
     )
     assert changes
     assert not HandshakeChanges()

@@ -1,0 +1,1 @@
+"""Validation of predictions against live campaigns of the lab."""
