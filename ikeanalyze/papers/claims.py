@@ -115,6 +115,7 @@ class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     question: Text
     answer: Text  # may contain {id}
     figure: str = ""  # id of the figure next to the answer
+    captures: tuple[Text, ...] = ()  # small recordings that formulas need, as `SCENARIO/NAME.pcapng`; kept in `data`
     views: dict[str, Text] = {}  # queries that later queries use as tables, in this order
     claims: tuple[Claim, ...] = ()
     quantities: tuple[Quantity, ...] = ()

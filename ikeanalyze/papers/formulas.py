@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.model.esp.algorithms import EspError, parse_suite
@@ -18,12 +19,15 @@ from ikeanalyze.model.esp.packet_size import (
     compute_paper_size,
 )
 from ikeanalyze.model.esp.queue import make_pareto_sizes
+from ikeanalyze.model.ranking.criteria import CriteriaError, load_criteria
+from ikeanalyze.model.ranking.ranking import rank_alternatives
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.certificates import compute_certificate_bytes
+from ikeanalyze.papers.predictions import compute_prediction
 
 
-def compute_formula(name: str, arguments: Mapping[str, Any]) -> float:
-    """Return the value of a formula.
+def compute_formula(name: str, arguments: Mapping[str, Any], data: Path) -> float:
+    """Return the value of a formula; `data` is the folder of the report's data.
 
     Raises:
         PaperError: there is no such formula, or it cannot be computed with these arguments.
@@ -31,13 +35,15 @@ def compute_formula(name: str, arguments: Mapping[str, Any]) -> float:
     formula = FORMULAS.get(name)
     if formula is None:
         raise PaperError(f"there is no formula {name}; there are: {', '.join(FORMULAS)}")
+    signature = inspect.signature(formula)
+    context = {"data": data} if "data" in signature.parameters else {}
     try:
-        inspect.signature(formula).bind(**arguments)
+        signature.bind(**arguments, **context)
     except TypeError as error:
         raise PaperError(f"the formula {name}: {error}") from None
     try:
-        return float(formula(**arguments))
-    except (EspError, LookupError) as error:
+        return float(formula(**arguments, **context))
+    except (EspError, CriteriaError, LookupError) as error:
         raise PaperError(f"the formula {name}: {error}") from None
 
 
@@ -125,6 +131,13 @@ def _paper_parts(suite: str, size: int, parts: str) -> float:
     return float(sum(getattr(packet, part) for part in parts.split("+")))
 
 
+def _rank_score(criteria: str, alternative: str) -> float:
+    """Score of an alternative in a criteria file that `ikeanalyze rank` knows by name."""
+    ranking = rank_alternatives(load_criteria(criteria), lambda values: _fail(f"{values.dataset} is not read here"))
+    scores = {place.name: place.score for place in ranking.places}
+    return scores[alternative]
+
+
 #: The formulas by name. Those that begin with `esp-` are of Xenakis and Merakos, as `ikeanalyze overhead paper`.
 FORMULAS: Final[Mapping[str, Callable[..., float]]] = {
     "esp-size": _paper_size,
@@ -139,4 +152,6 @@ FORMULAS: Final[Mapping[str, Callable[..., float]]] = {
     "esp-parts": _paper_parts,
     "tunnel-size": _tunnel_size,
     "certificate-bytes": compute_certificate_bytes,
+    "predict": compute_prediction,
+    "rank-score": _rank_score,
 }

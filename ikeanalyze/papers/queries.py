@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -38,17 +39,17 @@ def run_sql(sql: str, tables: Tables) -> pl.DataFrame:
         raise PaperError(f"its query fails: {' '.join(str(error).split())}") from None
 
 
-def measure(quantity: Quantity, tables: Tables) -> Measurement | None:
-    """Return the value of a quantity; None: it has neither query nor formula.
+def measure(quantity: Quantity, tables: Tables, data: Path) -> Measurement | None:
+    """Return the value of a quantity; None: it has neither query nor formula, or the query returns no values.
 
     The rows of a query are observations: a column `value`, and for a ratio of two means a column `baseline` that is
     true in the rows of the denominator. A single row with `low`, `high` and `n` is taken as it is.
 
     Raises:
-        PaperError: there is no value; the text does not name the quantity.
+        PaperError: the query or formula is invalid; the text does not name the quantity.
     """
     if quantity.formula:
-        return Measurement(Estimate(compute_formula(quantity.formula, quantity.arguments)))
+        return Measurement(Estimate(compute_formula(quantity.formula, quantity.arguments, data)))
     if not quantity.sql:
         return None
     frame = run_sql(quantity.sql, tables)
@@ -56,7 +57,7 @@ def measure(quantity: Quantity, tables: Tables) -> Measurement | None:
         raise PaperError("its query returns no column named value")
     frame = frame.drop_nulls("value")
     if frame.is_empty():
-        raise PaperError("its query returns no values")
+        return None
     if {"low", "high", "n"} <= set(frame.columns):
         row = frame.row(0, named=True)
         return Measurement(Estimate(float(row["value"]), row["low"], row["high"]), row["n"])
@@ -67,14 +68,12 @@ def measure(quantity: Quantity, tables: Tables) -> Measurement | None:
     return Measurement(_estimate(sample, quantity.statistic), len(sample) if len(sample) > 1 else None)
 
 
-def _measure_ratio(frame: pl.DataFrame) -> Measurement:
+def _measure_ratio(frame: pl.DataFrame) -> Measurement | None:
     pair = tuple(make_sample(frame.filter(pl.col("baseline") == part)["value"]) for part in (False, True))
     if not all(map(len, pair)):
-        raise PaperError("its query returns no values on one side of the ratio")
+        return None
     ratio = statistics.estimate_ratios([(pair[0], pair[1])], _CONFIDENCE)[0]
-    if ratio is None:
-        raise PaperError("its ratio is not finite")
-    return Measurement(ratio, min(map(len, pair)))
+    return None if ratio is None else Measurement(ratio, min(map(len, pair)))
 
 
 def make_sample(column: pl.Series) -> Values:

@@ -7,12 +7,11 @@ are left out; IKE SAs that replaced others and warm-ups are left out.
 """
 
 import json
-import os
-import platform
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,35 +23,45 @@ from ikeanalyze.dataset.batch.task import TaskError
 from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.io.atomic_write import replace_atomically
-from ikeanalyze.io.lab_manifest import LAB_SCHEMA
+from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.report import ReportFolder
 
 Say = Callable[[str], object]
 
 _KEY: Final = ("experiment", "capture", "handshake")
-#: What a reader must know about the machine; from the manifests of the lab.
-_MACHINE_KEYS: Final = ("initiator", "responder", "aaa", "kernel", "esp", "ikeanalyze", "jobs")
+#: What a reader must know about the machine, from the manifests of the lab; those of `_BY_HOST` are by host.
+_MACHINE_KEYS: Final = (
+    "initiator",
+    "responder",
+    "aaa",
+    "processor",
+    "architecture",
+    "usable_cores",
+    "kernel",
+    "esp",
+    "jobs",
+    "ikeanalyze",
+)
+_BY_HOST: Final = ("openssl",)
 
 
-def run_scenarios(folder: ReportFolder, output: Path, iterations: int | None) -> None:
-    """Run the scenarios of a report by `ikeanalyze lab run`, each into a folder of its own.
+def run_scenarios(folder: ReportFolder, output: Path, iterations: int | None, jobs: int) -> None:
+    """Run the scenarios of a report by `ikeanalyze lab run`, each into a folder of its own; continue an earlier run.
 
     Raises:
-        PaperError: the report has no scenarios, or the lab fails.
+        PaperError: the lab fails.
     """
-    if not folder.scenarios:
-        raise PaperError(f"{folder.path}: no file in scenarios/")
-    count = [] if iterations is None else ["-n", str(iterations)]
+    options = ["--resume", "--jobs", str(jobs), *([] if iterations is None else ["-n", str(iterations)])]
     for scenario in folder.scenarios:
         # a process of its own: the lab handles signals and ends daemons as on the command line
         command = [sys.executable, "-m", "ikeanalyze", "lab", "run", str(scenario), "-o", str(output / scenario.stem)]
-        if subprocess.run([*command, *count], stdout=subprocess.DEVNULL, check=False).returncode:
+        if subprocess.run([*command, *options], stdout=subprocess.DEVNULL, check=False).returncode:
             raise PaperError(f"{scenario}: the lab failed")
 
 
-def write_data(folder: ReportFolder, recordings: Path, say: Say) -> None:
-    """Read recordings, and write `data` and `environment.json` of a report.
+def write_data(folder: ReportFolder, recordings: Path, say: Say, captures: Sequence[str] = ()) -> None:
+    """Read recordings, and write `data`, with copies of these captures, and `environment.json` of a report.
 
     Raises:
         PaperError: there are no recordings, or files cannot be read or written.
@@ -71,9 +80,16 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say) -> None:
         )
     try:
         folder.data.mkdir(exist_ok=True)
+        tables["cases"] = make_case_table(recordings)
+        for stale in {path.stem for path in folder.data.glob("*.parquet")} - set(tables):
+            (folder.data / f"{stale}.parquet").unlink()
         for name, table in tables.items():
             with replace_atomically(str(folder.data / f"{name}.parquet")) as path:
                 table.write_parquet(path, compression="zstd", statistics=False)
+        for capture in captures:
+            copy = folder.data / "captures" / capture
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(recordings / capture, copy)
         document = describe_environment(recordings)
         with replace_atomically(str(folder.environment)) as path:
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -105,30 +121,42 @@ def _drop_empty_columns(table: pl.DataFrame) -> pl.DataFrame:
     return table.select(name for name in flat if table[name].null_count() < len(table))
 
 
+def make_case_table(recordings: Path) -> pl.DataFrame:
+    """Return a row for each case of the lab, with the memory of an IKE SA by host; null: the scenario keeps none."""
+    rows = []
+    for experiment, manifest in _read_manifests(recordings):
+        memory = manifest.get("bytes_per_ike_sa") or {}
+        sizes = {f"{host}_bytes_per_ike_sa": memory.get(host) for host in HOSTS}
+        rows.append({"experiment": experiment, "scenario": manifest["name"], **sizes})
+    kinds = dict.fromkeys((f"{host}_bytes_per_ike_sa" for host in HOSTS), pl.Float64)
+    return pl.DataFrame(rows, schema={"experiment": pl.String, "scenario": pl.String, **kinds})
+
+
 def describe_environment(recordings: Path) -> dict[str, Any]:
     """Return what `environment.json` has: when and where the recordings were made, and what was run."""
-    experiments: dict[str, dict[str, Any]] = {}
-    machines: dict[str, set[str]] = {name: set() for name in _MACHINE_KEYS}
-    dates, emulations = [], set()
+    experiments: dict[str, dict[str, int]] = {}
+    machine: dict[str, set[str]] = {name: set() for name in (*_MACHINE_KEYS, *_BY_HOST, "emulation")}
+    dates: list[str] = []
+    loads: list[float] = []
     for experiment, manifest in _read_manifests(recordings):
-        machine = manifest.get("machine", {})
-        dates.append(str(machine.get("date", "")))
+        described = manifest.get("machine", {})
+        dates.append(str(described.get("date", "")))
+        loads += (described.get("load_before") or [])[:1]
         for name in _MACHINE_KEYS:
-            if machine.get(name) is not None:
-                machines[name].add(str(machine[name]))
-        emulations |= {str(link.get("by")) for link in manifest.get("links", {}).values()}
+            machine[name] |= {str(described[name])} if described.get(name) is not None else set()
+        for name in _BY_HOST:
+            machine[name] |= {str(value) for value in described.get(name, {}).values() if value is not None}
+        machine["emulation"] |= {str(link.get("by")) for link in manifest.get("links", {}).values()}
         counts = experiments.setdefault(experiment, {"cases": 0, "handshakes": 0, "established": 0})
-        results = manifest.get("handshakes", [])
+        results = [result for result in manifest.get("handshakes", []) if not result.get("warm_up")]
         counts["cases"] += 1
         counts["handshakes"] += len(results)
         counts["established"] += sum(bool(result.get("established")) for result in results)
     return {
         "recorded": {"first": min(dates, default=None), "last": max(dates, default=None)},
         "machine": {
-            **{name: sorted(values) for name, values in machines.items() if values},
-            "emulation": sorted(emulations),
-            "processors": os.cpu_count(),
-            "architecture": platform.machine(),
+            **{name: sorted(values) for name, values in machine.items() if values},
+            "highest load before a case": max(loads, default=None),
         },
         "experiments": experiments,
     }

@@ -103,10 +103,8 @@ def find_report(reports: Path, name: str) -> ReportFolder:
     folders = list_reports(reports)
     matches = [folder for folder in folders if name in (folder.number, folder.path.name)]
     if len(matches) != 1:
-        known = ", ".join(folder.path.name for folder in folders)
-        raise PaperError(
-            f"{name}: {'several reports have' if matches else 'no report has'} this number; known: {known}"
-        )
+        problem = "several folders have this number" if matches else f"no folder with this number has a file {_CLAIMS}"
+        raise PaperError(f"{name}: {problem}; there are: {', '.join(folder.path.name for folder in folders)}")
     return matches[0]
 
 
@@ -124,7 +122,7 @@ def evaluate_report(folder: ReportFolder) -> EvaluatedReport:
     quantities: dict[str, Measurement | None] = {}
     for quantity in file.all_quantities:
         with _name_place(folder, quantity.id):
-            quantities[quantity.id] = measure(quantity, tables)
+            quantities[quantity.id] = measure(quantity, tables, folder.data)
     claims = []
     for claim in file.claims:
         ours = quantities[claim.id]

@@ -1,10 +1,14 @@
 """The file `claims.toml`: invalid ones are refused in one line that names the key."""
 
+import re
+import textwrap
+
 import pytest
 
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import load_claims
 from tests.papers.examples import CLAIMS
+from tests.paths import ROOT
 
 
 def test_a_file_is_read(tmp_path):
@@ -12,6 +16,12 @@ def test_a_file_is_read(tmp_path):
     file = load_claims(tmp_path / "claims.toml")
     assert [quantity.id for quantity in file.all_quantities] == ["rsa-bytes", "psk-bytes", "ratio"]
     assert file.claims[0].value == 4000
+
+
+def test_the_example_of_the_readme_is_valid(tmp_path):
+    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "reports" / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "claims.toml").write_text(textwrap.dedent(example))
+    assert [claim.id for claim in load_claims(tmp_path / "claims.toml").claims] == ["rsa-bytes"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.record import describe_environment, write_data
+from ikeanalyze.papers.record import describe_environment, make_case_table, write_data
 from ikeanalyze.papers.report import ReportFolder, load_tables
 from tests.paths import CAPTURES
 
@@ -25,13 +25,23 @@ def recordings(tmp_path_factory):
 
 def test_tables_are_small_and_have_the_names_of_the_scenarios(recordings, tmp_path):
     folder = ReportFolder(tmp_path)
-    write_data(folder, recordings, print)
+    folder.data.mkdir()
+    (folder.data / "old.parquet").touch()
+    write_data(folder, recordings, print, ["psk/psk.pcapng"])
+    assert (folder.data / "captures" / "psk" / "psk.pcapng").read_bytes() == (
+        recordings / "psk/psk.pcapng"
+    ).read_bytes()
     tables = load_tables(folder.data)
     assert {"captures", "handshakes", "exchanges", "phases", "certificates"} <= set(tables)
     assert set(tables["captures"]["capture"]) == {"psk/psk.pcapng", "ecdsa/ecdsa.pcapng"}
     for table in tables.values():
         assert set(table["experiment"]) <= {"psk", "ecdsa"}
-        assert all(table[name].null_count() < len(table) for name in table.columns)
+    assert tables["cases"].columns[:2] == [
+        "experiment",
+        "scenario",
+    ]  # keeps columns without values, as the others do not
+    assert "replaces" not in tables["handshakes"].columns
+    assert all(column.null_count() < len(column) for column in tables["handshakes"])
     # lists became tables: the phases of a handshake add up to its bytes
     handshakes, key = tables["handshakes"], ["capture", "handshake"]
     phases = tables["phases"].group_by(key).agg(pl.col("bytes").sum())
@@ -47,6 +57,24 @@ def test_the_environment_counts_what_manifests_list(recordings):
     counts = described["experiments"].values()
     assert sum(each["handshakes"] for each in counts) == sum(len(manifest["handshakes"]) for manifest in manifests)
     assert described["machine"]["initiator"] == sorted({manifest["machine"]["initiator"] for manifest in manifests})
+
+
+def test_the_memory_of_an_ike_sa_is_that_of_the_manifest(tmp_path):
+    (tmp_path / "memory").mkdir()
+    manifest = {
+        "schema": "ikeanalyze.lab/1",
+        "name": "memory",
+        "bytes_per_ike_sa": {"initiator": 5000.5, "responder": None},
+    }
+    (tmp_path / "memory" / "memory.manifest.json").write_text(json.dumps(manifest))
+    (row,) = make_case_table(tmp_path).rows(named=True)
+    assert row == {
+        "experiment": "memory",
+        "scenario": "memory",
+        "initiator_bytes_per_ike_sa": 5000.5,
+        "responder_bytes_per_ike_sa": None,
+        "aaa_bytes_per_ike_sa": None,
+    }
 
 
 def test_a_folder_without_captures_is_an_error(tmp_path):

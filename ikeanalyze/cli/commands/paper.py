@@ -1,6 +1,6 @@
 """`ikeanalyze paper`: rerun published experiments, and check the reports on them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,14 +10,8 @@ from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, log_s
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.report import (
-    EvaluatedReport,
-    ReportFolder,
-    evaluate_report,
-    find_report,
-    list_reports,
-    list_unexpected,
-)
+from ikeanalyze.papers.claims import load_claims
+from ikeanalyze.papers.report import EvaluatedReport, evaluate_report, find_report, list_reports, list_unexpected
 
 #: Handshakes of each case with --quick.
 _QUICK: Final = 3
@@ -60,11 +54,13 @@ def run(
             help="Handshakes of each case (default: as in its scenario).",
         ),
     ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once (for bytes, not times)."),
+    ] = 1,
     recordings: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR", help="Keep the recordings in DIR; if it has recordings, use them and do not run the lab."
-        ),
+        typer.Option(metavar="DIR", help="Keep the recordings in DIR, and run only the handshakes that it lacks."),
     ] = None,
 ) -> None:
     """Run the experiments of a report in the lab, and write its data and pages.
@@ -81,13 +77,12 @@ def run(
         raise typer.BadParameter("--quick cannot be combined with -n")
     with fail_command(PaperError), tempfile.TemporaryDirectory() as temporary:
         folder = find_report(Path(reports), report)
+        file = load_claims(folder.claims)  # errors in it are better known before the lab runs for minutes
         if folder.scenarios:
             output = Path(recordings or temporary)
-            if not any(output.glob("*/*.manifest.json")):
-                run_scenarios(folder, output, _QUICK if quick else runs)
-            write_data(folder, output, messages.remark)
-    _write(Path(reports), [folder])
-    _fail_if_unexpected([folder])
+            run_scenarios(folder, output, _QUICK if quick else runs, jobs)
+            write_data(folder, output, messages.remark, file.captures)
+    _write(Path(reports), [folder.number])
 
 
 @command(app, "[ID]... [OPTIONS]", "Write the pages of reports again.")
@@ -96,9 +91,7 @@ def render(messages: MessageOptions, ids: IdArguments = [], reports: ReportsOpti
 
     Without ID, all reports. Exit status: 0 each verdict is the expected one, otherwise 1.
     """
-    folders = _select(Path(reports), ids)
-    _write(Path(reports), folders)
-    _fail_if_unexpected(folders)
+    _write(Path(reports), ids)
 
 
 @command(app, "[ID]... [OPTIONS]", "Check that the pages of reports are up to date.")
@@ -107,53 +100,55 @@ def check(messages: MessageOptions, ids: IdArguments = [], reports: ReportsOptio
 
     Needs neither root nor the lab. Without ID, all reports and their list. Exit status: 0 no difference, otherwise 1.
     """
-    root = Path(reports)
-    folders = _select(root, ids)
+    every, selected = _evaluate(Path(reports), ids)
     problems = 0
-    for path, content in _render_files(root, folders):
+    for path, content in _render_files(Path(reports), every, selected):
         if difference := _find_difference(path, content):
             log_stderr(difference)
             problems += 1
-    problems += _report_unexpected(folders)
     if problems:
         log_stderr("`ikeanalyze paper render` writes the pages again")
+    if _report_unexpected(selected) or problems:
         raise typer.Exit(FAILED)
-    messages.remark(f"{len(folders)} reports are up to date")
+    messages.remark(f"up to date: {', '.join(report.folder.path.name for report in selected)}")
 
 
-def _select(reports: Path, ids: Sequence[str]) -> list[ReportFolder]:
+def _evaluate(reports: Path, ids: Sequence[str]) -> tuple[list[EvaluatedReport], list[EvaluatedReport]]:
+    """Evaluate all reports; return them, and those with these numbers (all without any)."""
     with fail_command(PaperError):
-        return [find_report(reports, name) for name in ids] if ids else list_reports(reports)
+        wanted = {find_report(reports, name).path for name in ids}
+        every = [evaluate_report(folder) for folder in list_reports(reports)]
+    return every, [report for report in every if not wanted or report.folder.path in wanted]
 
 
-def _evaluate(folders: Sequence[ReportFolder]) -> list[EvaluatedReport]:
-    with fail_command(PaperError):
-        return [evaluate_report(folder) for folder in folders]
-
-
-def _render_files(reports: Path, folders: Sequence[ReportFolder]) -> Iterator[tuple[Path, str]]:
-    """Yield the generated files of these reports, and the list of all reports."""
+def _render_files(
+    reports: Path, every: Sequence[EvaluatedReport], selected: Sequence[EvaluatedReport]
+) -> Iterator[tuple[Path, str]]:
+    """Yield the generated files of the selected reports, and the list of all reports."""
     # imported here because they load altair, which takes a quarter of a second
     from ikeanalyze.render.papers.page import render_index, render_report
 
     with fail_command(PaperError):
-        for report in _evaluate(folders):
-            files: Mapping[str, str] = render_report(report)
-            for name, content in files.items():
+        for report in selected:
+            for name, content in render_report(report).items():
                 yield report.folder.path / name, content
         if (readme := reports / "README.md").exists():
-            yield readme, render_index(_evaluate(list_reports(reports)), readme)
+            yield readme, render_index(every, readme)
 
 
-def _write(reports: Path, folders: Sequence[ReportFolder]) -> None:
+def _write(reports: Path, ids: Sequence[str]) -> None:
+    """Write the generated files, and fail if a verdict is not the expected one."""
+    every, selected = _evaluate(reports, ids)
     try:
-        for path, content in _render_files(reports, folders):
+        for path, content in _render_files(reports, every, selected):
             path.parent.mkdir(exist_ok=True)
             with replace_atomically(str(path)) as temporary:
                 temporary.write_text(content, encoding="utf-8")
             print_result(str(path))
     except OSError as error:
         raise CommandError(f"{error.filename or reports}: {error.strerror}") from None
+    if _report_unexpected(selected):
+        raise typer.Exit(FAILED)
 
 
 def _find_difference(path: Path, content: str) -> str | None:
@@ -177,14 +172,9 @@ def _clip(line: str, other: str) -> str:
     return line[start : start + _SHOWN]
 
 
-def _fail_if_unexpected(folders: Sequence[ReportFolder]) -> None:
-    if _report_unexpected(folders):
-        raise typer.Exit(FAILED)
-
-
-def _report_unexpected(folders: Sequence[ReportFolder]) -> int:
-    """Print a line for each verdict that is not the expected one; return their number."""
-    lines = [line for report in _evaluate(folders) for line in list_unexpected(report)]
+def _report_unexpected(reports: Sequence[EvaluatedReport]) -> bool:
+    """Print a line for each verdict that is not the expected one; return whether there are any."""
+    lines = [line for report in reports for line in list_unexpected(report)]
     for line in lines:
         log_stderr(line)
-    return len(lines)
+    return bool(lines)
