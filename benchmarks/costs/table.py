@@ -1,9 +1,8 @@
 """Print the costs that the lab measured as a table: python -m benchmarks.costs.table RUN [RUN] [--update]
 
-A run is a folder of recordings: ikeanalyze lab run benchmarks/costs/costs.toml -o RUN. The table has the median
-processor time of each kind of handshake and side with its 95 % interval, and its ratio to the first kind. With a second
-run, it also has the ratio of that run: two runs on an idle machine differ by less than 5 %. --update writes the table
-into docs/lab.md.
+A run is a folder of recordings: ikeanalyze lab run benchmarks/costs/costs.toml --interleave -o RUN. The table has the
+median processor time of each kind of handshake and side with its 95 % interval, and its ratio to the first kind. With a
+second run, it also has the ratio of that run. --update writes the table into docs/lab.md.
 """
 
 import argparse
