@@ -9,6 +9,8 @@
 #   make lab                 run real daemons and compare reports with their logs
 #   make fuzz                run each fuzzing harness for a minute; T=name runs one, SECONDS=n or RUNS=n sets how long
 #   make bench               measure the speed
+#   make reports/004         run the experiments of a paper in the lab and write its report; make reports: all papers
+#   make reports-check       check that the pages of all reports are those of their data
 #   make figures             draw the figures that come from formulas
 #   make readme              run the commands of README.md and docs again and insert their output
 #   make trees               make Debian trees with newer versions of tshark
@@ -29,7 +31,9 @@ PYTEST := $(BIN)/python -m pytest $(T) $(if $(K),-k "$(K)")
 # A selection may have no tests of one kind, which pytest reports with exit status 5.
 MAYBE_NONE := $(if $(T)$(K),|| [ $$? = 5 ])
 
-.PHONY: demo test unit readme lint format bench fuzz figures trees lab clean
+REPORTS := $(addprefix reports/,$(sort $(foreach claims,$(wildcard reports/*/claims.toml),$(firstword $(subst -, ,$(notdir $(patsubst %/,%,$(dir $(claims)))))))))
+
+.PHONY: demo test unit readme lint format bench fuzz figures trees lab reports reports-check $(REPORTS) clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
@@ -118,6 +122,16 @@ lab: $(VENV)/.test-installed $(VENV)/.system-installed
 	@[ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -m lab tests/lab tests/replay
+
+# Needs root, as the lab does.
+reports: $(REPORTS)
+
+$(REPORTS): reports/%: $(VENV)/.test-installed $(VENV)/.system-installed
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze paper run $* $(if $(N),-n $(N))
+
+reports-check: $(VENV)/.installed
+	$(BIN)/ikeanalyze paper check
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

@@ -16,7 +16,8 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [README, *DOCS]
 #: Pages without output of the program, of which only the links are checked.
 OTHER_PAGES = [
-    ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "captures/README.md", "dissectors/README.md")
+    ROOT / name
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "captures/README.md", "dissectors/README.md", "reports/README.md")
 ]
 BLOCK = re.compile(r"^```console\n\$ ikeanalyze (?P<arguments>[^\n]*)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "replay": ("commands.replay", "Replay a recorded handshake to a live responder."),
     "doctor": ("commands.doctor", "Check the dependencies on this machine."),
     "wireshark": ("commands.wireshark", "Install, remove or check the Wireshark plugin."),
+    "paper": ("commands.paper", "Rerun published experiments."),
     "lab": ("commands.lab", "Run scenarios with real daemons and record them."),
 }
 

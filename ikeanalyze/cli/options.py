@@ -54,7 +54,9 @@ def make_app(description: str | None = None) -> typer.Typer:
     )
 
 
-def command(app: typer.Typer, usage: str, summary: str | None = None) -> Callable[[Function], Function]:
+def command(
+    app: typer.Typer, usage: str, summary: str | None = None, *, name: str | None = None
+) -> Callable[[Function], Function]:
     """Register a function as a command of `app`.
 
     Each parameter that is annotated with a dataclass becomes the options that the fields of the dataclass are annotated
@@ -64,10 +66,11 @@ def command(app: typer.Typer, usage: str, summary: str | None = None) -> Callabl
         app: as `make_app` makes it.
         usage: arguments and options, as in the usage line.
         summary: the line in the list of commands of a group.
+        name: of the command, if the function cannot have it.
     """
 
     def register(function: Function) -> Function:
-        app.command(cls=_Command, options_metavar=usage, short_help=summary)(_expand_dataclasses(function))
+        app.command(name, cls=_Command, options_metavar=usage, short_help=summary)(_expand_dataclasses(function))
         return function
 
     return register

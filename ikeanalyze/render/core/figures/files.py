@@ -18,6 +18,9 @@ TEXT_DPI: Final = 300
 
 #: Maximum width and height of a PNG: the ladder of a handshake of minutes is metres long.
 _MAX_PIXELS: Final = 16_000
+#: The attributes of an SVG that have coordinates.
+_COORDINATES: Final = re.compile(r' (?:d|transform|points|width|height|r|[cdr]?[xy][12]?)="[^"]*"')
+_LONG_NUMBER: Final = re.compile(r"-?\d+\.\d{4,}(?:e-\d+)?")
 _SIZE: Final = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 
 
@@ -56,22 +59,35 @@ def write_figures(directory: str, figures: Iterable[Figure], drawings: Iterable[
     return [path for drawing in chain(charts, drawings) for path in _write_drawing(target, drawing)]
 
 
+def round_coordinates(svg: str) -> str:
+    """Return a drawing with coordinates of at most three decimals.
+
+    Further ones are not visible, and depend on the order in which a processor adds numbers.
+    """
+    return _COORDINATES.sub(lambda attribute: _LONG_NUMBER.sub(_round, attribute[0]), svg)
+
+
+def _round(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.3f}".rstrip("0").rstrip(".")
+
+
+def make_svg_file(drawing: Drawing) -> str:
+    """Return the SVG of a file: with a background, a size in millimetres, and texts as wide as they were drawn."""
+    svg = _prepare_svg(drawing.svg)
+    width, height = _measure(drawing)
+    in_mm = f'width="{width * MM_PER_POINT:.2f}mm" height="{height * MM_PER_POINT:.2f}mm"'
+    return _SIZE.sub(in_mm, svg, count=1)
+
+
 def _write_drawing(directory: Path, drawing: Drawing) -> list[Path]:
     """Write a drawing as SVG and PNG."""
     import vl_convert
 
-    svg = drawing.svg
-    match = _SIZE.search(svg)
-    if match is None:
-        raise ValueError("a drawing without a size")
-    width, height = (float(size) * drawing.unit for size in match.groups())
-    inches = max(width, height) / 72
-    ground = f'<rect width="100%" height="100%" fill="{COLOURS["ground"]}"/>'
-    head = svg.index(">") + 1
-    svg = add_text_lengths(svg[:head] + ground + svg[head:])
-    in_mm = f'width="{width * MM_PER_POINT:.2f}mm" height="{height * MM_PER_POINT:.2f}mm"'
-    png = vl_convert.svg_to_png(svg, scale=drawing.unit, ppi=min(drawing.dpi, _MAX_PIXELS / inches))
-    files = {".svg": _SIZE.sub(in_mm, svg, count=1).encode(), ".png": png}
+    inches = max(_measure(drawing)) / 72
+    png = vl_convert.svg_to_png(
+        _prepare_svg(drawing.svg), scale=drawing.unit, ppi=min(drawing.dpi, _MAX_PIXELS / inches)
+    )
+    files = {".svg": make_svg_file(drawing).encode(), ".png": png}
     written = []
     for ending, content in files.items():
         path = directory / f"{drawing.name}{ending}"
@@ -79,3 +95,17 @@ def _write_drawing(directory: Path, drawing: Drawing) -> list[Path]:
             temporary.write_bytes(content)
         written.append(path)
     return written
+
+
+def _measure(drawing: Drawing) -> tuple[float, float]:
+    """Return width and height in points."""
+    match = _SIZE.search(drawing.svg)
+    if match is None:
+        raise ValueError("a drawing without a size")
+    return float(match[1]) * drawing.unit, float(match[2]) * drawing.unit
+
+
+def _prepare_svg(svg: str) -> str:
+    ground = f'<rect width="100%" height="100%" fill="{COLOURS["ground"]}"/>'
+    head = svg.index(">") + 1
+    return add_text_lengths(svg[:head] + ground + svg[head:])

@@ -1,0 +1,176 @@
+"""A report: its folder, and its claims with our values and verdicts."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from ikeanalyze.papers import PaperError
+from ikeanalyze.papers.claims import Claim, ClaimFile, Verdict, load_claims
+from ikeanalyze.papers.queries import Measurement, Tables, measure, run_sql
+from ikeanalyze.papers.verdicts import Judgement, judge
+
+_CLAIMS: Final = "claims.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFolder:
+    """The folder of a report, named by the number of its paper and a short title: `004-satellite`."""
+
+    path: Path
+
+    @property
+    def number(self) -> str:
+        """What a user names the report by."""
+        return self.path.name.partition("-")[0]
+
+    @property
+    def claims(self) -> Path:
+        """The file with the claims."""
+        return self.path / _CLAIMS
+
+    @property
+    def data(self) -> Path:
+        """The folder with the tables."""
+        return self.path / "data"
+
+    @property
+    def environment(self) -> Path:
+        """The file that describes where the data were recorded."""
+        return self.path / "environment.json"
+
+    @property
+    def scenarios(self) -> list[Path]:
+        """The scenarios of the lab, by name."""
+        return sorted((self.path / "scenarios").glob("*.toml"))
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedClaim:
+    """A claim, our value, and the verdict."""
+
+    claim: Claim
+    ours: Measurement | None
+    judgement: Judgement
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the verdict is the expected one."""
+        return self.judgement.verdict is self.claim.expect
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedReport:
+    """A report with everything that its pages show."""
+
+    folder: ReportFolder
+    file: ClaimFile
+    question: str  # Markdown
+    claims: tuple[EvaluatedClaim, ...]
+    quantities: Mapping[str, Measurement | None]  # by id, those of claims included
+    tables: Tables
+    environment: Mapping[str, Any]  # empty: nothing was recorded
+
+    @property
+    def verdicts(self) -> Counter[Verdict]:
+        """The number of claims by verdict."""
+        return Counter(claim.judgement.verdict for claim in self.claims)
+
+
+def list_reports(reports: Path) -> list[ReportFolder]:
+    """Return the folders with claims, by name.
+
+    Raises:
+        PaperError: there are none.
+    """
+    folders = [ReportFolder(path.parent) for path in sorted(reports.glob(f"*/{_CLAIMS}"))]
+    if not folders:
+        raise PaperError(f"{reports}: no folder in it has a file {_CLAIMS}. --reports names another folder")
+    return folders
+
+
+def find_report(reports: Path, name: str) -> ReportFolder:
+    """Return the report with this number or folder name.
+
+    Raises:
+        PaperError: there is none, or several.
+    """
+    folders = list_reports(reports)
+    matches = [folder for folder in folders if name in (folder.number, folder.path.name)]
+    if len(matches) != 1:
+        known = ", ".join(folder.path.name for folder in folders)
+        raise PaperError(
+            f"{name}: {'several reports have' if matches else 'no report has'} this number; known: {known}"
+        )
+    return matches[0]
+
+
+def evaluate_report(folder: ReportFolder) -> EvaluatedReport:
+    """Compute the values and verdicts of a report from its committed data.
+
+    Raises:
+        PaperError: a file is missing or invalid, or a query fails.
+    """
+    file = load_claims(folder.claims)
+    tables = load_tables(folder.data)
+    for name, sql in file.views.items():
+        with _name_place(folder, f"view {name}"):
+            tables[name] = run_sql(sql, tables)
+    quantities: dict[str, Measurement | None] = {}
+    for quantity in file.all_quantities:
+        with _name_place(folder, quantity.id):
+            quantities[quantity.id] = measure(quantity, tables)
+    claims = []
+    for claim in file.claims:
+        ours = quantities[claim.id]
+        claims.append(EvaluatedClaim(claim, ours, judge(claim, ours.estimate if ours else None)))
+    return EvaluatedReport(
+        folder=folder,
+        file=file,
+        question=_read_text(folder.path / "question.md"),
+        claims=tuple(claims),
+        quantities=quantities,
+        tables=tables,
+        environment=json.loads(_read_text(folder.environment)) if folder.environment.exists() else {},
+    )
+
+
+@contextmanager
+def _name_place(folder: ReportFolder, place: str) -> Iterator[None]:
+    """Add the file and the place in it to errors."""
+    try:
+        yield
+    except PaperError as error:
+        raise PaperError(f"{folder.claims}: {place}: {error}") from None
+
+
+def load_tables(data: Path) -> dict[str, pl.DataFrame]:
+    """Return the tables in a folder by the names of their files, without `.parquet`."""
+    try:
+        return {path.stem: pl.read_parquet(path) for path in sorted(data.glob("*.parquet"))}
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise PaperError(f"{data}: a table cannot be read: {error}") from None
+
+
+def list_unexpected(report: EvaluatedReport) -> list[str]:
+    """Return a line for each claim whose verdict is not the expected one."""
+    return [
+        f"{report.folder.claims}: {each.claim.id}: expected {each.claim.expect}, computed {each.judgement.verdict} "
+        f"(paper {each.claim.value:g}, ours {each.ours.estimate.value:g})"
+        if each.ours and each.claim.value is not None
+        else f"{report.folder.claims}: {each.claim.id}: expected {each.claim.expect}, computed {each.judgement.verdict}"
+        for each in report.claims
+        if not each.is_expected
+    ]
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PaperError(f"{path}: {error.strerror}") from None

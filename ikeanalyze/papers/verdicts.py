@@ -1,0 +1,59 @@
+"""Compares our value with the paper's: the verdict on a claim."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ikeanalyze.dataset.compare.result import Estimate
+from ikeanalyze.papers.claims import Claim, Verdict
+
+#: Relative difference below which two numbers are the same: rounding of floating-point arithmetic.
+_SAME: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on a claim."""
+
+    verdict: Verdict
+    deviation: float | None = None  # of our value from the paper's: per cent, or a factor if `is_factor`
+    is_factor: bool = False
+
+
+def judge(claim: Claim, ours: Estimate | None) -> Judgement:
+    """Return the verdict on a claim; `ours` is None if there is no value of ours."""
+    if claim.value is None or ours is None:
+        return Judgement(Verdict.NOT_MEASURABLE)
+    if claim.relation != "equal":
+        return Judgement(Verdict.REPRODUCED if _holds(claim, claim.value, ours) else Verdict.CONTRADICTED)
+    if claim.kind == "order":
+        return _judge_order(claim, claim.value, ours.value)
+    deviation = _relative_difference(ours.value, claim.value)
+    if deviation <= _SAME or (claim.kind == "ratio" and _contains(ours, claim.value)):
+        return Judgement(Verdict.REPRODUCED)
+    within = 100 * deviation <= claim.tolerance
+    return Judgement(Verdict.WITHIN if within else Verdict.CONTRADICTED, 100 * deviation)
+
+
+def _holds(claim: Claim, limit: float, ours: Estimate) -> bool:
+    """Whether all of our interval is on the side of the limit that the paper states."""
+    if claim.relation == "above":
+        return (ours.value if ours.low is None else ours.low) > limit
+    return (ours.value if ours.high is None else ours.high) < limit
+
+
+def _judge_order(claim: Claim, value: float, ours: float) -> Judgement:
+    if value * ours <= 0:
+        return Judgement(Verdict.REPRODUCED if value == ours else Verdict.CONTRADICTED)
+    factor = max(ours / value, value / ours)
+    return Judgement(Verdict.WITHIN if factor <= claim.tolerance else Verdict.CONTRADICTED, factor, is_factor=True)
+
+
+def _relative_difference(ours: float, value: float) -> float:
+    """Relative to the paper's value; infinite if that is 0 and ours is not."""
+    if value == 0:
+        return 0 if ours == 0 else float("inf")
+    return abs(ours - value) / abs(value)
+
+
+def _contains(ours: Estimate, value: float) -> bool:
+    return ours.low is not None and ours.high is not None and ours.low <= value <= ours.high

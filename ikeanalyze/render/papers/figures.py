@@ -1,0 +1,104 @@
+"""The figures of a report, drawn from queries over its tables."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from ikeanalyze.dataset.compare.result import Estimate
+from ikeanalyze.papers import PaperError
+from ikeanalyze.papers.claims import ReportFigure
+from ikeanalyze.papers.queries import estimate_groups, run_sql
+from ikeanalyze.papers.report import EvaluatedReport
+from ikeanalyze.render.core.figures import charts
+from ikeanalyze.render.core.figures.files import Figure
+from ikeanalyze.render.core.figures.style import SERIES, Style
+from ikeanalyze.render.overhead.figures import make_paper_figures
+from ikeanalyze.render.papers.text import format_estimate, format_number
+
+Row = Mapping[str, Any]
+Draw = Callable[[Style], str]
+
+
+def make_report_figures(report: EvaluatedReport) -> Iterator[Figure]:
+    """Return the figures that `claims.toml` describes.
+
+    Raises:
+        PaperError: a query fails or lacks a column.
+    """
+    overhead = {}
+    if any(spec.kind == "paper-overhead" for spec in report.file.figures):
+        overhead = {figure.name: figure for figure in make_paper_figures()}
+    for spec in report.file.figures:
+        try:
+            if spec.kind == "paper-overhead":
+                if spec.id not in overhead:
+                    raise PaperError(f"no figure of the paper has this id; there are: {', '.join(overhead)}")
+                yield overhead[spec.id]
+            else:
+                frame = run_sql(spec.sql, report.tables)
+                yield Figure(spec.id, spec.title, spec.caption, _KINDS[spec.kind](spec, frame))
+        except PaperError as error:
+            raise PaperError(f"{report.folder.claims}: figure {spec.id}: {error}") from None
+
+
+def _get_columns(frame: pl.DataFrame, *names: str) -> Sequence[Row]:
+    """Return the rows of a frame that must have these columns."""
+    if missing := [name for name in names if name not in frame.columns]:
+        raise PaperError(f"its query returns no column named {missing[0]}")
+    return frame.rows(named=True)
+
+
+def _draw_bars(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
+    rows = [
+        {**row, "text": format_number(row["value"]), "said": f"{row['label']}: {format_number(row['value'])}"}
+        for row in _get_columns(frame, "label", "value")
+    ]
+    return lambda style: charts.draw_bars(rows, style, x_title=spec.x_title)
+
+
+def _draw_stacked(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
+    rows = [
+        {**row, "said": f"{row['label']}, {row['part']}: {format_number(row['value'])}"}
+        for row in _get_columns(frame, "label", "part", "value")
+    ]
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row["label"]] = sums.get(row["label"], 0) + row["value"]
+    totals = {label: format_number(value) for label, value in sums.items()}
+    names = dict.fromkeys(row["part"] for row in rows)
+    parts = {part: SERIES[i % len(SERIES)] for i, part in enumerate(names)}
+    return lambda style: charts.draw_stacked_bars(rows, style, totals=totals, parts=parts, x_title=spec.x_title)
+
+
+def _draw_intervals(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
+    _get_columns(frame, "label", "value")
+    rows = [_add_bounds(group, group["value"]) for group in estimate_groups(frame, ["label"]) if group["value"]]
+    return lambda style: charts.draw_intervals(rows, style, x_title=spec.x_title)
+
+
+def _draw_points(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
+    _get_columns(frame, "group", "x", "value")
+    means = [group for group in estimate_groups(frame, ["group", "x"]) if group["value"]]
+    rows = [{**_add_bounds(group, group["value"]), "y": group["value"].value} for group in means]
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    return lambda style: charts.draw_points(
+        rows, style, groups=groups, x_title=spec.x_title, y_title=spec.y_title, log=spec.log
+    )
+
+
+def _add_bounds(group: Row, estimate: Estimate) -> dict[str, Any]:
+    """Return the row of a mark with its bounds; equal values have no interval, and their bounds are the value."""
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    said = ", ".join(str(group[name]) for name in ("label", "group", "x") if name in group)
+    bounds = {"value": estimate.value, "low": low, "high": high}
+    return {**group, **bounds, "said": f"{said}: {format_estimate(estimate)}"}
+
+
+_KINDS: Final[Mapping[str, Callable[[ReportFigure, pl.DataFrame], Draw]]] = {
+    "bars": _draw_bars,
+    "stacked": _draw_stacked,
+    "intervals": _draw_intervals,
+    "points": _draw_points,
+}

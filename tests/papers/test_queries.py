@@ -1,0 +1,100 @@
+"""Queries and formulas of a report."""
+
+import polars as pl
+import pytest
+
+from ikeanalyze.dataset.compare.result import Estimate
+from ikeanalyze.papers import PaperError
+from ikeanalyze.papers.claims import Quantity
+from ikeanalyze.papers.formulas import compute_formula
+from ikeanalyze.papers.queries import estimate_groups, measure
+
+TABLES = {"handshakes": pl.DataFrame({"method": ["a", "a", "a", "b", "b"], "ms": [1.0, 2.0, 6.0, 1.0, None]})}
+
+
+def measure_sql(sql: str, **settings):
+    return measure(Quantity(id="q", item="q", sql=sql, **settings), TABLES)
+
+
+def test_rows_are_observations_of_which_the_mean_is_taken():
+    measured = measure_sql("SELECT ms AS value FROM handshakes")
+    assert (measured.estimate.value, measured.n) == (2.5, 4)  # (1 + 2 + 6 + 1) / 4; the unknown value is left out
+    assert measured.estimate.low < 2.5 < measured.estimate.high
+
+
+@pytest.mark.parametrize(("statistic", "value"), [("median", 1.5), ("sum", 10)])
+def test_other_statistics(statistic, value):
+    assert measure_sql("SELECT ms AS value FROM handshakes", statistic=statistic).estimate.value == value
+
+
+def test_a_baseline_makes_a_ratio_of_means():
+    measured = measure_sql("SELECT ms AS value, method = 'b' AS baseline FROM handshakes")
+    assert measured.estimate.value == pytest.approx(3)  # mean of a: 3, of b: 1
+    assert measured.n == 1
+
+
+def test_a_query_may_compute_everything():
+    measured = measure_sql("SELECT 3.0 AS value, 2.0 AS low, 4.0 AS high, 12 AS n")
+    assert (measured.estimate, measured.n) == (Estimate(3.0, 2.0, 4.0), 12)
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT ms FROM handshakes", "no column named value"),
+        ("SELECT ms AS value FROM handshakes WHERE method = 'c'", "no values"),
+        ("SELECT seconds AS value FROM handshakes", "its query fails: .*seconds"),
+        ("SELECT ms AS value, FALSE AS baseline FROM handshakes", "no values on one side"),
+        ("SELECT ms AS value FROM exchanges", "its query fails: .*exchanges"),
+    ],
+)
+def test_a_query_without_a_value_is_an_error(sql, problem):
+    with pytest.raises(PaperError, match=problem):
+        measure_sql(sql)
+
+
+def test_a_quantity_without_query_has_no_value():
+    assert measure(Quantity(id="q", item="q"), TABLES) is None
+
+
+def test_groups_keep_their_order_and_count_known_values():
+    rows = estimate_groups(TABLES["handshakes"].reverse(), ["method"])
+    assert [(row["method"], row["n"], row["ms"].value) for row in rows] == [("b", 1, 1.0), ("a", 3, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "value"),
+    [
+        ("esp-size", {"suite": "3des-md5", "size": 64}, 96),  # Fig. 7 of the paper
+        ("esp-block-operations", {"cipher": "3des"}, 8091),  # section 4.1
+        ("esp-md5-operations", {"blocks": 0}, 2264),  # formula 7
+        ("tunnel-size", {"suite": "des-md5", "size": 64}, 128),  # 20 + 8 + 8 + 8 + 72 + 12, also seen in a capture
+        # `pki --issue` of strongSwan 5.9.8 with --san DNS, --san IP and --flag serverAuth: bytes of its DER files
+        ("certificate-bytes", {"key": "rsa-4096", "address": "192.168.122.145"}, 1031),
+        ("certificate-bytes", {"key": "rsa-2048", "address": "192.168.122.145", "authority_bits": 4096}, 1031),
+    ],
+)
+def test_formulas(name, arguments, value):
+    assert compute_formula(name, arguments) == value
+
+
+def test_the_size_of_a_certificate_with_ecdsa():
+    arguments = {"key": "ecdsa-256", "address": "192.168.122.171", "suffix": " ECDSA"}
+    assert compute_formula("certificate-bytes", arguments) == pytest.approx(392, abs=1)  # as pki made it
+    # 583 by pki and wc
+    assert compute_formula("certificate-bytes", {**arguments, "pem": True}) == pytest.approx(583, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("esp-sizes", {}, "there is no formula esp-sizes; there are: esp-size, "),
+        ("esp-size", {"size": 64}, "the formula esp-size: missing a required argument: 'suite'"),
+        ("esp-size", {"suite": "aes", "size": 64}, "the formula esp-size: .*aes"),
+        ("esp-buffer", {"suite": "3des", "mips": 100.0, "rate_kbps": 2000.0}, "the processor is overloaded"),
+        ("esp-parts", {"suite": "des", "size": 64, "parts": "ip+tail"}, "no part tail"),
+    ],
+)
+def test_a_formula_that_cannot_be_computed(name, arguments, problem):
+    with pytest.raises(PaperError, match=problem):
+        compute_formula(name, arguments)
