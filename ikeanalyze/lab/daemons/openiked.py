@@ -256,3 +256,6 @@ def _write_credentials(folder: Path, role: str, credentials: CaseCredentials) ->
     peer = credentials.chains.get(OTHER[role])
     if peer is not None:
         (folder / "ca" / "root.pem").write_text(peer.root)
+    for path in (folder, *folder.rglob("*")):  # whatever the umask is
+        if path.name != "local.key":
+            path.chmod(0o755 if path.is_dir() else 0o644)
