@@ -29,6 +29,7 @@ import polars as pl
 from scipy import stats
 
 import ikeanalyze
+from benchmarks.generated_section import replace_section
 from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 from ikeanalyze.model.prediction.extract import extract_flow
 from ikeanalyze.model.prediction.flow import HandshakeFlow
@@ -38,7 +39,6 @@ from ikeanalyze.model.retransmission_policy import StrongswanTimers
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "predict.md"
-BEGIN, END = "<!-- campaigns: begin -->\n", "<!-- campaigns: end -->\n"
 
 #: Simulated handshakes of the prediction and of each replication, and replications.
 RUNS = 10_000
@@ -243,14 +243,6 @@ def format_table(comparisons: Sequence[tuple[CampaignPoint, Mapping[str, Compari
     yield f"\n{low_ones} of {len(every)} p values are below 0.05; chance alone gives {0.05 * len(every):.1f}.\n"
 
 
-def update_document(table: str) -> None:
-    """Put the table into the documentation."""
-    text = DOCUMENT.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    DOCUMENT.write_text(before + BEGIN + table + END + after)
-
-
 def main() -> None:
     """Read the recordings and print the table."""
     parser = argparse.ArgumentParser(
@@ -268,7 +260,7 @@ def main() -> None:
     table = "".join(format_table([(point, compare(point, select_sessions(sessions, point.link))) for point in points]))
     print(table, end="")
     if arguments.update:
-        update_document(table)
+        replace_section(DOCUMENT, "campaigns", table)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ class CasePart:
     numbers: Iterable[int]  # of the handshakes, taken one at a time
     files: RecordingFiles
     at_once: int = 1  # parts of this or other cases that are recorded at the same time
+    interleaved: bool = False  # whether its handshakes take turns with those of other cases
 
 
 class CaseInterrupted(KeyboardInterrupt):
@@ -111,7 +112,7 @@ def run_case(
         rounds: list[Sequence[RecordedLabHandshake]] = []
         failure: LabError | None = None
         interrupted: str | None = None
-        described = _machine(stacks, server) | {"jobs": part.at_once}
+        described = _machine(stacks, server) | {"jobs": part.at_once, "interleaved": part.interleaved}
         next_checkpoint = time.monotonic() + _CHECKPOINT_SECONDS
         try:
             for handshakes in running.run_rounds(part.numbers):

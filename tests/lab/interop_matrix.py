@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+from benchmarks.generated_section import replace_section
 from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matrix
 from tests.paths import ROOT
 
@@ -18,9 +19,7 @@ def read_section() -> str:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = format_matrix(run_matrix(list_installed_names(), Path(folder)))
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{table}{END}{rest.partition(END)[2]}")
+    replace_section(PAGE, "matrix", table)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,10 @@ def run(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once.")] = 1,
+    interleave: Annotated[
+        bool,
+        typer.Option("--interleave", help="Run the cases in turns, a handshake of each at a time, to compare costs."),
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Run only the handshakes that DIR lacks.")] = False,
 ) -> None:
     """Run a scenario between real daemons and record it.
@@ -54,6 +58,8 @@ def run(
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something, or a case
     failed; 2 wrong usage; 130 interrupted.
     """
+    if interleave and jobs > 1:
+        raise typer.BadParameter("runs one handshake at a time; --jobs is not possible", param_hint="--interleave")
     # SIGTERM and a closed terminal clean up as Ctrl-C does
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
@@ -69,7 +75,7 @@ def run(
             # lines and a bar on the same terminal would overwrite each other
             with make_progress_bar(quiet=messages.quiet or messages.verbose, label="handshakes", counts=True) as bar:
                 display = _CampaignDisplay(scenario, messages, total, bar)
-                run_campaign(plans, jobs, display)
+                run_campaign(plans, jobs, display, interleave=interleave)
     except LabError as error:
         raise CommandError(str(error)) from None
     except OSError as error:

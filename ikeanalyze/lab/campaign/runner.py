@@ -1,12 +1,15 @@
 """Runs planned cases: in this process one after another, or several at once, each in a process of its own.
 
-When fewer cases than processes are left, another process begins a part of the case that needs the longest.
+When fewer cases than processes are left, another process begins a part of the case that needs the longest. Interleaved
+cases have a process each, too, and take turns: one handshake runs at a time, the k-th of each case before the next of
+any. So a machine whose speed changes over minutes slows all of them alike.
 """
 
 import os
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,6 +26,8 @@ from ikeanalyze.lab.manifest import RecordedLabHandshake
 from ikeanalyze.lab.network.namespaces import block_signals, die_with, remove_dead_runs
 from ikeanalyze.lab.run import CaseInterrupted, CasePart, run_case
 
+#: The daemons of interleaved cases run all the time, each with some 30 MB.
+MAX_INTERLEAVED: Final = 40
 #: A case is divided if its remaining handshakes take longer: starting daemons takes some seconds.
 _DIVIDE_SECONDS: Final = 20.0
 #: Between two looks at cases that could be divided.
@@ -47,17 +52,20 @@ class CampaignObserver(Protocol):
         """A case failed; others go on."""
 
 
-def run_campaign(plans: Sequence[CasePlan], jobs: int, observer: CampaignObserver) -> None:
-    """Run the missing handshakes of all cases, `jobs` parts at once.
+def run_campaign(plans: Sequence[CasePlan], jobs: int, observer: CampaignObserver, *, interleave: bool = False) -> None:
+    """Run the missing handshakes of all cases, `jobs` parts at once; or all cases in turns, regardless of `jobs`.
 
     Raises:
+        LabError: too many cases to interleave.
         KeyboardInterrupt: after the results have been stored.
     """
+    if interleave and len(plans) > MAX_INTERLEAVED:
+        raise LabError(f"at most {MAX_INTERLEAVED} cases can be interleaved; there are {len(plans)}")
     for plan in plans:
         for manifest in plan.recordings:
             observer.show_recording(manifest)
-    if jobs > 1:
-        _WorkerPool(list(plans), jobs, observer).run()
+    if jobs > 1 or interleave:
+        _WorkerPool(list(plans), len(plans) if interleave else jobs, observer, interleave).run()
         return
     for plan in plans:
         if plan.missing:
@@ -107,7 +115,9 @@ class _WorkerPool:
     plans: list[CasePlan]
     jobs: int
     observer: CampaignObserver
+    interleaved: bool
     _workers: list[_Worker] = field(default_factory=list)
+    _waiting: deque[_Worker] = field(default_factory=deque)  # interleaved ones that want a turn, the next one first
     _work: dict[str, _CaseWork] = field(default_factory=dict)  # by case
 
     def run(self) -> None:
@@ -138,6 +148,8 @@ class _WorkerPool:
         for plan in waiting:
             if not self._work[plan.case.name].began:
                 return plan
+        if self.interleaved:
+            return None
         longest = max(waiting, key=self._estimate_seconds, default=None)
         return longest if longest and self._estimate_seconds(longest) > _DIVIDE_SECONDS else None
 
@@ -163,7 +175,8 @@ class _WorkerPool:
                 start_new_session=True,  # Ctrl-C goes to us only
             )
             self._workers.append(_Worker(plan, process, ours))
-        ours.send(WorkerTask(plan.case, plan.open_part(), plan.missing.popleft(), self.jobs))
+        first, at_once = (None, 1) if self.interleaved else (plan.missing.popleft(), self.jobs)
+        ours.send(WorkerTask(plan.case, plan.open_part(), first, at_once, self.interleaved))
 
     def _handle_messages(self) -> None:
         by_connection = {worker.connection: worker for worker in self._workers}
@@ -175,6 +188,27 @@ class _WorkerPool:
                 status = worker.process.wait()
                 message = WorkerMessage("failed", error=f"its process ended by itself with status {status}")
             self._handle(worker, message)
+            if self._waiting:
+                self._pass_turn()
+
+    def _pass_turn(self) -> None:
+        """Let the next interleaved worker run a handshake, if all of them wait; none with a number left: end all."""
+        if len(self._waiting) < len(self._workers):
+            return
+        for worker in self._waiting:
+            if worker.plan.missing:
+                self._waiting.remove(worker)
+                self._send_number(worker)
+                return
+        while self._waiting:
+            self._send_number(self._waiting.popleft())
+
+    def _send_number(self, worker: _Worker) -> None:
+        """Send the number of the next handshake, or None if there is none."""
+        plan = worker.plan
+        number = plan.missing.popleft() if plan.missing and not self._work[plan.case.name].failed else None
+        with suppress(OSError):
+            worker.connection.send(number)
 
     def _handle(self, worker: _Worker, message: WorkerMessage) -> None:
         plan, work = worker.plan, self._work[worker.plan.case.name]
@@ -182,15 +216,18 @@ class _WorkerPool:
             worker.began = time.monotonic()
             return
         if message.kind == "next":
-            number = plan.missing.popleft() if plan.missing and not work.failed else None
-            with suppress(OSError):
-                worker.connection.send(number)
+            if self.interleaved:
+                self._waiting.append(worker)
+            else:
+                self._send_number(worker)
             return
         if message.kind == "handshake" and message.handshake:
             work.handshakes += not message.handshake.warm_up
             self.observer.show_handshake(plan, message.handshake)
             return
         self._workers.remove(worker)
+        with suppress(ValueError):  # interrupted while it waited for its turn
+            self._waiting.remove(worker)
         worker.process.wait()
         worker.connection.close()
         work.seconds += time.monotonic() - (worker.began or time.monotonic())

@@ -27,8 +27,9 @@ class WorkerTask:
 
     case: ScenarioCase
     files: RecordingFiles
-    first: int  # number of its first handshake
+    first: int | None  # number of its first handshake; None: it asks for it, too
     at_once: int  # parts that are recorded at the same time
+    interleaved: bool  # whether the cases take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ def run_task(runner: Connection) -> None:
 
     def ask_numbers() -> Iterator[int]:
         runner.send(WorkerMessage("started"))
-        yield task.first
+        if task.first is not None:
+            yield task.first
         while True:
             runner.send(WorkerMessage("next"))
             number: int | None = runner.recv()
@@ -59,7 +61,7 @@ def run_task(runner: Connection) -> None:
     def report(handshake: RecordedLabHandshake) -> None:
         runner.send(WorkerMessage("handshake", handshake))
 
-    part = CasePart(ask_numbers(), task.files, task.at_once)
+    part = CasePart(ask_numbers(), task.files, task.at_once, task.interleaved)
     try:
         path = run_case(task.case, task.files.out, part=part, on_handshake=lambda *shown: report(shown[-1]))
         result = WorkerMessage("done", path=path)

@@ -143,6 +143,7 @@ class CommandStack(IkeStack):
             *arguments,
             environment=_write_environment(folder, setup),
             stdin=subprocess.PIPE,
+            own_pids=True,
         )
         daemon.has_children = True
         side = CommandDaemon(daemon, setup.case.settings.timeout_s)

@@ -100,8 +100,13 @@ def start_daemon(
     environment: Mapping[str, str] | None = None,
     before: Sequence[Sequence[str]] = (),
     stdin: int = subprocess.DEVNULL,
+    own_pids: bool = False,
 ) -> Daemon:
-    """Start a daemon after the commands of `before`; output goes to `out` in its folder. `stdin`: as in `Popen`."""
+    """Start a daemon after the commands of `before`; output goes to `out` in its folder. `stdin`: as in `Popen`.
+
+    `own_pids`: run it in a process id namespace, so that the kernel kills all its processes with it. It then gets no
+    SIGTERM, but the end of its standard input; and the process is that of unshare(1), and the daemon a child of it.
+    """
     root = shlex.quote(str(stack.root)) if stack.in_tree else ""
     steps = ["set -e"]
     if stack.in_tree:
@@ -112,7 +117,8 @@ def start_daemon(
     steps += [shlex.join([*enter, *command]) for command in before]
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each command replaces the previous one without a fork: the process is the daemon
-    command = host.command("unshare", "--mount", "--", "sh", "-c", "\n".join(steps))
+    unshare = ["unshare", "--mount", *(["--pid", "--fork", "--kill-child"] if own_pids else [])]
+    command = host.command(*unshare, "--", "sh", "-c", "\n".join(steps))
     return Daemon(sandbox, sandbox.start(command, output=folder / "out", stdin=stdin), folder)
 
 

@@ -88,13 +88,14 @@ class IkedDaemon:
         now = time.monotonic()
         begun, deadline = None, now + _WAIT_SECONDS
         while now < deadline and not (progress.established or progress.failed):
+            previous = now
             time.sleep(_POLL_SECONDS)
             now = time.monotonic()
             with self.log.open(encoding="utf-8", errors="replace") as log:
                 log.seek(offset)
                 progress = iked_log.read_handshake_progress(log)
             if progress.begun and begun is None:
-                begun, deadline = now, now + self._timeout
+                begun, deadline = previous, now + self._timeout  # never 0 ms, if it has already ended too
         self.run_ikectl("passive")  # otherwise it would retry after a minute
         ms = None if begun is None else (now - begun) * 1e3
         if not progress.established:
@@ -256,3 +257,6 @@ def _write_credentials(folder: Path, role: str, credentials: CaseCredentials) ->
     peer = credentials.chains.get(OTHER[role])
     if peer is not None:
         (folder / "ca" / "root.pem").write_text(peer.root)
+    for path in (folder, *folder.rglob("*")):  # whatever the umask is
+        if path.name != "local.key":
+            path.chmod(0o755 if path.is_dir() else 0o644)

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import ikeanalyze
@@ -64,6 +65,32 @@ def test_several_cases_at_once(lab, tmp_path):
     paths = [Path(line) for line in printed.splitlines()]
     check_complete(paths)
     assert {json.loads(path.read_text())["machine"]["jobs"] for path in paths} == {2}
+
+
+def test_interleaved_cases_take_turns(lab, tmp_path):
+    with begin(tmp_path, "--interleave") as process:
+        printed, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    paths = [Path(line) for line in printed.splitlines()]
+    check_complete(paths)
+    machines = [json.loads(path.read_text())["machine"] for path in paths]
+    assert [(machine["jobs"], machine["interleaved"]) for machine in machines] == [(1, True)] * 2
+    messages = pl.concat(
+        ikeanalyze.read(path.with_name(path.name.replace(".manifest.json", ".pcapng"))).messages for path in paths
+    )
+    spans = messages.group_by("capture", "handshake").agg(pl.min("first_ns"), pl.max("last_ns")).sort("first_ns")
+    captures = spans["capture"].cast(pl.String).to_list()
+    assert captures[::2] == [captures[0]] * 6
+    assert captures[1::2] == [captures[1]] * 6
+    assert captures[0] != captures[1]
+    assert (spans["last_ns"][:-1] < spans["first_ns"][1:]).all()  # deleted before the next one begins
+
+
+def test_interleaving_excludes_several_jobs(tmp_path):
+    with begin(tmp_path, "--interleave", "--jobs", "2") as process:
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "--jobs" in errors
 
 
 def test_other_settings_than_recorded_are_one_line(lab, tmp_path):

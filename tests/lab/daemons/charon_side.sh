@@ -34,9 +34,6 @@ secrets { ike { secret = "$(cat "$IKE_PSK_FILE")" } }
 END
 
 inside /usr/lib/ipsec/charon &
-charon=$!
-trap 'kill $charon' EXIT
-trap exit TERM
 tries=0
 until inside swanctl --uri unix:///run/vici --load-all --noprompt --file /run/swanctl.conf; do
     tries=$((tries + 1))

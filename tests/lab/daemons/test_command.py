@@ -1,5 +1,6 @@
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,14 @@ def test_a_program_that_does_not_get_ready(lab, tmp_path):
     side = {"stack": "command", "command": "sh -c 'echo no licence; exit 1'"}
     with pytest.raises(LabError, match=r"responder\.command did not get ready: no licence"):
         run_case(case_of(responder=side), tmp_path)
+
+
+@pytest.mark.lab
+def test_no_process_of_a_program_stays(lab, tmp_path):
+    side = {"stack": "command", "command": "sh -c 'sleep 91827 & echo lab: ready; exec cat'"}
+    case = case_of(initiator=side, timeout_s=1)
+    run_case(case, tmp_path)
+    assert "91827" not in subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.lab

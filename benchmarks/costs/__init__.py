@@ -1,0 +1,1 @@
+"""Processor time of handshakes by authentication and key exchange, with and without the logging of keys."""
