@@ -20,7 +20,7 @@ TEXT_DPI: Final = 300
 _MAX_PIXELS: Final = 16_000
 #: The attributes of an SVG that have coordinates.
 _COORDINATES: Final = re.compile(r' (?:d|transform|points|width|height|r|[cdr]?[xy][12]?)="[^"]*"')
-_LONG_NUMBER: Final = re.compile(r"-?\d+\.\d{4,}(?:e-\d+)?")
+_LONG_NUMBER: Final = re.compile(r"-?\d+(?:\.\d{4,}(?:e-\d+)?|(?:\.\d+)?e-\d+)")
 _SIZE: Final = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 
 
@@ -68,7 +68,8 @@ def round_coordinates(svg: str) -> str:
 
 
 def _round(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.3f}".rstrip("0").rstrip(".")
+    # adding 0 turns -0.0 into 0.0
+    return f"{round(float(number[0]), 3) + 0:.3f}".rstrip("0").rstrip(".")
 
 
 def make_svg_file(drawing: Drawing) -> str:
