@@ -87,6 +87,14 @@ def _draw_points(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
     )
 
 
+def _draw_curves(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
+    rows = [{**row, "y": row["value"]} for row in _get_columns(frame, "group", "x", "value")]
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    marks = sorted({row["mark"] for row in rows if row.get("mark") is not None})
+    axes = charts.Axes(spec.x_title, spec.y_title)
+    return lambda style: charts.draw_curves(rows, style, axes, groups=groups, marks=marks)
+
+
 def _add_bounds(group: Row, estimate: Estimate) -> dict[str, Any]:
     """Return the row of a mark with its bounds; equal values have no interval, and their bounds are the value."""
     low = estimate.value if estimate.low is None else estimate.low
@@ -101,4 +109,5 @@ _KINDS: Final[Mapping[str, Callable[[ReportFigure, pl.DataFrame], Draw]]] = {
     "stacked": _draw_stacked,
     "intervals": _draw_intervals,
     "points": _draw_points,
+    "curves": _draw_curves,
 }
