@@ -94,17 +94,27 @@ class ReportFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Columns of `sql`: `bars`: label, value; `stacked`: label, part, value; `intervals`: label, value (a row for each
     observation); `points`: group, x, value (likewise); `line`: the same, and the line of least squares through all
-    observations. `paper-overhead` draws the figure with this id of `ikeanalyze overhead paper`.
+    observations; `curves`: group, x, value, and optionally `mark`, values of x at which a line is drawn.
+    `paper-overhead` draws the figure with this id of `ikeanalyze overhead paper`.
     """
 
     id: Id
-    kind: Literal["bars", "stacked", "intervals", "points", "line", "paper-overhead"]
+    kind: Literal["bars", "stacked", "intervals", "points", "line", "curves", "paper-overhead"]
     title: str = ""
     caption: str = ""
     sql: str = ""
     x_title: str = ""
     y_title: str = ""
     log: bool = False
+
+
+class LinkPrediction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Predictions of a recorded handshake on named links, without losses, by strongSwan's timers."""
+
+    id: Id  # the column `prediction`
+    capture: Text  # of the lab, without delay: `SCENARIO/NAME.pcapng`
+    links: Annotated[tuple[Text, ...], Meta(min_length=1)]  # names that `ikeanalyze predict --link` takes
+    budgets_ms: Annotated[tuple[Annotated[float, Meta(gt=0)], ...], Meta(min_length=1)]
 
 
 class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,6 +131,8 @@ class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     quantities: tuple[Quantity, ...] = ()
     tables: tuple[ReportTable, ...] = ()
     figures: tuple[ReportFigure, ...] = ()
+    rankings: tuple[Text, ...] = ()  # criteria: examples of `ikeanalyze rank`, or files here; `papers/rankings.py`
+    predictions: tuple[LinkPrediction, ...] = ()  # the table `predictions`
 
     def __post_init__(self) -> None:
         """Check that ids are unique and references are valid."""

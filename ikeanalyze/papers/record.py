@@ -25,6 +25,8 @@ from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
 from ikeanalyze.papers import PaperError
+from ikeanalyze.papers.claims import load_claims
+from ikeanalyze.papers.link_predictions import make_prediction_table
 from ikeanalyze.papers.report import ReportFolder
 
 Say = Callable[[str], object]
@@ -93,6 +95,22 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, captures: Seque
         document = describe_environment(recordings)
         with replace_atomically(str(folder.environment)) as path:
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise PaperError(f"{error.filename or folder.path}: {error.strerror}") from None
+
+
+def write_predictions(folder: ReportFolder, recordings: Path) -> None:
+    """Predict what `predictions` in `claims.toml` names, and write the table `predictions` of a report.
+
+    Raises:
+        PaperError: a handshake cannot be predicted, or the table cannot be written.
+    """
+    if not (specs := load_claims(folder.claims).predictions):
+        return
+    table = make_prediction_table(specs, recordings)
+    try:
+        with replace_atomically(str(folder.data / "predictions.parquet")) as path:
+            table.write_parquet(path, compression="zstd", statistics=False)
     except OSError as error:
         raise PaperError(f"{error.filename or folder.path}: {error.strerror}") from None
 

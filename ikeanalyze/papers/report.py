@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import polars as pl
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import Claim, ClaimFile, Verdict, load_claims
 from ikeanalyze.papers.queries import Measurement, Tables, measure, run_sql
+from ikeanalyze.papers.rankings import make_ranking_tables
 from ikeanalyze.papers.verdicts import Judgement, judge
 
 _CLAIMS: Final = "claims.toml"
@@ -116,6 +117,8 @@ def evaluate_report(folder: ReportFolder) -> EvaluatedReport:
     """
     file = load_claims(folder.claims)
     tables = load_tables(folder.data)
+    tables |= make_ranking_tables(file.rankings, folder.path)
+    tables["claims"] = _make_claim_table(file.claims)
     for name, sql in file.views.items():
         with _name_place(folder, f"view {name}"):
             tables[name] = run_sql(sql, tables)
@@ -136,6 +139,12 @@ def evaluate_report(folder: ReportFolder) -> EvaluatedReport:
         tables=tables,
         environment=json.loads(_read_text(folder.environment)) if folder.environment.exists() else {},
     )
+
+
+def _make_claim_table(claims: Sequence[Claim]) -> pl.DataFrame:
+    """Return what the paper states as a table, for queries that compute something from its numbers."""
+    rows = [(claim.id, claim.value) for claim in claims]
+    return pl.DataFrame(rows, schema={"id": pl.String, "value": pl.Float64}, orient="row")
 
 
 @contextmanager

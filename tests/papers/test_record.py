@@ -7,9 +7,16 @@ import polars as pl
 import pytest
 
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.record import describe_environment, make_case_table, write_data
+from ikeanalyze.papers.record import describe_environment, make_case_table, write_data, write_predictions
 from ikeanalyze.papers.report import ReportFolder, load_tables
 from tests.paths import CAPTURES
+
+BARE = """
+title = "Made up"
+source = "Nobody: Nothing"
+question = "Why?"
+answer = "Because."
+"""
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +89,29 @@ def test_a_folder_without_captures_is_an_error(tmp_path):
     with pytest.raises(PaperError, match="no capture to read"):
         write_data(ReportFolder(tmp_path), tmp_path / "empty", print)
     assert not (tmp_path / "environment.json").exists()
+
+
+def test_predictions_are_a_table_of_the_data(tmp_path):
+    folder = ReportFolder(tmp_path)
+    folder.data.mkdir()
+    folder.claims.write_text(f"""{BARE}
+        [[predictions]]
+        id = "psk"
+        capture = "lab/psk.pcapng"
+        links = ["geostationary"]
+        budgets_ms = [1000, 2000]
+    """)
+    write_predictions(folder, CAPTURES)
+    table = load_tables(folder.data)["predictions"]
+    # two round trips of 600 ms
+    assert table.select("prediction", "link", "budget_ms", "share").rows() == [
+        ("psk", "geostationary", 1000, 0),
+        ("psk", "geostationary", 2000, 1),
+    ]
+
+
+def test_a_report_without_predictions_has_no_table_of_them(tmp_path):
+    folder = ReportFolder(tmp_path)
+    folder.claims.write_text(BARE)
+    write_predictions(folder, CAPTURES)
+    assert not folder.data.exists()

@@ -71,7 +71,7 @@ def run(
     """
     import tempfile
 
-    from ikeanalyze.papers.record import run_scenarios, write_data
+    from ikeanalyze.papers.record import run_scenarios, write_data, write_predictions
 
     if quick and runs is not None:
         raise typer.BadParameter("--quick cannot be combined with -n")
@@ -82,6 +82,7 @@ def run(
             output = Path(recordings or temporary)
             run_scenarios(folder, output, _QUICK if quick else runs, jobs)
             write_data(folder, output, messages.remark, file.captures)
+            write_predictions(folder, output)
     _write(Path(reports), [folder.number])
 
 

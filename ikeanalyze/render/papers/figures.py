@@ -109,6 +109,14 @@ def _draw_line(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
     return lambda style: charts.draw_fits(rows, line, style, axes, groups=groups)
 
 
+def _draw_curves(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
+    rows = [{**row, "y": row["value"]} for row in _get_columns(frame, "group", "x", "value")]
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    marks = sorted({row["mark"] for row in rows if row.get("mark") is not None})
+    axes = charts.Axes(spec.x_title, spec.y_title)
+    return lambda style: charts.draw_curves(rows, style, axes, groups=groups, marks=marks)
+
+
 def _add_bounds(group: Row, estimate: Estimate) -> dict[str, Any]:
     """Return the row of a mark with its bounds; equal values have no interval, and their bounds are the value."""
     low = estimate.value if estimate.low is None else estimate.low
@@ -124,4 +132,5 @@ _KINDS: Final[Mapping[str, Callable[[ReportFigure, pl.DataFrame], Draw]]] = {
     "intervals": _draw_intervals,
     "points": _draw_points,
     "line": _draw_line,
+    "curves": _draw_curves,
 }
