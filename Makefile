@@ -116,12 +116,12 @@ trees: $(VENV)/.system-installed
 	    done; \
 	fi
 
-# Needs root. The first run makes a Debian tree with the daemons.
+# Needs root. The first run makes Debian trees with the daemons. Tests mostly wait, so more run at once than processors.
 lab: $(VENV)/.test-installed $(VENV)/.system-installed
 	@command -v nft >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2; }
 	@[ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
-	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -m lab tests/lab tests/replay
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -n 4 -m lab tests/lab tests/replay
 
 # Needs root, as the lab does.
 reports: $(REPORTS)

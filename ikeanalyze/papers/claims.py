@@ -33,7 +33,7 @@ class Quantity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: Id
     item: Text  # the name of the quantity
     unit: str = ""
-    sql: str = ""  # returns a column `value`, a row for each observation, or one row `value`, `low`, `high`, `n`
+    sql: str = ""  # see `papers.queries.measure` for its columns
     statistic: Literal["mean", "median", "sum"] = "mean"  # of the rows of `sql`
     formula: str = ""  # its name
     arguments: dict[str, str | int | float | bool] = {}
@@ -93,12 +93,12 @@ class ReportFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A figure of our own results.
 
     Columns of `sql`: `bars`: label, value; `stacked`: label, part, value; `intervals`: label, value (a row for each
-    observation); `points`: group, x, value (likewise). `paper-overhead` draws the figure with this id of
-    `ikeanalyze overhead paper`.
+    observation); `points`: group, x, value (likewise); `line`: the same, and the line of least squares through all
+    observations. `paper-overhead` draws the figure with this id of `ikeanalyze overhead paper`.
     """
 
     id: Id
-    kind: Literal["bars", "stacked", "intervals", "points", "paper-overhead"]
+    kind: Literal["bars", "stacked", "intervals", "points", "line", "paper-overhead"]
     title: str = ""
     caption: str = ""
     sql: str = ""

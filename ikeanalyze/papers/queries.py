@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.dataset.compare import statistics
-from ikeanalyze.dataset.compare.result import Estimate, Values
+from ikeanalyze.dataset.compare.regression import fit_line
+from ikeanalyze.dataset.compare.result import Estimate, LineFit, Values
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import Quantity
 from ikeanalyze.papers.formulas import compute_formula
@@ -43,7 +44,8 @@ def measure(quantity: Quantity, tables: Tables, data: Path) -> Measurement | Non
     """Return the value of a quantity; None: it has neither query nor formula, or the query returns no values.
 
     The rows of a query are observations: a column `value`, and for a ratio of two means a column `baseline` that is
-    true in the rows of the denominator. A single row with `low`, `high` and `n` is taken as it is.
+    true in the rows of the denominator; with a column `x`, the result is the slope of the line through the points. A
+    single row with `low`, `high` and `n` is taken as it is.
 
     Raises:
         PaperError: the query or formula is invalid; the text does not name the quantity.
@@ -63,6 +65,8 @@ def measure(quantity: Quantity, tables: Tables, data: Path) -> Measurement | Non
         return Measurement(Estimate(float(row["value"]), row["low"], row["high"]), row["n"])
     if "baseline" in frame.columns:
         return _measure_ratio(frame)
+    if "x" in frame.columns:
+        return Measurement(fit_points(frame).slope, len(frame))
     sample = make_sample(frame["value"])
     # a single row is a number that the query has computed
     return Measurement(_estimate(sample, quantity.statistic), len(sample) if len(sample) > 1 else None)
@@ -74,6 +78,19 @@ def _measure_ratio(frame: pl.DataFrame) -> Measurement | None:
         return None
     ratio = statistics.estimate_ratios([(pair[0], pair[1])], _CONFIDENCE)[0]
     return None if ratio is None else Measurement(ratio, min(map(len, pair)))
+
+
+def fit_points(frame: pl.DataFrame) -> LineFit:
+    """Fit a straight line to the columns `x` and `value`.
+
+    Raises:
+        PaperError: fewer than two different x.
+    """
+    x, y = (frame[name].cast(pl.Float64).to_numpy() for name in ("x", "value"))
+    line = fit_line(x, y, _CONFIDENCE)
+    if line is None:
+        raise PaperError("a line needs two different values of x")
+    return line
 
 
 def make_sample(column: pl.Series) -> Values:

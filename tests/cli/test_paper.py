@@ -96,6 +96,26 @@ def test_text_of_a_report_is_no_markup(paper, reports):
     assert "\\<script\\>alert(1)\\</script\\> \\| \\*b\\* |" in (reports / "900-made-up" / "page.md").read_text()
 
 
+LINE = """
+[[figures]]
+id = "line"
+kind = "line"
+title = "Bytes by messages"
+x_title = "messages"
+y_title = "bytes"
+sql = '''SELECT experiment AS "group", CASE WHEN experiment = 'rsa' THEN 6 ELSE 4 END AS x, bytes AS value FROM handshakes'''
+"""
+
+
+def test_a_figure_shows_the_line_through_all_groups(paper, reports):
+    claims = reports / "900-made-up" / "claims.toml"
+    claims.write_text(CLAIMS + LINE)
+    assert paper("render").exit_code == 0
+    page = (reports / "900-made-up" / "page.html").read_text()
+    # means of the examples, and the legend of the line
+    assert all(text in page for text in ("rsa, 6: 4,200 (", "psk, 4: 1,050 (", "line through all"))
+
+
 def test_the_committed_reports_are_up_to_date(run):
     done = run("paper", "check", "--reports", str(ROOT / "reports"))
     assert done.exit_code == 0, done.stderr

@@ -37,6 +37,15 @@ def test_a_baseline_makes_a_ratio_of_means():
     assert measured.n == 1
 
 
+def test_a_column_x_makes_the_slope_of_a_line():
+    points = "SELECT * FROM (VALUES (0, 1.0), (1, 3.0), (2, 3.0), (3, 5.0), (4, NULL)) AS t (x, value)"
+    measured = measure_sql(points)
+    assert measured.estimate.value == pytest.approx(1.2)  # sum of (x - 1.5)(y - 3) is 6, of (x - 1.5)^2 is 5
+    # residuals -0.2, 0.6, -0.6, 0.2 give s^2 = 0.4; t of 2 degrees of freedom is 4.303; 4.303 * sqrt(0.4 / 5) = 1.217
+    assert (measured.estimate.low, measured.estimate.high) == pytest.approx((1.2 - 1.217, 1.2 + 1.217), abs=1e-3)
+    assert measured.n == 4
+
+
 def test_a_query_may_compute_everything():
     measured = measure_sql("SELECT 3.0 AS value, 2.0 AS low, 4.0 AS high, 12 AS n")
     assert (measured.estimate, measured.n) == (Estimate(3.0, 2.0, 4.0), 12)
@@ -47,6 +56,7 @@ def test_a_query_may_compute_everything():
     [
         ("SELECT ms FROM handshakes", "no column named value"),
         ("SELECT seconds AS value FROM handshakes", "its query fails: .*seconds"),
+        ("SELECT ms AS value, 1 AS x FROM handshakes", "a line needs two different values of x"),
         ("SELECT ms AS value FROM exchanges", "its query fails: .*exchanges"),
     ],
 )

@@ -5,16 +5,20 @@ from typing import Any, Final
 
 import polars as pl
 
+from ikeanalyze.dataset.compare.regression import compute_band
 from ikeanalyze.dataset.compare.result import Estimate
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import ReportFigure
-from ikeanalyze.papers.queries import estimate_groups, run_sql
+from ikeanalyze.papers.queries import estimate_groups, fit_points, run_sql
 from ikeanalyze.papers.report import EvaluatedReport
 from ikeanalyze.render.core.figures import charts
 from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.figures.style import SERIES, Style
 from ikeanalyze.render.overhead.figures import make_paper_figures
 from ikeanalyze.render.papers.text import format_estimate, format_number
+
+#: Places at which a line and its band are drawn.
+_LINE_POINTS: Final = 21
 
 Row = Mapping[str, Any]
 Draw = Callable[[Style], str]
@@ -78,13 +82,31 @@ def _draw_intervals(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
 
 
 def _draw_points(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
-    _get_columns(frame, "group", "x", "value")
-    means = [group for group in estimate_groups(frame, ["group", "x"]) if group["value"]]
-    rows = [{**_add_bounds(group, group["value"]), "y": group["value"].value} for group in means]
+    rows = _list_means(frame)
     groups = list(dict.fromkeys(row["group"] for row in rows))
     return lambda style: charts.draw_points(
         rows, style, groups=groups, x_title=spec.x_title, y_title=spec.y_title, log=spec.log
     )
+
+
+def _list_means(frame: pl.DataFrame) -> list[Row]:
+    """Return a row for each group and x: the mean of its values, with its interval."""
+    _get_columns(frame, "group", "x", "value")
+    means = [group for group in estimate_groups(frame, ["group", "x"]) if group["value"]]
+    return [{**_add_bounds(group, group["value"]), "y": group["value"].value} for group in means]
+
+
+def _draw_line(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
+    rows = _list_means(frame)
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    fit = fit_points(frame.drop_nulls("value"))
+    xs = [fit.x_least + (fit.x_greatest - fit.x_least) * i / (_LINE_POINTS - 1) for i in range(_LINE_POINTS)]
+    line = [
+        {"group": "line through all", "x": point.x, "y": point.mean, "low": point.low, "high": point.high}
+        for point in compute_band(fit, xs)
+    ]
+    axes = charts.Axes(spec.x_title, spec.y_title)
+    return lambda style: charts.draw_fits(rows, line, style, axes, groups=groups)
 
 
 def _add_bounds(group: Row, estimate: Estimate) -> dict[str, Any]:
@@ -101,4 +123,5 @@ _KINDS: Final[Mapping[str, Callable[[ReportFigure, pl.DataFrame], Draw]]] = {
     "stacked": _draw_stacked,
     "intervals": _draw_intervals,
     "points": _draw_points,
+    "line": _draw_line,
 }
