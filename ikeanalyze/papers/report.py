@@ -137,7 +137,7 @@ def evaluate_report(folder: ReportFolder) -> EvaluatedReport:
         claims=tuple(claims),
         quantities=quantities,
         tables=tables,
-        environment=json.loads(_read_text(folder.environment)) if folder.environment.exists() else {},
+        environment=_read_environment(folder.environment),
     )
 
 
@@ -166,14 +166,25 @@ def load_tables(data: Path) -> dict[str, pl.DataFrame]:
 
 def list_unexpected(report: EvaluatedReport) -> list[str]:
     """Return a line for each claim whose verdict is not the expected one."""
-    return [
-        f"{report.folder.claims}: {each.claim.id}: expected {each.claim.expect}, computed {each.judgement.verdict} "
-        f"(paper {each.claim.value:g}, ours {each.ours.estimate.value:g})"
-        if each.ours and each.claim.value is not None
-        else f"{report.folder.claims}: {each.claim.id}: expected {each.claim.expect}, computed {each.judgement.verdict}"
-        for each in report.claims
-        if not each.is_expected
-    ]
+    return [_describe_unexpected(report.folder, each) for each in report.claims if not each.is_expected]
+
+
+def _describe_unexpected(folder: ReportFolder, each: EvaluatedClaim) -> str:
+    numbers = ""
+    if each.ours is not None and each.claim.value is not None:
+        numbers = f" (paper {each.claim.value:g}, ours {each.ours.estimate.value:g})"
+    verdict = each.judgement.verdict
+    return f"{folder.claims}: {each.claim.id}: expected {each.claim.expect}, computed {verdict}{numbers}"
+
+
+def _read_environment(path: Path) -> Mapping[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        document: dict[str, Any] = json.loads(_read_text(path))
+    except ValueError as error:
+        raise PaperError(f"{path}: not JSON: {error}") from None
+    return document
 
 
 def _read_text(path: Path) -> str:
