@@ -1,5 +1,7 @@
 """A comparison as an HTML page."""
 
+from dataclasses import replace
+
 from ikeanalyze.dataset.compare.columns import format_value
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.render import RenderOptions
@@ -32,8 +34,16 @@ def render_page(comparison: Comparison, view: RenderOptions | None = None) -> st
         notices=_notices(comparison),
         asked=facts,
         groups=groups,
-        metrics=[section for section in rest if isinstance(section, TableSection)],
+        metrics=[_drop_sums(section) for section in rest if isinstance(section, TableSection)],
         figures=figures,
+    )
+
+
+def _drop_sums(section: TableSection) -> TableSection:
+    """Return a table without the column of sums, with which it would be wider than a screen; JSON and CSV have it."""
+    kept = [i for i, column in enumerate(section.columns) if column.name != "sum"]
+    return replace(
+        section, columns=[section.columns[i] for i in kept], rows=[[row[i] for i in kept] for row in section.rows]
     )
 
 
