@@ -10,6 +10,7 @@ from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, log_s
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.papers import PaperError
+from ikeanalyze.papers.claims import load_claims
 from ikeanalyze.papers.report import (
     EvaluatedReport,
     ReportFolder,
@@ -85,7 +86,7 @@ def run(
             output = Path(recordings or temporary)
             if not any(output.glob("*/*.manifest.json")):
                 run_scenarios(folder, output, _QUICK if quick else runs)
-            write_data(folder, output, messages.remark)
+            write_data(folder, output, messages.remark, load_claims(folder.claims))
     _write(Path(reports), [folder])
     _fail_if_unexpected([folder])
 
