@@ -31,7 +31,10 @@ PYTEST := $(BIN)/python -m pytest $(T) $(if $(K),-k "$(K)")
 # A selection may have no tests of one kind, which pytest reports with exit status 5.
 MAYBE_NONE := $(if $(T)$(K),|| [ $$? = 5 ])
 
-REPORTS := $(addprefix reports/,$(sort $(foreach claims,$(wildcard reports/*/claims.toml),$(firstword $(subst -, ,$(notdir $(patsubst %/,%,$(dir $(claims)))))))))
+# The number of a report's paper, or else the name of its folder.
+DIGITS := 0 1 2 3 4 5 6 7 8 9
+REPORT_FOLDERS := $(notdir $(patsubst %/claims.toml,%,$(wildcard reports/*/claims.toml)))
+REPORTS := $(addprefix reports/,$(sort $(foreach name,$(REPORT_FOLDERS),$(if $(filter $(addsuffix %,$(DIGITS)),$(name)),$(firstword $(subst -, ,$(name))),$(name)))))
 
 .PHONY: demo test unit readme lint format bench fuzz figures trees lab reports reports-check $(REPORTS) clean
 

@@ -117,6 +117,17 @@ class LinkPrediction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     budgets_ms: Annotated[tuple[Annotated[float, Meta(gt=0)], ...], Meta(min_length=1)]
 
 
+class PredictionGrid(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Recorded handshakes and the links on which they are predicted: the rows of the table `prediction_grid`."""
+
+    captures: Text  # a pattern of recordings, below their folder: `methods/*ecdsa*.initiator.pcapng`
+    signatures: Annotated[tuple[str, ...], Meta(min_length=1)] = ("",)  # as `predict --signature`; "": as recorded
+    rtt_ms: Annotated[tuple[float, ...], Meta(min_length=1)]
+    loss_percent: Annotated[tuple[float, ...], Meta(min_length=1)] = (0.0,)
+    mtu: Annotated[tuple[int, ...], Meta(min_length=1)] = (1500,)
+    budget_ms: Annotated[float, Meta(gt=0)] = 30_000  # for the share of handshakes that are set up within this time
+
+
 class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file `claims.toml`."""
 
@@ -126,9 +137,12 @@ class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     answer: Text  # may contain {id}
     figure: str = ""  # id of the figure next to the answer
     captures: tuple[Text, ...] = ()  # small recordings that formulas need, as `SCENARIO/NAME.pcapng`; kept in `data`
+    omit: tuple[Text, ...] = ()  # what `data` leaves out: tables, or `TABLE.EXPERIMENT`, rows of a table
+    prediction_grids: tuple[PredictionGrid, ...] = ()
     views: dict[str, Text] = {}  # queries that later queries use as tables, in this order
     claims: tuple[Claim, ...] = ()
     quantities: tuple[Quantity, ...] = ()
+    columns: dict[str, Text] = {}  # meaning of columns; with it, `data/README.md` describes those of all tables
     tables: tuple[ReportTable, ...] = ()
     figures: tuple[ReportFigure, ...] = ()
     rankings: tuple[Text, ...] = ()  # criteria: examples of `ikeanalyze rank`, or files here; `papers/rankings.py`

@@ -3,7 +3,8 @@
 The tables `captures`, `handshakes` and `exchanges` of a dataset become files of `data`, with these changes: a column
 `experiment` has the name of the scenario file; each column of `handshakes` that is a list of structures (`phases`,
 `certificates`, `payload_bytes`...) becomes a table of its own with the key of the handshake; columns without any value
-are left out; IKE SAs that replaced others and warm-ups are left out.
+are left out; IKE SAs that replaced others and warm-ups are left out. `prediction_grid` has the grids of `claims.toml`,
+and `memory` what the lab measured where it kept the IKE SAs.
 """
 
 import json
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +26,9 @@ from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.claims import load_claims
+from ikeanalyze.papers.claims import ClaimFile, load_claims
 from ikeanalyze.papers.link_predictions import make_prediction_table
+from ikeanalyze.papers.prediction_grid import predict_grids
 from ikeanalyze.papers.report import ReportFolder
 
 Say = Callable[[str], object]
@@ -62,8 +64,10 @@ def run_scenarios(folder: ReportFolder, output: Path, iterations: int | None, jo
             raise PaperError(f"{scenario}: the lab failed")
 
 
-def write_data(folder: ReportFolder, recordings: Path, say: Say, captures: Sequence[str] = ()) -> None:
-    """Read recordings, and write `data`, with copies of these captures, and `environment.json` of a report.
+def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile | None = None) -> None:
+    """Read recordings, and write `data` and `environment.json` of a report.
+
+    `file` names what else belongs to the data: predictions on grids and copies of captures, and what is left out.
 
     Raises:
         PaperError: there are no recordings, or files cannot be read or written.
@@ -80,15 +84,21 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, captures: Seque
         tables = make_tables(
             *(_name_experiments(table) for table in (dataset.captures, dataset.handshakes, dataset.exchanges))
         )
+    tables["prediction_grid"] = predict_grids(recordings, file.prediction_grids if file else ())
+    tables["memory"] = list_memory(recordings)
+    omit_rows(tables, file.omit if file else ())
     try:
         folder.data.mkdir(exist_ok=True)
         tables["cases"] = make_case_table(recordings)
         for stale in {path.stem for path in folder.data.glob("*.parquet")} - set(tables):
             (folder.data / f"{stale}.parquet").unlink()
         for name, table in tables.items():
+            if table.is_empty():
+                (folder.data / f"{name}.parquet").unlink(missing_ok=True)
+                continue
             with replace_atomically(str(folder.data / f"{name}.parquet")) as path:
                 table.write_parquet(path, compression="zstd", statistics=False)
-        for capture in captures:
+        for capture in file.captures if file else ():
             copy = folder.data / "captures" / capture
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(recordings / capture, copy)
@@ -178,6 +188,37 @@ def describe_environment(recordings: Path) -> dict[str, Any]:
         },
         "experiments": experiments,
     }
+
+
+def omit_rows(tables: dict[str, pl.DataFrame], omitted: Iterable[str]) -> None:
+    """Remove tables, or with `TABLE.EXPERIMENT` the rows of an experiment.
+
+    Raises:
+        PaperError: there is no such table.
+    """
+    for entry in omitted:
+        name, _, experiment = entry.partition(".")
+        if name not in tables:
+            raise PaperError(f"omit: there is no table {name}; there are: {', '.join(tables)}")
+        tables[name] = tables[name].filter(pl.col("experiment") != experiment) if experiment else pl.DataFrame()
+
+
+def list_memory(recordings: Path) -> pl.DataFrame:
+    """Return by how many bytes the daemons grow with each IKE SA: `experiment`, `capture`, `host`, `bytes_per_ike_sa`.
+
+    Only recordings of scenarios with `keep` have it (docs/lab.md).
+    """
+    rows = [
+        {
+            "experiment": experiment,
+            "capture": f"{experiment}/{manifest['files']['capture']}",
+            "host": host,
+            "bytes_per_ike_sa": size,
+        }
+        for experiment, manifest in _read_manifests(recordings)
+        for host, size in (manifest.get("bytes_per_ike_sa") or {}).items()
+    ]
+    return pl.DataFrame(rows)
 
 
 def _read_manifests(recordings: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

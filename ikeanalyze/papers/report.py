@@ -21,14 +21,15 @@ _CLAIMS: Final = "claims.toml"
 
 @dataclass(frozen=True, slots=True)
 class ReportFolder:
-    """The folder of a report, named by the number of its paper and a short title: `004-satellite`."""
+    """The folder of a report: a short title, after the number of a paper if it is about one (`004-satellite`)."""
 
     path: Path
 
     @property
     def number(self) -> str:
-        """What a user names the report by."""
-        return self.path.name.partition("-")[0]
+        """What a user names the report by: the number of its paper, or else the name of the folder."""
+        number = self.path.name.partition("-")[0]
+        return number if number.isdecimal() else self.path.name
 
     @property
     def claims(self) -> Path:

@@ -7,7 +7,15 @@ import polars as pl
 import pytest
 
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.record import describe_environment, make_case_table, write_data, write_predictions
+from ikeanalyze.papers.claims import load_claims
+from ikeanalyze.papers.record import (
+    describe_environment,
+    list_memory,
+    make_case_table,
+    omit_rows,
+    write_data,
+    write_predictions,
+)
 from ikeanalyze.papers.report import ReportFolder, load_tables
 from tests.paths import CAPTURES
 
@@ -34,7 +42,8 @@ def test_tables_are_small_and_have_the_names_of_the_scenarios(recordings, tmp_pa
     folder = ReportFolder(tmp_path)
     folder.data.mkdir()
     (folder.data / "old.parquet").touch()
-    write_data(folder, recordings, print, ["psk/psk.pcapng"])
+    folder.claims.write_text(f'{BARE}captures = ["psk/psk.pcapng"]')
+    write_data(folder, recordings, print, load_claims(folder.claims))
     assert (folder.data / "captures" / "psk" / "psk.pcapng").read_bytes() == (
         recordings / "psk/psk.pcapng"
     ).read_bytes()
@@ -115,3 +124,30 @@ def test_a_report_without_predictions_has_no_table_of_them(tmp_path):
     folder.claims.write_text(BARE)
     write_predictions(folder, CAPTURES)
     assert not folder.data.exists()
+
+
+def test_memory_is_listed_where_the_lab_kept_the_ike_sas(tmp_path):
+    (tmp_path / "kept").mkdir()
+    manifest = {"schema": "ikeanalyze.lab/1", "files": {"capture": "psk.pcapng"}}
+    sizes = {"bytes_per_ike_sa": {"initiator": 26000.0, "responder": 21000.0}}
+    (tmp_path / "kept" / "psk.manifest.json").write_text(json.dumps(manifest | sizes))
+    (tmp_path / "kept" / "rsa.manifest.json").write_text(json.dumps(manifest | {"bytes_per_ike_sa": None}))
+    assert list_memory(tmp_path).rows() == [
+        ("kept", "kept/psk.pcapng", "initiator", 26000.0),
+        ("kept", "kept/psk.pcapng", "responder", 21000.0),
+    ]
+
+
+def test_tables_and_experiments_can_be_left_out():
+    table = pl.DataFrame({"experiment": ["psk", "rsa"]})
+    tables = {"handshakes": table, "exchanges": table}
+    omit_rows(tables, ["exchanges", "handshakes.psk"])
+    assert tables["exchanges"].is_empty()
+    assert tables["handshakes"]["experiment"].to_list() == ["rsa"]
+    with pytest.raises(PaperError, match="omit: there is no table colours"):
+        omit_rows(tables, ["colours"])
+
+
+@pytest.mark.parametrize(("folder", "number"), [("004-satellite", "004"), ("pq-cost", "pq-cost")])
+def test_a_report_without_a_number_is_named_by_its_folder(tmp_path, folder, number):
+    assert ReportFolder(tmp_path / folder).number == number

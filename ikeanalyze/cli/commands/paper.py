@@ -81,7 +81,7 @@ def run(
         if folder.scenarios:
             output = Path(recordings or temporary)
             run_scenarios(folder, output, _QUICK if quick else runs, jobs)
-            write_data(folder, output, messages.remark, file.captures)
+            write_data(folder, output, messages.remark, file)
             write_predictions(folder, output)
     _write(Path(reports), [folder.number])
 

@@ -23,6 +23,9 @@ _LINE_POINTS: Final = 21
 Row = Mapping[str, Any]
 Draw = Callable[[Style], str]
 
+#: Colours of up to three parts of a bar, which also differ in grey: dark, light, black.
+_SHADES: Final = ("initiator", "waiting", "ink")
+
 
 def make_report_figures(report: EvaluatedReport) -> Iterator[Figure]:
     """Return the figures that `claims.toml` describes.
@@ -71,7 +74,8 @@ def _draw_stacked(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
         sums[row["label"]] = sums.get(row["label"], 0) + row["value"]
     totals = {label: format_number(value) for label, value in sums.items()}
     names = dict.fromkeys(row["part"] for row in rows)
-    parts = {part: SERIES[i % len(SERIES)] for i, part in enumerate(names)}
+    colours = _SHADES if len(names) <= len(_SHADES) else SERIES
+    parts = {part: colours[i % len(colours)] for i, part in enumerate(names)}
     return lambda style: charts.draw_stacked_bars(rows, style, totals=totals, parts=parts, x_title=spec.x_title)
 
 

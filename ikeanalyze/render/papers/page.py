@@ -40,15 +40,19 @@ def render_report(report: EvaluatedReport) -> dict[str, str]:
         "number": report.folder.number,
     }
     drawings = {f"figures/{figure.name}.svg": _draw_file(figure) for figure in figures}
-    return {
+    pages = {
         "page.md": _render_markdown("paper.md.j2", question=report.question.strip(), figures=figures, **content),
         "page.html": _render_html(report, figures, content),
-        **drawings,
     }
+    if report.file.columns:
+        dictionary = list(text.make_dictionary_tables(report))
+        pages["data/README.md"] = _render_markdown("dictionary.md.j2", tables=dictionary, number=report.folder.number)
+    return pages | drawings
 
 
 def _render_html(report: EvaluatedReport, figures: Sequence[Figure], content: dict[str, Any]) -> str:
-    sections = (("answer", "Answer"), ("claims", "Claims"), ("results", "Results"), ("figures", "Figures"))
+    claims = [("claims", "Claims")] if report.claims else []
+    sections = [("answer", "Answer"), *claims, ("results", "Results"), ("figures", "Figures")]
     return render_template(
         "paper.html.j2",
         subtitle=report.file.source,

@@ -6,8 +6,9 @@ from typing import Any, Final
 from ikeanalyze.dataset.compare.result import Estimate
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import Claim, Quantity, ReportTable, Verdict, substitute
+from ikeanalyze.papers.dictionary import describe_columns
 from ikeanalyze.papers.queries import Measurement, Tables, estimate_groups, run_sql
-from ikeanalyze.papers.report import EvaluatedClaim, EvaluatedReport
+from ikeanalyze.papers.report import EvaluatedClaim, EvaluatedReport, load_tables
 from ikeanalyze.papers.verdicts import Judgement
 from ikeanalyze.render.core.section import TableSection
 from ikeanalyze.render.core.table import TableColumn
@@ -111,6 +112,18 @@ def make_own_tables(report: EvaluatedReport) -> Iterator[TableSection]:
             yield _make_table(spec, report.tables)
         except PaperError as error:
             raise PaperError(f"{report.folder.claims}: table {spec.title!r}: {error}") from None
+
+
+def make_dictionary_tables(report: EvaluatedReport) -> Iterator[TableSection]:
+    """Return the columns of each table of `data`."""
+    columns = [TableColumn(name) for name in ("column", "type", "known", "distinct", "meaning")]
+    for name, table in load_tables(report.folder.data).items():
+        try:
+            entries = list(describe_columns(name, table, report.file.columns))
+        except PaperError as error:
+            raise PaperError(f"{report.folder.claims}: {error}") from None
+        rows = [(each.name, each.type, f"{each.known:,}", f"{each.distinct:,}", each.meaning) for each in entries]
+        yield TableSection(f"{name}.parquet: {format_count(len(table), 'row')}", columns, rows)
 
 
 def _make_table(spec: ReportTable, tables: Tables) -> TableSection:
