@@ -119,6 +119,8 @@ trees: $(VENV)/.system-installed
 # Needs root. The first run makes a Debian tree with the daemons.
 lab: $(VENV)/.test-installed $(VENV)/.system-installed
 	@command -v nft >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2; }
+	@command -v ssh >/dev/null && [ -x /usr/sbin/sshd ] || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends openssh-client openssh-server; }
 	@[ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -m lab tests/lab tests/replay
