@@ -70,7 +70,7 @@ def machines(lab, tmp_path, monkeypatch):
     """Two machines that our `ssh` reaches as "initiator" and "responder"; by name, the namespaces."""
     sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     if not sshd:
-        pytest.skip("sshd is not on this machine")
+        (pytest.fail if os.environ.get("LAB_REQUIRED") else pytest.skip)("sshd is not on this machine")
     Path("/run/sshd").mkdir(exist_ok=True)
     make_keys(tmp_path)
     with NetnsSandbox() as sandbox:
@@ -177,6 +177,33 @@ def test_nothing_is_left_on_the_machines_after(machines, tmp_path, number):
         manifest = check(tmp_path / "long.manifest.json", outcomes=False)
         assert manifest["ended"] == "interrupted by SIGINT"
         assert len(manifest["handshakes"]) >= 3
+
+
+def test_a_lost_connection_ends_the_run(machines, tmp_path):
+    (case,) = scenario.expand_cases(make_scenario(iterations=5), "x", "x")
+
+    def lose_connection(*_: object) -> None:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if {"-M", "responder"} <= set(process.cmdline()):
+                    process.kill()
+                    while process.status() != psutil.STATUS_ZOMBIE:
+                        time.sleep(0.01)
+
+    with pytest.raises(LabError, match=r"^responder\.host = responder: the connection was lost$"):
+        run_case(case, tmp_path, on_handshake=lose_connection)
+    assert find_leftovers(machines) == []
+
+
+def test_a_machine_on_which_another_ike_daemon_runs(machines, tmp_path):
+    (case,) = scenario.expand_cases(make_scenario(), "x", "x")
+    code = "import socket, sys; s = socket.socket(2, 2); s.bind(('', 500)); print(flush=True); sys.stdin.read()"
+    command = machines["responder"].command(sys.executable, "-c", code)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(LabError, match=r"^responder\.host = responder: UDP port 500 is in use"):
+            run_case(case, tmp_path)
+        other.stdin.close()
 
 
 def flatten(tables: dict) -> list[tuple[str, object]]:

@@ -130,10 +130,11 @@ class SshPlace:
         """Forward the socket once it exists."""
         assert isinstance(daemon, SshDaemon)
         try:
-            self.host.forward_socket(name, daemon.pid, seconds)
+            self.host.wait_for_socket(name, daemon.pid, seconds)
         except LabError:
             output = daemon.output.read_text(errors="replace").strip().splitlines()
             raise self.host.make_error(f"the daemon did not start: {output[-1] if output else 'no message'}") from None
+        self.host.forward_socket(name)
 
     def find_installations(self, title: str, programs: Sequence[str], option: str, root: str) -> Sequence[DaemonStack]:
         """Return the installations of a daemon below a root on the machine, as `installation.find_installations`."""

@@ -88,7 +88,12 @@ class SshHost:
         return self.connection.poll() is None
 
     def command(self, *command: str) -> list[str]:
-        """Return the command line that runs a command on the machine as root."""
+        """Return the command line that runs a command on the machine as root.
+
+        Raises:
+            LabError: the connection was lost; ssh would make another one, and the processes on the machine have ended.
+        """
+        self._check_connection()
         return [
             "ssh",
             *_OPTIONS,
@@ -98,6 +103,11 @@ class SshHost:
             self.destination,
             shlex.join([*self._sudo, *command]),
         ]
+
+    def _check_connection(self) -> None:
+        if not self.alive:
+            lines = (self.folder / "ssh").read_text(errors="replace").strip().splitlines()
+            raise self.make_error(f"the connection was lost{f': {lines[-1]}' if lines else ''}")
 
     def run(self, *command: str, stdin: str | None = None, seconds: float = 30) -> str:
         """Run a command on the machine as root, and return its output.
@@ -117,6 +127,7 @@ class SshHost:
         except subprocess.TimeoutExpired:
             raise self.make_error(f"{command[0]}: timed out after {seconds:g} s") from None
         if done.returncode:
+            self._check_connection()
             lines = (done.stderr or done.stdout).strip().splitlines()
             raise self.make_error(f"{command[0]}: {lines[-1] if lines else f'status {done.returncode}'}")
         return done.stdout
@@ -168,10 +179,17 @@ class SshHost:
             raise self.make_error(f"{name} did not start")
         return int(number)
 
-    def forward_socket(self, name: str, pid: int, seconds: float) -> None:
-        """Make a Unix socket of /run of the process `pid` available in our `run` folder, unless the process ends."""
+    def wait_for_socket(self, name: str, pid: int, seconds: float) -> None:
+        """Wait until the daemon with the process id `pid` has created a Unix socket in its /run.
+
+        Raises:
+            LabError: the daemon ended, or the time is over.
+        """
+        self.run("sh", "-c", _WAIT_FOR_SOCKET, f"{self.remote_folder}/run/{name}", str(pid), seconds=seconds)
+
+    def forward_socket(self, name: str) -> None:
+        """Make a Unix socket of the daemon's /run available in our `run` folder."""
         remote, local = f"{self.remote_folder}/run/{name}", self.folder / "run" / name
-        self.run("sh", "-c", _WAIT_FOR_SOCKET, remote, str(pid), seconds=seconds)
         command = ["ssh", *_OPTIONS, "-S", str(self.control), "-O", "forward", "-L", f"{local}:{remote}"]
         run_command([*command, self.destination])
 
@@ -196,6 +214,7 @@ class SshHost:
             except subprocess.TimeoutExpired:
                 raise self.make_error(f"{name}: timed out after {_FETCH_SECONDS} s") from None
         if done.returncode:
+            self._check_connection()
             raise self.make_error(f"{name}: {_get_last_line(done.stderr.decode(errors='replace'))}")
 
     def log_in(self) -> None:
