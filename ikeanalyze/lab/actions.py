@@ -22,22 +22,27 @@ _PROGRAM_SECONDS: Final = 10.0
 _REKEYING: Final = {"rekey-child": "child", "rekey-ike": "ike", "reauthenticate": "reauth"}
 
 
-def start_handshake(initiator: IkeDaemon, network: LabNetwork, case: ScenarioCase) -> CommandResult:
-    """Set up an IKE SA and its Child SA, by a command to the daemon or by a packet for a trap policy."""
+def start_handshake(initiator: IkeDaemon, network: LabNetwork | None, case: ScenarioCase) -> CommandResult:
+    """Set up an IKE SA and its Child SA, by a command to the daemon or by a packet for a trap policy.
+
+    `network`: None if the sides are machines over SSH, which send no packets for us.
+    """
     if case.settings.initiator.start == "command":
         return initiator.initiate()
+    if network is None:
+        raise LabError("initiator.start = trap is not possible with initiator.host")
     if not isinstance(initiator, PacketInitiator):
         raise LabError("initiator.start = trap needs initiator.stack = strongswan")
     command = [sys.executable, "-m", "ikeanalyze.lab.network.trigger", INNER["initiator"], INNER["responder"]]
     return initiator.initiate_by_packet(lambda: int(network.initiator.run(*command)))
 
 
-def run_step(step: str, initiator: IkeDaemon, network: LabNetwork, case: ScenarioCase) -> CommandResult:
+def run_step(step: str, initiator: IkeDaemon, network: LabNetwork | None, case: ScenarioCase) -> CommandResult:
     """Do a step with the initiator's SA; return its result, at the latest after the handshake timeout."""
     timeout_s = case.settings.timeout_s
-    if step == "ping":
+    if network and step == "ping":
         return _ping(network, min(_ECHO_SECONDS + 2 * case.settings.link.max_delay_s, timeout_s))
-    if step.partition(":")[0] == "traffic":
+    if network and step.partition(":")[0] == "traffic":
         return _send_traffic(parse_traffic_step(step), network, case)
     if step == "delete":
         return initiator.terminate()

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
-from typing import Final
+from typing import Final, Protocol
 
 from ikeanalyze.lab import LabError
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
+from ikeanalyze.lab.network.namespaces import NetnsSandbox, wait_until_ready
 
 #: IKE, ESP in UDP, RADIUS, IP fragments, ICMP errors (of ICMPv6 the types below 128); not ARP and neighbour discovery.
 _FILTER: Final = "udp or icmp or esp or (ip[6:2] & 0x1fff != 0) or ip6[6] == 44 or (ip6[6] == 58 and ip6[40] < 128)"
@@ -27,6 +27,21 @@ _MAX_KILOBYTES: Final = 1 << 20
 _MAX_SECONDS: Final = 24 * 3600
 #: dumpcap's final statistics for each interface: dropped packets.
 _DROPPED: Final = re.compile(r"Packets received/dropped on interface '.*': \d+/(\d+) ")
+
+
+class RecordedHost(Protocol):
+    """A host at which dumpcap runs."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the case."""
+
+    @property
+    def folder(self) -> Path:
+        """Our folder for its files."""
+
+    def start_recorder(self, sandbox: NetnsSandbox, command: list[str], path: Path, output: Path) -> Popen[bytes]:
+        """Start dumpcap with its capture in `path` and its messages in `output`."""
 
 
 @dataclass(slots=True)
@@ -101,18 +116,20 @@ class LabRecordings:
         return None if None in dropped else sum(number or 0 for number in dropped)
 
 
-def start_recording(sandbox: NetnsSandbox, host: Netns, interfaces: list[str]) -> DumpcapRecording:
-    """Start to record; packets sent after the return are in the capture.
+def start_recording(
+    sandbox: NetnsSandbox, host: RecordedHost, interfaces: list[str], *, peer: str | None = None
+) -> DumpcapRecording:
+    """Start to record; packets sent after the return are in the capture. `peer`: only those from or to this address.
 
     Raises:
         LabError: dumpcap does not start.
     """
     path, output = host.folder / "capture.pcapng", host.folder / "dumpcap"
-    command = ["dumpcap", "-n", "-f", _FILTER]
+    command = ["dumpcap", "-n", "-f", f"({_FILTER}) and host {peer}" if peer else _FILTER]
     for interface in interfaces:
         command += ["-i", interface]
-    command += ["-s", "65535", "-w", str(path), "-a", f"filesize:{_MAX_KILOBYTES}", "-a", f"duration:{_MAX_SECONDS}"]
-    process = sandbox.start(host.command(*command), output=output)
+    command += ["-s", "65535", "-a", f"filesize:{_MAX_KILOBYTES}", "-a", f"duration:{_MAX_SECONDS}"]
+    process = host.start_recorder(sandbox, command, path, output)
     if not wait_until_ready(lambda: "File: " in output.read_text(errors="replace"), process, _START_SECONDS):
         # the failed operation and the reason are a line each
         lines = output.read_text(errors="replace").strip().splitlines()

@@ -20,6 +20,7 @@ from ikeanalyze.lab.daemons import freeradius, peer_config, registry
 from ikeanalyze.lab.daemons.aka.hostapd import start_hostapd
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, IkeDaemon, LoadInitiator, ResourceUsage
 from ikeanalyze.lab.daemons.installation import DaemonStack
+from ikeanalyze.lab.daemons.place import DaemonPlace, NetnsPlace, SshPlace
 from ikeanalyze.lab.daemons.stack import SideSetup
 from ikeanalyze.lab.manifest import (
     ActionResult,
@@ -32,7 +33,8 @@ from ikeanalyze.lab.manifest import (
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, block_signals
-from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, LabRecordings
+from ikeanalyze.lab.network.ssh import SshLink, SshNetwork
+from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, DumpcapRecording, LabRecordings
 from ikeanalyze.lab.scenario import AKA, MAX_SEED, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
@@ -50,6 +52,8 @@ _MAX_ATTEMPTS: Final = 100
 _PEER_ERROR: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 #: Timeout for the final delete: a peer that has already deleted the IKE SA does not respond.
 _END_SECONDS: Final = 2.0
+#: What a manifest has of the machine on which the daemons run.
+_OF_THE_DAEMONS_MACHINE: Final = ("processor", "architecture", "cores", "usable_cores", "governor", "kernel", "esp")
 #: Drops IKE_SA_INIT responses whose first payload (octet 17 of the message) is SA, so that the initiator cannot
 #: continue; responses with a COOKIE pass, because the responder needs the cookie for a half-open IKE SA.
 _DROP_INIT_RESPONSES: Final = (
@@ -107,12 +111,13 @@ def run_case(
     count = iterations or case.settings.iterations
     part = part or CasePart(range(1, count + 1), RecordingFiles(out, case.name))
     with NetnsSandbox() as sandbox:
-        running = _start(sandbox, case, stacks, server)
+        hosts = _connect_machines(sandbox, case) if case.uses_ssh else _build_namespaces(sandbox, case, stacks)
+        running = _start(sandbox, case, hosts, server)
         writer = RecordingWriter(case, part.files)
         rounds: list[Sequence[RecordedLabHandshake]] = []
         failure: LabError | None = None
         interrupted: str | None = None
-        described = _machine(stacks, server) | {"jobs": part.at_once, "interleaved": part.interleaved}
+        described = hosts.describe(server) | {"jobs": part.at_once, "interleaved": part.interleaved}
         next_checkpoint = time.monotonic() + _CHECKPOINT_SECONDS
         try:
             for handshakes in running.run_rounds(part.numbers):
@@ -187,12 +192,37 @@ def _save_checkpoint(
 
 
 @dataclass(frozen=True, slots=True)
+class _CaseHosts:
+    """The hosts of a case and their links."""
+
+    places: Mapping[str, DaemonPlace]  # by role, the responder first
+    stacks: Mapping[str, DaemonStack]  # by role
+    addresses: topology.CaseAddresses
+    recorders: Mapping[str, Callable[[], DumpcapRecording]]  # by role, start to record
+    emulators: Mapping[str, emulation.Emulator]  # by link
+    kernel_esp: Mapping[str, bool]  # by role, whether the kernel has ESP
+    seeds: Mapping[str, int] = field(default_factory=dict)  # of the losses, by link
+    losses: Sequence[ReceiverLosses] = ()
+    network: topology.LabNetwork | None = None  # None: machines over SSH
+    machines: Mapping[str, Mapping[str, Any]] | None = None  # those machines, by role
+
+    def describe(self, server: DaemonStack | None) -> dict[str, Any]:
+        """Return the machine or machines for the manifest."""
+        described = _machine(self.stacks, server)
+        if self.machines is None:
+            return described
+        # this machine only directs the others
+        unknown = dict.fromkeys((*_OF_THE_DAEMONS_MACHINE, "openssl", "packages"))
+        return described | unknown | {"machines": dict(self.machines)}
+
+
+@dataclass(frozen=True, slots=True)
 class _RunningCase:
     """Hosts, links and daemons of a case, and its recording."""
 
     sandbox: NetnsSandbox
     case: ScenarioCase
-    network: topology.LabNetwork
+    network: topology.LabNetwork | None  # None: machines over SSH
     emulators: Mapping[str, emulation.Emulator]  # by link
     seeds: Mapping[str, int]  # of the losses, by link
     losses: Sequence[ReceiverLosses]
@@ -213,15 +243,21 @@ class _RunningCase:
         for number, warm_up in itertools.chain(warm_ups, ((number, False) for number in numbers)):
             self.sandbox.check_room()
             self._wait_until_idle()
+            self._fetch_logs()
             self.cuts.append(RecordingCut(time.time(), {role: self._get_log_size(role) for role in self.logs}))
             for losses in self.losses:
                 losses.start(-number if warm_up else number)
-            for _ in range(self.case.settings.abandoned):
-                _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
+            if self.network:
+                for _ in range(self.case.settings.abandoned):
+                    _abandon(self.peers, self.network.initiator, self.case.settings.link.max_delay_s)
             if self.case.settings.initiators > 1:
                 yield self._run_concurrent_handshakes(number, warm_up=warm_up)
             else:
                 yield [self._handshake(number, warm_up=warm_up)]
+
+    def _fetch_logs(self) -> None:
+        for peer in self.peers.values():
+            peer.daemon.fetch_log()
 
     def _get_log_size(self, role: str) -> int | None:
         """Return the bytes that a daemon has logged; None: they may still be in its buffer."""
@@ -237,16 +273,18 @@ class _RunningCase:
         self._wait_until_idle()
         self.daemons["responder"].stop()
         self._wait_until_idle()
+        self._fetch_logs()
         self.sandbox.check_room(at_end=True)
         return self.recording.stop(max(settings.link.max_delay_s, settings.aaa_link.max_delay_s))
 
     def abort(self) -> Mapping[str, Path]:
         """Stop daemons and recording without waiting for messages in flight; return the captures by host."""
         for daemon in self.daemons.values():
-            daemon.process.terminate()
+            daemon.request_stop()
         deadline = time.monotonic() + _ABORT_SECONDS
         for daemon in self.daemons.values():  # a daemon that waits for its peer does not end
             daemon.stop(max(deadline - time.monotonic(), 0.0))
+        self._fetch_logs()
         return self.recording.stop()
 
     def find_cut(self, count: int) -> RecordingCut | None:
@@ -357,19 +395,60 @@ class _RunningCase:
                 raise LabError(f"{name} ended by itself in handshake {number}")
 
 
-def _start(
-    sandbox: NetnsSandbox, case: ScenarioCase, stacks: Mapping[str, DaemonStack], server: DaemonStack | None
-) -> _RunningCase:
-    """Start everything that a case needs, the recording last."""
+def _build_namespaces(sandbox: NetnsSandbox, case: ScenarioCase, stacks: Mapping[str, DaemonStack]) -> _CaseHosts:
+    """Create namespaces and emulated links."""
     network = topology.build_network(sandbox, case)
     emulators, seeds, losses = _links(sandbox, case, network)
+    links = {
+        "initiator": [topology.LINK],
+        "responder": [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK],
+    }
+    hosts = {"responder": network.responder, "initiator": network.initiator}
+    return _CaseHosts(
+        places={role: NetnsPlace(sandbox, host) for role, host in hosts.items()},
+        stacks=stacks,
+        addresses=network,
+        recorders={
+            role: partial(recording.start_recording, sandbox, host, links[role]) for role, host in hosts.items()
+        },
+        emulators=emulators,
+        kernel_esp=dict.fromkeys(hosts, machine.has_kernel_esp()),
+        seeds=seeds,
+        losses=losses,
+        network=network,
+    )
+
+
+def _connect_machines(sandbox: NetnsSandbox, case: ScenarioCase) -> _CaseHosts:
+    """Connect to the machines of a case over SSH."""
+    network = SshNetwork.connect(sandbox, case)
+    hosts = {role: network.hosts[role] for role in ("responder", "initiator")}
+    places = {role: SshPlace(host) for role, host in hosts.items()}
+    peers = {"initiator": network.responder_address, "responder": network.initiator_address}
+    return _CaseHosts(
+        places=places,
+        stacks={role: registry.find_installed_at(place, case) for role, place in places.items()},
+        addresses=network,
+        recorders={
+            role: partial(recording.start_recording, sandbox, host, [host.interface], peer=peers[role])
+            for role, host in hosts.items()
+        },
+        emulators={"link": SshLink(network)},
+        kernel_esp={role: host.kernel_esp for role, host in hosts.items()},
+        machines={role: host.description for role, host in hosts.items()},
+    )
+
+
+def _start(sandbox: NetnsSandbox, case: ScenarioCase, hosts: _CaseHosts, server: DaemonStack | None) -> _RunningCase:
+    """Start the daemons of a case and its recording, which is the last."""
+    network = hosts.network
     credentials = peer_config.make_credentials(case)
     daemons: dict[str, Daemon] = {}
     account, subscriber = credentials.account, credentials.subscriber
-    if server and network.aaa and account and subscriber and network.client_address:
+    if server and network and network.aaa and account and subscriber and network.client_address:
         client = network.client_address
         daemons["aaa"] = start_hostapd(sandbox, network.aaa, server, subscriber, client=client, secret=account.secret)
-    elif server and network.aaa and account and network.aaa_address and network.client_address:
+    elif server and network and network.aaa and account and network.aaa_address and network.client_address:
         chain, client_chain = credentials.chains.get("aaa"), credentials.chains.get("initiator")
         daemons["aaa"] = freeradius.start_freeradius(
             sandbox,
@@ -381,35 +460,33 @@ def _start(
             certificates=(chain, client_chain.root) if chain and client_chain else None,
         )
     peers: dict[str, IkeDaemon] = {}
-    for host in (network.responder, network.initiator):
+    for role, place in hosts.places.items():
         setup = SideSetup(
             sandbox=sandbox,
-            host=host,
-            installed=stacks[host.name],
+            place=place,
+            installed=hosts.stacks[role],
             case=case,
-            network=network,
+            network=hosts.addresses,
             credentials=credentials,
-            peer=registry.get_stack(case.stack(peer_config.OTHER[host.name])),
-            kernel_esp=machine.has_kernel_esp(),
+            peer=registry.get_stack(case.stack(peer_config.OTHER[role])),
+            kernel_esp=hosts.kernel_esp[role],
             log_keys=case.logs_keys,
         )
-        peers[host.name] = registry.get_stack(case.stack(host.name)).start(setup)
-        daemons[host.name] = peers[host.name].daemon
-    points = {
-        "initiator": (network.initiator, [topology.LINK]),
-        "responder": (network.responder, [topology.LINK, topology.AAA_LINK] if case.eap else [topology.LINK]),
-    }
-    recordings = [recording.start_recording(sandbox, *points[point]) for point in case.capture_points]
-    return _RunningCase(sandbox, case, network, emulators, seeds, losses, peers, daemons, LabRecordings(recordings))
+        peers[role] = registry.get_stack(case.stack(role)).start(setup)
+        daemons[role] = peers[role].daemon
+    recordings = LabRecordings([hosts.recorders[point]() for point in case.capture_points])
+    return _RunningCase(sandbox, case, network, hosts.emulators, hosts.seeds, hosts.losses, peers, daemons, recordings)
 
 
 def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack], DaemonStack | None]:
-    """Return the stack of each side, and the AAA server if the case has one.
+    """Return the stack of each side, and the AAA server if the case has one. Sides over SSH are not looked at.
 
     Raises:
         LabError: a stack is not available, or does not support the case.
     """
     registry.check_stacks(case)
+    if case.uses_ssh:
+        return {}, None
     stacks = {role: registry.find_installed(role, case) for role in ("responder", "initiator")}
     return stacks, _find_aaa_server(case) if case.eap else None
 

@@ -64,6 +64,14 @@ StackName = Annotated[
 ]
 CommandText = Annotated[str, Meta(max_length=4096, description="a command line")]
 RootText = Annotated[str, Meta(max_length=4096, description="a path")]
+HostText = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@:+-]{0,254}\Z", description="user@address, or a name of ssh's configuration"
+    ),
+]
+AddressText = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:-]{0,254}\Z", description="an address or a name")]
+InterfaceText = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][^\s/]{0,14}\Z", description="the name of an interface")]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
 Direction = Literal["up", "down"]  # away from the initiator, and towards it
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down")
@@ -105,6 +113,9 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     command: CommandText = ""
     root: RootText = ""
     start: Literal["command", "trap"] = "command"
+    host: HostText = ""
+    address: AddressText = ""
+    interface: InterfaceText = ""
 
 
 class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,6 +128,9 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     command: CommandText = ""
     root: RootText = ""
     authority_bits: KeyBits = 0
+    host: HostText = ""
+    address: AddressText = ""
+    interface: InterfaceText = ""
 
 
 class AaaSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -257,6 +271,11 @@ class ScenarioCase:
         """Whether the daemons log keys, which costs them processor time."""
         return self.settings.measure == "keys"
 
+    @property
+    def uses_ssh(self) -> bool:
+        """Whether the sides are two machines over SSH, and not network namespaces of this machine."""
+        return bool(self.settings.initiator.host)
+
     def with_iterations(self, count: int | None) -> "ScenarioCase":
         """Return the case with this number of iterations; None: unchanged."""
         if count is None:
@@ -344,7 +363,10 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
         chosen = {key: value for choice in product for key, value in choice.items()}
         label = "_".join(_label(key, chosen[key]) for key in varied)
         case = ScenarioCase(f"{name}_{label}" if label else name, _settings(chosen))
-        checks = (_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts, _keep_conflicts, _load_conflicts)
+        checks = (
+            *(_conflicts, _version_conflicts, _link_conflicts, _traffic_conflicts),
+            *(_keep_conflicts, _load_conflicts, _ssh_conflicts),
+        )
         for conflict in itertools.chain.from_iterable(check(case) for check in checks):
             raise LabScenarioError(f"{where}: {conflict}")
         expanded.append(case)
@@ -498,6 +520,39 @@ def _load_conflicts(case: ScenarioCase) -> Iterator[str]:
     for role in ROLES:
         if case.stack(role) != STRONGSWAN:
             yield f"initiators needs {role}.stack = strongswan"
+
+
+def _ssh_conflicts(case: ScenarioCase) -> Iterator[str]:
+    """Return settings that real machines and links do not have."""
+    settings = case.settings
+    given = [role for role in ROLES if case.side(role).host]
+    for role in ROLES:
+        side = case.side(role)
+        if given and role not in given:
+            yield f"{given[0]}.host needs {role}.host as well: both sides are machines over SSH, or neither is"
+        for key in ("address", "interface"):
+            if getattr(side, key) and not side.host:
+                yield f"{role}.{key} needs {role}.host"
+        if side.host and side.root and not side.root.startswith("/"):
+            yield f"{role}.root with {role}.host is an absolute path on that machine"
+    if not given:
+        return
+    if settings.initiator.host == settings.responder.host:
+        yield "initiator.host and responder.host are the same machine"
+    defaults = ScenarioSettings()
+    for name in ("link", "aaa_link"):
+        for field in msgspec.structs.fields(getattr(settings, name)):
+            if getattr(getattr(settings, name), field.name) != getattr(getattr(defaults, name), field.name):
+                yield f"{name}.{field.name} is for emulated links; with initiator.host, the link is a real one"
+    if case.eap:
+        yield f"initiator.auth = {settings.initiator.auth} needs an AAA server, which initiator.host does not have"
+    if settings.abandoned:
+        yield "abandoned is not possible with initiator.host"
+    if settings.initiator.start == "trap":
+        yield "initiator.start = trap is not possible with initiator.host"
+    for step in settings.then:
+        if step.partition(":")[0] in ("ping", "traffic"):
+            yield f"then: {step} is not possible with initiator.host"
 
 
 def _version_conflicts(case: ScenarioCase) -> Iterator[str]:

@@ -131,7 +131,7 @@ def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkey
 
     monkeypatch.setattr(runner, "run_case", run)
     monkeypatch.setattr(command, "find_required_stacks", lambda case: None)
-    monkeypatch.setattr(command, "_check_machine", lambda: None)
+    monkeypatch.setattr(command, "_check_machine", lambda only=None: None)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     command.run(str(tmp_path / "x.toml"), str(tmp_path / "out"), MessageOptions(quiet=True))
     assert capsys.readouterr().out.count("\n") == 2
@@ -150,7 +150,7 @@ def test_a_case_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsy
 
     monkeypatch.setattr(runner, "run_case", run)
     monkeypatch.setattr(command, "find_required_stacks", lambda case: None)
-    monkeypatch.setattr(command, "_check_machine", lambda: None)
+    monkeypatch.setattr(command, "_check_machine", lambda only=None: None)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     with pytest.raises(typer.Exit) as ended:
         command.run(str(tmp_path / "x.toml"), str(tmp_path / "out"), MessageOptions(quiet=True))

@@ -16,6 +16,7 @@ from typing import Final
 from ikeanalyze.lab import LabError, machine
 from ikeanalyze.lab.daemons import freeradius, peer_config, registry, strongswan
 from ikeanalyze.lab.daemons.peer_config import Settings
+from ikeanalyze.lab.daemons.place import NetnsPlace
 from ikeanalyze.lab.daemons.strongswan import StrongswanDaemon
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
@@ -99,8 +100,7 @@ def run_responder(case: ScenarioCase, settings: Settings | None = None) -> Itera
             )
         side = peer_config.build_side_config("responder", case, network, credentials)
         responder = strongswan.start_strongswan(
-            sandbox,
-            network.responder,
+            NetnsPlace(sandbox, network.responder),
             stack,
             replace(side, settings=strongswan.merge_settings(side.settings, settings or {})),
             kernel_esp=machine.has_kernel_esp(),

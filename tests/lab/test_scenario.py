@@ -3,6 +3,8 @@ import pytest
 from ikeanalyze.lab.scenario import KEYS, LabScenarioError, expand_cases, load_cases
 from tests.paths import ROOT
 
+SSH = {"initiator": {"host": "a"}, "responder": {"host": "b"}}
+
 
 def test_the_product_of_all_lists_is_run():
     result = expand_cases(
@@ -63,6 +65,16 @@ def test_a_name_fits_into_a_file_system():
 @pytest.mark.parametrize(
     ("data", "said"),
     [
+        ({"initiator": {"host": "a"}}, ["x.toml", "initiator.host", "responder.host as well"]),
+        ({"responder": {"address": "192.0.2.2"}}, ["x.toml", "responder.address needs responder.host"]),
+        ({**SSH, "responder": {"host": "a"}}, ["x.toml", "the same machine"]),
+        ({"initiator": {"host": "-oProxyCommand=x"}}, ["x.toml", "initiator.host", "user@address"]),
+        ({**SSH, "link": {"rtt_ms": 5}}, ["x.toml", "link.rtt_ms is for emulated links"]),
+        ({**SSH, "link": {"nat": True}}, ["x.toml", "link.nat is for emulated links"]),
+        ({**SSH, "link": {"seed": 5}}, ["x.toml", "link.seed is for emulated links"]),
+        ({**SSH, "initiator": {"host": "a", "auth": "eap-tls"}}, ["x.toml", "eap-tls needs an AAA server"]),
+        ({**SSH, "abandoned": 1}, ["x.toml", "abandoned is not possible with initiator.host"]),
+        ({**SSH, "then": ["ping"]}, ["x.toml", "then: ping is not possible with initiator.host"]),
         ({"link": {"rtt": 5}}, ["x.toml", "link.rtt", "link.rtt_ms"]),
         ({"link.rtt_ms": 5, "link": {"rtt_ms": 50}}, ["x.toml", "link.rtt_ms", "twice"]),
         ({"link": {"loss_percent": 95}}, ["x.toml", "link.loss_percent = 95", "0 to 90"]),

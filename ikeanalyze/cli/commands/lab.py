@@ -1,10 +1,11 @@
 """`ikeanalyze lab`: run scenarios with real daemons and record them."""
 
 import signal
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,6 +22,9 @@ from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matri
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks
 from ikeanalyze.lab.scenario import ScenarioCase, load_cases
+
+#: Requirements of this machine if the daemons run on others.
+_NEEDED_FOR_SSH: Final = ("editcap", "vici")
 
 app = make_app("Run scenarios with real daemons and record them.")
 
@@ -50,10 +54,10 @@ def run(
 ) -> None:
     """Run a scenario between real daemons and record it.
 
-    Needs root. For each case of the scenario, DIR gets the capture (one interface per link) of the responder, of the
-    initiator or of both, the logs of the daemons, the keys, and a manifest with the cost of each handshake and what the
-    logs say was sent. Namespaces and daemons are removed at the end. Ctrl-C keeps the complete handshakes. The paths of
-    the manifests go to standard output.
+    Needs root, except over SSH. For each case of the scenario, DIR gets the capture (one interface per link) of the
+    responder, of the initiator or of both, the logs of the daemons, the keys, and a manifest with the cost of each
+    handshake and what the logs say was sent. Namespaces and daemons are removed at the end. Ctrl-C keeps the complete
+    handshakes. The paths of the manifests go to standard output.
 
     Exit status: 0 all cases were run, whether or not their handshakes succeeded; 1 the lab lacks something, or a case
     failed; 2 wrong usage; 130 interrupted.
@@ -66,7 +70,10 @@ def run(
             signal.signal(number, _interrupt)
     try:
         cases = [case.with_iterations(runs) for case in _load_cases(scenario)]
-        _check_machine()
+        over_ssh = [case.uses_ssh for case in cases]
+        if any(over_ssh) and (jobs > 1 or interleave):
+            raise LabError("--jobs and --interleave are not possible with initiator.host: a machine runs one case")
+        _check_machine(only=_NEEDED_FOR_SSH if all(over_ssh) else None)
         for case in cases:
             find_required_stacks(case)  # all cases, before the first one is run
         with exclusive_output_dir(Path(output)):
@@ -199,9 +206,9 @@ def _load_cases(scenario: str) -> list[ScenarioCase]:
     return cases
 
 
-def _check_machine() -> None:
+def _check_machine(only: Collection[str] | None = None) -> None:
     for row in check_requirements():
-        if row.needed and not row.there:
+        if row.needed and not row.there and (only is None or row.name in only):
             remedy = f": {row.remedy}" if row.remedy else ""
             raise CommandError(f"the lab lacks {row.name} ({row.found}){remedy}")
 

@@ -69,6 +69,13 @@ class Daemon:
         """Return the command line that runs a command in the daemon's system, /run and network."""
         return ["nsenter", f"--target={self.process.pid}", "--mount", "--net", "--root", "--", *command]
 
+    def fetch_log(self) -> None:
+        """Bring the log in our folder up to date: the daemon writes it there."""
+
+    def request_stop(self) -> None:
+        """Tell the daemon to end, without waiting."""
+        self.sandbox.request_stop(self.process)
+
     def stop(self, patience_s: float | None = None) -> None:
         """Stop the daemon; kill it after `patience_s`, by default after some seconds."""
         if patience_s is None:
@@ -107,19 +114,34 @@ def start_daemon(
     `own_pids`: run it in a process id namespace, so that the kernel kills all its processes with it. It then gets no
     SIGTERM, but the end of its standard input; and the process is that of unshare(1), and the daemon a child of it.
     """
+    unshare = build_unshare_command(
+        stack, str(folder), *arguments, environment=environment, before=before, own_pids=own_pids
+    )
+    command = host.command(*unshare)
+    return Daemon(sandbox, sandbox.start(command, output=folder / "out", stdin=stdin), folder)
+
+
+def build_unshare_command(
+    stack: DaemonStack,
+    folder: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    before: Sequence[Sequence[str]] = (),
+    own_pids: bool = False,
+) -> list[str]:
+    """Return the command line that runs a daemon with `folder` as its /run; parameters are those of `start_daemon`."""
     root = shlex.quote(str(stack.root)) if stack.in_tree else ""
     steps = ["set -e"]
     if stack.in_tree:
         steps += [f"mount --bind /dev {root}/dev", f"mount -t proc proc {root}/proc", f"mount --bind /sys {root}/sys"]
-    steps.append(f"mount --bind {shlex.quote(str(folder))} {root}/run")
+    steps.append(f"mount --bind {shlex.quote(folder)} {root}/run")
     variables = [f"{name}={value}" for name, value in (environment or {}).items()]
     enter = ["chroot", str(stack.root)] if stack.in_tree else []
     steps += [shlex.join([*enter, *command]) for command in before]
     steps.append(f"exec {shlex.join([*enter, 'env', 'LC_ALL=C', *variables, stack.program, *arguments])}")
     # each command replaces the previous one without a fork: the process is the daemon
     unshare = ["unshare", "--mount", *(["--pid", "--fork", "--kill-child"] if own_pids else [])]
-    command = host.command(*unshare, "--", "sh", "-c", "\n".join(steps))
-    return Daemon(sandbox, sandbox.start(command, output=folder / "out", stdin=stdin), folder)
+    return [*unshare, "--", "sh", "-c", "; ".join(steps)]
 
 
 #: Name of the connection and of its Child SA.

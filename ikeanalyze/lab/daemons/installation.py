@@ -60,7 +60,12 @@ def read_version(root: Path, program: str, option: str) -> str | None:
         completed = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    number = re.search(r"\d+\.\d+(\.\d+)?\w*", completed.stdout + completed.stderr)
+    return find_version(completed.stdout + completed.stderr)
+
+
+def find_version(text: str) -> str | None:
+    """Return the first version number in what a program prints."""
+    number = re.search(r"\d+\.\d+(\.\d+)?\w*", text)
     return number[0] if number else None
 
 

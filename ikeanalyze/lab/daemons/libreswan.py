@@ -13,15 +13,16 @@ from typing import Final
 
 from ikeanalyze.keys.export import write_private
 from ikeanalyze.lab import LabError, debian_tree
-from ikeanalyze.lab.daemons import certificates, libreswan_proposals
+from ikeanalyze.lab.daemons import certificates
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
+from ikeanalyze.lab.daemons.proposals.libreswan import to_libreswan_proposals
 from ikeanalyze.lab.daemons.stack import IkeStack, LoggedKeys, SideSetup
 from ikeanalyze.lab.logs import pluto as pluto_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.network.topology import INNER, LabNetwork
+from ikeanalyze.lab.network.topology import INNER, CaseAddresses
 from ikeanalyze.lab.scenario import ScenarioCase
 
 #: Log with keys.
@@ -146,7 +147,7 @@ class LibreswanStack(IkeStack):
             yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
         for text in (case.proposals(role), settings.ike.esp_proposals):
             try:
-                libreswan_proposals.to_libreswan_proposals(text)
+                to_libreswan_proposals(text)
             except ValueError as error:
                 yield f"{role}.stack = libreswan: {error}"
         if role == "responder" and settings.ike.cookie_threshold:
@@ -165,7 +166,7 @@ def start_libreswan(
     host: Netns,
     stack: DaemonStack,
     case: ScenarioCase,
-    network: LabNetwork,
+    network: CaseAddresses,
     credentials: CaseCredentials,
     *,
     log_keys: bool = True,
@@ -201,7 +202,7 @@ def start_libreswan(
         time.sleep(0.05)
 
 
-def build_ipsec_conf(role: str, case: ScenarioCase, network: LabNetwork) -> str:
+def build_ipsec_conf(role: str, case: ScenarioCase, network: CaseAddresses) -> str:
     """Return the ipsec.conf(5) of one side, which is `left`."""
     addresses = {"initiator": network.initiator_address, "responder": network.responder_address}
     other = OTHER[role]
@@ -213,8 +214,8 @@ def build_ipsec_conf(role: str, case: ScenarioCase, network: LabNetwork) -> str:
         "leftsubnet": f"{INNER[role]}/32",
         "rightsubnet": f"{INNER[other]}/32",
         "keyexchange": "ikev2",
-        "ike": libreswan_proposals.to_libreswan_proposals(case.proposals(role)),
-        "esp": libreswan_proposals.to_libreswan_proposals(case.settings.ike.esp_proposals),
+        "ike": to_libreswan_proposals(case.proposals(role)),
+        "esp": to_libreswan_proposals(case.settings.ike.esp_proposals),
         "fragmentation": "yes" if case.settings.ike.fragment_size else "no",
         "rekey": "no",
         "dpdaction": "clear",

@@ -20,12 +20,12 @@ from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.certificates import make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack
-from ikeanalyze.lab.daemons.openiked_proposals import to_iked_proposals
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
+from ikeanalyze.lab.daemons.proposals.openiked import to_iked_proposals
 from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup
 from ikeanalyze.lab.logs import iked as iked_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
-from ikeanalyze.lab.network.topology import INNER, LabNetwork
+from ikeanalyze.lab.network.topology import INNER, CaseAddresses
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
 from ikeanalyze.lab.scenario import ScenarioCase
 
@@ -223,7 +223,7 @@ def _find_compiler(installed: DaemonStack) -> str:
     raise LabError("OpenIKED needs PF_KEY in the kernel, or a C compiler (tcc) for the lab's stand-in")
 
 
-def build_iked_conf(role: str, case: ScenarioCase, network: LabNetwork, credentials: CaseCredentials) -> str:
+def build_iked_conf(role: str, case: ScenarioCase, network: CaseAddresses, credentials: CaseCredentials) -> str:
     """Return the iked.conf(5) of one side, with secrets."""
     addresses = {"initiator": network.initiator_address, "responder": network.responder_address}
     other, ike = OTHER[role], case.settings.ike

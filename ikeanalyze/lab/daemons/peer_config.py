@@ -9,7 +9,7 @@ from ikeanalyze.lab.daemons.aka.subscriber import AkaSubscriber, make_subscriber
 from ikeanalyze.lab.daemons.certificates import CertificateChain, make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME
 from ikeanalyze.lab.daemons.freeradius import PORT, RadiusAccount
-from ikeanalyze.lab.network.topology import INNER, LabNetwork
+from ikeanalyze.lab.network.topology import INNER, CaseAddresses
 from ikeanalyze.lab.scenario import AKA, CERTIFICATES, ScenarioCase
 
 #: Identities by role.
@@ -73,7 +73,12 @@ def get_psk(role: str, case: ScenarioCase, credentials: CaseCredentials) -> str:
 
 
 def build_side_config(
-    role: str, case: ScenarioCase, network: LabNetwork, credentials: CaseCredentials, *, always_send_cert: bool = False
+    role: str,
+    case: ScenarioCase,
+    network: CaseAddresses,
+    credentials: CaseCredentials,
+    *,
+    always_send_cert: bool = False,
 ) -> StrongswanConfig:
     """Return the strongSwan configuration of one side. `always_send_cert`: also to a peer that sends no CERTREQ."""
     initiator, ike = role == "initiator", case.settings.ike
@@ -134,7 +139,7 @@ def _method(auth: str) -> str:
 
 
 def _connection(
-    role: str, case: ScenarioCase, network: LabNetwork, local: dict[str, Any], remote: dict[str, Any]
+    role: str, case: ScenarioCase, network: CaseAddresses, local: dict[str, Any], remote: dict[str, Any]
 ) -> dict[str, Any]:
     child: dict[str, Any] = {
         "local_ts": [f"{INNER[role]}/32"],

@@ -4,7 +4,7 @@ A distribution adds a stack as an entry point of the group `ikeanalyze.lab_stack
 a subclass of `IkeStack` whose `name` is that of the entry point.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
@@ -15,6 +15,7 @@ from ikeanalyze.lab.daemons.command import CommandStack
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.libreswan import LibreswanStack
 from ikeanalyze.lab.daemons.openiked import OpenikedStack
+from ikeanalyze.lab.daemons.place import SshPlace
 from ikeanalyze.lab.daemons.stack import IkeStack
 from ikeanalyze.lab.daemons.strongswan import StrongswanStack
 from ikeanalyze.lab.scenario import ROLES, ScenarioCase
@@ -78,6 +79,9 @@ def check_stacks(case: ScenarioCase) -> None:
             raise LabError(f"{role}.stack: {error}") from None
         if case.side(role).command and stack.name != CommandStack.name:
             raise LabError(f"{role}.command is for {role}.stack = {CommandStack.name}")
+        if case.uses_ssh and not stack.over_ssh:
+            able = " or ".join(each.name for each in list_stacks() if each.over_ssh)
+            raise LabError(f"{role}.host needs {role}.stack = {able}")
         for conflict in stack.list_conflicts(role, case):
             raise LabError(conflict)
 
@@ -89,11 +93,9 @@ def find_installed(role: str, case: ScenarioCase) -> DaemonStack:
         LabError: no such installation.
     """
     stack = get_stack(case.stack(role))
+    if installed := _choose(stack.find_for(role, case), role, case):
+        return installed
     name, _, version = case.side(role).stack.partition("-")
-    wanted = tuple(map(int, version.split("."))) if version else ()
-    for installed in stack.find_for(role, case):
-        if installed.numbers[: len(wanted)] == wanted if wanted else stack.supports(installed, role, case):
-            return installed
     if root := case.side(role).root:
         raise LabError(f"{case.side(role).stack} is not in {root} ({role}.root)")
     if version:
@@ -103,3 +105,31 @@ def find_installed(role: str, case: ScenarioCase) -> DaemonStack:
     available = ", ".join(dict.fromkeys(str(each) for kind in list_stacks() for each in kind.find())) or "none"
     remedy = ": as root, ikeanalyze lab prepare makes trees with it" if stack.trees else ""
     raise LabError(f"{name} is not on this machine (there are: {available}){remedy}")
+
+
+def find_installed_at(place: SshPlace, case: ScenarioCase) -> DaemonStack:
+    """Return the installation on a machine over SSH that can run a side, as `find_installed` does for this machine.
+
+    Raises:
+        LabError: no such installation.
+    """
+    role = place.name
+    stack = get_stack(case.stack(role))
+    installations = place.find_installations(
+        stack.title, stack.programs, stack.version_option, case.side(role).root or "/"
+    )
+    if installed := _choose(installations, role, case):
+        return installed
+    where = f" in {case.side(role).root} ({role}.root)" if case.side(role).root else ""
+    wanted = f"{case.side(role).stack} {stack.describe_requirement(role, case)}".strip()
+    available = ", ".join(map(str, installations)) or "none"
+    raise place.host.make_error(f"{wanted} is not there{where} (there are: {available})")
+
+
+def _choose(installations: Iterable[DaemonStack], role: str, case: ScenarioCase) -> DaemonStack | None:
+    stack, version = get_stack(case.stack(role)), case.side(role).stack.partition("-")[2]
+    wanted = tuple(map(int, version.split("."))) if version else ()
+    for installed in installations:
+        if installed.numbers[: len(wanted)] == wanted if wanted else stack.supports(installed, role, case):
+            return installed
+    return None

@@ -12,13 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.daemon import IkeDaemon
 from ikeanalyze.lab.daemons.installation import DaemonStack, find_installations, list_roots, list_versions
 from ikeanalyze.lab.daemons.peer_config import CaseCredentials
+from ikeanalyze.lab.daemons.place import DaemonPlace, NetnsPlace
 from ikeanalyze.lab.debian_tree import DebianTree
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.network.topology import LabNetwork
+from ikeanalyze.lab.network.topology import CaseAddresses
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
 from ikeanalyze.lab.scenario import ScenarioCase
 
@@ -39,10 +41,10 @@ class SideSetup:
     """Everything that a stack needs to run one side of a case."""
 
     sandbox: NetnsSandbox  # starts its processes and ends them
-    host: Netns  # "initiator" or "responder": its network namespace, and a folder for its files
+    place: DaemonPlace  # where it runs
     installed: DaemonStack
     case: ScenarioCase
-    network: LabNetwork  # addresses
+    network: CaseAddresses
     credentials: CaseCredentials
     peer: "IkeStack"  # the stack of the other side
     kernel_esp: bool  # whether the kernel has ESP
@@ -51,7 +53,18 @@ class SideSetup:
     @property
     def role(self) -> str:
         """Either "initiator" or "responder"."""
-        return self.host.name
+        return self.place.name
+
+    @property
+    def host(self) -> Netns:
+        """Its network namespace, and a folder for its files.
+
+        Raises:
+            LabError: it runs over SSH; stacks without `over_ssh` need not handle this.
+        """
+        if not isinstance(self.place, NetnsPlace):
+            raise LabError(f"{self.role}.host needs another stack")
+        return self.place.host
 
 
 class IkeStack(ABC):
@@ -72,6 +85,8 @@ class IkeStack(ABC):
     logged_keys: ClassVar[LoggedKeys] = LoggedKeys.NONE
     #: Whether it requests its peer's certificate with CERTREQ; otherwise peers are configured to send it anyway.
     requests_certificates: ClassVar[bool] = True
+    #: Whether it can run on a machine over SSH: `start` uses only `SideSetup.place`, not `host`.
+    over_ssh: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, setup: SideSetup) -> IkeDaemon:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ikeanalyze.lab import LabError, debian_tree
-from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, ConcurrentHandshake, Daemon, DaemonIkeSa, start_daemon
+from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, ConcurrentHandshake, Daemon, DaemonIkeSa
 from ikeanalyze.lab.daemons.installation import DaemonStack, list_versions
 from ikeanalyze.lab.daemons.peer_config import StrongswanConfig, build_side_config
+from ikeanalyze.lab.daemons.place import DaemonPlace
 from ikeanalyze.lab.daemons.stack import PREPARE_REMEDY, IkeStack, LoggedKeys, SideSetup
 from ikeanalyze.lab.debian_tree import DebianTree
 from ikeanalyze.lab.logs.charon import REFUSED, parse_charon_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
-from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_ready
+from ikeanalyze.lab.network.namespaces import wait_until_ready
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
 from ikeanalyze.lab.scenario import ScenarioCase
 
@@ -135,6 +136,7 @@ class StrongswanDaemon:
         with self._open_session() as session:
             session.reload_settings()  # charon closes the log, and so flushes it, and opens it again
         progress = _HandshakeMessages()
+        self.daemon.fetch_log()
         with self.log.open("rb") as log:
             log.seek(self._read_bytes)
             text = log.read()
@@ -268,6 +270,7 @@ class StrongswanStack(IkeStack):
     trees = (debian_tree.NEW, debian_tree.OLD)
     requirements = ("strongSwan", "ML-KEM", "IKEv1")
     logged_keys = LoggedKeys.ALL
+    over_ssh = True
 
     def start(self, setup: SideSetup) -> StrongswanDaemon:
         """Start charon and load its configuration."""
@@ -276,8 +279,7 @@ class StrongswanStack(IkeStack):
             setup.role, setup.case, setup.network, setup.credentials, always_send_cert=certificates
         )
         return start_strongswan(
-            setup.sandbox,
-            setup.host,
+            setup.place,
             setup.installed,
             side,
             kernel_esp=setup.kernel_esp,
@@ -330,8 +332,7 @@ def _needs_ml_kem(role: str, case: ScenarioCase) -> bool:
 
 
 def start_strongswan(
-    sandbox: NetnsSandbox,
-    host: Netns,
+    place: DaemonPlace,
     stack: DaemonStack,
     side: StrongswanConfig,
     *,
@@ -346,8 +347,6 @@ def start_strongswan(
     Raises:
         LabError: it does not start or refuses a setting; without secrets.
     """
-    folder = host.folder / "run"
-    folder.mkdir()
     level = "4" if log_keys else "1"
     kernel = "kernel-netlink" if kernel_esp else "kernel-libipsec kernel-netlink"
     settings: dict[str, Any] = {
@@ -375,9 +374,10 @@ def start_strongswan(
             }
         },
     }
-    (folder / "strongswan.conf").write_text(format_settings({"charon": merge_settings(settings, side.settings)}))
+    place.write_file("strongswan.conf", format_settings({"charon": merge_settings(settings, side.settings)}))
     environment = {"STRONGSWAN_CONF": "/run/strongswan.conf", "SWANCTL_DIR": "/run"}
-    daemon = start_daemon(sandbox, host, stack, folder, environment=environment)
+    daemon = place.start_daemon(stack, environment=environment, log=LOG)
+    place.open_socket(_SOCKET, daemon, _START_SECONDS)
     charon = StrongswanDaemon(daemon, timeout, log_keys)
     if not wait_until_ready(charon.is_ready, daemon.process, _START_SECONDS):
         raise LabError(f"strongSwan {stack.version} did not start on the {side.role}")

@@ -62,6 +62,12 @@ class Netns:
         """Run a command in this namespace, as `run_command` does."""
         return run_command(self.command(*command), stdin=stdin, seconds=seconds)
 
+    def start_recorder(
+        self, sandbox: "NetnsSandbox", command: Sequence[str], path: Path, output: Path
+    ) -> subprocess.Popen[bytes]:
+        """Start dumpcap, which writes its capture to `path`; `output` gets its messages."""
+        return sandbox.start(self.command(*command, "-w", str(path)), output=output)
+
 
 @dataclass(slots=True)
 class NetnsSandbox:
@@ -70,6 +76,7 @@ class NetnsSandbox:
     folder: Path = field(init=False)
     _lock: int = field(init=False, default=-1)
     _processes: list[subprocess.Popen[bytes]] = field(init=False, default_factory=list)
+    _end_with_stdin: set[int] = field(init=False, default_factory=set)  # ids of processes
 
     def __enter__(self) -> Self:
         remove_dead_runs()
@@ -128,30 +135,47 @@ class NetnsSandbox:
         return host
 
     def start(
-        self, command: Sequence[str], *, output: Path | None = None, stdin: int = subprocess.DEVNULL
+        self,
+        command: Sequence[str],
+        *,
+        output: Path | None = None,
+        errors: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
+        ends_with_stdin: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start a process that is killed when we end; `output` is its standard output and error."""
+        """Start a process that is killed when we end; `output` is its standard output and, without `errors`, error.
+
+        `ends_with_stdin`: it is stopped by the end of its standard input, and not by a signal.
+        """
         # Ctrl-C between fork and list would leave a process behind
-        with open(output or os.devnull, "ab") as out, block_signals():
+        with open(output or os.devnull, "ab") as out, open(errors or os.devnull, "ab") as err, block_signals():
             process = subprocess.Popen(
                 command,
                 stdin=stdin,
                 stdout=out,
-                stderr=subprocess.STDOUT,
+                stderr=err if errors else subprocess.STDOUT,
                 preexec_fn=partial(die_with, os.getpid()),
                 start_new_session=True,  # Ctrl-C goes to us only
             )
             self._processes.append(process)
+            if ends_with_stdin:
+                self._end_with_stdin.add(process.pid)
         return process
+
+    def request_stop(self, process: subprocess.Popen[bytes], by: signal.Signals = signal.SIGTERM) -> None:
+        """Tell a process to end, without waiting for it."""
+        if process.stdin:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+        if process.poll() is None and process.pid not in self._end_with_stdin:
+            process.send_signal(by)
 
     def stop(
         self, process: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM, patience_s: float = _PATIENCE
     ) -> None:
         """Stop a process, and kill it after `patience_s`."""
-        if process.stdin:
-            process.stdin.close()
+        self.request_stop(process, by)
         if process.poll() is None:
-            process.send_signal(by)
             try:
                 process.wait(patience_s)
             except subprocess.TimeoutExpired:
@@ -159,6 +183,7 @@ class NetnsSandbox:
                 process.wait()
         if process in self._processes:
             self._processes.remove(process)
+            self._end_with_stdin.discard(process.pid)
 
 
 @contextmanager

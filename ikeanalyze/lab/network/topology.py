@@ -11,7 +11,7 @@ first handshake a round trip.
 import sys
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Protocol
 
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
 from ikeanalyze.lab.scenario import ScenarioCase
@@ -34,6 +34,26 @@ INNER: Final = {"initiator": "10.1.0.1", "responder": "10.2.0.1"}
 
 #: Minimum MTU for IPv6 (RFC 8200, section 5).
 _IPV6_MTU: Final = 1280
+
+
+class CaseAddresses(Protocol):
+    """The addresses of a case's hosts."""
+
+    @property
+    def initiator_address(self) -> str:
+        """The initiator's own address."""
+
+    @property
+    def responder_address(self) -> str:
+        """The responder's."""
+
+    @property
+    def aaa_address(self) -> str | None:
+        """The AAA server's; None: no AAA server."""
+
+    @property
+    def client_address(self) -> str | None:
+        """The responder's address on the AAA link."""
 
 
 @dataclass(frozen=True, slots=True)

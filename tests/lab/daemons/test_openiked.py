@@ -5,7 +5,7 @@ import pytest
 
 from ikeanalyze.lab import LabError, scenario
 from ikeanalyze.lab.daemons.openiked import has_pf_key
-from ikeanalyze.lab.daemons.openiked_proposals import to_iked_proposals
+from ikeanalyze.lab.daemons.proposals.openiked import to_iked_proposals
 from ikeanalyze.lab.daemons.registry import check_stacks
 from ikeanalyze.lab.run import run_case
 from tests.lab.agreement import check

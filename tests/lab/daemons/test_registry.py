@@ -131,6 +131,10 @@ def test_the_version_is_what_a_program_prints(tmp_path):
         ({"initiator": {"stack": "libreswan-5"}, "then": ["ping", "rekey-ike"]}, ["rekey-ike", "strongswan"]),
         ({"responder": {"stack": "libreswan"}, "then": ["rekey-child"]}, ["rekey-child", "responder.stack"]),
         ({"initiator": {"stack": "libreswan"}, "abandoned": 1}, ["abandoned", "strongswan"]),
+        (
+            {"initiator": {"host": "a"}, "responder": {"host": "b", "stack": "libreswan"}},
+            ["responder.host needs responder.stack = strongswan"],
+        ),
         ({"initiator": {"stack": "libreswan", "start": "trap"}}, ["initiator.start = trap", "initiator.stack"]),
     ],
 )

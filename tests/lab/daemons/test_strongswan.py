@@ -7,6 +7,7 @@ import pytest
 from ikeanalyze.lab import machine, scenario
 from ikeanalyze.lab.daemons import peer_config, registry, strongswan
 from ikeanalyze.lab.daemons.peer_config import StrongswanConfig
+from ikeanalyze.lab.daemons.place import NetnsPlace
 from ikeanalyze.lab.daemons.strongswan import format_settings, merge_settings
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.namespaces import NetnsSandbox
@@ -41,8 +42,7 @@ def test_an_initiator_whom_nobody_answers(lab, first_wait, tries):
         network = topology.build_network(sandbox, case)
         emulation.start_emulator(sandbox, network.path, scenario.LinkConditions(), netem=False, drops_at_receiver=True)
         charon = strongswan.start_strongswan(
-            sandbox,
-            network.initiator,
+            NetnsPlace(sandbox, network.initiator),
             registry.find_installed("initiator", case),
             peer_config.build_side_config("initiator", case, network, peer_config.make_credentials(case)),
             kernel_esp=machine.has_kernel_esp(),

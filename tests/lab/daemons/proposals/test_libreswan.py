@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.lab.daemons.libreswan_proposals import to_libreswan_proposals
+from ikeanalyze.lab.daemons.proposals.libreswan import to_libreswan_proposals
 
 
 @pytest.mark.parametrize(

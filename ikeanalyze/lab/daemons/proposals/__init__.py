@@ -1,0 +1,1 @@
+"""Proposals in strongSwan's notation, translated into those of other daemons."""
