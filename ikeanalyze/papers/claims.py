@@ -80,6 +80,15 @@ class Claim(Quantity, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("why is missing: a hypothesis about the difference, or the reason why it is not measured")
 
 
+class PredictionSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Predictions of a recorded case by `ikeanalyze predict`, as rows of the table `predictions` of `data`."""
+
+    id: Id  # the column `prediction`
+    experiment: Text  # the scenario
+    case: dict[str, str | int | float | bool]  # values of keys of the scenario that select one case
+    options: Text  # of `ikeanalyze predict`, as on the command line
+
+
 class ReportTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of our own results."""
 
@@ -93,15 +102,17 @@ class ReportFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A figure of our own results.
 
     Columns of `sql`: `bars`: label, value; `stacked`: label, part, value; `intervals`: label, value (a row for each
-    observation); `points`: group, x, value (likewise). `paper-overhead` draws the figure with this id of
-    `ikeanalyze overhead paper`.
+    observation); `points`: group, x, value (likewise); `means`: as `points`, over the band of `predicted`; `densities`:
+    group, value (likewise), on a logarithmic axis if the values need it. `paper-overhead` draws the figure with this id
+    of `ikeanalyze overhead paper`.
     """
 
     id: Id
-    kind: Literal["bars", "stacked", "intervals", "points", "paper-overhead"]
+    kind: Literal["bars", "stacked", "intervals", "points", "means", "densities", "paper-overhead"]
     title: str = ""
     caption: str = ""
     sql: str = ""
+    predicted: str = ""  # `means`: a query with the columns group, x, value, low, high
     x_title: str = ""
     y_title: str = ""
     log: bool = False
@@ -115,6 +126,8 @@ class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     question: Text
     answer: Text  # may contain {id}
     figure: str = ""  # id of the figure next to the answer
+    data: dict[str, tuple[Text, ...]] = {}  # tables that `data` keeps, and their columns. {}: all
+    predictions: tuple[PredictionSpec, ...] = ()
     views: dict[str, Text] = {}  # queries that later queries use as tables, in this order
     claims: tuple[Claim, ...] = ()
     quantities: tuple[Quantity, ...] = ()

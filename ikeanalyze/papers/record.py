@@ -12,7 +12,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import LAB_SCHEMA
 from ikeanalyze.papers import PaperError
+from ikeanalyze.papers.claims import load_claims
 from ikeanalyze.papers.report import ReportFolder
 
 Say = Callable[[str], object]
@@ -69,6 +70,8 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say) -> None:
         tables = make_tables(
             *(_name_experiments(table) for table in (dataset.captures, dataset.handshakes, dataset.exchanges))
         )
+    if folder.claims.exists():
+        tables = select_columns(tables, load_claims(folder.claims).data)
     try:
         folder.data.mkdir(exist_ok=True)
         for name, table in tables.items():
@@ -89,6 +92,19 @@ def make_tables(captures: pl.DataFrame, handshakes: pl.DataFrame, exchanges: pl.
         if isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct):
             tables[name] = counted.select(*_KEY, name).explode(name).drop_nulls(name).unnest(name)
     return {name: _drop_empty_columns(table) for name, table in tables.items() if not table.is_empty()}
+
+
+def select_columns(tables: Mapping[str, pl.DataFrame], kept: Mapping[str, Sequence[str]]) -> dict[str, pl.DataFrame]:
+    """Return the tables that are kept, with those of their columns that have values; without `kept`, all of them.
+
+    Raises:
+        PaperError: there is no such table.
+    """
+    if not kept:
+        return dict(tables)
+    if missing := set(kept) - set(tables):
+        raise PaperError(f"data: there is no table {min(missing)}; there are: {', '.join(tables)}")
+    return {name: tables[name].select(each for each in kept[name] if each in tables[name]) for name in kept}
 
 
 def _name_experiments(table: pl.LazyFrame) -> pl.DataFrame:

@@ -75,6 +75,7 @@ def run(
     """
     import tempfile
 
+    from ikeanalyze.papers.predictions import write_predictions
     from ikeanalyze.papers.record import run_scenarios, write_data
 
     if quick and runs is not None:
@@ -86,6 +87,7 @@ def run(
             if not any(output.glob("*/*.manifest.json")):
                 run_scenarios(folder, output, _QUICK if quick else runs)
             write_data(folder, output, messages.remark)
+            write_predictions(folder, output)
     _write(Path(reports), [folder])
     _fail_if_unexpected([folder])
 
