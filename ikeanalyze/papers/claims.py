@@ -80,6 +80,15 @@ class Claim(Quantity, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("why is missing: a hypothesis about the difference, or the reason why it is not measured")
 
 
+class CasePrediction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Predictions of a recorded case by `ikeanalyze predict`, as rows of the table `case_predictions` of `data`."""
+
+    id: Id  # the column `prediction`
+    experiment: Text  # the scenario
+    case: dict[str, str | int | float | bool]  # values of keys of the scenario that select one case
+    options: Text  # of `ikeanalyze predict`, as on the command line
+
+
 class ReportTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of our own results."""
 
@@ -94,15 +103,17 @@ class ReportFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Columns of `sql`: `bars`: label, value; `stacked`: label, part, value; `intervals`: label, value (a row for each
     observation); `points`: group, x, value (likewise); `line`: the same, and the line of least squares through all
-    observations; `curves`: group, x, value, and optionally `mark`, values of x at which a line is drawn.
-    `paper-overhead` draws the figure with this id of `ikeanalyze overhead paper`.
+    observations; `curves`: group, x, value, and optionally `mark`, values of x at which a line is drawn; `means`: as
+    `points`, over the band of `predicted`; `densities`: group, value (likewise), on a logarithmic axis if the values
+    need it. `paper-overhead` draws the figure with this id of `ikeanalyze overhead paper`.
     """
 
     id: Id
-    kind: Literal["bars", "stacked", "intervals", "points", "line", "curves", "paper-overhead"]
+    kind: Literal["bars", "stacked", "intervals", "points", "line", "curves", "means", "densities", "paper-overhead"]
     title: str = ""
     caption: str = ""
     sql: str = ""
+    predicted: str = ""  # `means`: a query with the columns group, x, value, low, high
     x_title: str = ""
     y_title: str = ""
     log: bool = False
@@ -139,6 +150,8 @@ class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     captures: tuple[Text, ...] = ()  # small recordings that formulas need, as `SCENARIO/NAME.pcapng`; kept in `data`
     omit: tuple[Text, ...] = ()  # what `data` leaves out: tables, or `TABLE.EXPERIMENT`, rows of a table
     prediction_grids: tuple[PredictionGrid, ...] = ()
+    data: dict[str, tuple[Text, ...]] = {}  # tables that `data` keeps, and their columns. {}: all
+    case_predictions: tuple[CasePrediction, ...] = ()
     views: dict[str, Text] = {}  # queries that later queries use as tables, in this order
     claims: tuple[Claim, ...] = ()
     quantities: tuple[Quantity, ...] = ()

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,6 +87,7 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile
     tables["prediction_grid"] = predict_grids(recordings, file.prediction_grids if file else ())
     tables["memory"] = list_memory(recordings)
     omit_rows(tables, file.omit if file else ())
+    tables = select_columns(tables, file.data if file else {})
     try:
         folder.data.mkdir(exist_ok=True)
         tables["cases"] = make_case_table(recordings)
@@ -133,6 +134,19 @@ def make_tables(captures: pl.DataFrame, handshakes: pl.DataFrame, exchanges: pl.
         if isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct):
             tables[name] = counted.select(*_KEY, name).explode(name).drop_nulls(name).unnest(name)
     return {name: _drop_empty_columns(table) for name, table in tables.items() if not table.is_empty()}
+
+
+def select_columns(tables: Mapping[str, pl.DataFrame], kept: Mapping[str, Sequence[str]]) -> dict[str, pl.DataFrame]:
+    """Return the tables that are kept, with those of their columns that have values; without `kept`, all of them.
+
+    Raises:
+        PaperError: there is no such table.
+    """
+    if not kept:
+        return dict(tables)
+    if missing := set(kept) - set(tables):
+        raise PaperError(f"data: there is no table {min(missing)}; there are: {', '.join(tables)}")
+    return {name: tables[name].select(each for each in kept[name] if each in tables[name]) for name in kept}
 
 
 def _name_experiments(table: pl.LazyFrame) -> pl.DataFrame:

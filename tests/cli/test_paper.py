@@ -1,5 +1,7 @@
 """`ikeanalyze paper`: the commands on a made-up report, and the committed reports."""
 
+import re
+
 import pytest
 
 from tests.papers.examples import CLAIMS, write_handshakes, write_report
@@ -123,3 +125,39 @@ def test_the_committed_reports_are_up_to_date(run):
 
 def test_list(paper):
     assert paper("list").stdout == "900  Made up: 1 reproduced within\n"
+
+
+FIGURES = """
+[[figures]]
+id = "over-predictions"
+kind = "means"
+log = true
+sql = 'SELECT experiment AS "group", 10 AS x, bytes AS value FROM handshakes ORDER BY experiment'
+predicted = 'SELECT experiment AS "group", 10 AS x, 2 * bytes AS value, bytes AS low, 3 * bytes AS high FROM handshakes LIMIT 1'
+[[figures]]
+id = "spread"
+kind = "densities"
+x_title = "bytes"
+sql = 'SELECT experiment AS "group", bytes AS value FROM handshakes ORDER BY experiment'
+"""
+
+
+def test_measured_means_are_drawn_over_predictions_and_densities_of_values(paper, reports):
+    (reports / "900-made-up" / "claims.toml").write_text(CLAIMS + FIGURES)
+    assert paper("render").exit_code == 0
+    figures = reports / "900-made-up" / "figures"
+    labels = re.findall(r'aria-label="([^"]+)"', (figures / "over-predictions.svg").read_text())
+    assert "rsa, 10: 8,000 (4,000 to 12,000)" in labels  # predicted from the first row
+    # means of 1,000, 1,050, 1,100 and of 4,000, 4,200, 4,400
+    assert any(label.startswith("psk, 10: 1,050 (") for label in labels)
+    assert any(label.startswith("rsa, 10: 4,200 (") for label in labels)
+    # six values are few enough for a tick each
+    assert (figures / "spread.svg").read_text().count("rsa: 4,") == 3
+
+
+def test_a_density_needs_different_values(paper, reports):
+    (reports / "900-made-up" / "claims.toml").write_text(CLAIMS + FIGURES)
+    write_handshakes(reports / "900-made-up", rsa=[4000, 4200, 4400], psk=[1000, 1000])
+    done = paper("render")
+    assert done.exit_code == 1
+    assert "figure spread: the group psk needs two different values" in done.stderr

@@ -13,6 +13,7 @@ from ikeanalyze.papers.record import (
     list_memory,
     make_case_table,
     omit_rows,
+    select_columns,
     write_data,
     write_predictions,
 )
@@ -65,6 +66,19 @@ def test_tables_are_small_and_have_the_names_of_the_scenarios(recordings, tmp_pa
     assert len(both) == len(handshakes)
     assert both.select((pl.col("initiator_bytes") + pl.col("responder_bytes") == pl.col("bytes")).all()).item()
     assert json.loads(folder.environment.read_text())["experiments"].keys() == {"psk", "ecdsa"}
+
+
+def test_claims_select_the_tables_and_columns_that_are_kept():
+    tables = {"handshakes": pl.DataFrame({"a": [1], "b": [2]}), "exchanges": pl.DataFrame({"a": [1]})}
+    assert {name: table.columns for name, table in select_columns(tables, {}).items()} == {
+        "handshakes": ["a", "b"],
+        "exchanges": ["a"],
+    }
+    # a column without any value is not in the tables
+    kept = select_columns(tables, {"handshakes": ["b", "empty"]})
+    assert {name: table.columns for name, table in kept.items()} == {"handshakes": ["b"]}
+    with pytest.raises(PaperError, match="there is no table phases; there are: handshakes, exchanges"):
+        select_columns(tables, {"phases": ["a"]})
 
 
 def test_the_environment_counts_what_manifests_list(recordings):

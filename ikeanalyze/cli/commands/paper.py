@@ -71,6 +71,7 @@ def run(
     """
     import tempfile
 
+    from ikeanalyze.papers.case_predictions import write_case_predictions
     from ikeanalyze.papers.record import run_scenarios, write_data, write_predictions
 
     if quick and runs is not None:
@@ -83,6 +84,7 @@ def run(
             run_scenarios(folder, output, _QUICK if quick else runs, jobs)
             write_data(folder, output, messages.remark, file)
             write_predictions(folder, output)
+            write_case_predictions(folder, output)
     _write(Path(reports), [folder.number])
 
 

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from ikeanalyze.dataset.compare.regression import compute_band
 from ikeanalyze.dataset.compare.result import Estimate
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import ReportFigure
-from ikeanalyze.papers.queries import estimate_groups, fit_points, run_sql
+from ikeanalyze.papers.queries import Tables, estimate_groups, fit_points, make_sample, run_sql
 from ikeanalyze.papers.report import EvaluatedReport
 from ikeanalyze.render.core.figures import charts
+from ikeanalyze.render.core.figures.distribution import draw_density
 from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.figures.style import SERIES, Style
 from ikeanalyze.render.overhead.figures import make_paper_figures
@@ -43,10 +45,16 @@ def make_report_figures(report: EvaluatedReport) -> Iterator[Figure]:
                     raise PaperError(f"no figure of the paper has this id; there are: {', '.join(overhead)}")
                 yield overhead[spec.id]
             else:
-                frame = run_sql(spec.sql, report.tables)
-                yield Figure(spec.id, spec.title, spec.caption, _KINDS[spec.kind](spec, frame))
+                yield Figure(spec.id, spec.title, spec.caption, _make_drawing(spec, report.tables))
         except PaperError as error:
             raise PaperError(f"{report.folder.claims}: figure {spec.id}: {error}") from None
+
+
+def _make_drawing(spec: ReportFigure, tables: Tables) -> Draw:
+    frame = run_sql(spec.sql, tables)
+    if spec.kind == "means":
+        return _draw_means(spec, frame, run_sql(spec.predicted, tables))
+    return _KINDS[spec.kind](spec, frame)
 
 
 def _get_columns(frame: pl.DataFrame, *names: str) -> Sequence[Row]:
@@ -85,23 +93,46 @@ def _draw_intervals(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
     return lambda style: charts.draw_intervals(rows, style, x_title=spec.x_title)
 
 
+def _draw_densities(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
+    _get_columns(frame, "group", "value")
+    samples = {
+        str(name): make_sample(group["value"]) for (name,), group in frame.group_by("group", maintain_order=True)
+    }
+    if constant := [name for name, values in samples.items() if len(set(values.tolist())) < 2]:
+        raise PaperError(f"the group {constant[0]} needs two different values")
+    log = spec.log or charts.needs_log_scale(np.concatenate(list(samples.values())).tolist())
+    groups = {name: values.tolist() for name, values in samples.items()}
+    return lambda style: draw_density(groups, style, spec.x_title, "", log)
+
+
+def _draw_means(spec: ReportFigure, frame: pl.DataFrame, prediction: pl.DataFrame) -> Draw:
+    rows = _make_means(frame)
+    predicted = []
+    for row in _get_columns(prediction, "group", "x", "value", "low", "high"):
+        bounds = _add_bounds(row, Estimate(row["value"], row["low"], row["high"]))
+        predicted.append({**bounds, "y": row["value"], "series": row["group"]})
+    groups = list(dict.fromkeys(row["group"] for row in (*rows, *predicted)))
+    axes = charts.Axes(spec.x_title, spec.y_title, spec.log)
+    return lambda style: charts.draw_means(rows, predicted, style, axes, groups=groups)
+
+
 def _draw_points(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
-    rows = _list_means(frame)
+    rows = _make_means(frame)
     groups = list(dict.fromkeys(row["group"] for row in rows))
     return lambda style: charts.draw_points(
         rows, style, groups=groups, x_title=spec.x_title, y_title=spec.y_title, log=spec.log
     )
 
 
-def _list_means(frame: pl.DataFrame) -> list[Row]:
-    """Return a row for each group and x: the mean of its values, with its interval."""
+def _make_means(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the mean of each group at each x, with its bounds."""
     _get_columns(frame, "group", "x", "value")
     means = [group for group in estimate_groups(frame, ["group", "x"]) if group["value"]]
     return [{**_add_bounds(group, group["value"]), "y": group["value"].value} for group in means]
 
 
 def _draw_line(spec: ReportFigure, frame: pl.DataFrame) -> Draw:
-    rows = _list_means(frame)
+    rows = _make_means(frame)
     groups = list(dict.fromkeys(row["group"] for row in rows))
     fit = fit_points(frame.drop_nulls("value"))
     xs = [fit.x_least + (fit.x_greatest - fit.x_least) * i / (_LINE_POINTS - 1) for i in range(_LINE_POINTS)]
@@ -137,4 +168,5 @@ _KINDS: Final[Mapping[str, Callable[[ReportFigure, pl.DataFrame], Draw]]] = {
     "points": _draw_points,
     "line": _draw_line,
     "curves": _draw_curves,
+    "densities": _draw_densities,
 }

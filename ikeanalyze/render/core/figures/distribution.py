@@ -44,7 +44,7 @@ def make_distribution_figures(groups: Groups, *, name: str, quantity: str, unit:
                 f"{runs}. Estimated with a Gaussian kernel (Scott's bandwidth)"
                 + (", of the logarithm" if log else "")
                 + (". The ticks below are the single values." if len(values_of_all) <= _MAX_TICKS else "."),
-                lambda style: _draw_density(curves, style, title, unit, log),
+                lambda style: draw_density(curves, style, title, unit, log),
             )
         )
     figures.append(
@@ -58,7 +58,8 @@ def make_distribution_figures(groups: Groups, *, name: str, quantity: str, unit:
     return figures
 
 
-def _draw_density(groups: Groups, style: Style, title: str, unit: str, log: bool) -> str:
+def draw_density(groups: Groups, style: Style, title: str, unit: str, log: bool) -> str:
+    """Draw the density of each group; with few values, a tick for each. Needs two distinct values in each group."""
     rows = estimate_density(groups, log=log)
     if sum(map(len, groups.values())) <= _MAX_TICKS:
         rows += [
