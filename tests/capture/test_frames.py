@@ -19,7 +19,8 @@ from tests.paths import CAPTURES
 
 RECORDED = sorted(path for path in CAPTURES.iterdir() if path.suffix in (".pcap", ".pcapng"))
 #: tshark shows a message that IP fragmented in its last frame alone, so its frames do not compare.
-UNCUT = [path for path in RECORDED if "ip-fragments" not in path.name]
+#: Of these, tshark itself decodes each message: not IKE in TCP with the prefix of RFC 9329.
+UNCUT = [path for path in RECORDED if "ip-fragments" not in path.name and path.name != "tcp-psk.pcap"]
 tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 
 
