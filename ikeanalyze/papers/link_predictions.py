@@ -6,14 +6,13 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.model.prediction.extract import FlowError, extract_flow
 from ikeanalyze.model.prediction.link import LinkError, LinkModel
 from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
 from ikeanalyze.model.prediction.scenarios import LinkScenarioError, load_scenario
 from ikeanalyze.model.retransmission_policy import parse_policy
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import LinkPrediction
+from ikeanalyze.papers.predictions import read_flow
 
 #: Enough for shares to a per cent; without losses, runs differ by the processing times alone.
 _RUNS: Final = 2000
@@ -35,8 +34,7 @@ def _predict(spec: LinkPrediction, recordings: Path) -> Iterator[Mapping[str, An
     if not path.is_file():
         raise PaperError(f"{path}: no such capture; a prediction names it")
     try:
-        analysis = read_captures(path)
-        flow = extract_flow(analysis, analysis.captures[0].path)
+        flow = read_flow(path)
         for name in spec.links:
             link = LinkModel(**{"rtt_ms": 0.0, **load_scenario(name).fields})
             use = RunConfig(parse_policy("strongswan"))
@@ -52,5 +50,7 @@ def _predict(spec: LinkPrediction, recordings: Path) -> Iterator[Mapping[str, An
                     "budget_ms": budget.ms,
                     "share": budget.share,
                 }
-    except (FlowError, LinkError, LinkScenarioError) as error:
+    except LookupError as error:
+        raise PaperError(str(error)) from None
+    except (LinkError, LinkScenarioError) as error:
         raise PaperError(f"{path}: {error}") from None

@@ -8,8 +8,6 @@ from typing import Any, Final
 import polars as pl
 
 from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.model.prediction.extract import FlowError, extract_flow
 from ikeanalyze.model.prediction.flow import HandshakeFlow
 from ikeanalyze.model.prediction.layout import LayoutError
 from ikeanalyze.model.prediction.link import LinkError, LinkModel
@@ -19,6 +17,7 @@ from ikeanalyze.model.prediction.what_if.changes import ChangeError, HandshakeCh
 from ikeanalyze.model.retransmission_policy import parse_policy
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import PredictionGrid
+from ikeanalyze.papers.predictions import read_flow
 
 #: Simulated handshakes of each prediction: for the quantile and the frames. The means are those of the closed form.
 _RUNS: Final = 2000
@@ -39,7 +38,7 @@ def predict_grids(recordings: Path, grids: Sequence[PredictionGrid]) -> pl.DataF
         return pl.DataFrame(
             [row for grid in grids for row in _predict_grid(recordings, grid)], infer_schema_length=None
         )
-    except (FlowError, ChangeError, LayoutError, LinkError) as error:
+    except (LookupError, ChangeError, LayoutError, LinkError) as error:
         raise PaperError(f"prediction_grids: {error}") from None
 
 
@@ -52,7 +51,7 @@ def _predict_grid(recordings: Path, grid: PredictionGrid) -> Iterator[dict[str, 
     ]
     use = RunConfig(parse_policy("strongswan"))
     for path in paths:
-        recorded = _read_flow(path)
+        recorded = _read_with_keys(path)
         for signature in grid.signatures:
             flow = recorded
             if signature:
@@ -63,14 +62,11 @@ def _predict_grid(recordings: Path, grid: PredictionGrid) -> Iterator[dict[str, 
                 yield {**names, "signature": signature or None, **_describe(prediction)}
 
 
-def _read_flow(path: Path) -> HandshakeFlow:
+def _read_with_keys(path: Path) -> HandshakeFlow:
     # the lab's names: NAME.pcapng or NAME.initiator.pcapng, and NAME.keys.json
     keys = path.with_name(path.name.removesuffix(".pcapng").removesuffix(".initiator") + ".keys.json")
     own_keys = {str(path): str(keys)} if keys.exists() else None
-    analysis = read_captures(path, ReadOptions(own_keys=own_keys, payloads=True, payload_sizes=True))
-    if analysis.skipped:
-        raise PaperError(f"{path}: {analysis.skipped[0].reason}")
-    return extract_flow(analysis, analysis.captures[0].path)
+    return read_flow(path, ReadOptions(own_keys=own_keys, payloads=True, payload_sizes=True))
 
 
 def _describe(prediction: Prediction) -> dict[str, Any]:

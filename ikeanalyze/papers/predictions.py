@@ -37,7 +37,7 @@ def compute_prediction(
         link = validate_link(LinkModel(rtt_ms, loss, rate_up=rate, rate_down=rate))
     except LinkError as error:
         raise LookupError(str(error)) from None
-    prediction = predict_handshake(_read_flow(data / "captures" / capture), link, RunConfig(parse_policy("strongswan")))
+    prediction = predict_handshake(_read_copy(data / "captures" / capture), link, RunConfig(parse_policy("strongswan")))
     distribution = getattr(prediction, metric)
     if distribution is None:
         raise LookupError("no simulated handshake succeeds")
@@ -45,8 +45,18 @@ def compute_prediction(
 
 
 @cache
-def _read_flow(path: Path) -> HandshakeFlow:
-    analysis = read_captures(path, ReadOptions(vantage="initiator", rtt_ms=0))
+def _read_copy(path: Path) -> HandshakeFlow:
+    # a copy has no manifest
+    return read_flow(path, ReadOptions(vantage="initiator", rtt_ms=0))
+
+
+def read_flow(path: Path, options: ReadOptions | None = None) -> HandshakeFlow:
+    """Read the handshake of a capture that predictions are made from.
+
+    Raises:
+        LookupError: the capture cannot be read, or has no complete handshake.
+    """
+    analysis = read_captures(path, options or ReadOptions())
     if analysis.skipped:
         raise LookupError(f"{path}: {analysis.skipped[0].reason}")
     try:

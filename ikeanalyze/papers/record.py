@@ -85,7 +85,6 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile
             *(_name_experiments(table) for table in (dataset.captures, dataset.handshakes, dataset.exchanges))
         )
     tables["prediction_grid"] = predict_grids(recordings, file.prediction_grids if file else ())
-    tables["memory"] = list_memory(recordings)
     omit_rows(tables, file.omit if file else ())
     tables = select_columns(tables, file.data if file else {})
     try:
@@ -164,14 +163,15 @@ def _drop_empty_columns(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def make_case_table(recordings: Path) -> pl.DataFrame:
-    """Return a row for each case of the lab, with the memory of an IKE SA by host; null: the scenario keeps none."""
+    """Return a row for each recording, with the memory of an IKE SA by host; null: its scenario keeps none."""
     rows = []
     for experiment, manifest in _read_manifests(recordings):
         memory = manifest.get("bytes_per_ike_sa") or {}
         sizes = {f"{host}_bytes_per_ike_sa": memory.get(host) for host in HOSTS}
-        rows.append({"experiment": experiment, "scenario": manifest["name"], **sizes})
+        capture = f"{experiment}/{manifest['files']['capture']}"
+        rows.append({"experiment": experiment, "capture": capture, "scenario": manifest["name"], **sizes})
     kinds = dict.fromkeys((f"{host}_bytes_per_ike_sa" for host in HOSTS), pl.Float64)
-    return pl.DataFrame(rows, schema={"experiment": pl.String, "scenario": pl.String, **kinds})
+    return pl.DataFrame(rows, schema={"experiment": pl.String, "capture": pl.String, "scenario": pl.String, **kinds})
 
 
 def describe_environment(recordings: Path) -> dict[str, Any]:
@@ -215,24 +215,6 @@ def omit_rows(tables: dict[str, pl.DataFrame], omitted: Iterable[str]) -> None:
         if name not in tables:
             raise PaperError(f"omit: there is no table {name}; there are: {', '.join(tables)}")
         tables[name] = tables[name].filter(pl.col("experiment") != experiment) if experiment else pl.DataFrame()
-
-
-def list_memory(recordings: Path) -> pl.DataFrame:
-    """Return by how many bytes the daemons grow with each IKE SA: `experiment`, `capture`, `host`, `bytes_per_ike_sa`.
-
-    Only recordings of scenarios with `keep` have it (docs/lab.md).
-    """
-    rows = [
-        {
-            "experiment": experiment,
-            "capture": f"{experiment}/{manifest['files']['capture']}",
-            "host": host,
-            "bytes_per_ike_sa": size,
-        }
-        for experiment, manifest in _read_manifests(recordings)
-        for host, size in (manifest.get("bytes_per_ike_sa") or {}).items()
-    ]
-    return pl.DataFrame(rows)
 
 
 def _read_manifests(recordings: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -10,7 +10,6 @@ from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import load_claims
 from ikeanalyze.papers.record import (
     describe_environment,
-    list_memory,
     make_case_table,
     omit_rows,
     select_columns,
@@ -53,8 +52,9 @@ def test_tables_are_small_and_have_the_names_of_the_scenarios(recordings, tmp_pa
     assert set(tables["captures"]["capture"]) == {"psk/psk.pcapng", "ecdsa/ecdsa.pcapng"}
     for table in tables.values():
         assert set(table["experiment"]) <= {"psk", "ecdsa"}
-    assert tables["cases"].columns[:2] == [
+    assert tables["cases"].columns[:3] == [
         "experiment",
+        "capture",
         "scenario",
     ]  # keeps columns without values, as the others do not
     assert "replaces" not in tables["handshakes"].columns
@@ -94,12 +94,14 @@ def test_the_memory_of_an_ike_sa_is_that_of_the_manifest(tmp_path):
     manifest = {
         "schema": "ikeanalyze.lab/1",
         "name": "memory",
+        "files": {"capture": "memory.pcapng"},
         "bytes_per_ike_sa": {"initiator": 5000.5, "responder": None},
     }
     (tmp_path / "memory" / "memory.manifest.json").write_text(json.dumps(manifest))
     (row,) = make_case_table(tmp_path).rows(named=True)
     assert row == {
         "experiment": "memory",
+        "capture": "memory/memory.pcapng",
         "scenario": "memory",
         "initiator_bytes_per_ike_sa": 5000.5,
         "responder_bytes_per_ike_sa": None,
@@ -138,18 +140,6 @@ def test_a_report_without_predictions_has_no_table_of_them(tmp_path):
     folder.claims.write_text(BARE)
     write_predictions(folder, CAPTURES)
     assert not folder.data.exists()
-
-
-def test_memory_is_listed_where_the_lab_kept_the_ike_sas(tmp_path):
-    (tmp_path / "kept").mkdir()
-    manifest = {"schema": "ikeanalyze.lab/1", "files": {"capture": "psk.pcapng"}}
-    sizes = {"bytes_per_ike_sa": {"initiator": 26000.0, "responder": 21000.0}}
-    (tmp_path / "kept" / "psk.manifest.json").write_text(json.dumps(manifest | sizes))
-    (tmp_path / "kept" / "rsa.manifest.json").write_text(json.dumps(manifest | {"bytes_per_ike_sa": None}))
-    assert list_memory(tmp_path).rows() == [
-        ("kept", "kept/psk.pcapng", "initiator", 26000.0),
-        ("kept", "kept/psk.pcapng", "responder", 21000.0),
-    ]
 
 
 def test_tables_and_experiments_can_be_left_out():
