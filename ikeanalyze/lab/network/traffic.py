@@ -17,6 +17,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from ikeanalyze.io.convert import convert
+
 #: Bytes of the headers of IPv4 and UDP.
 _HEADERS: Final = 28
 _PORT: Final = 4000
@@ -53,10 +55,10 @@ def parse_traffic_step(step: str) -> TrafficPlan:
     """Parse `traffic` or `traffic:count=1000,size=64,rate=200,direction=both`.
 
     Raises:
-        ValueError: a value is invalid.
+        ConversionError: a value is invalid; the message names its key.
     """
     pairs = [part.partition("=") for part in step.partition(":")[2].split(",") if part]
-    return msgspec.convert({key: value for key, _, value in pairs}, TrafficPlan, strict=False)
+    return convert({key: int(value) if value.isdecimal() else value for key, _, value in pairs}, TrafficPlan)
 
 
 def exchange_datagrams(

@@ -17,11 +17,17 @@ def test_a_step_names_what_differs_from_the_defaults():
     assert plan.seconds == 5
 
 
-@pytest.mark.parametrize("step", ["traffic:size=27", "traffic:count=x", "traffic:speed=1", "traffic:direction=left"])
-def test_invalid_values_are_rejected(step):
-    with pytest.raises(ValueError, match=r"."):
-        parse_traffic_step(step)
-    with pytest.raises(scenario.LabScenarioError, match=f"then: {re.escape(step)}: "):
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        ("traffic:size=27", "size must be an integer from 28 to 9,000"),
+        ("traffic:count=x", "count must be an integer from 1 to 1,000,000"),
+        ("traffic:speed=1", "unknown key speed; allowed are count, size, rate, direction"),
+        ("traffic:direction=left", "direction must be one of up, down, both"),
+    ],
+)
+def test_invalid_values_are_rejected_with_what_is_allowed(step, problem):
+    with pytest.raises(scenario.LabScenarioError, match=f"then: {re.escape(step)}: {problem}$"):
         scenario.expand_cases({"then": [step]}, "x", "x")
 
 
