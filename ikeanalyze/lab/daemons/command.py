@@ -19,7 +19,7 @@ from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, get_psk
-from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup
+from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup, list_strongswan_settings
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.topology import INNER
 from ikeanalyze.lab.requirement import RequirementFinding
@@ -171,15 +171,9 @@ class CommandStack(IkeStack):
             yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
         if settings.ike.version == 1:
             yield f"{role}.stack = command is for ike.version = 2"
-        if role == "responder" and settings.ike.cookie_threshold:
-            yield "ike.cookie_threshold needs responder.stack = strongswan"
-        if settings.abandoned:
-            yield f"abandoned needs {role}.stack = strongswan"
-        if role == "initiator" and settings.initiator.start == "trap":
-            yield "initiator.start = trap needs initiator.stack = strongswan"
-        for step in settings.then:
-            if step not in ("ping", "delete"):
-                yield f"then: {step} needs {role}.stack = strongswan"
+        if role == "responder" and settings.abandoned:
+            yield "abandoned needs responder.stack = strongswan"
+        yield from list_strongswan_settings(role, case)
 
     def check(self) -> Iterator[RequirementFinding]:
         """Nothing is needed."""

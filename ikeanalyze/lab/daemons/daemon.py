@@ -76,6 +76,14 @@ class Daemon:
         """Tell the daemon to end, without waiting."""
         self.sandbox.request_stop(self.process)
 
+    def run_command(self, *command: str, seconds: float) -> str:
+        """Run a command in the daemon's system and return its output; "" if it takes longer than `seconds`."""
+        line = self.build_command(*command)
+        try:
+            return subprocess.run(line, capture_output=True, text=True, timeout=seconds, check=False).stdout
+        except subprocess.TimeoutExpired:
+            return ""
+
     def stop(self, patience_s: float | None = None) -> None:
         """Stop the daemon; kill it after `patience_s`, by default after some seconds."""
         if patience_s is None:

@@ -4,7 +4,6 @@ libreswan needs ESP in the kernel; without it, an IKE SA has no Child SA.
 """
 
 import re
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIke
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
 from ikeanalyze.lab.daemons.proposals.libreswan import to_libreswan_proposals
-from ikeanalyze.lab.daemons.stack import IkeStack, LoggedKeys, SideSetup
+from ikeanalyze.lab.daemons.stack import IkeStack, LoggedKeys, SideSetup, list_strongswan_settings
 from ikeanalyze.lab.logs import pluto as pluto_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
@@ -54,12 +53,7 @@ class LibreswanDaemon:
 
     def run_whack(self, *words: str) -> str:
         """Run a whack command and return its output."""
-        command = self.daemon.build_command(self._whack, f"--ctlsocket={_SOCKET}", *words)
-        try:
-            completed = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            return ""
-        return completed.stdout
+        return self.daemon.run_command(self._whack, f"--ctlsocket={_SOCKET}", *words, seconds=_COMMAND_SECONDS)
 
     def list_ike_sas(self) -> list[DaemonIkeSa]:
         """Return the IKE SA if any: the lab has at most one with libreswan."""
@@ -150,15 +144,7 @@ class LibreswanStack(IkeStack):
                 to_libreswan_proposals(text)
             except ValueError as error:
                 yield f"{role}.stack = libreswan: {error}"
-        if role == "responder" and settings.ike.cookie_threshold:
-            yield "ike.cookie_threshold needs responder.stack = strongswan"
-        if role == "initiator" and settings.abandoned:
-            yield "abandoned needs initiator.stack = strongswan"
-        if role == "initiator" and settings.initiator.start == "trap":
-            yield "initiator.start = trap needs initiator.stack = strongswan"
-        for step in settings.then:
-            if step not in ("ping", "delete"):
-                yield f"then: {step} needs {role}.stack = strongswan"
+        yield from list_strongswan_settings(role, case)
 
 
 def start_libreswan(

@@ -7,7 +7,6 @@ IKE runs as usual, and no ESP exists.
 import re
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIke
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
 from ikeanalyze.lab.daemons.proposals.openiked import to_iked_proposals
-from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup
+from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup, list_strongswan_settings
 from ikeanalyze.lab.logs import iked as iked_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.topology import INNER, CaseAddresses
@@ -64,12 +63,7 @@ class IkedDaemon:
 
     def run_ikectl(self, *words: str) -> str:
         """Run an ikectl command and return its output."""
-        command = self.daemon.build_command(_IKECTL, "-s", _SOCKET, *words)
-        try:
-            completed = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            return ""
-        return completed.stdout
+        return self.daemon.run_command(_IKECTL, "-s", _SOCKET, *words, seconds=_COMMAND_SECONDS)
 
     def list_ike_sas(self) -> list[DaemonIkeSa]:
         """Return the IKE SAs."""
@@ -183,15 +177,7 @@ class OpenikedStack(IkeStack):
                 to_iked_proposals(text, "ikesa")
             except ValueError as error:
                 yield f"{role}.stack = openiked: {error}"
-        if role == "responder" and settings.ike.cookie_threshold:
-            yield "ike.cookie_threshold needs responder.stack = strongswan"
-        if role == "initiator" and settings.abandoned:
-            yield "abandoned needs initiator.stack = strongswan"
-        if role == "initiator" and settings.initiator.start == "trap":
-            yield "initiator.start = trap needs initiator.stack = strongswan"
-        for step in settings.then:
-            if step not in ("ping", "delete"):
-                yield f"then: {step} needs {role}.stack = strongswan"
+        yield from list_strongswan_settings(role, case)
 
     def check(self) -> Iterator[RequirementFinding]:
         """Check for OpenIKED, and for PF_KEY in the kernel."""

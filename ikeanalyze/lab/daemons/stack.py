@@ -133,6 +133,20 @@ class IkeStack(ABC):
         yield make_finding(self.title, list_versions(self.find()), "not there", remedy=remedy)
 
 
+def list_strongswan_settings(role: str, case: ScenarioCase) -> Iterator[str]:
+    """Return the settings of a side that only strongSwan supports, for `list_conflicts` of other stacks."""
+    settings = case.settings
+    if role == "responder" and settings.ike.cookie_threshold:
+        yield "ike.cookie_threshold needs responder.stack = strongswan"
+    if role == "initiator" and settings.abandoned:
+        yield "abandoned needs initiator.stack = strongswan"
+    if role == "initiator" and settings.initiator.start == "trap":
+        yield "initiator.start = trap needs initiator.stack = strongswan"
+    for step in settings.then:
+        if step not in ("ping", "delete"):
+            yield f"then: {step} needs {role}.stack = strongswan"
+
+
 @cache
 def _find_installations(
     title: str, programs: tuple[str, ...], option: str, roots: tuple[Path, ...]

@@ -182,12 +182,7 @@ class StrongswanDaemon:
         import vici  # late: see above
 
         try:
-            with (
-                self._open_session() as session,
-                closing(session.listen(["child-updown"], timeout=_EVENT_SECONDS)) as events,
-                ThreadPoolExecutor(1) as pool,
-            ):
-                next(events)  # charon registers the listener
+            with self._listen() as events, ThreadPoolExecutor(1) as pool:
                 result = self._await_child(events, pool.submit(send_packet))
         except (vici.exception.SessionException, OSError) as error:
             _raise_interrupt(error)
@@ -195,6 +190,16 @@ class StrongswanDaemon:
         if result.done or result.why is None:
             return result
         return replace(result, why=self._read_messages().describe_failure(result.why))
+
+    @contextmanager
+    def _listen(self) -> Iterator[Iterator[Any]]:
+        """Listen for Child SAs that come up or go down; yield the names and contents of events."""
+        with (
+            self._open_session() as session,
+            closing(session.listen(["child-updown"], timeout=_EVENT_SECONDS)) as events,
+        ):
+            next(events)  # charon registers the listener
+            yield events
 
     def _await_child(self, events: Iterator[Any], sent: "Future[int]") -> CommandResult:
         """Wait for a Child SA. `sent`: when a packet was sent, in nanoseconds of the monotonic clock."""
@@ -215,12 +220,7 @@ class StrongswanDaemon:
 
         up: list[ConcurrentHandshake] = []
         try:
-            with (
-                self._open_session() as session,
-                closing(session.listen(["child-updown"], timeout=_EVENT_SECONDS)) as events,
-                ThreadPoolExecutor(1) as pool,
-            ):
-                next(events)  # charon registers the listener
+            with self._listen() as events, ThreadPoolExecutor(1) as pool:
                 began = time.monotonic()
                 commands = pool.submit(self._begin_many, count)
                 for name, event in events:
