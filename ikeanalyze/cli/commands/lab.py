@@ -64,10 +64,7 @@ def run(
     """
     if interleave and jobs > 1:
         raise typer.BadParameter("runs one handshake at a time; --jobs is not possible", param_hint="--interleave")
-    # SIGTERM and a closed terminal clean up as Ctrl-C does
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
-            signal.signal(number, _interrupt)
+    _end_like_ctrl_c()
     try:
         cases = [case.with_iterations(runs) for case in _load_cases(scenario)]
         over_ssh = [case.uses_ssh for case in cases]
@@ -168,9 +165,7 @@ def matrix(
     has a Child SA, the key exchange, and the reason of a failure. Each side proposes ML-KEM-768 if it supports it, and
     ECP-256 alone. DIR gets the recording of each pair, as with `lab run`.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _interrupt)
+    _end_like_ctrl_c()
     _check_machine()
     with fail_command(LabError), exclusive_output_dir(Path(output)):
         names = list_installed_names()
@@ -211,6 +206,13 @@ def _check_machine(only: Collection[str] | None = None) -> None:
         if row.needed and not row.there and (only is None or row.name in only):
             remedy = f": {row.remedy}" if row.remedy else ""
             raise CommandError(f"the lab lacks {row.name} ({row.found}){remedy}")
+
+
+def _end_like_ctrl_c() -> None:
+    """Let SIGTERM and a closed terminal clean up as Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as with nohup
+            signal.signal(number, _interrupt)
 
 
 def _interrupt(number: int, _: Any) -> None:
