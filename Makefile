@@ -133,7 +133,8 @@ reports: $(REPORTS)
 
 $(REPORTS): reports/%: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
-	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze paper run $* $(if $(N),-n $(N))
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze paper run $* \
+	    $(if $(N),-n $(N)) $(if $(RECORDINGS),--recordings "$(RECORDINGS)/$*")
 
 reports-check: $(VENV)/.installed
 	$(BIN)/ikeanalyze paper check

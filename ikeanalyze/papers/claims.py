@@ -80,6 +80,19 @@ class Claim(Quantity, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("why is missing: a hypothesis about the difference, or the reason why it is not measured")
 
 
+class Recording(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a scenario is run, as by the options of `ikeanalyze lab run`."""
+
+    jobs: Annotated[int, Meta(ge=1, le=64)] = 1  # cases at once: for bytes and outcomes; it adds milliseconds to times
+    interleave: bool = False  # the cases take turns: for costs and times that are compared
+    fixed: bool = False  # the number of handshakes is what is measured: --quick and -n leave it as in the scenario
+
+    def __post_init__(self) -> None:
+        """Check what types cannot express."""
+        if self.interleave and self.jobs > 1:
+            raise ValueError("jobs and interleave exclude each other")
+
+
 class CasePrediction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Predictions of a recorded case by `ikeanalyze predict`, as rows of the table `case_predictions` of `data`."""
 
@@ -149,6 +162,7 @@ class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     figure: str = ""  # id of the figure next to the answer
     captures: tuple[Text, ...] = ()  # small recordings that formulas need, as `SCENARIO/NAME.pcapng`; kept in `data`
     omit: tuple[Text, ...] = ()  # what `data` leaves out: tables, or `TABLE.EXPERIMENT`, rows of a table
+    recording: dict[str, Recording] = {}  # by scenario, without .toml; the others: one case at a time
     prediction_grids: tuple[PredictionGrid, ...] = ()
     data: dict[str, tuple[Text, ...]] = {}  # tables that `data` keeps, and their columns. {}: all
     case_predictions: tuple[CasePrediction, ...] = ()

@@ -26,7 +26,7 @@ from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.claims import ClaimFile, load_claims
+from ikeanalyze.papers.claims import ClaimFile, Recording, load_claims
 from ikeanalyze.papers.link_predictions import make_prediction_table
 from ikeanalyze.papers.prediction_grid import predict_grids
 from ikeanalyze.papers.report import ReportFolder
@@ -50,17 +50,33 @@ _MACHINE_KEYS: Final = (
 _BY_HOST: Final = ("openssl",)
 
 
-def run_scenarios(folder: ReportFolder, output: Path, iterations: int | None, jobs: int) -> None:
+def run_scenarios(
+    folder: ReportFolder, output: Path, settings: Mapping[str, Recording], iterations: int | None, jobs: int | None
+) -> None:
     """Run the scenarios of a report by `ikeanalyze lab run`, each into a folder of its own; continue an earlier run.
 
+    Args:
+        folder: the report.
+        output: a folder for the folders.
+        settings: how scenarios are run, by their name.
+        iterations: handshakes of each case, except where the settings fix them; None: as in the scenario.
+        jobs: cases at once, except where the cases take turns; None: as in the settings.
+
     Raises:
-        PaperError: the lab fails.
+        PaperError: settings name a scenario that does not exist, or the lab fails.
     """
-    options = ["--resume", "--jobs", str(jobs), *([] if iterations is None else ["-n", str(iterations)])]
+    names = [scenario.stem for scenario in folder.scenarios]
+    if unknown := sorted(set(settings) - set(names)):
+        raise PaperError(
+            f"{folder.claims}: recording: there is no scenario {unknown[0]}; there are: {', '.join(names)}"
+        )
     for scenario in folder.scenarios:
+        setting = settings.get(scenario.stem, Recording())
         # a process of its own: the lab handles signals and ends daemons as on the command line
         command = [sys.executable, "-m", "ikeanalyze", "lab", "run", str(scenario), "-o", str(output / scenario.stem)]
-        if subprocess.run([*command, *options], stdout=subprocess.DEVNULL, check=False).returncode:
+        command += ["--resume", *(["--interleave"] if setting.interleave else ["--jobs", str(jobs or setting.jobs)])]
+        command += [] if iterations is None or setting.fixed else ["-n", str(iterations)]
+        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
             raise PaperError(f"{scenario}: the lab failed")
 
 

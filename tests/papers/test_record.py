@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.claims import load_claims
+from ikeanalyze.papers.claims import Recording, load_claims
 from ikeanalyze.papers.record import (
     describe_environment,
     make_case_table,
     omit_rows,
+    run_scenarios,
     select_columns,
     write_data,
     write_predictions,
@@ -155,3 +156,10 @@ def test_tables_and_experiments_can_be_left_out():
 @pytest.mark.parametrize(("folder", "number"), [("004-satellite", "004"), ("pq-cost", "pq-cost")])
 def test_a_report_without_a_number_is_named_by_its_folder(tmp_path, folder, number):
     assert ReportFolder(tmp_path / folder).number == number
+
+
+def test_the_way_to_record_a_scenario_that_does_not_exist_is_an_error(tmp_path):
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "psk.toml").write_text("iterations = 1\n")
+    with pytest.raises(PaperError, match="recording: there is no scenario pks; there are: psk"):
+        run_scenarios(ReportFolder(tmp_path), tmp_path, {"pks": Recording(jobs=2)}, None, None)

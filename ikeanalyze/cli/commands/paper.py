@@ -55,9 +55,16 @@ def run(
         ),
     ] = None,
     jobs: Annotated[
-        int,
-        typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once (for bytes, not times)."),
-    ] = 1,
+        int | None,
+        typer.Option(
+            "-j",
+            "--jobs",
+            metavar="N",
+            min=1,
+            max=64,
+            help="Cases to run at once, for bytes, not times (default: as in claims.toml).",
+        ),
+    ] = None,
     recordings: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Keep the recordings in DIR, and run only the handshakes that it lacks."),
@@ -81,7 +88,7 @@ def run(
         file = load_claims(folder.claims)  # errors in it are better known before the lab runs for minutes
         if folder.scenarios:
             output = Path(recordings or temporary)
-            run_scenarios(folder, output, _QUICK if quick else runs, jobs)
+            run_scenarios(folder, output, file.recording, _QUICK if quick else runs, jobs)
             write_data(folder, output, messages.remark, file)
             write_predictions(folder, output)
             write_case_predictions(folder, output)
