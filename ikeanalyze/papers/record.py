@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,32 +51,38 @@ _MACHINE_KEYS: Final = (
 _BY_HOST: Final = ("openssl",)
 
 
-def run_scenarios(
-    folder: ReportFolder, output: Path, settings: Mapping[str, Recording], iterations: int | None, jobs: int | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a user of `paper run` wants otherwise than scenarios and `claims.toml`."""
+
+    iterations: int | None = None  # handshakes of each case, except where their number is fixed
+    jobs: int | None = None  # cases at once, except where the cases take turns
+    values: tuple[str, ...] = ()  # `KEY=VALUE` of all scenarios
+
+
+def run_scenarios(folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RunOptions) -> None:
     """Run the scenarios of a report by `ikeanalyze lab run`, each into a folder of its own; continue an earlier run.
 
-    Args:
-        folder: the report.
-        output: a folder for the folders.
-        settings: how scenarios are run, by their name.
-        iterations: handshakes of each case, except where the settings fix them; None: as in the scenario.
-        jobs: cases at once, except where the cases take turns; None: as in the settings.
-
     Raises:
-        PaperError: settings name a scenario that does not exist, or the lab fails.
+        PaperError: `recording` names a scenario that does not exist, or the lab fails.
     """
     names = [scenario.stem for scenario in folder.scenarios]
-    if unknown := sorted(set(settings) - set(names)):
+    if unknown := sorted(set(recording) - set(names)):
         raise PaperError(
             f"{folder.claims}: recording: there is no scenario {unknown[0]}; there are: {', '.join(names)}"
         )
     for scenario in folder.scenarios:
-        setting = settings.get(scenario.stem, Recording())
+        setting = recording.get(scenario.stem, Recording())
         # a process of its own: the lab handles signals and ends daemons as on the command line
         command = [sys.executable, "-m", "ikeanalyze", "lab", "run", str(scenario), "-o", str(output / scenario.stem)]
-        command += ["--resume", *(["--interleave"] if setting.interleave else ["--jobs", str(jobs or setting.jobs)])]
-        command += [] if iterations is None or setting.fixed else ["-n", str(iterations)]
+        command += [
+            "--resume",
+            *(["--interleave"] if setting.interleave else ["--jobs", str(options.jobs or setting.jobs)]),
+        ]
+        if options.iterations is not None and not setting.fixed:
+            command += ["-n", str(options.iterations)]
+        for value in options.values:
+            command += ["--set", value]
         if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
             raise PaperError(f"{scenario}: the lab failed")
 

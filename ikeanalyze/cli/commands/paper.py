@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, log_stderr, print_result
-from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.options import MessageOptions, SetOption, command, make_app
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import load_claims
@@ -69,6 +69,7 @@ def run(
         str | None,
         typer.Option(metavar="DIR", help="Keep the recordings in DIR, and run only the handshakes that it lacks."),
     ] = None,
+    values: SetOption = [],  # noqa: B006
 ) -> None:
     """Run the experiments of a report in the lab, and write its data and pages.
 
@@ -79,7 +80,7 @@ def run(
     import tempfile
 
     from ikeanalyze.papers.case_predictions import write_case_predictions
-    from ikeanalyze.papers.record import run_scenarios, write_data, write_predictions
+    from ikeanalyze.papers.record import RunOptions, run_scenarios, write_data, write_predictions
 
     if quick and runs is not None:
         raise typer.BadParameter("--quick cannot be combined with -n")
@@ -88,7 +89,7 @@ def run(
         file = load_claims(folder.claims)  # errors in it are better known before the lab runs for minutes
         if folder.scenarios:
             output = Path(recordings or temporary)
-            run_scenarios(folder, output, file.recording, _QUICK if quick else runs, jobs)
+            run_scenarios(folder, output, file.recording, RunOptions(_QUICK if quick else runs, jobs, tuple(values)))
             write_data(folder, output, messages.remark, file)
             write_predictions(folder, output)
             write_case_predictions(folder, output)
