@@ -124,6 +124,35 @@ def check(messages: MessageOptions, ids: IdArguments = [], reports: ReportsOptio
     messages.remark(f"up to date: {', '.join(report.folder.path.name for report in selected)}")
 
 
+@command(app, "OTHER [ID]... [OPTIONS]", "Compare the values of two runs.")
+def compare(
+    other: Annotated[str, typer.Argument(metavar="OTHER", hidden=True)],
+    messages: MessageOptions,
+    ids: IdArguments = [],  # noqa: B006
+    reports: ReportsOption = "reports",
+) -> None:
+    """Compare the values of reports with those of another run: a copy OTHER of the folder with the reports.
+
+    Prints, for each report, how many values are equal, consistent (the 95 % interval of the difference contains 0) and
+    different, and a line for each different or missing value. Without ID, all reports.
+
+    Exit status: 0 each claim has the same verdict in both runs, otherwise 1.
+    """
+    from ikeanalyze.papers.runs import compare_runs
+    from ikeanalyze.render.papers.runs import format_compared_runs
+
+    changed = False
+    with fail_command(PaperError):
+        for report in _evaluate(Path(reports), ids)[1]:
+            before = evaluate_report(find_report(Path(other), report.folder.path.name))
+            compared = list(compare_runs(before, report))
+            changed |= any(each.verdicts and each.verdicts[0] is not each.verdicts[1] for each in compared)
+            print_result(format_compared_runs(report.folder.path.name, compared))
+    if changed:
+        messages.remark("verdicts differ")
+        raise typer.Exit(FAILED)
+
+
 def _evaluate(reports: Path, ids: Sequence[str]) -> tuple[list[EvaluatedReport], list[EvaluatedReport]]:
     """Evaluate all reports; return them, and those with these numbers (all without any)."""
     with fail_command(PaperError):
