@@ -52,7 +52,7 @@ _BY_HOST: Final = ("openssl",)
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RecordOptions:
     """What a user of `paper run` wants otherwise than scenarios and `claims.toml`."""
 
     iterations: int | None = None  # handshakes of each case, except where their number is fixed
@@ -60,7 +60,9 @@ class RunOptions:
     values: tuple[str, ...] = ()  # `KEY=VALUE` of all scenarios
 
 
-def run_scenarios(folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RunOptions) -> None:
+def run_scenarios(
+    folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RecordOptions
+) -> None:
     """Run the scenarios of a report by `ikeanalyze lab run`, each into a folder of its own; continue an earlier run.
 
     Raises:

@@ -9,7 +9,7 @@ import pytest
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import Recording, load_claims
 from ikeanalyze.papers.record import (
-    RunOptions,
+    RecordOptions,
     describe_environment,
     make_case_table,
     omit_rows,
@@ -163,4 +163,4 @@ def test_the_way_to_record_a_scenario_that_does_not_exist_is_an_error(tmp_path):
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "scenarios" / "psk.toml").write_text("iterations = 1\n")
     with pytest.raises(PaperError, match="recording: there is no scenario pks; there are: psk"):
-        run_scenarios(ReportFolder(tmp_path), tmp_path, {"pks": Recording(jobs=2)}, RunOptions())
+        run_scenarios(ReportFolder(tmp_path), tmp_path, {"pks": Recording(jobs=2)}, RecordOptions())
