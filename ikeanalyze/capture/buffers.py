@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array
 from ikeanalyze.capture.decode.classify import HEADER_COLUMNS, find_phase1_fragments
 
@@ -42,11 +43,14 @@ class MessageBytes(Mapping[int, bytes]):
         stop = self._at + int(size.sum())
         if stop > len(self.heap):
             self._grow(stop)
-        target, source, at = self.heap.data, buffer.data, self._at
-        for low, high in zip(begin.tolist(), end.tolist(), strict=True):
-            stop_at = at + high - low
-            target[at:stop_at] = source[low:high]
-            at = stop_at
+        if core.compiled is not None:
+            core.compiled.copy_ranges(self.heap, self._at, buffer, begin, end)
+        else:
+            target, source, at = self.heap.data, buffer.data, self._at
+            for low, high in zip(begin.tolist(), end.tolist(), strict=True):
+                stop_at = at + high - low
+                target[at:stop_at] = source[low:high]
+                at = stop_at
         self._parts.append((units, self._at + np.cumsum(size) - size, size))
         self._at = stop
 

@@ -1,0 +1,4 @@
+//! Replacements of functions of ikeanalyze/analysis.
+
+#[cfg(feature = "python")]
+pub mod python;
