@@ -29,7 +29,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
 )
 from ikeanalyze.analysis.tables.row_ids import RowIds
 from ikeanalyze.analysis.tables.tables import TableSources
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address
@@ -246,7 +246,7 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     length = np.bincount(used // max(width, 1), minlength=count)
     length_of_cell = np.repeat(length, length)
     pieces: list[pl.Series] = []
-    for phases in np.unique(length).tolist():
+    for phases in sort_distinct(length).tolist():
         rows = used[length_of_cell == phases]
         flat = pl.DataFrame(
             {
