@@ -249,12 +249,12 @@ def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
 
 def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Iterator[tuple[Key, int, IpFragment]]:
     """Arguments of `IpReassembler.add` for each IP fragment; `first` is the number of the batch's first packet."""
-    view = batch.buffer.data
+    view, positions = batch.buffer.data, batch.positions()
     for index in range(len(packets)):
         row = int(packets.row[index])
         at, end = int(packets.at[index]), int(packets.end[index])
         fragment = IpFragment(
-            number=first + row,
+            number=first + int(positions[row]),
             time_ns=int(batch.time_ns[row]),
             interface=int(batch.interface[row]),
             length=int(batch.length[row]),
