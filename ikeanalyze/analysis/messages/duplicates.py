@@ -29,6 +29,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_within_captures
 from ikeanalyze.analysis.messages.datagrams import RESPONSE
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
@@ -166,6 +167,8 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
     The latter are all frames of such a content, in order of time. (k,)
     """
     time, ttl, interface = columns["time_ns"], columns["ttl"], columns["interface"]
+    if core.compiled is not None:
+        return core.compiled.find_candidates(digest, time, ttl, interface)
     order = group_order(digest)
     content = digest[order]
     same = np.flatnonzero(content[1:] == content[:-1])
