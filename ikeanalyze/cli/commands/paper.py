@@ -79,8 +79,7 @@ def run(
     """
     import tempfile
 
-    from ikeanalyze.papers.case_predictions import write_case_predictions
-    from ikeanalyze.papers.record import RecordOptions, run_scenarios, write_data, write_predictions
+    from ikeanalyze.papers.record import RecordOptions, run_scenarios, write_data
 
     if quick and runs is not None:
         raise typer.BadParameter("--quick cannot be combined with -n")
@@ -91,8 +90,6 @@ def run(
             output = Path(recordings or temporary)
             run_scenarios(folder, output, file.recording, RecordOptions(_QUICK if quick else runs, jobs, tuple(values)))
             write_data(folder, output, messages.remark, file)
-            write_predictions(folder, output)
-            write_case_predictions(folder, output)
     _write(Path(reports), [folder.number])
 
 
