@@ -56,7 +56,7 @@ from ikeanalyze.analysis.tables.tables import (
     build_messages_table,
     label_datagrams,
 )
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
@@ -343,7 +343,7 @@ def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureW
     warnings: list[tuple[int, CaptureWarning]] = []
     incomplete = find_incomplete_messages(messages)
     captures = state.capture[messages.handshake[incomplete]]
-    for number in np.unique(captures).tolist():
+    for number in sort_distinct(captures).tolist():
         frames = messages.first_frame[incomplete[captures == number]]
         subject = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
         text = f"{subject} fragments that are not in the capture: counted with those that are"
@@ -399,14 +399,14 @@ def _warn_of_unused_rtt(state: AnalysisState, path: NetworkPath) -> list[tuple[i
     """Return a warning for each capture with handshakes for which the given round-trip time is not used."""
     unused = (path.rtt_source == GIVEN) & (path.vantage == UNKNOWN_VANTAGE)
     text = "the round-trip time given is not used where the side of the capture is unknown: set it with --vantage"
-    return [(number, (None, text)) for number in np.unique(state.capture[unused]).tolist()]
+    return [(number, (None, text)) for number in sort_distinct(state.capture[unused]).tolist()]
 
 
 def _warn_of_uncertain_times(state: AnalysisState, handshakes: HandshakeColumns) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture with set-ups whose times are uncertain."""
     warnings: list[tuple[int, CaptureWarning]] = []
     captures = state.capture[handshakes.uncertain]
-    for number in np.unique(captures).tolist():
+    for number in sort_distinct(captures).tolist():
         count = int((captures == number).sum())
         subject = f"the times of {count} set-ups are" if count > 1 else "the times of a set-up are"
         text = f"{subject} uncertain: {UNCERTAIN}. Set the side of the capture and the round-trip time of the path"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.capture_point import Vantage
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures as read_analysis
@@ -75,7 +76,8 @@ def read_captures(
         packets = sum(summary.packets for summary in analysis.captures)
         seconds = time.perf_counter() - start
         handshakes = int((~analysis.handshakes["rekeyed"]).sum())
-        log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s")
+        way = "with" if core.compiled else "without"
+        log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s {way} the compiled core")
     report_problems(analysis, captures, inputs.keys, messages)
     return analysis
 

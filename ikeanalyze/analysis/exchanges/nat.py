@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, Datagrams
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.wire.ikev1.message import parse_phase1_message
 from ikeanalyze.wire.ikev2.message import InitMessage
@@ -103,7 +103,7 @@ def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
     """SHA-1 of the first bytes of each row. (n, 20)"""
     result = np.empty((len(messages), _SIZE), np.uint8)
     sha1 = hashlib.sha1  # prescribed by the protocol; not used for security here
-    for used in np.unique(size).tolist():
+    for used in sort_distinct(size).tolist():
         rows = np.flatnonzero(size == used)
         # numpy cuts the rows into bytes objects three times as fast as slices would
         pieces = np.ascontiguousarray(messages[rows, :used]).view(f"V{used}").ravel().tolist()

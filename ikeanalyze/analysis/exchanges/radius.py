@@ -23,7 +23,7 @@ import numpy as np
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT
 from ikeanalyze.wire.radius import RadiusPacket, parse_radius
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
@@ -225,7 +225,7 @@ def assign_radius_exchanges(
         by_initiator.setdefault(addresses.initiator, []).append(handshake)
     for members in conversations.values():
         waiting = [_find_waiting_rows(pair, datagrams, intervals, longest) for pair in members]
-        fitting = np.unique(intervals.handshake[waiting[0]])
+        fitting = sort_distinct(intervals.handshake[waiting[0]])
         for rows in waiting[1:]:
             fitting = np.intersect1d(fitting, intervals.handshake[rows])
         known = [pair.handshake for pair in members if pair.handshake is not None]

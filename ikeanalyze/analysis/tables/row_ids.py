@@ -9,6 +9,7 @@ import polars as pl
 
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.tables.polars_columns import gather
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 
@@ -44,7 +45,7 @@ class RowNumbering:
         """The paths of these captures as a categorical column. (n,)"""
         if len(self.paths) == 1:
             return pl.lit(self.paths[0], dtype=pl.String).cast(pl.Categorical)
-        return pl.Series(self.paths, dtype=pl.Categorical).gather(captures)
+        return gather(pl.Series(self.paths, dtype=pl.Categorical), captures)
 
 
 @dataclass(frozen=True, slots=True)
