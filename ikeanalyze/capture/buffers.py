@@ -80,6 +80,13 @@ class MessageBytes(Mapping[int, bytes]):
         exists = known[place] == units
         return np.where(exists, begin[place], 0), np.where(exists, size[place], 0)
 
+    def renumber(self, number: Int64Array) -> None:
+        """Give each unit another number: `number[unit]`."""
+        units, begin, size = self.entries()
+        units = number[units].astype(np.uint32)
+        order = np.argsort(units)
+        self._units, self._begin, self._size = units[order], begin[order], size[order]
+
     def keep(self, units: UInt32Array) -> None:
         """Free the memory of all messages except those of these units."""
         known, begin, size = self.entries()
