@@ -85,6 +85,7 @@ def scan_packets(
     `links` has a pair by interface: bytes of the link header and the offset of the EtherType in it, (0, 0) for IP
     packets without a header, None for what is handed back. `first` is the number of the first packet, and the arrays
     after it are those of a RecordBatch.
+    """
 
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
