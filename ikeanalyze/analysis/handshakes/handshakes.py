@@ -24,7 +24,6 @@ from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.eap.packet import get_eap_method
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.radius import RadiusCode
@@ -535,8 +534,7 @@ def _find_auth_methods(
     for row, pairs in sources.pairs.items():
         if row in phase1 and phase1[row].auth is not None:
             continue
-        eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
-        known[row] = AuthMethods("eap", None, get_eap_method([message for message in eap if message]), guessed=False)
+        known[row] = AuthMethods("eap", None, _get_eap_method(pairs), guessed=False)
     known |= {row: proof.auth for row, proof in sources.proofs.items() if proof.auth is not None}
     places: dict[AuthMethods, int] = {}
     for row, method in known.items():
@@ -545,3 +543,11 @@ def _find_auth_methods(
             methods.append(method)
         auth[row] = place
     return methods, auth
+
+
+def _get_eap_method(pairs: Sequence[RadiusExchange]) -> str | None:
+    """The method of the EAP messages in RADIUS packets."""
+    from ikeanalyze.wire.eap.packet import get_eap_method  # here, because few captures have RADIUS
+
+    eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
+    return get_eap_method([message for message in eap if message])
