@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,13 +11,15 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
+from ikeanalyze._version import installed_version
 from ikeanalyze.analysis.messages.capture_facts import SharedFact
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.pipeline import CaptureWarning
-from ikeanalyze.analysis.result import AnalysisWarning, CaptureSummary, SkippedFile, format_path
+from ikeanalyze.analysis.result import Analysis, AnalysisWarning, CaptureSummary, SkippedFile, format_path
 from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_frames
 from ikeanalyze.dataset.buckets.bucket_tasks import BucketTask, survey_bucket, write_bucket, write_facts
+from ikeanalyze.dataset.buckets.executors import open_inline_executor
 from ikeanalyze.dataset.buckets.frame_buckets import COMMON, BucketFolder, BucketWriter
 from ikeanalyze.dataset.buckets.numbering import number_rows
 from ikeanalyze.dataset.buckets.shared_facts import SharedFacts, make_frame
@@ -35,18 +37,36 @@ class BucketedAnalysis:
     warnings: list[AnalysisWarning]
     skipped: list[SkippedFile]
 
+    def make_analysis(self, tables: Mapping[str, pl.LazyFrame]) -> Analysis:
+        """The result with these tables in memory."""
+        return Analysis(
+            captures=self.captures,
+            frames=tables["frames"].collect(),
+            messages=tables["messages"].collect(),
+            exchanges=tables["exchanges"].collect(),
+            handshakes=tables["handshakes"].collect(),
+            warnings=self.warnings,
+            skipped=self.skipped,
+        )
+
+    @property
+    def captures(self) -> list[CaptureSummary]:
+        """The capture, as in `Analysis`."""
+        return [self.summary]
+
 
 @dataclass(frozen=True, slots=True)
 class BucketSettings:
-    """How a capture is divided."""
+    """How a capture is divided, and where its buckets are analysed."""
 
     buckets: int  # besides the common one
     directory: str  # in which a temporary folder is made; all workers need it
+    open_executor: Callable[[], AbstractContextManager[Executor]] = open_inline_executor
 
 
 @contextmanager
 def analyse_in_buckets(
-    paths: Sequence[str], options: ReadOptions, settings: BucketSettings, executor: Executor
+    paths: Sequence[str], options: ReadOptions, settings: BucketSettings
 ) -> Iterator[tuple[BucketedAnalysis, Mapping[str, pl.LazyFrame]]]:
     """Analyse a capture, or the files of one recording, bucket by bucket.
 
@@ -56,7 +76,6 @@ def analyse_in_buckets(
         paths: the capture, or the files of one recording.
         options: how to read it. Keys and the contents of messages are not supported.
         settings: how the capture is divided.
-        executor: runs the analysis of the buckets.
 
     Raises:
         CaptureError: the capture cannot be read.
@@ -65,13 +84,15 @@ def analyse_in_buckets(
     """
     with tempfile.TemporaryDirectory(prefix="ikeanalyze-", dir=settings.directory, ignore_cleanup_errors=True) as path:
         folder = BucketFolder(Path(path), settings.buckets)
-        run = _BucketRun(folder, executor)
-        capture = run.split(paths, options)
-        facts = run.survey()
-        by_unit = bool(facts.known[SharedFact.SEVERAL_FRAMES]["several"].max())
-        number_rows(folder, by_unit=by_unit)
-        folder.check_space(folder.measure() // 2)
-        warnings = run.write()
+        # the processes end before the folder is removed
+        with settings.open_executor() as executor:
+            run = _BucketRun(folder, executor)
+            capture = run.split(paths, options)
+            facts = run.survey()
+            by_unit = bool(facts.known[SharedFact.SEVERAL_FRAMES]["several"].max())
+            number_rows(folder, by_unit=by_unit)
+            folder.check_space(folder.measure() // 2)
+            warnings = run.write()
         tables = {name: merge_parts(folder, name) for name in ("frames", "messages", "exchanges", "handshakes")}
         yield run.summarise(capture, warnings), tables
 
@@ -115,6 +136,7 @@ class _BucketRun:
             manifest=read_lab_manifest(name) if options.lab_manifests else None,
             frame_parts=sorted(set(writer.rows.part_starts)),
             known=0,
+            version=installed_version(),
         )
         del writer
         release_free_memory()

@@ -1,11 +1,13 @@
 """The two tasks of a bucket: share its facts, and write its rows. Each needs only the folder of the buckets."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from ikeanalyze._version import installed_version
 from ikeanalyze.analysis.messages.capture_facts import SharedFact
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.pipeline import CaptureContext, CaptureWarning, build_tables, survey_frames
@@ -29,17 +31,34 @@ class BucketTask:
     options: ReadOptions
     manifest: LabManifest | None
     frame_parts: Sequence[int]  # frame numbers that divide the frames table
-    known: int  # number of the file with the facts of the capture
-
-    @property
-    def bucket_folder(self) -> BucketFolder:
-        """The folder of the buckets."""
-        return BucketFolder(Path(self.folder), self.buckets)
+    known: int  # number of the folder with the facts of the capture
+    version: str  # of ikeanalyze; the worker must have the same
 
     @property
     def context(self) -> CaptureContext:
         """The files that belong to the capture."""
         return CaptureContext([None], [self.manifest])
+
+
+class BucketTaskError(Exception):
+    """A worker cannot analyse buckets: one line for the user."""
+
+
+def _open_folder(task: BucketTask) -> BucketFolder:
+    """The folder of the buckets. Raises `BucketTaskError` if this process is not fit for the task."""
+    tune_malloc()
+    process = f"{os.uname().nodename}, process {os.getpid()}"
+    if installed_version() != task.version:
+        raise BucketTaskError(
+            f"the worker {process} has ikeanalyze {installed_version()}, but this is {task.version}. "
+            "Install the same version on all"
+        )
+    if not (Path(task.folder) / f"facts-{task.known}").is_dir():
+        raise BucketTaskError(
+            f"{task.folder}: the worker {process} cannot access this folder. "
+            "Name a folder with --temp that all workers share"
+        )
+    return BucketFolder(Path(task.folder), task.buckets)
 
 
 def write_facts(folder: BucketFolder, number: int, facts: dict[SharedFact, pl.DataFrame]) -> None:
@@ -60,8 +79,7 @@ def _read_facts(task: BucketTask) -> dict[SharedFact, pl.DataFrame]:
 
 def survey_bucket(task: BucketTask) -> SurveyedBucket:
     """Analyse a bucket for the facts that it shares, and write the order of its rows."""
-    tune_malloc()
-    folder = task.bucket_folder
+    folder = _open_folder(task)
     contents = folder.read(task.index)
     facts = BucketFacts(_read_facts(task), collect=True)
     numbering = SurveyNumbering([task.name])
@@ -76,8 +94,7 @@ def survey_bucket(task: BucketTask) -> SurveyedBucket:
 
 def write_bucket(task: BucketTask) -> list[CaptureWarning]:
     """Analyse a bucket with the facts of the capture, and write its rows; return the warnings."""
-    tune_malloc()
-    folder = task.bucket_folder
+    folder = _open_folder(task)
     contents = folder.read(task.index)
     facts = BucketFacts(_read_facts(task), collect=False)
     numbering = BucketNumbering([task.name], folder=folder, index=task.index)
