@@ -242,16 +242,17 @@ pub fn scan(packets: &Packets, tables: &Tables, first: u32) -> Scan {
             }
             Some(verdict)
         });
-        let category = match judged {
-            Some(Verdict::Category(category)) => category,
-            Some(Verdict::Ike(_)) => IKE,
-            None => {
-                result.rest.push(index as i64);
-                continue;
+        let category = judged.map_or(CATEGORIES, |verdict| match verdict {
+            Verdict::Category(category) => category.into(),
+            Verdict::Ike(_) => IKE.into(),
+        });
+        match (result.packets.get_mut(category), result.total.get_mut(category)) {
+            (Some(packets), Some(total)) => {
+                *packets += 1;
+                *total += length;
             }
-        };
-        result.packets[usize::from(category) % CATEGORIES] += 1;
-        result.total[usize::from(category) % CATEGORIES] += length;
+            _ => result.rest.push(index as i64),
+        }
     }
     result
 }
