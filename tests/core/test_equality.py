@@ -3,7 +3,7 @@
 import pytest
 
 from fuzz.equality import compare_frames, compare_tables, without_core
-from ikeanalyze.capture import plain
+from ikeanalyze.capture.decode import plain
 from ikeanalyze.capture.frames import read_frames
 from tests.core.equality import compare_generated
 from tests.core.inputs import flood, recorded

@@ -17,7 +17,7 @@ const OTHER: u8 = 8;
 /// Categories of packets.
 pub const CATEGORIES: usize = 10;
 
-/// Flags of a port, as ikeanalyze/capture/plain.py sets them.
+/// Flags of a port, as ikeanalyze/capture/decode/plain.py sets them.
 pub const PORT_500: u8 = 1;
 pub const PORT_4500: u8 = 2;
 pub const PORT_EXTRA: u8 = 4;
