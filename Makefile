@@ -9,7 +9,7 @@
 #   make format              format the code and apply the fixes of the linter
 #   make lab                 run real daemons and compare reports with their logs
 #   make fuzz                run each fuzzing harness for a minute; T=name runs one, SECONDS=n or RUNS=n sets how long
-#   make bench               measure the speed
+#   make bench               measure the speed, half an hour
 #   make reports/004         run the experiments of a paper in the lab and write its report; make reports: all papers
 #   make reports-check       check that the pages of all reports are those of their data
 #   make figures             draw the figures that come from formulas
@@ -75,9 +75,9 @@ format: $(VENV)/.test-installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.test-installed $(VENV)/.system-installed
-	$(BIN)/python -m benchmarks.compare
-	$(BIN)/python -m benchmarks.many
+bench: $(VENV)/.test-installed $(VENV)/.system-installed core
+	@command -v tcpdump >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tcpdump; }
+	$(BIN)/python -m benchmarks.speed $(if $(wildcard $(TREES)/forky/usr/bin/tshark),--tree "$(TREES)/forky") --update
 
 # The seeds are derived from captures/; docs/fuzzing.md describes the rest of .fuzz/.
 fuzz: $(VENV)/.fuzz-installed core
@@ -147,7 +147,8 @@ reports: $(REPORTS)
 
 $(REPORTS): reports/%: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
-	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze paper run $* $(if $(N),-n $(N))
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze paper run $* \
+	    $(if $(N),-n $(N)) $(if $(RECORDINGS),--recordings "$(RECORDINGS)/$*")
 
 reports-check: $(VENV)/.installed
 	$(BIN)/ikeanalyze paper check

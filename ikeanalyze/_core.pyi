@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array
+from ikeanalyze.analysis.messages.association import SaAssociation
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array
 
 INTERFACE: int
 
@@ -82,4 +85,59 @@ def scan_packets(
     `links` has a pair by interface: bytes of the link header and the offset of the EtherType in it, (0, 0) for IP
     packets without a header, None for what is handed back. `first` is the number of the first packet, and the arrays
     after it are those of a RecordBatch.
+    """
+
+def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
+    """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
+
+def find_candidates(
+    digest: UInt64Array, time_ns: Int64Array, ttl: UInt8Array, interface: UInt32Array
+) -> tuple[int, Int64Array]:
+    """How many frames repeat the content of another; and the rows of those that may be sightings of the same frame.
+
+    The latter are all frames of such a content, in order of time. (k,)
+    """
+
+def group_by_spi(key: UInt64Array, datagrams: Datagrams) -> tuple[Int64Array, BoolArray]:
+    """Group datagrams by `key`: initiator SPIs, or numbers that also differ by capture and tunnel.
+
+    Returns the group of each datagram, numbered in order of the first datagrams, and whether each group may contain
+    several IKE SAs. (datagrams,), (groups,)
+    """
+
+def classify_slot(
+    time_ns: Int64Array, fragment: UInt16Array, total: UInt16Array, digest: UInt64Array, ikev1: bool
+) -> tuple[Int64Array, Int64Array, BoolArray]:
+    """Body, transmission and first copy of each datagram of one slot, in order of time. (n,) each"""
+
+def group_messages(
+    slot: Int64Array,
+    datagrams: Datagrams,
+    association: SaAssociation,
+    initiator_asked: BoolArray,
+    response: BoolArray,
+    ikev1: BoolArray,
+    several: bool,
+) -> dict[str, Any]:
+    """The columns of `MessageColumns` by name, and `of_datagram`: the row of the message of each datagram.
+
+    `several`: some datagrams have several frames.
+    """
+
+def fit_form(heap: UInt8Array, begin: Int64Array, sample: bytes, low: Int64Array, high: Int64Array) -> BoolArray:
+    """Whether each message in the heap has the bytes of the sample in the ranges from `low` to `high`. (messages,)
+
+    Raises:
+        ValueError: a message or a range is outside of its buffer.
+    """
+
+def compare_nat_hashes(
+    heap: UInt8Array, begin: Int64Array, places: Int64Array, address: UInt64Array, port: UInt16Array, ipv6: bytes
+) -> npt.NDArray[np.int8]:
+    """Whether the end of each message in the heap differs from all its NAT detection hashes at `places`: 1 or 0.
+
+    `address` are codes without numbers of captures; `ipv6` are the addresses that they stand for, one after another.
+
+    Raises:
+        ValueError: a message, hash or address is outside of its buffer.
     """

@@ -49,6 +49,7 @@ OWNERS = {
     "distributed": "dataset",
     "dpkt": "capture",
     "jinja2": "render",
+    "markdown_it": "render",
     "scapy": "replay",
     "textual": "view",
     "typer": "cli",

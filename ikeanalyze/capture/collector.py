@@ -298,7 +298,8 @@ class FrameCollector:
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
-        self._number_by_appearance(columns)
+        if len(number):
+            self._number_by_appearance(columns)
         share_digests(columns, self.incomplete, self.messages.clear)
         return columns
 

@@ -21,6 +21,7 @@ from ikeanalyze.cli.progress import make_progress_bar
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis, SkippedFile
     from ikeanalyze.analysis.verification.verify import Verification
+    from ikeanalyze.dataset.buckets.analysis import BucketedAnalysis
 
 _MAX_KEY_FILE_BYTES: Final = 16 << 20  # size of a skipped capture that is tested for keys
 _LARGE_CAPTURE_BYTES: Final = 200 * 10**6  # size from which on reading takes seconds without the compiled core
@@ -96,7 +97,10 @@ def _advise_core(captures: Sequence[str], messages: MessageOptions) -> None:
 
 
 def report_problems(
-    result: "Analysis | Verification", captures: Sequence[str], keys: Sequence[str], messages: MessageOptions
+    result: "Analysis | BucketedAnalysis | Verification",
+    captures: Sequence[str],
+    keys: Sequence[str],
+    messages: MessageOptions,
 ) -> None:
     """Print the problems of captures and key files; exit with status 1 if no capture can be read."""
     _print_warnings(result, messages)
@@ -149,7 +153,7 @@ def display_path(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def _print_warnings(result: "Analysis | Verification", messages: MessageOptions) -> None:
+def _print_warnings(result: "Analysis | BucketedAnalysis | Verification", messages: MessageOptions) -> None:
     order = {summary.path: i for i, summary in enumerate(result.captures)}
     warnings = sorted(result.warnings, key=lambda warning: order.get(warning.capture, len(order)))
     for path, group in groupby(warnings, key=lambda warning: warning.capture):
