@@ -192,7 +192,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     endings = find_exchange_endings(state, path)
     warnings = _warn_of_missing_fragments(state) + _warn_of_doubled_captures(run, grouped)
     contents = None
-    if options.payloads or any(run.captures.keys):
+    if _wants_contents(run):
         contents, findings = _summarise_contents(run, state)
         warnings += findings
         traffic.sealed.clear()
@@ -263,6 +263,11 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         # in parallel: this step does not depend on the association
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
+    parsed = inits.result()
+    if not _wants_contents(run):
+        # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
+        others = datagrams.datagram[datagrams.protocol != Protocol.IKEV2]
+        clear.keep(np.concatenate([others, grouped.radius.datagrams.datagram]))
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
         capture[association.handshake] = get_capture_numbers(datagrams.source)
@@ -275,7 +280,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         message_of_datagram=message_of_datagram,
         exchanges=exchanges,
         exchange_of_message=exchange_of_message,
-        inits=inits.result(),
+        inits=parsed,
         clear=clear,
         reassembled=reassemble_clear_messages(datagrams, messages, message_of_datagram, clear),
         addresses=traffic.addresses,
@@ -285,6 +290,11 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         translated=grouped.translated,
         hits=hits,
     )
+
+
+def _wants_contents(run: _PipelineRun) -> bool:
+    """Whether messages are decoded: all with the option `payloads`, encrypted ones with keys."""
+    return run.options.payloads or any(run.captures.keys)
 
 
 def _associate_hip(
