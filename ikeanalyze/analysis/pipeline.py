@@ -147,6 +147,7 @@ def build_tables(
         result = _analyse_frames(run)
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
+        needed = select_handshake_sources(sources)
         messages = pool.submit(_build_messages_table, run, sources)
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
         frames = EMPTY.frames if result.frames is None else result.frames.result()
@@ -162,7 +163,6 @@ def build_tables(
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
             warnings[number].append(warning)
-        needed = select_handshake_sources(sources)
         # the table of handshakes is the largest of a flood
         del result, sources
         traffic.columns.clear()
@@ -172,6 +172,7 @@ def build_tables(
 
 
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
+    release_free_memory()
     return run.finish("messages", build_messages_table(sources))
 
 
@@ -180,6 +181,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     clear = traffic.clear
     grouped = _group_datagrams(traffic)
     state = _build_state(run, grouped)
+    release_free_memory()  # polars has an allocator of its own
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
     radius = grouped.radius
     handshake_ids = numbering.get_ids(capture, numbering.first.handshake)
@@ -188,6 +190,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
+    release_free_memory()
     path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
     endings = find_exchange_endings(state, path)
     warnings = _warn_of_missing_fragments(state) + _warn_of_doubled_captures(run, grouped)
@@ -212,6 +215,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
+    release_free_memory()
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents))
     warnings += _warn_of_unused_rtt(state, path)
     warnings += _warn_of_uncertain_times(state, handshakes)

@@ -6,6 +6,7 @@ pub mod grouping;
 pub mod init_messages;
 pub mod messages;
 pub mod retransmission;
+pub mod volumes;
 
 #[cfg(feature = "python")]
 pub mod python;

@@ -1,7 +1,7 @@
 //! The functions that ikeanalyze/analysis calls. Columns are arrays of one length. Other threads of Python run meanwhile.
 
 use super::messages::Column;
-use super::{association, duplicates, grouping, init_messages, messages, retransmission};
+use super::{association, duplicates, grouping, init_messages, messages, retransmission, volumes};
 use numpy::{Element, PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,6 +15,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classify_slot, module)?)?;
     module.add_function(wrap_pyfunction!(group_messages, module)?)?;
     module.add_function(wrap_pyfunction!(fit_form, module)?)?;
+    module.add_function(wrap_pyfunction!(sum_volumes, module)?)?;
+    module.add_function(wrap_pyfunction!(sum_phases, module)?)?;
     module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)
 }
 
@@ -311,4 +313,125 @@ fn compare_nat_hashes<'py>(
     let (heap, begin, places) = (heap.as_slice()?, begin.as_slice()?, places.as_slice()?);
     let differs = py.detach(|| init_messages::compare_nat_hashes(heap, begin, places, &ends));
     Ok(array(py, differs.ok_or_else(outside)?))
+}
+
+/// Columns of `MessageColumns`, and whether each message sets up its IKE SA.
+struct MessageArrays<'py> {
+    handshake: PyReadonlyArray1<'py, i64>,
+    set_up: PyReadonlyArray1<'py, bool>,
+    from_initiator: PyReadonlyArray1<'py, bool>,
+    protocol: PyReadonlyArray1<'py, u8>,
+    exchange_type: PyReadonlyArray1<'py, u8>,
+    transmission: PyReadonlyArray1<'py, i64>,
+    first_ns: PyReadonlyArray1<'py, i64>,
+    frames: PyReadonlyArray1<'py, i64>,
+    bytes: PyReadonlyArray1<'py, i64>,
+    needed_bytes: PyReadonlyArray1<'py, i64>,
+    fragments_seen: PyReadonlyArray1<'py, i64>,
+    ip_fragments: PyReadonlyArray1<'py, i64>,
+}
+
+impl<'py> MessageArrays<'py> {
+    fn read(messages: &Bound<'py, PyAny>, set_up: PyReadonlyArray1<'py, bool>) -> PyResult<Self> {
+        let columns = Columns(messages);
+        Ok(Self {
+            handshake: columns.get("handshake")?,
+            set_up,
+            from_initiator: columns.get("from_initiator")?,
+            protocol: columns.get("protocol")?,
+            exchange_type: columns.get("exchange_type")?,
+            transmission: columns.get("transmission")?,
+            first_ns: columns.get("first_ns")?,
+            frames: columns.get("frames")?,
+            bytes: columns.get("bytes")?,
+            needed_bytes: columns.get("needed_bytes")?,
+            fragments_seen: columns.get("fragments_seen")?,
+            ip_fragments: columns.get("ip_fragments")?,
+        })
+    }
+
+    fn columns(&self) -> PyResult<volumes::Messages<'_>> {
+        let lengths = [
+            self.set_up.len(),
+            self.from_initiator.len(),
+            self.protocol.len(),
+            self.exchange_type.len(),
+            self.transmission.len(),
+            self.first_ns.len(),
+            self.frames.len(),
+            self.bytes.len(),
+            self.needed_bytes.len(),
+            self.fragments_seen.len(),
+            self.ip_fragments.len(),
+        ];
+        check_lengths(self.handshake.len(), &lengths)?;
+        Ok(volumes::Messages {
+            handshake: self.handshake.as_slice()?,
+            set_up: self.set_up.as_slice()?,
+            from_initiator: self.from_initiator.as_slice()?,
+            protocol: self.protocol.as_slice()?,
+            exchange_type: self.exchange_type.as_slice()?,
+            transmission: self.transmission.as_slice()?,
+            first_ns: self.first_ns.as_slice()?,
+            frames: self.frames.as_slice()?,
+            bytes: self.bytes.as_slice()?,
+            needed_bytes: self.needed_bytes.as_slice()?,
+            fragments_seen: self.fragments_seen.as_slice()?,
+            ip_fragments: self.ip_fragments.as_slice()?,
+        })
+    }
+}
+
+/// What the messages of each handshake add up to, by name.
+#[pyfunction]
+fn sum_volumes<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    set_up: PyReadonlyArray1<'py, bool>,
+    count: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let arrays = MessageArrays::read(messages, set_up)?;
+    let columns = arrays.columns()?;
+    let sums = py.detach(|| volumes::sum_volumes(&columns, count));
+    let sums = sums.ok_or_else(|| PyValueError::new_err("a message is of no handshake"))?;
+    let result = PyDict::new(py);
+    let add = |prefix: &str, volume: volumes::Volume| -> PyResult<()> {
+        result.set_item(format!("{prefix}_messages"), array(py, volume.messages))?;
+        result.set_item(format!("{prefix}_frames"), array(py, volume.frames))?;
+        result.set_item(format!("{prefix}_bytes"), array(py, volume.bytes))
+    };
+    let [[by_responder, by_initiator], [after_responder, after_initiator]] = sums.by_side;
+    add("initiator", by_initiator)?;
+    add("after_setup_initiator", after_initiator)?;
+    add("responder", by_responder)?;
+    add("after_setup_responder", after_responder)?;
+    add("retransmitted", sums.retransmitted)?;
+    result.set_item("needed_bytes", array(py, sums.needed_bytes))?;
+    result.set_item("ike_messages_fragmented", array(py, sums.fragmented))?;
+    result.set_item("ike_fragments", array(py, sums.fragments))?;
+    result.set_item("ip_fragments", array(py, sums.ip_fragments))?;
+    Ok(result)
+}
+
+/// The exchange types of the set-up of each handshake, in order of handshake and time: type, messages, frames and bytes
+/// of each; and how many each handshake has.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn sum_phases<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    set_up: PyReadonlyArray1<'py, bool>,
+    count: usize,
+) -> PyResult<(Array<'py, i64>, Array<'py, u32>, Array<'py, u32>, Array<'py, u64>, Array<'py, i64>)> {
+    let arrays = MessageArrays::read(messages, set_up)?;
+    let columns = arrays.columns()?;
+    let sums = py.detach(|| volumes::sum_phases(&columns, count));
+    let sums = sums.ok_or_else(|| PyValueError::new_err("messages are not in order of handshake"))?;
+    Ok((
+        array(py, sums.exchange_type),
+        array(py, sums.messages),
+        array(py, sums.frames),
+        array(py, sums.bytes),
+        array(py, sums.of_handshake),
+    ))
 }
