@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
@@ -141,6 +142,21 @@ def compare_nat_hashes(
 
     Raises:
         ValueError: a message, hash or address is outside of its buffer.
+    """
+
+def pair_exchanges(messages: MessageColumns, attempt: Int64Array) -> dict[str, Any]:
+    """The columns of `ExchangeColumns` but `set_up` by name, and `of_message`: the row of the exchange of each message.
+
+    `attempt` is that of each message.
+    """
+
+def end_in_order(
+    messages: MessageColumns, exchange_of_message: Int64Array, exchange_columns: ExchangeColumns
+) -> dict[str, Int64Array]:
+    """The columns of `ExchangeEndings` but `uncertain` by name, by the order of the transmissions.
+
+    Raises:
+        ValueError: a message is of no exchange, or an exchange has no messages.
     """
 
 def sum_volumes(messages: MessageColumns, set_up: BoolArray, count: int) -> dict[str, Any]:

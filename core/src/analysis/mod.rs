@@ -2,6 +2,7 @@
 
 pub mod association;
 pub mod duplicates;
+pub mod exchanges;
 pub mod grouping;
 pub mod init_messages;
 pub mod messages;

@@ -1,7 +1,7 @@
 //! The functions that ikeanalyze/analysis calls. Columns are arrays of one length. Other threads of Python run meanwhile.
 
 use super::messages::Column;
-use super::{association, duplicates, grouping, init_messages, messages, retransmission, volumes};
+use super::{association, duplicates, exchanges, grouping, init_messages, messages, retransmission, volumes};
 use numpy::{Element, PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,6 +15,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classify_slot, module)?)?;
     module.add_function(wrap_pyfunction!(group_messages, module)?)?;
     module.add_function(wrap_pyfunction!(fit_form, module)?)?;
+    module.add_function(wrap_pyfunction!(pair_exchanges, module)?)?;
+    module.add_function(wrap_pyfunction!(end_in_order, module)?)?;
     module.add_function(wrap_pyfunction!(sum_volumes, module)?)?;
     module.add_function(wrap_pyfunction!(sum_phases, module)?)?;
     module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)
@@ -275,6 +277,121 @@ fn group_messages<'py>(
     Ok(result)
 }
 
+/// The columns of the exchanges by name, but `set_up`, with `of_message`: the row of the exchange of each message.
+#[pyfunction]
+fn pair_exchanges<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    attempt: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = Columns(messages);
+    let (slot, handshake, protocol) = (
+        columns.get("slot")?,
+        columns.get("handshake")?,
+        columns.get("protocol")?,
+    );
+    let (exchange_type, message_id) = (columns.get("exchange_type")?, columns.get("message_id")?);
+    let (initiator_asked, response) = (columns.get("initiator_asked")?, columns.get("response")?);
+    let (first_ns, frames, bytes) = (columns.get("first_ns")?, columns.get("frames")?, columns.get("bytes")?);
+    let attempt = attempt.as_slice()?;
+    let input = exchanges::Messages {
+        slot: slot.as_slice()?,
+        handshake: handshake.as_slice()?,
+        protocol: protocol.as_slice()?,
+        exchange_type: exchange_type.as_slice()?,
+        message_id: message_id.as_slice()?,
+        initiator_asked: initiator_asked.as_slice()?,
+        response: response.as_slice()?,
+        first_ns: first_ns.as_slice()?,
+        frames: frames.as_slice()?,
+        bytes: bytes.as_slice()?,
+    };
+    let lengths = [
+        input.handshake.len(),
+        input.protocol.len(),
+        input.exchange_type.len(),
+        input.message_id.len(),
+        input.initiator_asked.len(),
+        input.response.len(),
+        input.first_ns.len(),
+        input.frames.len(),
+        input.bytes.len(),
+        attempt.len(),
+    ];
+    check_lengths(input.slot.len(), &lengths)?;
+    let paired = py.detach(|| exchanges::pair_exchanges(&input, attempt));
+    let result = PyDict::new(py);
+    result.set_item("handshake", array(py, paired.handshake))?;
+    result.set_item("protocol", array(py, paired.protocol))?;
+    result.set_item("exchange_type", array(py, paired.exchange_type))?;
+    result.set_item("message_id", array(py, paired.message_id))?;
+    result.set_item("attempt", array(py, paired.attempt))?;
+    result.set_item("initiator_asked", array(py, paired.initiator_asked))?;
+    result.set_item("start_ns", array(py, paired.start_ns))?;
+    for (role, sent) in [("request", paired.request), ("response", paired.response)] {
+        result.set_item(format!("{role}_messages"), array(py, sent.messages))?;
+        result.set_item(format!("{role}_frames"), array(py, sent.frames))?;
+        result.set_item(format!("{role}_bytes"), array(py, sent.bytes))?;
+        result.set_item(format!("{role}_ns"), array(py, sent.first_ns))?;
+    }
+    result.set_item("of_message", array(py, paired.of_message))?;
+    Ok(result)
+}
+
+/// The columns of `ExchangeEndings` by name, but `uncertain`, by the order of the transmissions.
+#[pyfunction]
+fn end_in_order<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    exchange_of_message: PyReadonlyArray1<'py, i64>,
+    exchange_columns: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = Columns(messages);
+    let (response, first_ns, last_ns) = (
+        columns.get("response")?,
+        columns.get("first_ns")?,
+        columns.get("last_ns")?,
+    );
+    let messages = exchanges::MessageTimes {
+        exchange: exchange_of_message.as_slice()?,
+        response: response.as_slice()?,
+        first_ns: first_ns.as_slice()?,
+        last_ns: last_ns.as_slice()?,
+    };
+    let lengths = [messages.response.len(), messages.first_ns.len(), messages.last_ns.len()];
+    check_lengths(messages.exchange.len(), &lengths)?;
+    let columns = Columns(exchange_columns);
+    let (handshake, protocol) = (columns.get("handshake")?, columns.get("protocol")?);
+    let (initiator_asked, start_ns) = (columns.get("initiator_asked")?, columns.get("start_ns")?);
+    let (request_ns, response_ns) = (columns.get("request_ns")?, columns.get("response_ns")?);
+    let input = exchanges::ExchangeTimes {
+        handshake: handshake.as_slice()?,
+        protocol: protocol.as_slice()?,
+        initiator_asked: initiator_asked.as_slice()?,
+        start_ns: start_ns.as_slice()?,
+        request_ns: request_ns.as_slice()?,
+        response_ns: response_ns.as_slice()?,
+    };
+    let lengths = [
+        input.protocol.len(),
+        input.initiator_asked.len(),
+        input.start_ns.len(),
+        input.request_ns.len(),
+        input.response_ns.len(),
+    ];
+    check_lengths(input.handshake.len(), &lengths)?;
+    let endings = py.detach(|| exchanges::end_in_order(&messages, &input));
+    let endings = endings.ok_or_else(|| PyValueError::new_err("messages and exchanges do not fit together"))?;
+    let result = PyDict::new(py);
+    result.set_item("answer_ns", array(py, endings.answer_ns))?;
+    result.set_item("end_ns", array(py, endings.end_ns))?;
+    result.set_item("answered_ns", array(py, endings.answered_ns))?;
+    result.set_item("last_request_ns", array(py, endings.last_request_ns))?;
+    result.set_item("repeated_ns", array(py, endings.repeated_ns))?;
+    result.set_item("response_wait_ns", array(py, endings.response_wait_ns))?;
+    Ok(result)
+}
+
 fn outside() -> PyErr {
     PyValueError::new_err("a message is outside of its buffer")
 }
@@ -422,7 +539,13 @@ fn sum_phases<'py>(
     messages: &Bound<'py, PyAny>,
     set_up: PyReadonlyArray1<'py, bool>,
     count: usize,
-) -> PyResult<(Array<'py, i64>, Array<'py, u32>, Array<'py, u32>, Array<'py, u64>, Array<'py, i64>)> {
+) -> PyResult<(
+    Array<'py, i64>,
+    Array<'py, u32>,
+    Array<'py, u32>,
+    Array<'py, u64>,
+    Array<'py, i64>,
+)> {
     let arrays = MessageArrays::read(messages, set_up)?;
     let columns = arrays.columns()?;
     let sums = py.detach(|| volumes::sum_phases(&columns, count));

@@ -25,7 +25,11 @@ pub struct Volume {
 
 impl Volume {
     fn new(count: usize) -> Self {
-        Self { messages: vec![0; count], frames: vec![0; count], bytes: vec![0; count] }
+        Self {
+            messages: vec![0; count],
+            frames: vec![0; count],
+            bytes: vec![0; count],
+        }
     }
 
     fn add(&mut self, handshake: usize, messages: &Messages, row: usize) {
@@ -99,7 +103,10 @@ struct Phase {
 
 /// Add up the set-ups of `count` handshakes by exchange type. None: the messages are not in order of handshake.
 pub fn sum_phases(messages: &Messages, count: usize) -> Option<Phases> {
-    let mut sums = Phases { of_handshake: vec![0; count], ..Phases::default() };
+    let mut sums = Phases {
+        of_handshake: vec![0; count],
+        ..Phases::default()
+    };
     let mut phases: Vec<Phase> = Vec::new();
     let mut row = 0;
     for own in messages.handshake.chunk_by(|first, second| first == second) {
@@ -130,7 +137,13 @@ fn add_to_phase(phases: &mut Vec<Phase>, messages: &Messages, row: usize) {
     let phase = match known {
         Some(phase) => phase,
         None => {
-            phases.push(Phase { begin_ns, exchange_type, messages: 0, frames: 0, bytes: 0 });
+            phases.push(Phase {
+                begin_ns,
+                exchange_type,
+                messages: 0,
+                frames: 0,
+                bytes: 0,
+            });
             let last = phases.len() - 1;
             &mut phases[last]
         }
