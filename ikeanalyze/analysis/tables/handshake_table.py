@@ -79,6 +79,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
     if not count:
         return pl.DataFrame(schema=schema.HANDSHAKES)
     ends, breakdown = handshakes.ends, handshakes.breakdown
+    initiator_address, responder_address = format_addresses([ends.initiator, ends.responder], addresses)
     has_aaa = np.zeros(count, np.bool_)
     has_aaa[list(handshakes.pairs)] = True
     rtt_source = np.where(breakdown.path_rtt_ns == UNKNOWN, len(_RTT_SOURCES) - 1, handshakes.rtt_source)
@@ -86,9 +87,9 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
         **_identifiers(handshakes),
-        "initiator_address": format_addresses(ends.initiator, addresses),
+        "initiator_address": initiator_address,
         "initiator_port": _ports(handshakes, ends.initiator_port),
-        "responder_address": format_addresses(ends.responder, addresses),
+        "responder_address": responder_address,
         "responder_port": _ports(handshakes, ends.responder_port),
         "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),

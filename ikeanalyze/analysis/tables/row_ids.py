@@ -7,10 +7,12 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.capture.formats.records import LATEST_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def number_messages(
         first_ns = np.concatenate([first_ns, radius.first_ns])
         captures = np.concatenate([captures, get_capture_numbers(radius.source)])
     if len(numbering.paths) == 1:
-        order = np.argsort(first_ns, kind="stable")
+        order = argsort_stable(first_ns - first_ns.min(initial=LATEST_NS))
     else:
         order = np.lexsort((first_ns, captures))
     captures = captures[order]

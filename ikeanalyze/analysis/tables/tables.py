@@ -234,7 +234,7 @@ def build_frames_table(
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
     handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
-    source, destination = (format_addresses(columns[name], addresses, pl.Categorical) for name in _ENDS)
+    source, destination = format_addresses([columns[name] for name in _ENDS], addresses, pl.Categorical)
     several = len(numbering.paths) > 1
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     tunnel: dict[str, Any] = {}
