@@ -21,8 +21,10 @@ from ikeanalyze.cli.progress import make_progress_bar
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis, SkippedFile
     from ikeanalyze.analysis.verification.verify import Verification
+    from ikeanalyze.dataset.buckets.analysis import BucketedAnalysis
 
 _MAX_KEY_FILE_BYTES: Final = 16 << 20  # size of a skipped capture that is tested for keys
+_LARGE_CAPTURE_BYTES: Final = 200 * 10**6  # size from which on reading takes seconds without the compiled core
 _DEFAULT: Final = ReadOptions()
 
 CaptureArgument = Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)]
@@ -68,6 +70,7 @@ def read_captures(
 
     Ports, keys and progress of `options` are those of `inputs` and `messages`.
     """
+    _advise_core(captures, messages)
     start = time.perf_counter()
     with make_progress_bar(quiet=messages.quiet) as progress:
         options = replace(options, ports=tuple(inputs.port), keys=tuple(inputs.keys), progress=progress)
@@ -82,8 +85,22 @@ def read_captures(
     return analysis
 
 
+def _advise_core(captures: Sequence[str], messages: MessageOptions) -> None:
+    """Tell how a large capture would be read faster."""
+    if core.compiled is not None:
+        return
+    sizes = {path: os.path.getsize(path) for path in captures if os.path.isfile(path)}
+    path = max(sizes, key=lambda path: sizes[path], default=None)
+    if path is not None and sizes[path] > _LARGE_CAPTURE_BYTES:
+        text = f"{display_path(path)} has {sizes[path] // 10**6:,} MB, which the compiled core reads in less time"
+        messages.remark(f"{text}. It is {core.problem}: see docs/install.md")
+
+
 def report_problems(
-    result: "Analysis | Verification", captures: Sequence[str], keys: Sequence[str], messages: MessageOptions
+    result: "Analysis | BucketedAnalysis | Verification",
+    captures: Sequence[str],
+    keys: Sequence[str],
+    messages: MessageOptions,
 ) -> None:
     """Print the problems of captures and key files; exit with status 1 if no capture can be read."""
     _print_warnings(result, messages)
@@ -136,7 +153,7 @@ def display_path(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def _print_warnings(result: "Analysis | Verification", messages: MessageOptions) -> None:
+def _print_warnings(result: "Analysis | BucketedAnalysis | Verification", messages: MessageOptions) -> None:
     order = {summary.path: i for i, summary in enumerate(result.captures)}
     warnings = sorted(result.warnings, key=lambda warning: order.get(warning.capture, len(order)))
     for path, group in groupby(warnings, key=lambda warning: warning.capture):

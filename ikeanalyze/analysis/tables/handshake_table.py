@@ -22,7 +22,9 @@ from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
     format_spis,
+    gather,
     make_null_column,
+    make_series,
     make_table,
     null_unknown,
     scatter_lists,
@@ -30,7 +32,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
 )
 from ikeanalyze.analysis.tables.row_ids import RowIds
 from ikeanalyze.analysis.tables.tables import TableSources
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address
 
@@ -91,7 +93,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "initiator_port": _ports(handshakes, ends.initiator_port),
         "responder_address": responder_address,
         "responder_port": _ports(handshakes, ends.responder_port),
-        "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
+        "nat": gather(pl.Series(WORDS, dtype=pl.String), handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
         "end_ns": null_unknown(breakdown.end_ns),
@@ -106,7 +108,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
-        "path_rtt_source": _RTT_SOURCES.gather(rtt_source),
+        "path_rtt_source": gather(_RTT_SOURCES, rtt_source),
         "uncertain": scatter_texts(dict.fromkeys(np.flatnonzero(handshakes.uncertain).tolist(), UNCERTAIN), count),
         "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
@@ -209,7 +211,7 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
         if missing is None and (form < 0).all():
             return make_null_column(len(form))
         series = pl.Series([*values, missing], dtype=schema.HANDSHAKES[name])
-        return series.gather(np.where(form < 0, len(values), form))
+        return gather(series, np.where(form < 0, len(values), form))
 
     slots = [
         [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
@@ -237,17 +239,17 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     # the lists of one length are cut out of all phases together
     length_of_phase = np.repeat(phases.length, phases.length)
     pieces: list[pl.Series] = []
-    for length in np.unique(phases.length).tolist():
+    for length in sort_distinct(phases.length).tolist():
         if not length:
-            pieces.append(pl.Series([[]], dtype=layout).gather(np.zeros((phases.length == 0).sum(), np.int64)))
+            pieces.append(gather(pl.Series([[]], dtype=layout), np.zeros((phases.length == 0).sum(), np.int64)))
             continue
         rows = length_of_phase == length
         flat = pl.DataFrame(
             {
-                "type": types.gather(phases.exchange_type[rows]),
-                "messages": phases.messages[rows],
-                "frames": phases.frames[rows],
-                "bytes": phases.bytes[rows],
+                "type": gather(types, phases.exchange_type[rows]),
+                "messages": make_series(phases.messages[rows]),
+                "frames": make_series(phases.frames[rows]),
+                "bytes": make_series(phases.bytes[rows]),
             }
         )
         pieces.append(flat.to_struct().reshape((-1, length)).arr.to_list())
@@ -255,7 +257,7 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
         return pieces[0]
     place = np.empty(count, np.int64)
     place[np.argsort(phases.length, kind="stable")] = np.arange(count)
-    return pl.concat(pieces).gather(place)
+    return gather(pl.concat(pieces), place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ikeanalyze.capture.arrays import (
     read_uint16_le,
     read_uint32_be,
     read_uint32_le,
+    sort_distinct,
 )
 from ikeanalyze.capture.decode.wireless import get_avs_size, get_prism_size, get_radiotap_size
 from ikeanalyze.capture.protocol_numbers import (
@@ -313,7 +314,7 @@ def _dispatch(buffer: UInt8Array, at: Int64Array, end: Int64Array, size: Int64Ar
     inside, family = end.copy(), np.zeros(len(at), np.uint8)
     following = np.full(len(at), HEADER_UNKNOWN, np.uint16)
     kind = np.where(at + size < end, kind, -1)
-    for link_type in np.unique(kind).tolist():
+    for link_type in sort_distinct(kind).tolist():
         decoder = _DECODERS.get(link_type)
         if decoder is not None and decoder not in (_pktap, _ppi):
             rows = np.flatnonzero(kind == link_type)

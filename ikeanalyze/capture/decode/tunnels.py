@@ -20,6 +20,7 @@ from ikeanalyze.capture.arrays import (
     read_uint8,
     read_uint16_be,
     read_uint32_be,
+    sort_distinct,
 )
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook, IpPackets, format_address_code
 from ikeanalyze.capture.decode.l2tpv3 import find_contents
@@ -78,7 +79,7 @@ class TunnelFinder:
         protocol = packets.protocol[candidates]
         parts = [
             self._enter(buffer, packets, candidates[protocol == number], _PROTOCOLS[number])
-            for number in np.unique(protocol).tolist()
+            for number in sort_distinct(protocol).tolist()
             if number != PROTOCOL_UDP
         ]
         udp = candidates[protocol == PROTOCOL_UDP]
@@ -89,7 +90,7 @@ class TunnelFinder:
             its = np.flatnonzero(IS_TUNNEL_PORT[port])
             parts += [
                 self._enter_udp(buffer, packets, udp[its[port[its] == number]], _PORTS[number])
-                for number in np.unique(port[its]).tolist()
+                for number in sort_distinct(port[its]).tolist()
             ]
         return merge_layers(parts) if parts else None
 

@@ -7,7 +7,15 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze import core
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
+from ikeanalyze.capture.arrays import (
+    BoolArray,
+    Int64Array,
+    UInt8Array,
+    UInt32Array,
+    UInt64Array,
+    read_struct_array,
+    sort_distinct,
+)
 from ikeanalyze.capture.formats import pcapng_blocks
 from ikeanalyze.capture.formats.pcapng_blocks import ENHANCED_PACKET, INTERFACE, OBSOLETE_PACKET, SECTION, SIMPLE_PACKET
 from ikeanalyze.capture.formats.records import (
@@ -299,7 +307,7 @@ class Pcapng:
             times = np.zeros(len(ticks), np.int64)
             clock_of = np.array(self._clock_of)[interface]
             clocks = list(self._clocks)
-            for used in np.unique(clock_of):
+            for used in sort_distinct(clock_of):
                 its = clock_of == used
                 times[its] = clocks[used].nanoseconds(ticks[its])
         if simple is not None and simple.any():
