@@ -147,10 +147,10 @@ def build_tables(
         result = _analyse_frames(run)
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
-        messages = pool.submit(_build_messages_table, run, sources)
+        messages = pool.submit(_build_messages_table, run, sources) if options.messages_table else None
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
         frames = EMPTY.frames if result.frames is None else result.frames.result()
-        messages_table = messages.result()
+        messages_table = EMPTY.messages if messages is None else messages.result()
         if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
