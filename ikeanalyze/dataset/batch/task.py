@@ -218,6 +218,7 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
         keys=_shared(task.shared_keys),
         own_keys=own_keys,
         ids_per_capture=True,
+        frames_table=False,
         progress=progress if len(readable) == 1 else None,
     )
     analysis = read_captures(list(by_path), options)
