@@ -195,7 +195,8 @@ def _read_dump_lines(block: bytes, start: int, prefix: bytes, size: int) -> tupl
     end = block.find(b"\n", start + (count - 1) * stride) + 1
     if stride <= 0 or end <= 0 or block.count(b"\n", start, end) != count:
         return None
-    _, *lines = block[start - 1 : end].split(b"\n" + prefix)
+    lines = block[start - 1 : end].split(b"\n" + prefix)
+    del lines[0]  # empty
     if b"".join([line[:_OFFSET_CHARACTERS] for line in lines]) != _OFFSETS[: count * _OFFSET_CHARACTERS]:
         return None
     digits = b"".join([line[_OFFSET_CHARACTERS:_TEXT_POSITION] for line in lines])[: size * _BYTE_CHARACTERS]
