@@ -219,7 +219,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     warnings = _warn_of_missing_fragments(state, facts) + _warn_of_doubled_captures(run, grouped)
     contents = None
     if _wants_contents(run):
-        contents, findings = _summarise_contents(run, state)
+        contents, findings = _summarise_contents(run, state, handshake_ids)
         warnings += findings
         traffic.sealed.clear()
     # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed; fragments of IKEv1 are reassembled
@@ -410,7 +410,7 @@ def _warn_of_doubled_captures(run: _PipelineRun, grouped: _CaptureDatagrams) -> 
 
 
 def _summarise_contents(
-    run: _PipelineRun, state: AnalysisState
+    run: _PipelineRun, state: AnalysisState, handshake_ids: Int64Array
 ) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
     """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
     # not needed for most captures, and takes a tenth of a second to load
@@ -419,7 +419,8 @@ def _summarise_contents(
 
     all_keys = [keys or NO_KEYS for keys in run.captures.keys]
     sealed = run.traffic.sealed
-    decoded = decrypt_messages(state, sealed, all_keys, every=run.options.payloads)
+    clear = _select_clear_handshakes(run.options, state, handshake_ids) if run.options.payloads else None
+    decoded = decrypt_messages(state, sealed, all_keys, clear)
     parameters: dict[int, list[str]] = {}
     if run.options.payloads and state.hits:
         from ikeanalyze.analysis.handshakes.hip.parameters import describe_hip_messages
@@ -436,6 +437,19 @@ def _summarise_contents(
         if keys and not decoded.decrypted[in_capture].any() and decoded.encrypted[in_capture].any():
             warnings.append((number, (None, "none of the keys fits any of its encrypted messages")))
     return contents, warnings
+
+
+def _select_clear_handshakes(options: ReadOptions, state: AnalysisState, handshake_ids: Int64Array) -> Sequence[int]:
+    """The rows of the handshakes whose clear messages are decoded with the option `payloads`."""
+    match options.payloads_of:
+        case None:
+            return range(len(handshake_ids))
+        case "first":
+            set_up = state.exchanges.handshake[state.exchanges.set_up]
+            return range(int(set_up.min()) + 1 if len(set_up) else len(handshake_ids))
+        case wanted:
+            rows: list[int] = np.flatnonzero(handshake_ids == wanted).tolist()
+            return rows
 
 
 def _warn_of_unused_rtt(
