@@ -66,32 +66,37 @@ def find_encrypted_payload(message: bytes) -> EncryptedPayload | None:
 
     Bytes after the message's length are ignored.
     """
-    cursor = Cursor(message)
-    try:
-        _, _, kind, version, _, flags, message_id, length = cursor.unpack(HEADER)
-        if version >> 4 != 2 or length > len(message):
-            return None
-        if length < len(message):
-            message = message[:length]
-            cursor = Cursor(message, HEADER.size)
-        while kind not in ENCRYPTED_TYPES:
-            if kind == _NONE:
-                return None
-            kind, _, size = cursor.unpack(PAYLOAD_HEADER)
-            cursor.skip(size - PAYLOAD_HEADER.size)
-        start = cursor.position
-        first, _, size = cursor.unpack(PAYLOAD_HEADER)
-        if start + size != length:
-            return None
-        fragment = None
-        if kind == _SKF:
-            number, total = cursor.unpack(_FRAGMENT_NUMBERS)
-            if not 1 <= number <= total:
-                return None
-            fragment = number, total
-    except WireError:
+    # without a cursor: this runs once for each message of a capture
+    if len(message) < HEADER.size:
         return None
-    return EncryptedPayload(message, cursor.position, first, fragment, message_id, bool(flags & FLAG_RESPONSE))
+    _, _, kind, version, _, flags, message_id, length = HEADER.unpack_from(message)
+    if version >> 4 != 2 or length > len(message):
+        return None
+    if length < len(message):
+        message = message[:length]
+    start = HEADER.size
+    while kind not in ENCRYPTED_TYPES:
+        if kind == _NONE or start + PAYLOAD_HEADER.size > length:
+            return None
+        kind, _, size = PAYLOAD_HEADER.unpack_from(message, start)
+        if size < PAYLOAD_HEADER.size:
+            return None
+        start += size
+    if start + PAYLOAD_HEADER.size > length:
+        return None
+    first, _, size = PAYLOAD_HEADER.unpack_from(message, start)
+    if start + size != length:
+        return None
+    start += PAYLOAD_HEADER.size
+    fragment = None
+    if kind == _SKF:
+        if start + _FRAGMENT_NUMBERS.size > length:
+            return None
+        number, total = fragment = _FRAGMENT_NUMBERS.unpack_from(message, start)
+        if not 1 <= number <= total:
+            return None
+        start += _FRAGMENT_NUMBERS.size
+    return EncryptedPayload(message, start, first, fragment, message_id, bool(flags & FLAG_RESPONSE))
 
 
 class _AeadDirection:

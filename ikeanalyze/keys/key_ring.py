@@ -102,6 +102,11 @@ class KeyRing:
         return tuple(reasons)
 
     @property
+    def has_nonces(self) -> bool:
+        """Whether the nonces of IKE SAs identify some of the key sets."""
+        return bool(self._by_nonces)
+
+    @property
     def reached_limit(self) -> bool:
         """Whether so many trials failed that not every key set was tried on every IKE SA."""
         return self._trials_left <= 0
@@ -192,6 +197,10 @@ class SaKeyChain:
         change.
         """
         return tuple(self._ring._key_sets[entry.index] for entry in self._entries)
+
+    def get_key_set(self, position: int) -> KeySet:
+        """The key set at a position of `key_sets`."""
+        return self._ring._key_sets[self._entries[position].index]
 
     @property
     def used(self) -> tuple[int, ...]:
