@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ikeanalyze.analysis.decryption.core_decryption import CoreHandshake, decrypt_with_core
 from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessage,
     DecodedMessageList,
@@ -44,6 +45,7 @@ from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
+_IKE_INTERMEDIATE = int(ExchangeType.IKE_INTERMEDIATE)
 _INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
@@ -254,9 +256,17 @@ class _Decryption:
         owner = self._state.association.handshake[rows]
         starts = [] if not keys.sets or not len(rows) else [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist()]
         columns = _EncryptedRows(self._state, rows)
-        for low, high in zip(starts, [*starts[1:], len(rows)], strict=False):
-            handshake, before = int(owner[low]), len(self._all)
-            self._decrypt_handshake(handshake, columns, range(low, high), ring)
+        known = [self._negotiated.get(int(owner[low]), columns.row[low], with_nonces=ring.has_nonces) for low in starts]
+        suites = [negotiated.suite for negotiated in known]
+        done = decrypt_with_core(self._state, self._encrypted, rows, starts, suites, ring)
+        for number, (low, high) in enumerate(zip(starts, [*starts[1:], len(rows)], strict=False)):
+            handshake, before, negotiated = int(owner[low]), len(self._all), known[number]
+            if negotiated is _UNKNOWN:  # it may have replaced one of those before
+                negotiated = self._negotiated.get(handshake, columns.row[low], with_nonces=ring.has_nonces)
+            if number in done:
+                self._add_from_core(done[number], negotiated)
+            else:
+                self._decrypt_handshake(columns, range(low, high), ring, negotiated)
             if len(self._all) > before:
                 handshakes.add(handshake)
                 rekeyings = self._state.messages.exchange_type[columns.message[low:high]] == _CREATE_CHILD_SA
@@ -272,10 +282,29 @@ class _Decryption:
         self.findings.extend((0, text) for text in ring.unusable if text not in reported)
         return handshakes | phase1.handshakes
 
-    def _decrypt_handshake(self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing) -> None:
+    def _add_from_core(self, handshake: CoreHandshake, negotiated: _NegotiatedKeys) -> None:
+        """Add the messages of one handshake that the compiled core decrypted."""
+        state = self._state
+        for message in handshake.messages:
+            row = int(state.message_of_datagram[message.row])
+            key_set = handshake.key_sets[message.position]
+            record = MessageRecord(
+                row,
+                message.row,
+                self._get_data(message.datagrams[0]),
+                message.datagrams,
+                message.opened,
+                _get_epoch(state, row, negotiated, key_set, message.position),
+                key_set,
+            )
+            self._add(record)
+        tasks = [_DecryptionTask(row) for row in handshake.undecrypted]
+        self._report_undecrypted(tasks, len(tasks) + len(handshake.messages))
+
+    def _decrypt_handshake(
+        self, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
+    ) -> None:
         """Decrypt the messages of one handshake, in order of time; `places`: of its datagrams in the columns."""
-        first_row = columns.row[places[0]]
-        negotiated = self._negotiated.get(handshake, first_row, with_nonces=ring.has_nonces)
         tasks: dict[tuple[int, int], _DecryptionTask] = {}
         chains: dict[tuple[int, int], SaKeyChain] = {}
         for place in places:
@@ -310,9 +339,10 @@ class _Decryption:
                 task.parts = {0: row}
             task.done = True
             self._add_decrypted(columns.message[place], row, task, opened, negotiated, chain)
-        self._report_undecrypted(tasks)
+        self._report_undecrypted([task for task in tasks.values() if not task.done], len(tasks))
+        first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
-            self.findings.extend((int(self._state.datagrams.number[first_row]), text) for text in chain.unusable)
+            self.findings.extend((first_frame, text) for text in chain.unusable)
 
     def _add_decrypted(
         self,
@@ -324,16 +354,15 @@ class _Decryption:
         chain: SaKeyChain,
     ) -> None:
         """Add a decrypted message; `row` is that of the last datagram that was used."""
-        messages = self._state.messages
-        exchange_type, message_id = int(messages.exchange_type[message]), int(messages.message_id[message])
+        key_set = chain.get_key_set(task.position)
         record = MessageRecord(
             message,
             row,
             self._get_data(task.parts[min(task.parts)]),
             tuple(task.parts[number] for number in sorted(task.parts)),
             opened,
-            _get_epoch(exchange_type, message_id, negotiated, chain, task.position),
-            chain.get_key_set(task.position),
+            _get_epoch(self._state, message, negotiated, key_set, task.position),
+            key_set,
         )
         self._add(record)
 
@@ -370,13 +399,14 @@ class _Decryption:
             else:
                 self._add(MessageRecord(message, row, reassembled.data, reassembled.datagrams))
 
-    def _report_undecrypted(self, tasks: dict[tuple[int, int], _DecryptionTask]) -> None:
-        """Findings about messages of one handshake that could not be decrypted, although a part of it was."""
+    def _report_undecrypted(self, undone: list[_DecryptionTask], count: int) -> None:
+        """Findings about messages of one handshake that could not be decrypted, although a part of it was.
+
+        `count`: of all its encrypted messages.
+        """
         numbers = self._state.datagrams.number
         frames = []
-        for task in tasks.values():
-            if task.done:
-                continue
+        for task in undone:
             frame = int(numbers[task.unit])
             data = self._get_data(task.unit)
             if task.fragments is not None:
@@ -385,7 +415,7 @@ class _Decryption:
                 self.truncated.append(frame)
             else:
                 frames.append(frame)
-        if frames and len(frames) < len(tasks):
+        if frames and len(frames) < count:
             self.findings.append((frames[0], describe_undecrypted(len(frames))))
 
 
@@ -397,13 +427,13 @@ def _describe_missing_fragments(fragments: SkfReassembler) -> str:
 
 
 def _get_epoch(
-    exchange_type: int, message_id: int, negotiated: _NegotiatedKeys, chain: SaKeyChain, position: int
+    state: AnalysisState, message: int, negotiated: _NegotiatedKeys, key_set: KeySet, position: int
 ) -> int | None:
-    """The epoch of the keys of one message; `position`: of the keys in the chain."""
-    additional, before = negotiated.additional, max(message_id - 1, 0)
-    if exchange_type == ExchangeType.IKE_INTERMEDIATE:
+    """The epoch of the keys of a row of Messages; `position`: of the key set in the chain of the IKE SA."""
+    additional, before = negotiated.additional, max(int(state.messages.message_id[message]) - 1, 0)
+    if state.messages.exchange_type[message] == _IKE_INTERMEDIATE:
         return before if additional is None else min(before, additional)
     if additional is None:
         # without the SPIs of a key set, the number of key sets before it is unknown
-        return position if chain.get_key_set(position).spi_i is not None else None
+        return position if key_set.spi_i is not None else None
     return additional
