@@ -10,7 +10,7 @@ import polars as pl
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.capture.arrays import UInt64Array
+from ikeanalyze.capture.arrays import Int64Array, UInt64Array
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.capture.frames import format_address_code
 
@@ -176,3 +176,23 @@ def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
     for row, texts in values.items():
         place[row] = distinct.setdefault(tuple(texts), len(distinct))
     return gather(pl.Series(list(distinct), dtype=pl.List(pl.String)), place)
+
+
+def make_lists(flat: pl.Series, lengths: Int64Array) -> pl.Series:
+    """Lists of these lengths, which together contain all values of `flat` in this order."""
+    ends = np.cumsum(lengths)
+    # lists of one length are cut out of all values together: as objects they would take microseconds each
+    pieces = [pl.Series([], dtype=pl.List(flat.dtype))]
+    order: list[Int64Array] = []
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        order.append(rows)
+        if length:
+            values = flat.gather((ends[rows][:, None] - length + np.arange(length)).ravel())
+            pieces.append(values.reshape((-1, length)).arr.to_list())
+        else:
+            pieces.append(pl.Series([[]], dtype=pl.List(flat.dtype)).gather(np.zeros(len(rows), np.int64)))
+    place = np.empty(len(lengths), np.int64)
+    if order:
+        place[np.concatenate(order)] = np.arange(len(lengths))
+    return pl.concat(pieces).gather(place)

@@ -281,7 +281,7 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
         # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_exchange_content_columns
 
-        contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.contents.contents)
+        contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.contents)
     return make_table(
         {
             "exchange": ids.exchange,
