@@ -36,8 +36,6 @@ _ENTRY: Final = np.dtype([("unit", np.uint32), ("size", np.uint32)])
 _ROWS_AT_ONCE: Final = 1 << 17
 #: Bytes of messages that are written at once.
 _BYTES_AT_ONCE: Final = 16 << 20
-#: Rows between two of the frame numbers that divide the frames table.
-FRAMES_PER_PART: Final = 1 << 18
 #: Room after the last message, which vectorised reads may touch.
 _HEAP_PADDING: Final = 1 << 16
 #: Free disk space that is left to others.
@@ -223,7 +221,7 @@ class _BucketRows(FrameRows):
 
     def __init__(self, folder: BucketFolder) -> None:
         super().__init__(LAYOUT, {name: np.empty(_ROWS_AT_ONCE, dtype) for name, dtype in LAYOUT.items()})
-        self.part_starts: list[int] = []  # numbers of frames that divide all of them into parts of about equal size
+        self.part_starts: list[int] = []  # numbers of frames that divide the table into parts of `_ROWS_AT_ONCE` rows
         self.several_frames = False  # whether datagrams may consist of several frames
         self._folder = folder
         self._written = 0
@@ -251,8 +249,7 @@ class _BucketRows(FrameRows):
             self._folder.append(index, "rows", chosen.data.cast("B"))
         self.several_frames |= bool(columns["ip_fragment"].any())
         self.several_frames |= bool((columns["encapsulation"] == Encapsulation.TCP_4500).any())
-        if self._written // FRAMES_PER_PART != (self._written + count) // FRAMES_PER_PART:
-            self.part_starts.append(int(columns["number"][-1]))
+        self.part_starts.append(int(columns["number"][-1]))
         self._written += count
         self._count = 0
 

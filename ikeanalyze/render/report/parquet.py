@@ -9,13 +9,17 @@ accounting (`ike_packets`, `ike_bytes`).
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis
 from ikeanalyze.render.core import output
 
 if TYPE_CHECKING:  # loading it early would keep a large capture from being read by two processes
     import polars as pl
+
+
+#: Rows of a row group: all of it is in memory while it is written.
+_ROW_GROUP: Final = 1 << 17
 
 
 def write_parquet(analysis: Analysis, directory: str) -> None:
@@ -47,6 +51,11 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         path = self._files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
         self._written[name] = self._pool.submit(_write, name, table, path)
 
+    def write(self, name: str, table: "pl.LazyFrame") -> None:
+        """Write a table that is larger than memory."""
+        self.add(name, table)
+        self._wait(name, self._written[name])
+
     def finish(self, analysis: Analysis) -> None:
         """Write the tables that were not added, and wait for all."""
         for name in ("frames", "messages", "exchanges", "handshakes"):
@@ -77,7 +86,7 @@ def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
     portable = table.lazy() if name == "captures" else to_portable_types(table.lazy(), name)
     # Converted piece by piece as it is written.
-    portable.sink_parquet(path, compression="lz4", statistics=False)
+    portable.sink_parquet(path, compression="lz4", statistics=False, row_group_size=_ROW_GROUP)
 
 
 def build_captures_table(analysis: Analysis) -> "pl.DataFrame":
