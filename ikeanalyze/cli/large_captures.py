@@ -124,7 +124,8 @@ def analyse_in_parts(
 
     start = time.perf_counter()
     if messages.verbose:
-        log_stderr(f"analysed in {plan.buckets:,} parts on disk, {plan.jobs:,} at once")
+        where = f"{plan.jobs:,} at once" if large.cluster is None else f"on {large.cluster}"
+        log_stderr(f"analysed in {plan.buckets:,} parts on disk, {where}")
     temp = large.temp or directory or tempfile.gettempdir()
     if not os.access(temp, os.W_OK | os.X_OK):
         raise typer.BadParameter(f"{temp} is not a directory that can be written to", param_hint="--temp")

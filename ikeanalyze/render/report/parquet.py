@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # loading it early would keep a large capture from being read
 
 #: Rows of a row group: all of it is in memory while it is written.
 _ROW_GROUP: Final = 1 << 17
+_HANDSHAKE_ROW_GROUP: Final = 1 << 14  # a row has a kilobyte
 
 
 def write_parquet(analysis: Analysis, directory: str) -> None:
@@ -85,8 +86,9 @@ def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
     portable = table.lazy() if name == "captures" else to_portable_types(table.lazy(), name)
+    rows = _HANDSHAKE_ROW_GROUP if name == "handshakes" else _ROW_GROUP
     # Converted piece by piece as it is written.
-    portable.sink_parquet(path, compression="lz4", statistics=False, row_group_size=_ROW_GROUP)
+    portable.sink_parquet(path, compression="lz4", statistics=False, row_group_size=rows)
 
 
 def build_captures_table(analysis: Analysis) -> "pl.DataFrame":
