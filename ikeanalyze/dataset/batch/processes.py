@@ -8,13 +8,11 @@ holds a lock would block all others.
 """
 
 import multiprocessing
-import os
-import signal
-import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
+
+from ikeanalyze.dataset.worker_process import count_processors, follow_parent
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.batch.task import BatchTask, TaskResult
@@ -25,11 +23,6 @@ _CONTEXT: Final = multiprocessing.get_context("spawn")
 
 #: In a worker process: the bytes read by each task.
 _read: Any = None
-
-
-def count_processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 class LocalWorkers:
@@ -87,20 +80,6 @@ def _set_up_process(threads: int, read: Any) -> None:
     global _read
     _read = read
     follow_parent(threads)
-
-
-def follow_parent(threads: int) -> None:
-    """Let this new process end with its parent, and leave Ctrl-C to that; `threads` are those of polars."""
-    os.environ["POLARS_MAX_THREADS"] = str(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def _run(task: "BatchTask", slot: int) -> "TaskResult":

@@ -13,7 +13,7 @@ from ikeanalyze.analysis.pipeline import CaptureContext, CaptureWarning, build_t
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.capture.buffers import release_free_memory, tune_malloc
 from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
-from ikeanalyze.dataset.buckets.numbering import BucketNumbering, SurveyNumbering, write_order
+from ikeanalyze.dataset.buckets.numbering import BucketNumbering, SurveyNumbering
 from ikeanalyze.dataset.buckets.shared_facts import BucketFacts, SurveyedBucket
 from ikeanalyze.dataset.buckets.table_parts import PartBounds, write_parts
 from ikeanalyze.io.lab_manifest import LabManifest
@@ -81,10 +81,8 @@ def survey_bucket(task: BucketTask) -> SurveyedBucket:
     folder = _open_folder(task)
     contents = folder.read(task.index)
     facts = BucketFacts(_read_facts(task), collect=True)
-    numbering = SurveyNumbering([task.name])
+    numbering = SurveyNumbering([task.name], folder=folder, index=task.index, contents=contents)
     survey_frames(numbering, contents.traffic, task.context, task.options, facts)
-    assert facts.observed is not None
-    write_order(folder, task.index, contents, facts.observed, numbering)
     surveyed = SurveyedBucket(task.index, facts.shared, facts.used)
     del contents, facts, numbering
     release_free_memory()

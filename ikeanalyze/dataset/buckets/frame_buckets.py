@@ -47,7 +47,7 @@ _REDIRECT_BYTES: Final = re.compile(b"|".join(re.escape(kind.to_bytes(2, "big"))
 
 
 class BucketSpaceError(Exception):
-    """The disk has not enough space for the buckets: one line with the problem and its solution."""
+    """The disk has not enough space for the buckets: one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +177,7 @@ class BucketFolder:
 def make_space_error(path: Path, needed: int = 0) -> BucketSpaceError:
     """The error for a full disk."""
     amount = f" (about {needed >> 20:,} MiB)" if needed else ""
-    return BucketSpaceError(
-        f"{path.parent}: not enough space for the parts of a large capture{amount}. Name a folder on another disk "
-        "with --temp, or let the analysis take more memory with --max-memory"
-    )
+    return BucketSpaceError(f"{path.parent}: not enough space for the parts of a large capture{amount}")
 
 
 def _is_in_order(rows: npt.NDArray[Any]) -> bool:
