@@ -232,7 +232,7 @@ def _read_in_parts(
         else:
             analysis = result.make_analysis({name: table.head(1) for name, table in tables.items()})
             for name, table in tables.items():
-                writer.add(name, table)
+                writer.write(name, table)
             writer.finish(analysis)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 

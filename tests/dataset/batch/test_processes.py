@@ -11,8 +11,9 @@ import pytest
 
 import ikeanalyze
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.batch.processes import LocalWorkers, count_processors
+from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, TaskCapture, TaskError
+from ikeanalyze.dataset.worker_process import count_processors
 from tests.dataset.made import capture
 from tests.dataset.test_interruptions import alive
 

@@ -1,0 +1,26 @@
+"""Processes of this machine that work for another one: how many, and their end."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from multiprocessing.connection import wait
+
+
+def count_processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def follow_parent(threads: int) -> None:
+    """Let this new process end with its parent, and leave Ctrl-C to that; `threads` are those of polars."""
+    os.environ["POLARS_MAX_THREADS"] = str(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
