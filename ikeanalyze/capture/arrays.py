@@ -64,6 +64,21 @@ def read_uint8(buffer: UInt8Array, at: Int64Array) -> UInt8Array:
     return buffer[np.minimum(at, len(buffer) - 1)]
 
 
+def rank_by_appearance(numbers: npt.NDArray[np.integer], count: int) -> Int64Array | None:
+    """The rank of each number below `count` by its first place in `numbers`; (count,). Others follow.
+
+    None if each number is its own rank. `numbers` are not empty.
+    """
+    highest = np.maximum.accumulate(numbers)
+    if highest[0] == 0 and (highest[1:] <= highest[:-1] + 1).all():
+        return None
+    first = np.full(count, len(numbers), np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    rank = np.empty(count, np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(count)
+    return rank
+
+
 _UINT16 = np.dtype([("value", ">u2")])
 _UINT32 = np.dtype([("value", ">u4")])
 _UINT16_LE = np.dtype([("value", "<u2")])

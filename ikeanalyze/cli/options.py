@@ -16,6 +16,16 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 _MAX_WARNINGS: Final = 10
 
+#: Other values of keys of scenarios of the lab, for `lab run` and `paper run`.
+SetOption = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Another value of a key of the scenario, such as responder.stack=libreswan; repeatable.",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageOptions:

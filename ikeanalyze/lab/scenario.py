@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
@@ -18,7 +19,7 @@ from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.lab_manifest import CaptureHost
-from ikeanalyze.io.toml import TomlFileError, read_toml
+from ikeanalyze.io.toml import TomlFileError, parse_toml, read_toml
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network.traffic import parse_traffic_step
 from ikeanalyze.model.prediction.link import LinkError, LinkModel, LossBurst, validate_link
@@ -325,20 +326,49 @@ class ScenarioCase:
         return settings.key_bits or _key_sizes(settings.auth)[0]
 
 
-def load_cases(path: Path) -> list[ScenarioCase]:
-    """Return the cases of a scenario file.
+def load_cases(path: Path, overrides: Mapping[str, Any] = MappingProxyType({})) -> list[ScenarioCase]:
+    """Return the cases of a scenario file, in which values by dotted key replace those of the file.
 
     Raises:
         LabScenarioError: the file cannot be read, is not TOML, or has an invalid key or value.
     """
     try:
-        return expand_cases(read_toml(str(path)), str(path), path.stem)
+        return expand_cases(_override(read_toml(str(path)), overrides), str(path), path.stem)
     except OSError as error:
         raise LabScenarioError(f"{path}: {error.strerror}") from None
     except TomlFileError as error:
         raise LabScenarioError(f"{path}: {error}") from None
     except RecursionError:
         raise LabScenarioError(f"{path}: tables are nested too deeply") from None
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Split `KEY=VALUE`, with a value as in TOML; what is not TOML is a string.
+
+    Raises:
+        LabScenarioError: there is no `=`, or no such key.
+    """
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise LabScenarioError(f"{text}: needed is KEY=VALUE, such as responder.stack=libreswan")
+    _check_key("--set", key, set())
+    try:
+        return key, parse_toml(f"value = {value}".encode())["value"]
+    except TomlFileError:
+        return key, value
+
+
+def _override(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario with other values of some keys, which are no dimension any more unless the value is a list."""
+    if not overrides:
+        return dict(data)
+    tables = {key: value for key, value in _flatten_tables(data) if key not in overrides} | dict(overrides)
+    pairs = tables.pop(_PAIRS, None)
+    if isinstance(pairs, list) and all(isinstance(table, dict) for table in pairs):
+        rest = [{key: value for key, value in _flatten_tables(table) if key not in overrides} for table in pairs]
+        # tables that differed in the replaced values only are the same now
+        pairs = [table for number, table in enumerate(rest) if table not in rest[:number]]
+    return tables | ({_PAIRS: pairs} if pairs and pairs != [{}] else {})
 
 
 def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[ScenarioCase]:

@@ -161,3 +161,28 @@ def test_a_density_needs_different_values(paper, reports):
     done = paper("render")
     assert done.exit_code == 1
     assert "figure spread: the group psk needs two different values" in done.stderr
+
+
+def test_two_runs_are_compared(paper, reports, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    write_report(other)
+    done = paper("compare", str(other))
+    assert (done.exit_code, done.stdout) == (0, "900-made-up: 3 equal\n")
+
+
+def test_values_of_two_runs_differ_by_more_than_their_intervals(paper, reports, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    write_report(other)
+    # means 4,200 and 4,210 with a standard deviation of some 200; then 8,200
+    write_handshakes(other / "900-made-up", rsa=[4010, 4210, 4410], psk=[1000, 1050, 1100])
+    done = paper("compare", str(other), "900")
+    assert done.exit_code == 0
+    assert done.stdout == "900-made-up: 1 equal, 2 consistent\n"
+    write_handshakes(other / "900-made-up", rsa=[8000, 8200, 8400], psk=[1000, 1050, 1100])
+    done = paper("compare", str(other), "900")
+    assert done.exit_code == 1
+    first, second, _ = done.stdout.splitlines()
+    assert first == "900-made-up: 1 equal, 2 different"
+    assert second.startswith("  rsa-bytes: 8,200 (")
+    assert "bytes, n = 3; now 4,200 (" in second
+    assert second.endswith(": contradicted, reproduced within")

@@ -1,5 +1,7 @@
 """A report from its scenario to its page: `ikeanalyze paper run` runs the lab."""
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -10,6 +12,8 @@ title = "PSK"
 source = "Nobody: Nothing"
 question = "How many messages?"
 answer = "{messages}."
+[recording]
+psk = { jobs = 2 }
 [[claims]]
 id = "messages"
 item = "Messages"
@@ -33,5 +37,7 @@ def test_a_report_is_recorded_and_rendered(lab, tmp_path):
     for _ in range(2):  # the second time, no handshake is missing
         done = CliRunner().invoke(app, arguments, catch_exceptions=False)
         assert done.exit_code == 0, done.stderr
+        (manifest,) = (tmp_path / "recordings" / "psk").glob("*.manifest.json")
+        assert json.loads(manifest.read_bytes())["machine"]["jobs"] == 2
         assert "| Messages | RFC 7296, 1.2 | 4 | 4, n = 2 | reproduced |" in (folder / "page.md").read_text()
     assert CliRunner().invoke(app, ["paper", "check", *paper]).exit_code == 0

@@ -1,6 +1,6 @@
 import pytest
 
-from ikeanalyze.lab.scenario import KEYS, LabScenarioError, expand_cases, load_cases
+from ikeanalyze.lab.scenario import KEYS, LabScenarioError, expand_cases, load_cases, parse_override
 from tests.paths import ROOT
 
 SSH = {"initiator": {"host": "a"}, "responder": {"host": "b"}}
@@ -25,6 +25,39 @@ def test_keys_of_pairs_vary_together(tmp_path):
     points = [(c.settings.link.rtt_ms, c.settings.initiator.chain, c.settings.aaa.chain) for c in result]
     assert points == [(1, 2, 4), (1, 4, 2), (600, 2, 4), (600, 4, 2)]
     assert result[0].name == "x_rtt-ms-1_initiator-chain-2_aaa-chain-4"
+
+
+def test_other_values_replace_those_of_the_file(tmp_path):
+    (tmp_path / "x.toml").write_text(
+        "link.rtt_ms = [1, 600]\n[[pairs]]\nresponder.stack = 'strongswan-5.9'\nike.fragment_size = 0\n"
+        "[[pairs]]\nresponder.stack = 'strongswan-6.1'\nike.fragment_size = 1280\n"
+    )
+    overrides = [parse_override("responder.stack=libreswan"), parse_override("link.rtt_ms=40")]
+    assert overrides == [("responder.stack", "libreswan"), ("link.rtt_ms", 40)]
+    result = load_cases(tmp_path / "x.toml", dict(overrides))
+    points = [(c.settings.link.rtt_ms, c.settings.responder.stack, c.settings.ike.fragment_size) for c in result]
+    assert points == [(40, "libreswan", 0), (40, "libreswan", 1280)]
+
+
+def test_tables_that_differ_only_in_a_replaced_key_are_one_case(tmp_path):
+    (tmp_path / "x.toml").write_text("[[pairs]]\nike.fragment_size = 0\n[[pairs]]\nike.fragment_size = 1280\n")
+    (case,) = load_cases(tmp_path / "x.toml", {"ike.fragment_size": 576})
+    assert (case.name, case.settings.ike.fragment_size) == ("x", 576)
+
+
+def test_a_list_as_the_other_value_is_a_dimension(tmp_path):
+    (tmp_path / "x.toml").write_text("")
+    result = load_cases(tmp_path / "x.toml", dict([parse_override("link.loss_percent=[0, 20]")]))
+    assert [case.settings.link.loss_percent for case in result] == [0, 20]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("responder.stack", "needed is KEY=VALUE"), ("responder.stak=x", "did you mean responder.stack")],
+)
+def test_an_invalid_other_value_is_refused(text, said):
+    with pytest.raises(LabScenarioError, match=said):
+        parse_override(text)
 
 
 @pytest.mark.parametrize(

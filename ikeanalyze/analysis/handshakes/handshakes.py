@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions, find_unreceived_responses
-from ikeanalyze.analysis.exchanges.capture_point import NetworkPath, number_host_pairs
+from ikeanalyze.analysis.exchanges.capture_point import NetworkPath
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
@@ -20,6 +20,7 @@ from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTI
 from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
 from ikeanalyze.analysis.handshakes.rekeyed import find_rekeyed_ike_sas
 from ikeanalyze.analysis.messages.association import ASKS_AGAIN, SaAssociation, is_ikev2_init
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
@@ -105,6 +106,7 @@ class HandshakeSources:
     pairs: Mapping[int, list[RadiusExchange]]  # RADIUS exchanges of each handshake
     aaa_times: AaaTimes
     contents: "CaptureContents | None"  # contents of decrypted messages; None: no keys were given
+    facts: CaptureFacts = WHOLE_CAPTURE
 
     @property
     def proofs(self) -> "Mapping[int, DecryptedOutcome]":
@@ -163,7 +165,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         outcome[row] = Outcome.ESTABLISHED
         proposals = auth_methods.extract_proposal_facts(created.offered, created.chosen)
         request_form[row] = response_form[row] = facts.add(proposals)
-    rekeyed = find_rekeyed_ike_sas(exchanges, endpoints.initiator, endpoints.responder, replaces)
+    rekeyed = find_rekeyed_ike_sas(exchanges, endpoints.initiator, endpoints.responder, replaces, sources.facts)
     of_others: Mapping[int, HipFacts | auth_methods.Phase1Facts] = {**hip, **phase1}
     for row, fact in of_others.items():
         request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
@@ -204,9 +206,9 @@ def _compute_breakdown(
     complete = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
     # a capture may lack messages of a handshake whose other messages prove success
     complete &= evidence.begun & ~evidence.hole & evidence.finished
-    hosts = number_host_pairs(endpoints.initiator, endpoints.responder)
+    hosts = endpoints.initiator, endpoints.responder
     return compute_time_breakdown(
-        sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path
+        sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path, sources.facts
     )
 
 

@@ -41,6 +41,29 @@ class RowNumbering:
             ids -= np.searchsorted(captures, captures)
         return ids
 
+    def number_handshakes(self, capture: Int64Array) -> Int64Array:
+        """The ids of handshakes, which are in these captures. (handshakes,)"""
+        return self.get_ids(capture, self.first.handshake)
+
+    def number_exchanges(self, capture: Int64Array) -> Int64Array:
+        """The ids of exchanges, which are in these captures. (exchanges,)"""
+        return self.get_ids(capture, self.first.exchange)
+
+    def number_messages(self, capture: Int64Array, messages: MessageColumns, radius: Datagrams) -> "MessageRowIds":
+        """Number the messages; `capture` is that of each handshake, `radius` are the RADIUS datagrams."""
+        first_ns, captures = messages.first_ns, capture[messages.handshake]
+        if len(radius):
+            first_ns = np.concatenate([first_ns, radius.first_ns])
+            captures = np.concatenate([captures, get_capture_numbers(radius.source)])
+        if len(self.paths) == 1:
+            order = np.argsort(first_ns, kind="stable")
+        else:
+            order = np.lexsort((first_ns, captures))
+        captures = captures[order]
+        of_row = np.empty(len(order), np.int64)
+        of_row[order] = self.get_ids(captures, self.first.message)
+        return MessageRowIds(order, of_row, captures)
+
     def capture_column(self, captures: Int64Array) -> pl.Series | pl.Expr:
         """The paths of these captures as a categorical column. (n,)"""
         if len(self.paths) == 1:
@@ -66,21 +89,3 @@ class RowIds:
     handshake: Int64Array
     exchange: Int64Array
     message: MessageRowIds
-
-
-def number_messages(
-    numbering: RowNumbering, capture: Int64Array, messages: MessageColumns, radius: Datagrams
-) -> MessageRowIds:
-    """Number the messages; `capture` is that of each handshake, `radius` are the RADIUS datagrams."""
-    first_ns, captures = messages.first_ns, capture[messages.handshake]
-    if len(radius):
-        first_ns = np.concatenate([first_ns, radius.first_ns])
-        captures = np.concatenate([captures, get_capture_numbers(radius.source)])
-    if len(numbering.paths) == 1:
-        order = np.argsort(first_ns, kind="stable")
-    else:
-        order = np.lexsort((first_ns, captures))
-    captures = captures[order]
-    of_row = np.empty(len(order), np.int64)
-    of_row[order] = numbering.get_ids(captures, numbering.first.message)
-    return MessageRowIds(order, of_row, captures)

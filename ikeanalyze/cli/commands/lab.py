@@ -1,7 +1,7 @@
 """`ikeanalyze lab`: run scenarios with real daemons and record them."""
 
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, log_stderr, print_result
-from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.options import MessageOptions, SetOption, command, make_app
 from ikeanalyze.cli.progress import ShowProgress, make_progress_bar
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.campaign.plan import CasePlan, plan_cases
@@ -21,7 +21,7 @@ from ikeanalyze.lab.manifest import RecordedLabHandshake
 from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks
-from ikeanalyze.lab.scenario import ScenarioCase, load_cases
+from ikeanalyze.lab.scenario import ScenarioCase, load_cases, parse_override
 
 #: Requirements of this machine if the daemons run on others.
 _NEEDED_FOR_SSH: Final = ("editcap", "vici")
@@ -51,6 +51,7 @@ def run(
         typer.Option("--interleave", help="Run the cases in turns, a handshake of each at a time, to compare costs."),
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Run only the handshakes that DIR lacks.")] = False,
+    values: SetOption = [],  # noqa: B006
 ) -> None:
     """Run a scenario between real daemons and record it.
 
@@ -66,7 +67,7 @@ def run(
         raise typer.BadParameter("runs one handshake at a time; --jobs is not possible", param_hint="--interleave")
     _end_like_ctrl_c()
     try:
-        cases = [case.with_iterations(runs) for case in _load_cases(scenario)]
+        cases = [case.with_iterations(runs) for case in _load_cases(scenario, values)]
         over_ssh = [case.uses_ssh for case in cases]
         if any(over_ssh) and (jobs > 1 or interleave):
             raise LabError("--jobs and --interleave are not possible with initiator.host: a machine runs one case")
@@ -190,9 +191,9 @@ def _describe(handshake: RecordedLabHandshake) -> str:
     return "; ".join(parts)
 
 
-def _load_cases(scenario: str) -> list[ScenarioCase]:
-    """Return the cases of a scenario file, whose stacks support their settings."""
-    cases = load_cases(Path(scenario))
+def _load_cases(scenario: str, values: Sequence[str]) -> list[ScenarioCase]:
+    """Return the cases of a scenario file with other values of keys, whose stacks support their settings."""
+    cases = load_cases(Path(scenario), dict(map(parse_override, values)))
     for case in cases:
         try:
             check_stacks(case)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from ikeanalyze.cli.exit_status import FAILED, CommandError, fail_command, log_stderr, print_result
-from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.options import MessageOptions, SetOption, command, make_app
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import load_claims
@@ -55,13 +55,21 @@ def run(
         ),
     ] = None,
     jobs: Annotated[
-        int,
-        typer.Option("-j", "--jobs", metavar="N", min=1, max=64, help="Cases to run at once (for bytes, not times)."),
-    ] = 1,
+        int | None,
+        typer.Option(
+            "-j",
+            "--jobs",
+            metavar="N",
+            min=1,
+            max=64,
+            help="Cases to run at once, for bytes, not times (default: as in claims.toml).",
+        ),
+    ] = None,
     recordings: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Keep the recordings in DIR, and run only the handshakes that it lacks."),
     ] = None,
+    values: SetOption = [],  # noqa: B006
 ) -> None:
     """Run the experiments of a report in the lab, and write its data and pages.
 
@@ -71,8 +79,7 @@ def run(
     """
     import tempfile
 
-    from ikeanalyze.papers.case_predictions import write_case_predictions
-    from ikeanalyze.papers.record import run_scenarios, write_data, write_predictions
+    from ikeanalyze.papers.record import RecordOptions, run_scenarios, write_data
 
     if quick and runs is not None:
         raise typer.BadParameter("--quick cannot be combined with -n")
@@ -81,10 +88,8 @@ def run(
         file = load_claims(folder.claims)  # errors in it are better known before the lab runs for minutes
         if folder.scenarios:
             output = Path(recordings or temporary)
-            run_scenarios(folder, output, _QUICK if quick else runs, jobs)
+            run_scenarios(folder, output, file.recording, RecordOptions(_QUICK if quick else runs, jobs, tuple(values)))
             write_data(folder, output, messages.remark, file)
-            write_predictions(folder, output)
-            write_case_predictions(folder, output)
     _write(Path(reports), [folder.number])
 
 
@@ -114,6 +119,35 @@ def check(messages: MessageOptions, ids: IdArguments = [], reports: ReportsOptio
     if _report_unexpected(selected) or problems:
         raise typer.Exit(FAILED)
     messages.remark(f"up to date: {', '.join(report.folder.path.name for report in selected)}")
+
+
+@command(app, "OTHER [ID]... [OPTIONS]", "Compare the values of two runs.")
+def compare(
+    other: Annotated[str, typer.Argument(metavar="OTHER", hidden=True)],
+    messages: MessageOptions,
+    ids: IdArguments = [],  # noqa: B006
+    reports: ReportsOption = "reports",
+) -> None:
+    """Compare the values of reports with those of another run: a copy OTHER of the folder with the reports.
+
+    Prints, for each report, how many values are equal, consistent (the 95 % interval of the difference contains 0) and
+    different, and a line for each different or missing value. Without ID, all reports.
+
+    Exit status: 0 each claim has the same verdict in both runs, otherwise 1.
+    """
+    from ikeanalyze.papers.runs import compare_runs
+    from ikeanalyze.render.papers.runs import format_compared_runs
+
+    changed = False
+    with fail_command(PaperError):
+        for report in _evaluate(Path(reports), ids)[1]:
+            before = evaluate_report(find_report(Path(other), report.folder.path.name))
+            compared = list(compare_runs(before, report))
+            changed |= any(each.verdicts and each.verdicts[0] is not each.verdicts[1] for each in compared)
+            print_result(format_compared_runs(report.folder.path.name, compared))
+    if changed:
+        messages.remark("verdicts differ")
+        raise typer.Exit(FAILED)
 
 
 def _evaluate(reports: Path, ids: Sequence[str]) -> tuple[list[EvaluatedReport], list[EvaluatedReport]]:

@@ -1,7 +1,7 @@
 """`ikeanalyze report`: the cost of the handshakes in captures."""
 
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -22,6 +22,7 @@ from ikeanalyze.cli.capture_options import (
     select_handshake,
 )
 from ikeanalyze.cli.exit_status import SOME_SKIPPED
+from ikeanalyze.cli.large_captures import LargeCaptureOptions, analyse_in_parts, plan_parts
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
 from ikeanalyze.render.report.parquet import TABLES, ParquetWriter, write_parquet
@@ -119,6 +120,7 @@ def report(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", hidden=True)],
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
+    large: LargeCaptureOptions,
     messages: MessageOptions,
 ) -> None:
     """Report what each handshake in the captures cost.
@@ -143,7 +145,10 @@ def report(
     tables = output.list_tables()
     output.check()
     streamed = output.output_format == "parquet" and inputs.handshake is None and not output.is_drawn
-    if streamed:
+    in_parts = _read_in_parts(captures, output, inputs, large, messages, streamed=streamed)
+    if in_parts is not None:
+        analysis = in_parts
+    elif streamed:
         with ParquetWriter(output.output, tables) as writer:  # writes a table while the next one is computed
             analysis = _read(captures, output, inputs, messages, writer.add)
             writer.finish(analysis)
@@ -178,8 +183,16 @@ def _read(
     on_table: "TableCallback | None" = None,
 ) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
+    options = _make_options(output, inputs, payloads=payloads, on_table=on_table)
+    analysis = read_captures(captures, inputs, messages, options)
+    return drop_inferred_payloads(analysis) if output.is_drawn else analysis
+
+
+def _make_options(
+    output: ReportOutputOptions, inputs: ReportInputOptions, *, payloads: bool, on_table: "TableCallback | None" = None
+) -> ReadOptions:
     tables = output.list_tables()
-    options = ReadOptions(
+    return ReadOptions(
         vantage=inputs.vantage,
         rtt_ms=inputs.rtt,
         payloads=payloads,
@@ -188,7 +201,40 @@ def _read(
         messages_table="messages" in tables or "frames" in tables or output.is_drawn or inputs.handshake is not None,
         on_table=on_table,
     )
-    analysis = read_captures(captures, inputs, messages, options)
+
+
+def _read_in_parts(
+    captures: list[str],
+    output: ReportOutputOptions,
+    inputs: ReportInputOptions,
+    large: LargeCaptureOptions,
+    messages: MessageOptions,
+    *,
+    streamed: bool,
+) -> Analysis | None:
+    """Analyse a capture that is larger than memory in parts; None: it has to be read in memory.
+
+    If its tables are `streamed` to Parquet, the result has only the first row of each.
+    """
+    plan = plan_parts(captures, inputs, large, messages, join=inputs.join)
+    if plan is None or (output.is_drawn and _is_small(captures)):
+        return None
+    # the parts are joined by the ids of messages
+    options = replace(_make_options(output, inputs, payloads=False), messages_table=True)
+    with ExitStack() as stack:
+        writer = stack.enter_context(ParquetWriter(output.output, output.list_tables())) if streamed else None
+        directory = None if writer is None else output.output
+        parts = stack.enter_context(analyse_in_parts(captures, inputs, large, messages, plan, options, directory))
+        if parts is None:
+            return None
+        result, tables = parts
+        if writer is None:
+            analysis = result.make_analysis(tables)
+        else:
+            analysis = result.make_analysis({name: table.head(1) for name, table in tables.items()})
+            for name, table in tables.items():
+                writer.add(name, table)
+            writer.finish(analysis)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 
 

@@ -19,7 +19,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Final
 
-from ikeanalyze.capture.parallel import can_fork_reader
+from ikeanalyze.capture.parallel import can_fork_reader, count_processors
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.batch.task import BatchTask, TaskResult
@@ -33,11 +33,6 @@ _MAX_FAILED_STARTS: Final = 3
 #: In a worker process: the bytes read by each task, and one number, 1 after the first process has begun a task.
 _read: Any = None
 _begun: Any = None
-
-
-def count_processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 class LocalWorkers:
@@ -135,11 +130,16 @@ def _set_up_process(threads: int, read: Any, begun: Any) -> None:
     """Initialise a new process, before polars is loaded and starts its threads."""
     global _read, _begun
     _read, _begun = read, begun
+    follow_parent(threads)
+    with suppress(ImportError):  # the first task raises it again
+        import ikeanalyze.dataset.batch.task  # noqa: F401
+
+
+def follow_parent(threads: int) -> None:
+    """Let this new process end with its parent, and leave Ctrl-C to that; `threads` are those of polars."""
     os.environ["POLARS_MAX_THREADS"] = str(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(ImportError):  # the first task raises it again
-        import ikeanalyze.dataset.batch.task  # noqa: F401
 
 
 def _end_with_parent() -> None:

@@ -56,7 +56,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._tables = tables
         self._written: dict[str, Future[None]] = {}
 
-    def add(self, name: str, table: "pl.DataFrame") -> None:
+    def add(self, name: str, table: "pl.DataFrame | pl.LazyFrame") -> None:
         """Start to write a table, if it is wanted. Can be called from any thread."""
         if name not in self._tables:
             return
@@ -87,7 +87,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._files.__exit__(*error)
 
 
-def _write(name: str, table: "pl.DataFrame", path: Path) -> None:
+def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
     from ikeanalyze.dataset.columns import to_portable_types  # loads polars
 
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
