@@ -8,18 +8,20 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod payloads;
 
 #[cfg(feature = "python")]
 mod module {
     use pyo3::prelude::*;
 
     /// Number of the interface between Python and this module, equal to INTERFACE in ikeanalyze/core.py.
-    const INTERFACE: u32 = 1;
+    const INTERFACE: u32 = 2;
 
     #[pymodule(name = "_core")]
     fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("INTERFACE", INTERFACE)?;
         crate::analysis::python::register(module)?;
-        crate::capture::python::register(module)
+        crate::capture::python::register(module)?;
+        crate::payloads::python::register(module)
     }
 }
