@@ -1,15 +1,10 @@
-"""Processes of this machine that work for another one: how many, and their end."""
+"""A process of this machine that works for another one, and ends with it."""
 
 import multiprocessing
 import os
 import signal
 import threading
 from multiprocessing.connection import wait
-
-
-def count_processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def follow_parent(threads: int) -> None:

@@ -19,12 +19,12 @@ from typing import Any, Final
 
 import polars as pl
 
+from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.batch.run import BatchOptions, run_batch
 from ikeanalyze.dataset.batch.task import TaskError
 from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.manifest import DatasetError
-from ikeanalyze.dataset.worker_process import count_processors
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
 from ikeanalyze.papers import PaperError
