@@ -116,30 +116,27 @@ end
 -- How an encrypted message was decrypted, or why it could not be.
 function View:decryption(tree, capture, datagram)
     local sa = datagram.slot.pair.sa
-    if datagram.clear or sa.version ~= 2 then
+    if datagram.clear then
         return
     end
     local key = datagram.key
-    local text
     if key then
-        text = key.verified and "key set chosen by authentication tag"
-            or string.format("key set of epoch %d chosen by order, integrity not checked", key.epoch)
-        local item = self:add(tree, "decryption", text)
+        local checked = key.verified and "integrity checked" or "integrity not checked"
+        local item = self:add(tree, "decryption", "decrypted, " .. checked)
         if key.count then
-            item:append_text(string.format(", key set %d of %d", key.position, key.count))
+            item:append_text(string.format(" (key set %d of %d)", key.position, key.count))
         end
-        self:add(item, "epoch", key.epoch)
+        if key.epoch then
+            self:add(item, "epoch", key.epoch)
+        end
         self:add(item, "verified", key.verified)
         return
     end
-    if not compat.has_ciphers then
-        text = "not supported by this version of Wireshark; `ikeanalyze decrypt` writes a decrypted capture"
-    elseif datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
+    local text = "no keys for this IKE SA"
+    if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
         text = "no matching key"
     elseif capture.keyring.size == 0 then
         text = "no keys; set the preference ikex.keys to a key file"
-    else
-        text = "no keys for this IKE SA"
     end
     self:add(tree, "decryption", text)
 end
@@ -197,13 +194,11 @@ function View:content(tree, content)
         if number > MAX_LISTED then
             break
         end
-        local name = ikev2 and names.of(names.payload, payload.type) or compat.format_integer(payload.type)
+        local name = names.of(ikev2 and names.payload or names.payload1, payload.type)
         local item = self:add(tree, "payload", name)
-        if not ikev2 then
-            item:set_hidden()
-        elseif payload.type == message.SA then
+        if ikev2 and payload.type == message.SA then
             self:transforms(item, content, payload)
-        elseif payload.type == message.NOTIFY then
+        elseif ikev2 and payload.type == message.NOTIFY then
             local notify = message.notify(content.data, payload)
             if notify then
                 self:add(item, "notify", names.both(names.notify, notify.type))
