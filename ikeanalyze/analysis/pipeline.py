@@ -26,12 +26,15 @@ from ikeanalyze.analysis.exchanges.radius import (
     RadiusMessages,
     ResponderIntervals,
     assign_radius_exchanges,
+    find_set_up_requests,
     pair_radius_messages,
+    share_waiting_handshakes,
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams, group_datagrams
 from ikeanalyze.analysis.messages.duplicates import (
     DuplicateFrames,
@@ -46,7 +49,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
-from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering, number_messages
+from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
     EMPTY,
     AnalysisTables,
@@ -56,7 +59,7 @@ from ikeanalyze.analysis.tables.tables import (
     build_messages_table,
     label_datagrams,
 )
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
@@ -98,6 +101,7 @@ class _PipelineRun:
     traffic: CombinedFrames
     captures: CaptureContext
     options: ReadOptions
+    facts: CaptureFacts
     pool: ThreadPoolExecutor  # numpy and polars release the GIL, so that two threads run in parallel
 
     def finish(self, name: str, table: pl.DataFrame) -> pl.DataFrame:
@@ -132,6 +136,7 @@ def build_tables(
     captures: CaptureContext,
     options: ReadOptions,
     details: RequestedDetails,
+    facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> tuple[AnalysisTables, list[list[CaptureWarning]]]:
     """Build the tables of captures, and the warnings of each capture.
 
@@ -141,9 +146,10 @@ def build_tables(
         captures: their keys and manifests.
         options: how to analyse them.
         details: receives the decrypted messages and the sizes of payloads, if the options ask for them.
+        facts: the facts of the whole capture, if the frames are a part of one.
     """
     with ThreadPoolExecutor(1) as pool:
-        run = _PipelineRun(numbering, traffic, captures, options, pool)
+        run = _PipelineRun(numbering, traffic, captures, options, facts, pool)
         result = _analyse_frames(run)
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
@@ -171,26 +177,42 @@ def build_tables(
         return AnalysisTables(frames, messages_table, exchanges, handshakes), warnings
 
 
+def survey_frames(
+    numbering: RowNumbering,
+    traffic: CombinedFrames,
+    captures: CaptureContext,
+    options: ReadOptions,
+    facts: CaptureFacts,
+) -> None:
+    """Analyse a part of a capture for the facts that it shares, without building tables. See `build_tables`."""
+    options = replace(options, frames_table=False)
+    with ThreadPoolExecutor(1) as pool:
+        _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool))
+
+
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
     return run.finish("messages", build_messages_table(sources))
 
 
 def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     numbering, traffic, options = run.numbering, run.traffic, run.options
-    clear = traffic.clear
-    grouped = _group_datagrams(traffic)
+    clear, facts = traffic.clear, run.facts
+    grouped = _group_datagrams(traffic, facts)
     state = _build_state(run, grouped)
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
+    facts.observe(state)
     radius = grouped.radius
-    handshake_ids = numbering.get_ids(capture, numbering.first.handshake)
-    message_ids = number_messages(numbering, capture, messages, radius.datagrams)
+    handshake_ids = numbering.number_handshakes(capture)
+    message_ids = numbering.number_messages(capture, messages, radius.datagrams)
     # without RADIUS to assign first, the table of frames is built while the analysis continues
     frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
     path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
-    endings = find_exchange_endings(state, path)
-    warnings = _warn_of_missing_fragments(state) + _warn_of_doubled_captures(run, grouped)
+    endings = find_exchange_endings(state, path, facts)
+    if facts.partial:
+        share_waiting_handshakes(state, endings, radius, facts)
+    warnings = _warn_of_missing_fragments(state, facts) + _warn_of_doubled_captures(run, grouped)
     contents = None
     if options.payloads or any(run.captures.keys):
         contents, findings = _summarise_contents(run, state)
@@ -212,13 +234,13 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
-    handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents))
-    warnings += _warn_of_unused_rtt(state, path)
-    warnings += _warn_of_uncertain_times(state, handshakes)
-    lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r)
+    handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
+    warnings += _warn_of_unused_rtt(state, path, facts)
+    warnings += _warn_of_uncertain_times(state, handshakes, facts)
+    lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     clear.clear()
-    exchange_ids = numbering.get_ids(capture[exchanges.handshake], numbering.first.exchange)
+    exchange_ids = numbering.number_exchanges(capture[exchanges.handshake])
     sources = TableSources(
         ids=RowIds(numbering, capture, handshake_ids, exchange_ids, message_ids),
         addresses=traffic.addresses,
@@ -236,15 +258,16 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     return _PipelineResult(sources, frames.table, warnings)
 
 
-def _group_datagrams(traffic: CombinedFrames) -> _CaptureDatagrams:
+def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDatagrams:
     """Group frames into datagrams, and pair those of RADIUS."""
-    duplicates = find_duplicates(traffic.columns)
-    datagrams = group_datagrams(traffic.columns, duplicates.mask)
+    duplicates = find_duplicates(traffic.columns, facts)
+    translated = find_translated_endpoints(traffic.columns, duplicates, facts)
+    datagrams = group_datagrams(traffic.columns, duplicates.mask, facts)
     is_radius = datagrams.protocol == Protocol.RADIUS
     radius = datagrams.select(np.flatnonzero(is_radius))
     return _CaptureDatagrams(
         duplicates=duplicates,
-        translated=find_translated_endpoints(traffic.columns, duplicates),
+        translated=translated,
         ike=datagrams.select(~is_radius) if len(radius) else datagrams,
         radius=RadiusMessages(radius, pair_radius_messages(radius, traffic.clear)),
     )
@@ -337,14 +360,19 @@ def _start_frames_table(
     return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 
 
-def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureWarning]]:
+def _warn_of_missing_fragments(state: AnalysisState, facts: CaptureFacts) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture with messages that lack fragments."""
     messages = state.messages
     warnings: list[tuple[int, CaptureWarning]] = []
     incomplete = find_incomplete_messages(messages)
     captures = state.capture[messages.handshake[incomplete]]
-    for number in np.unique(captures).tolist():
-        frames = messages.first_frame[incomplete[captures == number]]
+    first_frame = messages.first_frame[incomplete]
+    shared = facts.share(SharedFact.MISSING_FRAGMENTS, lambda: {"first_frame": first_frame})
+    if shared is not None:
+        first_frame = shared["first_frame"]
+        captures = np.zeros(len(first_frame), np.int64)
+    for number in sort_distinct(captures).tolist():
+        frames = first_frame[captures == number]
         subject = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
         text = f"{subject} fragments that are not in the capture: counted with those that are"
         warnings.append((number, (int(frames.min()), text)))
@@ -354,7 +382,7 @@ def _warn_of_missing_fragments(state: AnalysisState) -> list[tuple[int, CaptureW
 def _warn_of_doubled_captures(run: _PipelineRun, grouped: _CaptureDatagrams) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture that contains every message at least twice."""
     warnings: list[tuple[int, CaptureWarning]] = []
-    for number, recognised in find_doubled_captures(run.traffic.columns, grouped.duplicates):
+    for number, recognised in find_doubled_captures(run.traffic.columns, grouped.duplicates, run.facts):
         text = (
             "the capture has every message at least twice, as a mirror port or a capture of several interfaces does: "
         )
@@ -395,18 +423,30 @@ def _summarise_contents(
     return contents, warnings
 
 
-def _warn_of_unused_rtt(state: AnalysisState, path: NetworkPath) -> list[tuple[int, CaptureWarning]]:
+def _warn_of_unused_rtt(
+    state: AnalysisState, path: NetworkPath, facts: CaptureFacts
+) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture with handshakes for which the given round-trip time is not used."""
     unused = (path.rtt_source == GIVEN) & (path.vantage == UNKNOWN_VANTAGE)
     text = "the round-trip time given is not used where the side of the capture is unknown: set it with --vantage"
-    return [(number, (None, text)) for number in np.unique(state.capture[unused]).tolist()]
+    captures = _complete_captures(state.capture[unused], SharedFact.UNUSED_RTT, facts)
+    return [(number, (None, text)) for number in sort_distinct(captures).tolist()]
 
 
-def _warn_of_uncertain_times(state: AnalysisState, handshakes: HandshakeColumns) -> list[tuple[int, CaptureWarning]]:
+def _complete_captures(captures: Int64Array, fact: SharedFact, facts: CaptureFacts) -> Int64Array:
+    """The captures of handshakes of one kind, those of other parts included. (handshakes,)"""
+    if not facts.partial:
+        return captures
+    return np.zeros(facts.total(fact, count=len(captures))["count"], np.int64)
+
+
+def _warn_of_uncertain_times(
+    state: AnalysisState, handshakes: HandshakeColumns, facts: CaptureFacts
+) -> list[tuple[int, CaptureWarning]]:
     """Return a warning for each capture with set-ups whose times are uncertain."""
     warnings: list[tuple[int, CaptureWarning]] = []
-    captures = state.capture[handshakes.uncertain]
-    for number in np.unique(captures).tolist():
+    captures = _complete_captures(state.capture[handshakes.uncertain], SharedFact.UNCERTAIN_TIMES, facts)
+    for number in sort_distinct(captures).tolist():
         count = int((captures == number).sum())
         subject = f"the times of {count} set-ups are" if count > 1 else "the times of a set-up are"
         text = f"{subject} uncertain: {UNCERTAIN}. Set the side of the capture and the round-trip time of the path"
@@ -454,9 +494,7 @@ def _assign_radius(
     `ids` are the ids of the handshakes.
     """
     exchanges, datagrams, association = state.exchanges, state.datagrams, state.association
-    requested = exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0)
-    # HIP does not use EAP
-    asked = np.flatnonzero(requested & (exchanges.protocol != Protocol.HIP))
+    asked = find_set_up_requests(exchanges)
     initiator_port = np.where(association.from_initiator, datagrams.source_port, datagrams.destination_port)
     capture = state.capture[association.handshake]
     warnings: list[tuple[int, CaptureWarning]] = []

@@ -46,6 +46,11 @@ class Accounting:
         self._packets[category] += packets
         self._bytes[category] += length
 
+    def add_counts(self, packets: Int64Array, length: Int64Array) -> None:
+        """Add packets and bytes, each by category."""
+        self._packets += packets
+        self._bytes += length
+
     def merge(self, other: "Accounting") -> None:
         """Add the counts of another part of the capture."""
         self._packets += other._packets

@@ -47,12 +47,21 @@ class CaptureFrames:
         return format_address_code(code, self.addresses)
 
 
+@dataclass(frozen=True, slots=True)
+class FrameStorage:
+    """Where the frames and messages of a capture go."""
+
+    rows: FrameRows
+    messages: MessageStore
+
+
 def read_frames(
     path: str,
     ports: Collection[int] = (),
     progress: Progress | None = None,
     meanwhile: Callable[[], object] | None = None,
     spis: Collection[int] | None = (),
+    storage: FrameStorage | None = None,
 ) -> CaptureFrames:
     """Read a capture file, or standard input for "-".
 
@@ -62,6 +71,7 @@ def read_frames(
         progress: called after each batch.
         meanwhile: called once when this process has read its part of a large capture and waits for the parallel reader.
         spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
+        storage: keeps the frames and messages instead of the result; None: the result has them.
 
     Raises:
         CaptureError: the file cannot be opened, or its header is invalid. Damage after the header is a warning, and the
@@ -69,8 +79,12 @@ def read_frames(
     """
     tune_malloc()
     with open_capture(path) as reader:
-        parallel, messages = start_parallel_reader(reader, ports, spis) or (None, MessageStore(spis))
-        collector = FrameCollector(ports, reader.interfaces, FrameRows(LAYOUT), messages)
+        parallel = None
+        if storage is None:
+            parallel, messages = start_parallel_reader(reader, ports, spis) or (None, MessageStore(spis))
+            storage = FrameStorage(FrameRows(LAYOUT), messages)
+        messages = storage.messages
+        collector = FrameCollector(ports, reader.interfaces, storage.rows, messages)
         try:
             _collect(reader, collector, parallel, progress, meanwhile)
         finally:
@@ -85,6 +99,7 @@ def read_joined_frames(
     ports: Collection[int] = (),
     progress: Progress | None = None,
     spis: Collection[int] | None = (),
+    storage: FrameStorage | None = None,
 ) -> tuple[CaptureFrames, list[str], list[tuple[str, str]]]:
     """Read files of one recording as one capture, in the order of their first packets.
 
@@ -97,8 +112,10 @@ def read_joined_frames(
     tune_malloc()
     reader, skipped = open_joined(paths)
     with reader:
-        messages = MessageStore(spis)
-        collector = FrameCollector(ports, reader.interfaces, FrameRows(LAYOUT), messages)
+        if storage is None:
+            storage = FrameStorage(FrameRows(LAYOUT), MessageStore(spis))
+        messages = storage.messages
+        collector = FrameCollector(ports, reader.interfaces, storage.rows, messages)
         size = reader.size
         for batch in reader.iterate_batches():
             collector.add(batch, reader.consumed / size if size else None)

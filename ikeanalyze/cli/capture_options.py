@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.capture_point import Vantage
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures as read_analysis
@@ -20,6 +21,7 @@ from ikeanalyze.cli.progress import make_progress_bar
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis, SkippedFile
     from ikeanalyze.analysis.verification.verify import Verification
+    from ikeanalyze.dataset.buckets.analysis import BucketedAnalysis
 
 _MAX_KEY_FILE_BYTES: Final = 16 << 20  # size of a skipped capture that is tested for keys
 _DEFAULT: Final = ReadOptions()
@@ -75,13 +77,17 @@ def read_captures(
         packets = sum(summary.packets for summary in analysis.captures)
         seconds = time.perf_counter() - start
         handshakes = int((~analysis.handshakes["rekeyed"]).sum())
-        log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s")
+        way = "with" if core.compiled else "without"
+        log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s {way} the compiled core")
     report_problems(analysis, captures, inputs.keys, messages)
     return analysis
 
 
 def report_problems(
-    result: "Analysis | Verification", captures: Sequence[str], keys: Sequence[str], messages: MessageOptions
+    result: "Analysis | BucketedAnalysis | Verification",
+    captures: Sequence[str],
+    keys: Sequence[str],
+    messages: MessageOptions,
 ) -> None:
     """Print the problems of captures and key files; exit with status 1 if no capture can be read."""
     _print_warnings(result, messages)
@@ -134,7 +140,7 @@ def display_path(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def _print_warnings(result: "Analysis | Verification", messages: MessageOptions) -> None:
+def _print_warnings(result: "Analysis | BucketedAnalysis | Verification", messages: MessageOptions) -> None:
     order = {summary.path: i for i, summary in enumerate(result.captures)}
     warnings = sorted(result.warnings, key=lambda warning: order.get(warning.capture, len(order)))
     for path, group in groupby(warnings, key=lambda warning: warning.capture):

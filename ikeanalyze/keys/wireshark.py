@@ -141,6 +141,9 @@ def get_wireshark_integrity_name(transform: int | None, unchecked_icv: int | Non
 class TableReader:
     """Reads the rows of any of the three tables into `collector`."""
 
+    #: Pattern of the beginning of lines that may be rows.
+    LINE_PATTERN: Final = rb'(?:"?(?:0[xX])?[0-9A-Fa-f]{8,40}+"?[^\S\n]*+,|"(?i:ipv4|ipv6)"[^\S\n]*+,)'
+
     def __init__(self, collector: KeyCollector) -> None:
         self._collector = collector
 

@@ -3,8 +3,8 @@
 The tables `captures`, `handshakes` and `exchanges` of a dataset become files of `data`, with these changes: a column
 `experiment` has the name of the scenario file; each column of `handshakes` that is a list of structures (`phases`,
 `certificates`, `payload_bytes`...) becomes a table of its own with the key of the handshake; columns without any value
-are left out; IKE SAs that replaced others and warm-ups are left out. `prediction_grid` has the grids of `claims.toml`,
-and `memory` what the lab measured where it kept the IKE SAs.
+are left out; IKE SAs that replaced others and warm-ups are left out. `cases` has the memory of an IKE SA where the lab
+measured it, and `predictions` what `claims.toml` predicts from the recordings.
 """
 
 import json
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,9 +27,8 @@ from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.claims import ClaimFile, Recording, load_claims
-from ikeanalyze.papers.link_predictions import make_prediction_table
-from ikeanalyze.papers.prediction_grid import predict_grids
+from ikeanalyze.papers.claims import ClaimFile, KeptTable, Recording
+from ikeanalyze.papers.predictions import make_prediction_table
 from ikeanalyze.papers.report import ReportFolder
 
 Say = Callable[[str], object]
@@ -52,7 +51,7 @@ _BY_HOST: Final = ("openssl",)
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RecordOptions:
     """What a user of `paper run` wants otherwise than scenarios and `claims.toml`."""
 
     iterations: int | None = None  # handshakes of each case, except where their number is fixed
@@ -60,7 +59,9 @@ class RunOptions:
     values: tuple[str, ...] = ()  # `KEY=VALUE` of all scenarios
 
 
-def run_scenarios(folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RunOptions) -> None:
+def run_scenarios(
+    folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RecordOptions
+) -> None:
     """Run the scenarios of a report by `ikeanalyze lab run`, each into a folder of its own; continue an earlier run.
 
     Raises:
@@ -90,7 +91,7 @@ def run_scenarios(folder: ReportFolder, output: Path, recording: Mapping[str, Re
 def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile | None = None) -> None:
     """Read recordings, and write `data` and `environment.json` of a report.
 
-    `file` names what else belongs to the data: predictions on grids and copies of captures, and what is left out.
+    `file` states what else belongs to the data, predictions and copies of captures, and what is left out.
 
     Raises:
         PaperError: there are no recordings, or files cannot be read or written.
@@ -107,12 +108,11 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile
         tables = make_tables(
             *(_name_experiments(table) for table in (dataset.captures, dataset.handshakes, dataset.exchanges))
         )
-    tables["prediction_grid"] = predict_grids(recordings, file.prediction_grids if file else ())
-    omit_rows(tables, file.omit if file else ())
-    tables = select_columns(tables, file.data if file else {})
+    tables["cases"] = make_case_table(recordings)
+    tables["predictions"] = make_prediction_table(file.predictions if file else (), recordings)
+    tables = select_tables(tables, file.data if file else {})
     try:
         folder.data.mkdir(exist_ok=True)
-        tables["cases"] = make_case_table(recordings)
         for stale in {path.stem for path in folder.data.glob("*.parquet")} - set(tables):
             (folder.data / f"{stale}.parquet").unlink()
         for name, table in tables.items():
@@ -132,22 +132,6 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile
         raise PaperError(f"{error.filename or folder.path}: {error.strerror}") from None
 
 
-def write_predictions(folder: ReportFolder, recordings: Path) -> None:
-    """Predict what `predictions` in `claims.toml` names, and write the table `predictions` of a report.
-
-    Raises:
-        PaperError: a handshake cannot be predicted, or the table cannot be written.
-    """
-    if not (specs := load_claims(folder.claims).predictions):
-        return
-    table = make_prediction_table(specs, recordings)
-    try:
-        with replace_atomically(str(folder.data / "predictions.parquet")) as path:
-            table.write_parquet(path, compression="zstd", statistics=False)
-    except OSError as error:
-        raise PaperError(f"{error.filename or folder.path}: {error.strerror}") from None
-
-
 def make_tables(captures: pl.DataFrame, handshakes: pl.DataFrame, exchanges: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """Return the tables of `data` from those of a dataset, which have a column `experiment` in addition."""
     counted = handshakes.filter(~pl.col("rekeyed").fill_null(False) & ~pl.col("warm_up").fill_null(False))
@@ -158,8 +142,8 @@ def make_tables(captures: pl.DataFrame, handshakes: pl.DataFrame, exchanges: pl.
     return {name: _drop_empty_columns(table) for name, table in tables.items() if not table.is_empty()}
 
 
-def select_columns(tables: Mapping[str, pl.DataFrame], kept: Mapping[str, Sequence[str]]) -> dict[str, pl.DataFrame]:
-    """Return the tables that are kept, with those of their columns that have values; without `kept`, all of them.
+def select_tables(tables: Mapping[str, pl.DataFrame], kept: Mapping[str, KeptTable]) -> dict[str, pl.DataFrame]:
+    """Return what is kept of the tables; without `kept`, all of them. Columns without any value are left out.
 
     Raises:
         PaperError: there is no such table.
@@ -168,7 +152,12 @@ def select_columns(tables: Mapping[str, pl.DataFrame], kept: Mapping[str, Sequen
         return dict(tables)
     if missing := set(kept) - set(tables):
         raise PaperError(f"data: there is no table {min(missing)}; there are: {', '.join(tables)}")
-    return {name: tables[name].select(each for each in kept[name] if each in tables[name]) for name in kept}
+    return {name: _select(tables[name], kept[name]) for name in kept}
+
+
+def _select(table: pl.DataFrame, kept: KeptTable) -> pl.DataFrame:
+    rows = table.filter(~pl.col("experiment").is_in(kept.without)) if kept.without else table
+    return rows.select(name for name in kept.columns if name in rows) if kept.columns else rows
 
 
 def _name_experiments(table: pl.LazyFrame) -> pl.DataFrame:
@@ -225,19 +214,6 @@ def describe_environment(recordings: Path) -> dict[str, Any]:
         },
         "experiments": experiments,
     }
-
-
-def omit_rows(tables: dict[str, pl.DataFrame], omitted: Iterable[str]) -> None:
-    """Remove tables, or with `TABLE.EXPERIMENT` the rows of an experiment.
-
-    Raises:
-        PaperError: there is no such table.
-    """
-    for entry in omitted:
-        name, _, experiment = entry.partition(".")
-        if name not in tables:
-            raise PaperError(f"omit: there is no table {name}; there are: {', '.join(tables)}")
-        tables[name] = tables[name].filter(pl.col("experiment") != experiment) if experiment else pl.DataFrame()
 
 
 def _read_manifests(recordings: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

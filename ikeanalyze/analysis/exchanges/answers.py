@@ -55,10 +55,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.exchanges.capture_point import INITIATOR, NetworkPath, number_host_pairs
+from ikeanalyze.analysis.exchanges.capture_point import (
+    HOSTS,
+    INITIATOR,
+    NetworkPath,
+    number_host_pairs,
+    number_shared_host_pairs,
+)
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.outcome import SLOWEST_FIRST_TIMER_NS
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.messages.messages import MessageColumns, find_incomplete_messages
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
@@ -100,7 +107,9 @@ class AnsweredTransmissions:
     uncertain: BoolArray  # see above
 
 
-def find_exchange_endings(state: AnalysisState, path: NetworkPath) -> ExchangeEndings:
+def find_exchange_endings(
+    state: AnalysisState, path: NetworkPath, facts: CaptureFacts = WHOLE_CAPTURE
+) -> ExchangeEndings:
     """Find the response that ended each exchange, by the order of the transmissions and by the path."""
     exchanges = state.exchanges
     endings = _end_in_order(state)
@@ -108,7 +117,7 @@ def find_exchange_endings(state: AnalysisState, path: NetworkPath) -> ExchangeEn
     ambiguous &= (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
     rows = np.flatnonzero(ambiguous)
     rows = rows[path.vantage[exchanges.handshake[rows]] != INITIATOR]
-    return _end_by_path(state, path, endings, rows) if len(rows) else endings
+    return _end_by_path(state, path, endings, rows, facts) if len(rows) or facts.partial else endings
 
 
 def match_responses(
@@ -270,18 +279,22 @@ def _next_requests(exchanges: ExchangeColumns) -> Int64Array:
 
 
 def _end_by_path(
-    state: AnalysisState, path: NetworkPath, endings: ExchangeEndings, rows: Int64Array
+    state: AnalysisState, path: NetworkPath, endings: ExchangeEndings, rows: Int64Array, facts: CaptureFacts
 ) -> ExchangeEndings:
     """Correct the endings of the exchanges `rows` where the round-trip time of the path is known."""
     exchanges, messages = state.exchanges, state.messages
-    pair = number_host_pairs(*_get_hosts(state))[exchanges.handshake]
+    hosts = _get_hosts(state)
     following = _find_next_exchanges(exchanges)
     continues = _continues_at_once(exchanges, following)
     known = path.initiator_rtt_ns[exchanges.handshake]
-    rtt = np.where(known != UNKNOWN, known, _estimate_round_trips(exchanges, endings, following, pair)[pair])
+    estimated = _estimate_round_trips(exchanges, endings, following, hosts, facts, needed=len(rows) > 0)
+    rtt = np.where(known != UNKNOWN, known, estimated)
     uncertain = np.zeros(len(exchanges), np.bool_)
     unknown = rows[(known[rows] == UNKNOWN) & (rtt[rows] == 0) & exchanges.set_up[rows]]
-    uncertain[unknown] = _find_possibly_long_paths(state, endings, following, pair)[pair[unknown]]
+    possibly_long = _find_possibly_long_paths(state, endings, following, hosts, facts, needed=len(unknown) > 0)
+    uncertain[unknown] = possibly_long[unknown]
+    if not len(rows):
+        return endings
     timer = path.timer_ns[exchanges.handshake]
     rows = rows[(rtt[rows] > 0) & ((timer[rows] == UNKNOWN) | (_MAX_ROUND_TRIP * rtt[rows] > timer[rows]))]
     gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
@@ -340,17 +353,26 @@ def _find_fitting_response(
 
 
 def _find_possibly_long_paths(
-    state: AnalysisState, endings: ExchangeEndings, following: Int64Array, pair: Int64Array
+    state: AnalysisState,
+    endings: ExchangeEndings,
+    following: Int64Array,
+    hosts: UInt64Array,
+    facts: CaptureFacts,
+    *,
+    needed: bool,
 ) -> BoolArray:
-    """Whether the round trip of each pair of hosts may take longer than the retransmission timer. (pairs,)
+    """Whether the round trip of each exchange may take longer than the retransmission timer. (exchanges,)
 
-    `pair` is the number of the pair of hosts of each exchange. (exchanges,)
+    `hosts` are the hosts of each handshake. (2, handshakes)
     """
     exchanges, messages = state.exchanges, state.messages
-    count = int(pair.max()) + 1
+    of_handshake = number_host_pairs(*hosts)
+    pair = of_handshake[exchanges.handshake]
+    count = int(of_handshake.max(initial=0)) + 1
     answered = exchanges.initiator_asked & (endings.end_ns != UNKNOWN) & (exchanges.request_messages > 0)
     repeated = answered & (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
-    mostly = np.bincount(pair[repeated], minlength=count) > np.bincount(pair[answered & ~repeated], minlength=count)
+    often = np.bincount(pair[repeated], minlength=count)
+    seldom = np.bincount(pair[answered & ~repeated], minlength=count)
     # a round trip from the initiator to the responder and back is at most the time between two requests of which the
     # first one was sent once
     once = np.flatnonzero(answered & (exchanges.request_messages == 1) & _continues_at_once(exchanges, following))
@@ -360,7 +382,23 @@ def _find_possibly_long_paths(
     exchange = state.exchange_of_message[second]
     timer = np.full(count, NEVER)
     np.minimum.at(timer, pair[exchange], messages.first_ns[second] - exchanges.request_ns[exchange])
-    return np.asarray(mostly & (_MAX_ROUND_TRIP * longest > timer))
+
+    def rows() -> Rows:
+        ends = np.zeros((2, count), np.uint64)
+        ends[:, of_handshake] = hosts
+        totals = {"often": often, "seldom": seldom, "longest": longest, "timer": timer}
+        return {**dict(zip(HOSTS, ends, strict=True)), **totals}
+
+    shared = facts.share(SharedFact.LONG_PATHS, rows, needed=needed)
+    if shared is not None:
+        of_handshake, of_shared = number_shared_host_pairs((hosts[0], hosts[1]), shared)
+        pair = of_handshake[exchanges.handshake]
+        count = int(max(of_handshake.max(initial=0), of_shared.max(initial=0))) + 1
+        often, seldom = (np.bincount(of_shared, shared[name], minlength=count) for name in ("often", "seldom"))
+        longest, timer = np.full(count, NEVER), np.full(count, NEVER)
+        np.minimum.at(longest, of_shared, shared["longest"])
+        np.minimum.at(timer, of_shared, shared["timer"])
+    return np.asarray((often > seldom) & (_MAX_ROUND_TRIP * longest > timer))[pair]
 
 
 def _get_hosts(state: AnalysisState) -> UInt64Array:
@@ -400,19 +438,37 @@ def _continues_at_once(exchanges: ExchangeColumns, following: Int64Array) -> Boo
 
 
 def _estimate_round_trips(
-    exchanges: ExchangeColumns, endings: ExchangeEndings, following: Int64Array, pair: Int64Array
+    exchanges: ExchangeColumns,
+    endings: ExchangeEndings,
+    following: Int64Array,
+    hosts: UInt64Array,
+    facts: CaptureFacts,
+    *,
+    needed: bool,
 ) -> Int64Array:
-    """The shortest round trip between capture point and initiator for each pair of hosts, in ns; 0: unknown. (pairs,)
+    """The shortest round trip between capture point and initiator for the hosts of each exchange; 0: unknown.
 
-    `pair` is the number of the pair of hosts of each exchange. (exchanges,)
+    `hosts` are the hosts of each handshake. (2, handshakes). Returns ns. (exchanges,)
     """
     single = exchanges.initiator_asked & (exchanges.response_messages == 1) & (endings.end_ns != UNKNOWN)
     rows = np.flatnonzero(single & _continues_at_once(exchanges, following))
     gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
-    hosts = pair[rows]
-    count = int(pair.max()) + 1
+    repeated = exchanges.request_messages[rows] > 1
+    ends = hosts[:, exchanges.handshake[rows]]
+    shared = facts.share(
+        SharedFact.ROUND_TRIPS,
+        lambda: {**dict(zip(HOSTS, ends, strict=True)), "repeated": repeated, "gap": gap},
+        needed=needed,
+    )
+    if shared is None:
+        pair = number_host_pairs(*hosts)
+        measured = pair[exchanges.handshake[rows]]
+    else:
+        gap, repeated = shared["gap"], shared["repeated"]
+        pair, measured = number_shared_host_pairs((hosts[0], hosts[1]), shared)
+    count = int(max(pair.max(initial=0), measured.max(initial=0))) + 1
     shortest = np.full(count, NEVER)
-    np.minimum.at(shortest, hosts, gap)
-    agree = (exchanges.request_messages[rows] > 1) & (gap <= _MAX_ROUND_TRIP * shortest[hosts])
-    certain = (np.bincount(hosts[agree], minlength=count) > 1) & (shortest > 0)
-    return np.where(certain, shortest, 0)
+    np.minimum.at(shortest, measured, gap)
+    agree = repeated & (gap <= _MAX_ROUND_TRIP * shortest[measured])
+    certain = (np.bincount(measured[agree], minlength=count) > 1) & (shortest > 0)
+    return np.where(certain, shortest, 0)[pair[exchanges.handshake]]

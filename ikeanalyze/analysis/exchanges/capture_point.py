@@ -13,6 +13,7 @@ import numpy as np
 
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
+from ikeanalyze.analysis.messages.capture_facts import Rows
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.io.lab_manifest import LabManifest
 
@@ -25,6 +26,9 @@ INITIATOR: Final = 0
 RESPONDER: Final = 1
 UNKNOWN_VANTAGE: Final = 2
 
+
+#: Columns of shared rows with the hosts of a handshake.
+HOSTS: Final = ("initiator", "responder")
 
 #: Origins of a round-trip time, as in the column `path_rtt_source`.
 NOT_GIVEN: Final = 0
@@ -90,6 +94,13 @@ def infer_capture_sides(
     result[initiator_direct & responder_routed] = INITIATOR
     result[responder_direct & initiator_routed] = RESPONDER
     return result
+
+
+def number_shared_host_pairs(hosts: Sequence[UInt64Array], shared: Rows) -> tuple[Int64Array, Int64Array]:
+    """Number the pairs of hosts of handshakes and of shared rows together. (handshakes,), (rows,)"""
+    initiator, responder = (np.concatenate([own, shared[end]]) for own, end in zip(hosts, HOSTS, strict=True))
+    numbers = number_host_pairs(initiator, responder)
+    return numbers[: len(hosts[0])], numbers[len(hosts[0]) :]
 
 
 def number_host_pairs(initiator: UInt64Array, responder: UInt64Array) -> Int64Array:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ikeanalyze.analysis.grouping import RowColumns, find_group_starts
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES, PayloadType
@@ -111,7 +111,7 @@ def _number_attempts(messages: MessageColumns) -> Int64Array:
     old = messages.protocol == Protocol.IKEV1
     attempt[old] = messages.body[old]
     pair = messages.slot >> 1
-    several = np.unique(pair[(messages.body > 0) & ~old])
+    several = sort_distinct(pair[(messages.body > 0) & ~old])
     for low, high in zip(
         np.searchsorted(pair, several).tolist(), np.searchsorted(pair, several, side="right").tolist(), strict=True
     ):

@@ -17,17 +17,23 @@ handshake.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.exchanges.answers import ExchangeEndings
+from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT
-from ikeanalyze.wire.radius import RadiusPacket, parse_radius
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.radius import RadiusCode
+
+if TYPE_CHECKING:
+    from ikeanalyze.wire.radius import RadiusPacket
 
 #: Requests sent by the client.
 _REQUESTS: Final = frozenset({RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER})
@@ -47,10 +53,10 @@ class RadiusExchange:
     client: int  # address codes
     server: int
     from_client: bool
-    view: RadiusPacket  # of the request
+    view: "RadiusPacket"  # of the request
     requests: list[int] = field(default_factory=list)  # rows of the datagrams, in order of time
     responses: list[int] = field(default_factory=list)
-    response_view: RadiusPacket | None = None
+    response_view: "RadiusPacket | None" = None
     conversation: int = -1
     handshake: int | None = None
     exchange: int | None = None
@@ -119,6 +125,10 @@ def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple
 
 def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
     """Pair RADIUS datagrams, which are in order of capture and time."""
+    if not len(datagrams):
+        return []
+    from ikeanalyze.wire.radius import parse_radius  # here, because few captures have RADIUS
+
     pairs: list[RadiusExchange] = []
     waiting: dict[tuple[int, int, int, int, int, int], RadiusExchange] = {}
     states: dict[tuple[int, bytes], int] = {}
@@ -202,6 +212,59 @@ def _is_forwarded(pair: RadiusExchange, alike: Iterable[RadiusExchange]) -> bool
     return False
 
 
+def find_set_up_requests(exchanges: ExchangeColumns) -> Int64Array:
+    """Rows of the exchanges that may have waited for RADIUS. (rows,)"""
+    requested = exchanges.set_up & exchanges.initiator_asked & (exchanges.request_messages > 0)
+    # HIP does not use EAP
+    return np.flatnonzero(requested & (exchanges.protocol != Protocol.HIP))
+
+
+def _is_assignable(pair: RadiusExchange) -> bool:
+    """Whether a pair belongs to a conversation with the AAA server of a responder."""
+    return pair.code == RadiusCode.ACCESS_REQUEST and bool(pair.requests) and not pair.forwarded
+
+
+def share_waiting_handshakes(
+    state: AnalysisState, endings: ExchangeEndings, radius: RadiusMessages, facts: CaptureFacts
+) -> None:
+    """Share the times of RADIUS requests, and the initiators' SPIs of the handshakes that may have waited for them.
+
+    RADIUS is assigned in one part of a capture, which must have all of these handshakes.
+    """
+    pairs = [pair for pair in radius.pairs if _is_assignable(pair)]
+    times = np.array([_get_time_span(pair, radius.datagrams) for pair in pairs], np.int64).reshape(-1, 2)
+    exchanges = state.exchanges
+    rows = find_set_up_requests(exchanges)
+    shared = facts.share(SharedFact.RADIUS, lambda: {"begin": times[:, 0], "finish": times[:, 1]}, needed=len(rows) > 0)
+    if shared is not None:
+        times = np.stack([shared["begin"], shared["finish"]], axis=1)
+    end_ns = endings.end_ns[rows]
+    end_ns = np.where(end_ns == UNKNOWN, state.last_ns[state.capture[exchanges.handshake[rows]]], end_ns)
+    waiting = np.unique(exchanges.handshake[rows[_contain_any(exchanges.request_ns[rows], end_ns, times)]])
+    of_datagram = np.isin(state.association.handshake, waiting)
+    spis = np.unique(state.datagrams.spi_i[of_datagram])
+    facts.share(SharedFact.WAITING, lambda: {"spi_i": spis}, needed=False)
+
+
+def _contain_any(start_ns: Int64Array, end_ns: Int64Array, times: Int64Array) -> BoolArray:
+    """Which intervals contain one of the `times`, begin and end of each. (intervals,)"""
+    if not len(times):
+        return np.zeros(len(start_ns), np.bool_)
+    times = times[np.argsort(times[:, 0])]
+    earliest_end = np.minimum.accumulate(times[::-1, 1])[::-1]  # of those that begin at this time or later
+    place = np.searchsorted(times[:, 0], start_ns)
+    return np.asarray((place < len(times)) & (earliest_end[np.minimum(place, len(times) - 1)] <= end_ns))
+
+
+def _get_time_span(pair: RadiusExchange, datagrams: Datagrams) -> tuple[int, int]:
+    """From the request to its first response, or to the last transmission of the request.
+
+    Further responses answer retransmissions and may come after the responder has continued.
+    """
+    begin = int(datagrams.first_ns[pair.requests[0]])
+    return begin, int(datagrams.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
+
+
 def assign_radius_exchanges(
     pairs: list[RadiusExchange],
     datagrams: Datagrams,
@@ -217,7 +280,7 @@ def assign_radius_exchanges(
     warnings: list[tuple[int, str]] = []
     conversations: dict[int, list[RadiusExchange]] = {}
     for pair in pairs:
-        if pair.code == RadiusCode.ACCESS_REQUEST and pair.requests and not pair.forwarded:
+        if _is_assignable(pair):
             conversations.setdefault(pair.conversation, []).append(pair)
     longest = int((intervals.end_ns - intervals.start_ns).max()) if len(intervals.start_ns) else 0
     by_initiator: dict[str, list[int]] = {}
@@ -225,7 +288,7 @@ def assign_radius_exchanges(
         by_initiator.setdefault(addresses.initiator, []).append(handshake)
     for members in conversations.values():
         waiting = [_find_waiting_rows(pair, datagrams, intervals, longest) for pair in members]
-        fitting = np.unique(intervals.handshake[waiting[0]])
+        fitting = sort_distinct(intervals.handshake[waiting[0]])
         for rows in waiting[1:]:
             fitting = np.intersect1d(fitting, intervals.handshake[rows])
         known = [pair.handshake for pair in members if pair.handshake is not None]
@@ -250,12 +313,8 @@ def assign_radius_exchanges(
 def _find_waiting_rows(
     pair: RadiusExchange, datagrams: Datagrams, intervals: ResponderIntervals, longest: int
 ) -> Int64Array:
-    """The intervals in which a responder was waiting from the request to its first response, in order of start.
-
-    Further responses answer retransmissions and may come after the responder has continued.
-    """
-    begin = int(datagrams.first_ns[pair.requests[0]])
-    finish = int(datagrams.last_ns[pair.responses[0] if pair.responses else pair.requests[-1]])
+    """The intervals in which a responder was waiting from the request to its first response, in order of start."""
+    begin, finish = _get_time_span(pair, datagrams)
     low = int(np.searchsorted(intervals.start_ns, begin - longest))
     high = int(np.searchsorted(intervals.start_ns, begin, side="right"))
     around: Int64Array = np.flatnonzero(intervals.end_ns[low:high] >= finish) + low
@@ -263,7 +322,7 @@ def _find_waiting_rows(
 
 
 def _choose_by_station_ids(
-    view: RadiusPacket,
+    view: "RadiusPacket",
     fitting: Int64Array,
     peers: Mapping[int, PeerAddresses],
     by_initiator: Mapping[str, Sequence[int]],
@@ -280,7 +339,7 @@ def _choose_by_station_ids(
     return np.array(by_port or named, np.int64) if named else fitting
 
 
-def _matches_station_ids(view: RadiusPacket, peers: PeerAddresses | None, *, by_port: bool = False) -> bool:
+def _matches_station_ids(view: "RadiusPacket", peers: PeerAddresses | None, *, by_port: bool = False) -> bool:
     """Whether the station ids of the request are these peers; strongSwan writes them as 192.0.2.1[4500]."""
     if peers is None or view.calling_station_id is None:
         return False

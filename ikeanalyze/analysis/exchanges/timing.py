@@ -34,9 +34,17 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
-from ikeanalyze.analysis.exchanges.capture_point import INITIATOR, RESPONDER, UNKNOWN_VANTAGE, NetworkPath
+from ikeanalyze.analysis.exchanges.capture_point import (
+    INITIATOR,
+    RESPONDER,
+    UNKNOWN_VANTAGE,
+    NetworkPath,
+    number_host_pairs,
+    number_shared_host_pairs,
+)
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 
 #: In round trips: an interval below the first bound is too short for one; about one is between the others.
 _TOO_SHORT: Final = 0.75
@@ -91,9 +99,10 @@ def compute_time_breakdown(
     exchanges: ExchangeColumns,
     answers: AnsweredTransmissions,
     complete: BoolArray,
-    pair: Int64Array,
+    hosts: tuple[UInt64Array, UInt64Array],
     aaa_times: AaaTimes,
     path: NetworkPath,
+    facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> TimeBreakdown:
     """Divide the set-up time of each handshake into its parts.
 
@@ -101,9 +110,10 @@ def compute_time_breakdown(
         exchanges: all exchanges, ordered by handshake and time.
         answers: the answers of these exchanges.
         complete: which handshakes are in the capture from the first request to the last response. (handshakes,)
-        pair: number of the pair of hosts of each handshake, which share a path. (handshakes,)
+        hosts: address codes of the initiator and the responder of each handshake. (handshakes,) each
         aaa_times: how long the responder waited for the AAA server in each exchange.
         path: the paths of the handshakes.
+        facts: the facts of the whole capture.
     """
     count = len(complete)
     intervals = _build_intervals(exchanges, answers, complete, aaa_times)
@@ -119,10 +129,17 @@ def compute_time_breakdown(
     measured = np.where(in_turn, intervals.turn, intervals.longest_gap)
     measurable = holds_path & ~(in_turn & intervals.doubtful)
     rtt = path.rtt_ns[handshake]
-    if (rtt[holds_path] == UNKNOWN).any():
-        side = pair[handshake] * 2 + (vantage == RESPONDER)
-        measurable |= holds_path & _may_measure(side, measured, intervals.wait, measurable)
-        rtt = np.where(rtt == UNKNOWN, _find_shortest(side, measured, measurable), rtt)
+    unknown = bool((rtt[holds_path] == UNKNOWN).any())
+    if unknown or facts.partial:
+        paths = _PathIntervals(
+            handshake=handshake,
+            by_responder=vantage == RESPONDER,
+            interval=measured,
+            wait=intervals.wait,
+            certain=measurable,
+            possible=holds_path,
+        )
+        rtt = np.where(rtt == UNKNOWN, _measure_paths(paths, hosts, facts, needed=unknown), rtt)
     rtt = np.where(holds_path, rtt, UNKNOWN)
     known = rtt != UNKNOWN
     network = np.where(known, np.minimum(rtt, np.where(in_turn, turn, intervals.gap)), 0)
@@ -213,6 +230,53 @@ def _build_intervals(
         doubtful=(exchanges.request_messages[rows] > 1)
         & (exchanges.request_messages[rows] != exchanges.response_messages[rows]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _PathIntervals:
+    """Intervals that may contain a round trip. (intervals,) each"""
+
+    handshake: Int64Array
+    by_responder: BoolArray  # captured on the responder's side
+    interval: Int64Array  # ns
+    wait: Int64Array  # from the first transmission of the request to the beginning of the interval
+    certain: BoolArray  # the interval contains a round trip
+    possible: BoolArray  # the interval contains one if the transmission was answered that is assumed
+
+
+def _measure_paths(
+    paths: _PathIntervals, hosts: tuple[UInt64Array, UInt64Array], facts: CaptureFacts, *, needed: bool
+) -> Int64Array:
+    """The shortest round trip between the hosts of each interval, seen from the same side; or UNKNOWN. (intervals,)
+
+    `hosts` are the address codes of the initiator and the responder of each handshake. (handshakes,) each
+    """
+    count = len(paths.interval)
+    names = ("by_responder", "interval", "wait", "certain")
+
+    def rows() -> Rows:
+        possible = np.flatnonzero(paths.possible)
+        initiator, responder = (ends[paths.handshake[possible]] for ends in hosts)
+        return {"initiator": initiator, "responder": responder, **{n: getattr(paths, n)[possible] for n in names}}
+
+    shared = facts.share(SharedFact.PATH_INTERVALS, rows, needed=needed)
+    if not needed:
+        return np.full(count, UNKNOWN)
+    by_responder, interval, wait, certain = (getattr(paths, name) for name in names)
+    possible = paths.possible
+    if shared is None:
+        pair = number_host_pairs(*hosts)[paths.handshake]
+    else:
+        of_handshake, of_shared = number_shared_host_pairs(hosts, shared)
+        pair = np.concatenate([of_handshake[paths.handshake], of_shared])
+        by_responder, interval, wait = (np.concatenate([getattr(paths, name), shared[name]]) for name in names[:3])
+        # the intervals of this part are among the shared ones
+        none = np.zeros(count, np.bool_)
+        certain = np.concatenate([none, shared["certain"]])
+        possible = np.concatenate([none, np.ones(len(of_shared), np.bool_)])
+    side = pair * 2 + by_responder
+    measurable = certain | (possible & _may_measure(side, interval, wait, certain))
+    return _find_shortest(side, interval, measurable)[:count]
 
 
 def _find_shortest(side: Int64Array, interval: Int64Array, measurable: BoolArray) -> Int64Array:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions, find_unreceived_responses
-from ikeanalyze.analysis.exchanges.capture_point import NetworkPath, number_host_pairs
+from ikeanalyze.analysis.exchanges.capture_point import NetworkPath
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.nat import classify_nat, read_phase1_nat
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange, find_aaa_timeouts
@@ -20,11 +20,11 @@ from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2, NOTI
 from ikeanalyze.analysis.handshakes.outcome import Evidence, Outcome, decide_outcome
 from ikeanalyze.analysis.handshakes.rekeyed import find_rekeyed_ike_sas
 from ikeanalyze.analysis.messages.association import ASKS_AGAIN, SaAssociation, is_ikev2_init
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.eap.packet import get_eap_method
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.radius import RadiusCode
@@ -106,6 +106,7 @@ class HandshakeSources:
     pairs: Mapping[int, list[RadiusExchange]]  # RADIUS exchanges of each handshake
     aaa_times: AaaTimes
     contents: "CaptureContents | None"  # contents of decrypted messages; None: no keys were given
+    facts: CaptureFacts = WHOLE_CAPTURE
 
     @property
     def proofs(self) -> "Mapping[int, DecryptedOutcome]":
@@ -164,7 +165,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         outcome[row] = Outcome.ESTABLISHED
         proposals = auth_methods.extract_proposal_facts(created.offered, created.chosen)
         request_form[row] = response_form[row] = facts.add(proposals)
-    rekeyed = find_rekeyed_ike_sas(exchanges, endpoints.initiator, endpoints.responder, replaces)
+    rekeyed = find_rekeyed_ike_sas(exchanges, endpoints.initiator, endpoints.responder, replaces, sources.facts)
     of_others: Mapping[int, HipFacts | auth_methods.Phase1Facts] = {**hip, **phase1}
     for row, fact in of_others.items():
         request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
@@ -205,9 +206,9 @@ def _compute_breakdown(
     complete = (outcome == int(Outcome.COMPLETED)) | (outcome == int(Outcome.ESTABLISHED))
     # a capture may lack messages of a handshake whose other messages prove success
     complete &= evidence.begun & ~evidence.hole & evidence.finished
-    hosts = number_host_pairs(endpoints.initiator, endpoints.responder)
+    hosts = endpoints.initiator, endpoints.responder
     return compute_time_breakdown(
-        sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path
+        sources.state.exchanges, sources.answers, complete, hosts, sources.aaa_times, sources.path, sources.facts
     )
 
 
@@ -535,8 +536,7 @@ def _find_auth_methods(
     for row, pairs in sources.pairs.items():
         if row in phase1 and phase1[row].auth is not None:
             continue
-        eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
-        known[row] = AuthMethods("eap", None, get_eap_method([message for message in eap if message]), guessed=False)
+        known[row] = AuthMethods("eap", None, _get_eap_method(pairs), guessed=False)
     known |= {row: proof.auth for row, proof in sources.proofs.items() if proof.auth is not None}
     places: dict[AuthMethods, int] = {}
     for row, method in known.items():
@@ -545,3 +545,11 @@ def _find_auth_methods(
             methods.append(method)
         auth[row] = place
     return methods, auth
+
+
+def _get_eap_method(pairs: Sequence[RadiusExchange]) -> str | None:
+    """The method of the EAP messages in RADIUS packets."""
+    from ikeanalyze.wire.eap.packet import get_eap_method  # here, because few captures have RADIUS
+
+    eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
+    return get_eap_method([message for message in eap if message])

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.capture.arrays import Int64Array, UInt64Array
 from ikeanalyze.io.lab_manifest import LabHandshake, LabManifest
 
@@ -23,7 +25,11 @@ class LabMatches:
 
 
 def match_lab_handshakes(
-    manifests: Sequence[LabManifest | None], capture: Int64Array, spi_i: UInt64Array, spi_r: UInt64Array
+    manifests: Sequence[LabManifest | None],
+    capture: Int64Array,
+    spi_i: UInt64Array,
+    spi_r: UInt64Array,
+    facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> LabMatches:
     """Match the handshakes of captures with those of the manifests: each with one other at most.
 
@@ -34,6 +40,7 @@ def match_lab_handshakes(
         capture: number of the capture of each handshake. (handshakes,)
         spi_i: initiator SPIs. (handshakes,)
         spi_r: responder SPIs; 0: unknown. (handshakes,)
+        facts: the facts of the whole capture.
     """
     matches: dict[int, LabHandshake] = {}
     missing: list[tuple[int, str]] = []
@@ -48,16 +55,22 @@ def match_lab_handshakes(
         for row in np.flatnonzero((capture == number) & np.isin(spi_i, known)).tolist():
             for responder in (int(spi_r[row]), None):
                 rows.setdefault((int(spi_i[row]), responder), row)
-        absent = []
-        for spis, handshake in measured.items():
+        present: list[int] = []  # places in `measured`
+        for place, (spis, handshake) in enumerate(measured.items()):
             match = rows.get(spis, rows.get((handshake.spi_i, 0)))
-            if match is None or match in matches:
-                absent.append(handshake.number)
-            else:
+            if match is not None and match not in matches:
                 matches[match] = handshake
+                present.append(place)
+        shared = facts.share(SharedFact.LAB_HANDSHAKES, partial(_make_rows, present))
+        everywhere = set(present if shared is None else shared["place"].tolist())
+        absent = [handshake.number for place, handshake in enumerate(measured.values()) if place not in everywhere]
         if absent:
             missing.append((number, _describe_missing(absent, len(manifest.handshakes))))
     return LabMatches(manifests, matches, missing)
+
+
+def _make_rows(places: Sequence[int]) -> Rows:
+    return {"place": np.array(places, np.int64)}
 
 
 def _describe_missing(numbers: Sequence[int], count: int) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
@@ -24,7 +25,11 @@ _CREATE_CHILD_SA: Final = int(ExchangeType.CREATE_CHILD_SA)
 
 
 def find_rekeyed_ike_sas(
-    exchanges: ExchangeColumns, initiator: UInt64Array, responder: UInt64Array, decrypted: Iterable[int]
+    exchanges: ExchangeColumns,
+    initiator: UInt64Array,
+    responder: UInt64Array,
+    decrypted: Iterable[int],
+    facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> BoolArray:
     """Return which IKE SAs replaced another one. (handshakes,)
 
@@ -33,6 +38,7 @@ def find_rekeyed_ike_sas(
         initiator: address code of each initiator. (handshakes,)
         responder: address code of each responder. (handshakes,)
         decrypted: rows of the IKE SAs that replaced another one according to decrypted payloads.
+        facts: the facts of the whole capture.
     """
     first = (exchanges.protocol == Protocol.IKEV2) & (exchanges.message_id == 0)
     first &= ~np.isin(exchanges.exchange_type, _INITS)
@@ -44,24 +50,34 @@ def find_rekeyed_ike_sas(
     doubtful[exchanges.handshake[first & by_initiator]] = False
     rekeyed &= ~doubtful
     doubtful[exchanges.handshake[by_initiator]] = False
-    rekeyed[_find_successors(exchanges, np.stack([initiator, responder], axis=1), np.flatnonzero(doubtful))] = True
+    ends = np.stack([initiator, responder], axis=1)
+    rekeyed[_find_successors(exchanges, ends, np.flatnonzero(doubtful), facts)] = True
     rekeyed[list(decrypted)] = True
     return rekeyed
 
 
-def _find_successors(exchanges: ExchangeColumns, ends: UInt64Array, rows: Int64Array) -> list[int]:
+def _find_successors(exchanges: ExchangeColumns, ends: UInt64Array, rows: Int64Array, facts: CaptureFacts) -> list[int]:
     """The handshakes among `rows` that began after a CREATE_CHILD_SA response between the same hosts.
 
     `ends` are the addresses of each handshake. (handshakes, 2)
     """
-    if not len(rows):
+    if not len(rows) and not facts.partial:
         return []
     created = (exchanges.exchange_type == _CREATE_CHILD_SA) & (exchanges.protocol == Protocol.IKEV2)
     created &= exchanges.response_messages > 0
+    hosts_of_created, response_ns = ends[exchanges.handshake[created]], exchanges.response_ns[created]
+    shared = facts.share(
+        SharedFact.CREATED_SAS,
+        lambda: {"initiator": hosts_of_created[:, 0], "responder": hosts_of_created[:, 1], "ns": response_ns},
+        needed=len(rows) > 0,
+    )
+    if not len(rows):
+        return []
+    if shared is not None:
+        hosts_of_created = np.stack([shared["initiator"], shared["responder"]], axis=1)
+        response_ns = shared["ns"]
     first_ns: dict[frozenset[int], int] = {}
-    for pair, ns in zip(
-        ends[exchanges.handshake[created]].tolist(), exchanges.response_ns[created].tolist(), strict=True
-    ):
+    for pair, ns in zip(hosts_of_created.tolist(), response_ns.tolist(), strict=True):
         hosts = frozenset(pair)
         first_ns[hosts] = min(ns, first_ns.get(hosts, ns))
     # exchanges are ordered by handshake and time

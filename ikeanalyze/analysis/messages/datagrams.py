@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import RowColumns
+from ikeanalyze.analysis.grouping import RowColumns, find_group_starts
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.buffers import Columns
@@ -70,7 +71,7 @@ class Datagrams(RowColumns):
 _LONG_AGO: Final = np.iinfo(np.int64).min
 
 
-def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
+def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts = WHOLE_CAPTURE) -> Datagrams:
     """Group the frames of captures into datagrams, without the frames in `duplicate`.
 
     Frames of one datagram become one row: its time is that of its first frame, its bytes are those of all of them.
@@ -85,6 +86,8 @@ def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
     datagram = columns["unit"]
     # only IP fragments and TCP segments make a datagram of several frames
     several = bool(columns["ip_fragment"].any() or (columns["encapsulation"] == Encapsulation.TCP_4500).any())
+    # decides the order of datagrams of the same time
+    several = facts.total(SharedFact.SEVERAL_FRAMES, several=several)["several"] > 0
     first_ns, last_ns = time, time
     size = columns["bytes"].astype(np.int64)
     # one value for all rows takes no memory
@@ -92,7 +95,7 @@ def group_datagrams(columns: Columns, duplicate: BoolArray) -> Datagrams:
     fragments = resent = nothing
     if several:
         order = np.argsort(datagram, kind="stable")
-        start = np.flatnonzero(np.concatenate([[True], datagram[order][1:] != datagram[order][:-1]]))
+        start = np.flatnonzero(find_group_starts(datagram[order]))
         first_ns = np.minimum.reduceat(time[order], start)
         # fragments that a link duplicated do not extend the datagram
         doubled = columns["resent"] & columns["ip_fragment"]

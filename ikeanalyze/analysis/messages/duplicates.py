@@ -29,10 +29,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_within_captures
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.messages.datagrams import RESPONSE
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
@@ -58,6 +60,7 @@ _MIN_DOUBLED: Final = 4
 _ODD: Final = 0x9E3779B97F4A7C15
 
 _Place = tuple[int, ...]
+_CountByHosts = dict[tuple[int, int, int], int]
 
 
 @dataclass(slots=True)
@@ -99,7 +102,7 @@ class _FirstSighting:
     interfaces: set[int] = field(default_factory=set)  # of its copies
 
 
-def find_duplicates(columns: Columns) -> DuplicateFrames:
+def find_duplicates(columns: Columns, facts: CaptureFacts = WHOLE_CAPTURE) -> DuplicateFrames:
     """Find the frames that are later sightings of another frame.
 
     The IP fragments of a datagram are judged together, by the first one.
@@ -113,7 +116,7 @@ def find_duplicates(columns: Columns) -> DuplicateFrames:
     pairs: list[tuple[int, int]] = []
     for contents in _iterate_contents(columns, digest, candidates[is_request]):
         pairs += contents.match_copies(lambda _: None)
-    copies = _count_mirrored_copies(columns, pairs) if pairs else {}
+    copies = _count_mirrored_copies(columns, pairs, facts)
     for contents in _iterate_contents(columns, digest, candidates[~is_request]):
         pairs += contents.match_copies(lambda sighting: copies.get(_get_hosts(sighting), 0))
     if pairs:
@@ -130,18 +133,34 @@ def _number_contents(columns: Columns) -> UInt64Array:
     inside = np.flatnonzero(scope)
     order = inside[np.lexsort((scope[inside], digest[inside]))]
     is_other = (digest[order][1:] == digest[order][:-1]) & (scope[order][1:] != scope[order][:-1])
-    several = np.unique(digest[order][1:][is_other])
+    several = sort_distinct(digest[order][1:][is_other])
     rows = inside[np.isin(digest[inside], several)]
     result: UInt64Array = digest.copy()
     result[rows] ^= scope[rows].astype(np.uint64) * np.uint64(_ODD)
     return result
 
 
-def find_doubled_captures(columns: Columns, duplicates: DuplicateFrames) -> list[tuple[int, bool]]:
+def find_doubled_captures(
+    columns: Columns, duplicates: DuplicateFrames, facts: CaptureFacts = WHOLE_CAPTURE
+) -> list[tuple[int, bool]]:
     """Numbers of the captures that contain every datagram at least twice, and whether the copies were recognised."""
+    several = bool(len(columns["source"])) and bool(get_capture_numbers(columns["source"][-1:])[0])
+    counts = _count_contents(columns, duplicates, several=several)
+    shared = facts.share(SharedFact.DOUBLED, lambda: counts)
+    if shared is not None:
+        counts = {name: shared[name].sum(keepdims=True) for name in counts}
+    numbers = np.flatnonzero((counts["contents"] >= _MIN_DOUBLED) & (counts["once"] == 0))
+    recognised = 2 * counts["copies"] >= counts["datagrams"]
+    return [(number, bool(recognised[number])) for number in numbers.tolist()]
+
+
+def _count_contents(columns: Columns, duplicates: DuplicateFrames, *, several: bool) -> dict[str, Int64Array]:
+    """Contents, those of them that are there once, copies and datagrams of each capture. (captures,) each"""
     source, count = columns["source"], len(columns["digest"])
-    if not count or (2 * duplicates.repeated < count and not get_capture_numbers(source[-1:])[0]):
-        return []
+    if not count or (2 * duplicates.repeated < count and not several):
+        # if half of the frames are not repeated, some contents are there once
+        nothing = np.zeros(1, np.int64)
+        return {"contents": nothing, "once": nothing + count, "copies": nothing, "datagrams": nothing}
     rows = np.lexsort((columns["time_ns"], columns["unit"]))
     rows = rows[find_group_starts(columns["unit"][rows])]
     digest = number_within_captures(columns["digest"], source)[rows]
@@ -152,12 +171,13 @@ def find_doubled_captures(columns: Columns, duplicates: DuplicateFrames) -> list
     times = np.append(columns["time_ns"][rows], 0)
     doubled = (size % 2 == 0) & (times[start + 1] - times[start] < TIMER_NS)
     capture = get_capture_numbers(source[rows]).astype(np.int64)
-    contents = np.bincount(capture[start])
-    once = np.bincount(capture[start][~doubled], minlength=len(contents))
-    copies = np.bincount(capture, duplicates.mask[rows])
-    whole = np.bincount(capture)
-    numbers = np.flatnonzero((contents >= _MIN_DOUBLED) & (once == 0))
-    return [(number, bool(2 * copies[number] >= whole[number])) for number in numbers.tolist()]
+    captures = int(capture.max()) + 1
+    return {
+        "contents": np.bincount(capture[start], minlength=captures),
+        "once": np.bincount(capture[start][~doubled], minlength=captures),
+        "copies": np.bincount(capture, duplicates.mask[rows], minlength=captures).astype(np.int64),
+        "datagrams": np.bincount(capture, minlength=captures),
+    }
 
 
 def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64Array]:
@@ -166,6 +186,8 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
     The latter are all frames of such a content, in order of time. (k,)
     """
     time, ttl, interface = columns["time_ns"], columns["ttl"], columns["interface"]
+    if core.compiled is not None:
+        return core.compiled.find_candidates(digest, time, ttl, interface)
     order = group_order(digest)
     content = digest[order]
     same = np.flatnonzero(content[1:] == content[:-1])
@@ -180,7 +202,7 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
     same = same[near | ((apart < TIMER_NS) & (interface[later] != interface[earlier]))]
     if not len(same):
         return repeated, np.zeros(0, np.int64)
-    rows = np.flatnonzero(np.isin(digest, np.unique(content[same])))
+    rows = np.flatnonzero(np.isin(digest, sort_distinct(content[same])))
     return repeated, rows[np.argsort(time[rows], kind="stable")]
 
 
@@ -306,23 +328,26 @@ def _get_hosts(sighting: _Sighting) -> tuple[int, int, int]:
     return a, b, sighting.interface
 
 
-def _count_mirrored_copies(columns: Columns, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int, int], int]:
+def _count_mirrored_copies(
+    columns: Columns, pairs: Sequence[tuple[int, int]], facts: CaptureFacts
+) -> dict[tuple[int, int, int], int]:
     """How often a mirror port copies a frame, by hosts and interface; `pairs` are those of requests.
 
     Only hosts of which most requests were copied with the same TTL, on the same interface and within a millisecond: a
     few copies may be a link's that duplicates packets.
     """
-    later, first = np.array(pairs, np.int64).T
+    later, first = np.array(pairs, np.int64).reshape(-1, 2).T
     same = columns["time_ns"][later] - columns["time_ns"][first] <= WITHIN_NS
     for name in ("ttl", "interface", "source", "source_port", "destination", "destination_port", "tunnel"):
         same &= columns[name][later] == columns[name][first]
-    copied = _count_by_hosts(columns, later[same])
+    copied = _complete_counts(facts, SharedFact.COPIED_REQUESTS, _count_by_hosts(columns, later[same]))
     if not copied:
         return {}
     requests = np.flatnonzero(_find_requests(columns, np.arange(len(columns["unit"]))))
     _, heads = np.unique(columns["unit"][requests], return_index=True)
     heads = requests[heads]
     sent = _count_by_hosts(columns, heads[~np.isin(columns["unit"][heads], columns["unit"][later])])
+    sent = _complete_counts(facts, SharedFact.SENT_REQUESTS, {hosts: sent[hosts] for hosts in copied if hosts in sent})
     return {
         hosts: -(-count // sent[hosts]) for hosts, count in copied.items() if hosts in sent and 2 * count > sent[hosts]
     }
@@ -339,7 +364,28 @@ def _count_by_hosts(columns: Columns, rows: Int64Array) -> dict[tuple[int, int, 
     return dict(zip(keys, count.tolist(), strict=True))
 
 
-def find_translated_endpoints(columns: Columns, duplicates: DuplicateFrames) -> dict[int, int]:
+def _complete_counts(facts: CaptureFacts, fact: SharedFact, counts: _CountByHosts) -> _CountByHosts:
+    """The counts of the whole capture from those of this part."""
+    names = ("first", "second", "interface")
+
+    def rows() -> Rows:
+        columns = zip(*counts, strict=True) if counts else ((),) * len(names)
+        keys = {name: np.array(column, np.uint64) for name, column in zip(names, columns, strict=True)}
+        return {**keys, "count": np.array(list(counts.values()), np.int64)}
+
+    shared = facts.share(fact, rows)
+    if shared is None:
+        return counts
+    result: _CountByHosts = {}
+    for first, second, interface, count in zip(*(shared[name].tolist() for name in (*names, "count")), strict=True):
+        hosts = (first, second, interface)
+        result[hosts] = result.get(hosts, 0) + count
+    return result
+
+
+def find_translated_endpoints(
+    columns: Columns, duplicates: DuplicateFrames, facts: CaptureFacts = WHOLE_CAPTURE
+) -> dict[int, int]:
     """Endpoints of initiators that a NAT translated within the capture: each with the one that stands for
     both.
 
@@ -353,12 +399,25 @@ def find_translated_endpoints(columns: Columns, duplicates: DuplicateFrames) -> 
         return end
 
     response = (columns["flags"] & RESPONSE) != 0
+    ends: set[tuple[int, int]] = set()
     for row, first in duplicates.pairs:
         if columns["exchange_type"][row] != ExchangeType.IKE_SA_INIT or columns["protocol"][row] != Protocol.IKEV2:
             continue
         side = "destination" if response[row] else "source"
-        ends = [int(columns[side][at]) << 16 | int(columns[f"{side}_port"][at]) for at in (row, first)]
-        lower, higher = sorted(map(representative, ends))
+        end, other = (int(columns[side][at]) << 16 | int(columns[f"{side}_port"][at]) for at in (row, first))
+        if end != other:
+            ends.add((end, other))
+    shared = facts.share(
+        SharedFact.TRANSLATED,
+        lambda: {
+            "end": np.array([end for end, _ in ends], np.uint64),
+            "other": np.array([other for _, other in ends], np.uint64),
+        },
+    )
+    if shared is not None:
+        ends = set(zip(shared["end"].tolist(), shared["other"].tolist(), strict=True))
+    for pair in ends:
+        lower, higher = sorted(map(representative, pair))
         if lower != higher:
             same[higher] = lower
     return {end: representative(end) for end in list(same)}

@@ -21,7 +21,9 @@ from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
     format_spis,
+    gather,
     make_null_column,
+    make_series,
     make_table,
     null_unknown,
     scatter_lists,
@@ -29,7 +31,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
 )
 from ikeanalyze.analysis.tables.row_ids import RowIds
 from ikeanalyze.analysis.tables.tables import TableSources
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address
@@ -93,7 +95,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "initiator_port": _ports(handshakes, ends.initiator_port),
         "responder_address": format_addresses(ends.responder, addresses),
         "responder_port": _ports(handshakes, ends.responder_port),
-        "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
+        "nat": gather(pl.Series(WORDS, dtype=pl.String), handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
         "end_ns": null_unknown(breakdown.end_ns),
@@ -108,7 +110,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
-        "path_rtt_source": _RTT_SOURCES.gather(rtt_source),
+        "path_rtt_source": gather(_RTT_SOURCES, rtt_source),
         "uncertain": scatter_texts(dict.fromkeys(np.flatnonzero(handshakes.uncertain).tolist(), UNCERTAIN), count),
         "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
@@ -200,7 +202,7 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
         if missing is None and (form < 0).all():
             return make_null_column(len(form))
         series = pl.Series([*values, missing], dtype=schema.HANDSHAKES[name])
-        return series.gather(np.where(form < 0, len(values), form))
+        return gather(series, np.where(form < 0, len(values), form))
 
     slots = [
         [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
@@ -246,25 +248,25 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     length = np.bincount(used // max(width, 1), minlength=count)
     length_of_cell = np.repeat(length, length)
     pieces: list[pl.Series] = []
-    for phases in np.unique(length).tolist():
+    for phases in sort_distinct(length).tolist():
         rows = used[length_of_cell == phases]
         flat = pl.DataFrame(
             {
-                "type": types.gather(rows % max(width, 1)),
-                "messages": sent[rows].astype(np.uint32),
-                "frames": frames[rows].astype(np.uint32),
-                "bytes": volume[rows].astype(np.uint64),
+                "type": gather(types, rows % max(width, 1)),
+                "messages": make_series(sent[rows].astype(np.uint32)),
+                "frames": make_series(frames[rows].astype(np.uint32)),
+                "bytes": make_series(volume[rows].astype(np.uint64)),
             }
         )
         if phases:
             pieces.append(flat.to_struct().reshape((-1, phases)).arr.to_list())
         else:
-            pieces.append(pl.Series([[]], dtype=layout).gather(np.zeros((length == 0).sum(), np.int64)))
+            pieces.append(gather(pl.Series([[]], dtype=layout), np.zeros((length == 0).sum(), np.int64)))
     if len(pieces) == 1:
         return pieces[0]
     place = np.empty(count, np.int64)
     place[np.argsort(length, kind="stable")] = np.arange(count)
-    return pl.concat(pieces).gather(place)
+    return gather(pl.concat(pieces), place)
 
 
 def _aaa(

@@ -16,6 +16,27 @@ from ikeanalyze.capture.frames import format_address_code
 
 Array = npt.NDArray[Any]
 
+#: Up to this number of rows, columns are made from lists: polars loads numpy.ma to read arrays, and runs a query to
+#: gather, which takes longer than to analyse a small capture.
+_FEW: Final = 1000
+_TYPES: Final[Mapping[Any, type[pl.DataType]]] = {
+    np.bool_: pl.Boolean, np.int8: pl.Int8, np.uint8: pl.UInt8, np.uint16: pl.UInt16, np.uint32: pl.UInt32,
+    np.int64: pl.Int64, np.uint64: pl.UInt64, np.float64: pl.Float64,
+}  # fmt: skip
+
+
+def gather(values: pl.Series, place: Array) -> pl.Series:
+    """The values at these places. (n,)"""
+    return values[place.tolist()] if len(place) <= _FEW else values.gather(place)
+
+
+def make_series(values: Array) -> pl.Series:
+    """An array as a column without a name. (n,)"""
+    dtype = _TYPES.get(values.dtype.type)
+    if len(values) > _FEW or dtype is None:
+        return pl.Series(values)
+    return pl.Series(values.tolist(), dtype=dtype)
+
 
 def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
     """A table with the columns and types of `layout`.
@@ -25,7 +46,7 @@ def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Serie
     """
     height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
     plain: dict[str, Any] = {}
-    masks: dict[str, Array] = {}
+    masks: dict[str, pl.Series] = {}
     for name in list(columns):
         value = columns.pop(name)
         if isinstance(value, tuple):
@@ -34,14 +55,16 @@ def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Serie
                 del plain[name], value
                 continue
             if not known.all():  # without a mask, polars uses the column without a copy
-                masks[f"known {name}"] = known
+                masks[f"known {name}"] = make_series(known)
         else:
             plain[name] = value
         dtype = layout.get(name)
         plain[name] = narrow_integers(plain[name], dtype)
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
             # physical values to names
-            plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
+            plain[name] = gather(pl.Series(dtype.categories, dtype=dtype), plain[name])
+        elif isinstance(plain[name], np.ndarray):
+            plain[name] = make_series(plain[name])
         del value
     table = pl.DataFrame({**plain, **masks})
     names = set(plain)
@@ -111,7 +134,7 @@ def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.D
     # each octet of an IPv4 address is one of 256 texts
     octets = distinct[is_ipv4].astype(">u4").view(np.uint8).reshape(-1, 4)
     decimal = pl.Series([str(number) for number in range(256)], dtype=pl.String)
-    parts = [decimal.gather(octets[:, index]).alias(str(index)) for index in range(4)]
+    parts = [gather(decimal, octets[:, index]).alias(str(index)) for index in range(4)]
     texts = pl.select(pl.concat_str(parts, separator=".")).to_series()
     if not is_ipv4.all():
         others = pl.Series([format_address_code(code, ipv6) for code in distinct[~is_ipv4].tolist()], dtype=pl.String)
@@ -119,7 +142,7 @@ def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.D
         where = np.empty(len(order), np.uint32)
         where[order] = np.arange(len(order), dtype=np.uint32)
         place, texts = where[place], pl.concat([texts, others])
-    return texts.cast(dtype).gather(place)
+    return gather(texts.cast(dtype), place)
 
 
 def make_null_column(count: int) -> tuple[Array, Array]:
@@ -134,7 +157,7 @@ def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series | t
     # only the rows with a text are converted from Python objects, which takes microseconds a row
     place = np.zeros(count, np.uint32)
     place[list(values)] = np.arange(1, len(values) + 1)
-    return pl.Series([None, *values.values()], dtype=pl.String).gather(place)
+    return gather(pl.Series([None, *values.values()], dtype=pl.String), place)
 
 
 def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
@@ -143,4 +166,4 @@ def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
     place = np.zeros(count, np.uint32)
     for row, texts in values.items():
         place[row] = distinct.setdefault(tuple(texts), len(distinct))
-    return pl.Series(list(distinct), dtype=pl.List(pl.String)).gather(place)
+    return gather(pl.Series(list(distinct), dtype=pl.List(pl.String)), place)

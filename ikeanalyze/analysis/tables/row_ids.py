@@ -9,6 +9,7 @@ import polars as pl
 
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.tables.polars_columns import gather
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 
@@ -40,11 +41,34 @@ class RowNumbering:
             ids -= np.searchsorted(captures, captures)
         return ids
 
+    def number_handshakes(self, capture: Int64Array) -> Int64Array:
+        """The ids of handshakes, which are in these captures. (handshakes,)"""
+        return self.get_ids(capture, self.first.handshake)
+
+    def number_exchanges(self, capture: Int64Array) -> Int64Array:
+        """The ids of exchanges, which are in these captures. (exchanges,)"""
+        return self.get_ids(capture, self.first.exchange)
+
+    def number_messages(self, capture: Int64Array, messages: MessageColumns, radius: Datagrams) -> "MessageRowIds":
+        """Number the messages; `capture` is that of each handshake, `radius` are the RADIUS datagrams."""
+        first_ns, captures = messages.first_ns, capture[messages.handshake]
+        if len(radius):
+            first_ns = np.concatenate([first_ns, radius.first_ns])
+            captures = np.concatenate([captures, get_capture_numbers(radius.source)])
+        if len(self.paths) == 1:
+            order = np.argsort(first_ns, kind="stable")
+        else:
+            order = np.lexsort((first_ns, captures))
+        captures = captures[order]
+        of_row = np.empty(len(order), np.int64)
+        of_row[order] = self.get_ids(captures, self.first.message)
+        return MessageRowIds(order, of_row, captures)
+
     def capture_column(self, captures: Int64Array) -> pl.Series | pl.Expr:
         """The paths of these captures as a categorical column. (n,)"""
         if len(self.paths) == 1:
             return pl.lit(self.paths[0], dtype=pl.String).cast(pl.Categorical)
-        return pl.Series(self.paths, dtype=pl.Categorical).gather(captures)
+        return gather(pl.Series(self.paths, dtype=pl.Categorical), captures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +89,3 @@ class RowIds:
     handshake: Int64Array
     exchange: Int64Array
     message: MessageRowIds
-
-
-def number_messages(
-    numbering: RowNumbering, capture: Int64Array, messages: MessageColumns, radius: Datagrams
-) -> MessageRowIds:
-    """Number the messages; `capture` is that of each handshake, `radius` are the RADIUS datagrams."""
-    first_ns, captures = messages.first_ns, capture[messages.handshake]
-    if len(radius):
-        first_ns = np.concatenate([first_ns, radius.first_ns])
-        captures = np.concatenate([captures, get_capture_numbers(radius.source)])
-    if len(numbering.paths) == 1:
-        order = np.argsort(first_ns, kind="stable")
-    else:
-        order = np.lexsort((first_ns, captures))
-    captures = captures[order]
-    of_row = np.empty(len(order), np.int64)
-    of_row[order] = numbering.get_ids(captures, numbering.first.message)
-    return MessageRowIds(order, of_row, captures)

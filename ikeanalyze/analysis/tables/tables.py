@@ -22,6 +22,7 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
+    gather,
     make_table,
     narrow_integers,
     null_unknown,
@@ -67,7 +68,7 @@ def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
 def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> pl.Series:
     """Names of exchange types."""
     names = pl.Series(build_type_names(), dtype=pl.Categorical)
-    return names.gather(protocol.astype(np.uint32) * 256 + exchange_type)
+    return gather(names, protocol.astype(np.uint32) * 256 + exchange_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def build_messages_table(sources: TableSources) -> pl.DataFrame:
         if isinstance(value, tuple):
             ordered[name] = (narrow_integers(value[0], dtype)[order], value[1][order])
         elif isinstance(value, pl.Series):
-            ordered[name] = value.gather(order)
+            ordered[name] = gather(value, order)
         elif value is not None:
             ordered[name] = narrow_integers(value, dtype)[order]
     return make_table(ordered, schema.MESSAGES, ids.numbering.capture_column(ids.message.capture))
@@ -234,7 +235,7 @@ def build_frames_table(
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     tunnel: dict[str, Any] = {}
     if columns["tunnel"].any():
-        tunnel["tunnel"] = pl.Series([None, *tunnels], dtype=pl.Categorical).gather(columns["tunnel"])
+        tunnel["tunnel"] = gather(pl.Series([None, *tunnels], dtype=pl.Categorical), columns["tunnel"])
     known = {
         **dict.fromkeys(("spi_i", "spi_r", "next_payload", "flags"), columns["protocol"] <= Protocol.IKEV1),
         **dict.fromkeys(("source_port", "destination_port"), columns["encapsulation"] != int(Encapsulation.IP)),

@@ -1,7 +1,7 @@
 """`ikeanalyze report`: the cost of the handshakes in captures."""
 
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -21,6 +21,7 @@ from ikeanalyze.cli.capture_options import (
     select_handshake,
 )
 from ikeanalyze.cli.exit_status import SOME_SKIPPED
+from ikeanalyze.cli.large_captures import LargeCaptureOptions, analyse_in_parts, plan_parts
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
 from ikeanalyze.render.report.parquet import ParquetWriter
@@ -95,6 +96,7 @@ def report(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", hidden=True)],
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
+    large: LargeCaptureOptions,
     messages: MessageOptions,
 ) -> None:
     """Report what each handshake in the captures cost.
@@ -118,7 +120,10 @@ def report(
         raise typer.BadParameter("parquet is a directory: name it with -o", param_hint="--format")
     output.check()
     streamed = output.output_format == "parquet" and inputs.handshake is None and not output.is_drawn
-    if streamed:
+    in_parts = _read_in_parts(captures, output, inputs, large, messages, streamed=streamed)
+    if in_parts is not None:
+        analysis = in_parts
+    elif streamed:
         with ParquetWriter(output.output) as writer:  # writes a table while the next one is computed
             analysis = _read(captures, output, inputs, messages, writer.add)
             writer.finish(analysis)
@@ -151,7 +156,15 @@ def _read(
     on_table: "TableCallback | None" = None,
 ) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
-    options = ReadOptions(
+    options = _make_options(output, inputs, payloads=payloads, on_table=on_table)
+    analysis = read_captures(captures, inputs, messages, options)
+    return drop_inferred_payloads(analysis) if output.is_drawn else analysis
+
+
+def _make_options(
+    output: ReportOutputOptions, inputs: ReportInputOptions, *, payloads: bool, on_table: "TableCallback | None" = None
+) -> ReadOptions:
+    return ReadOptions(
         vantage=inputs.vantage,
         rtt_ms=inputs.rtt,
         payloads=payloads,
@@ -159,7 +172,39 @@ def _read(
         frames_table=output.output_format == "parquet",
         on_table=on_table,
     )
-    analysis = read_captures(captures, inputs, messages, options)
+
+
+def _read_in_parts(
+    captures: list[str],
+    output: ReportOutputOptions,
+    inputs: ReportInputOptions,
+    large: LargeCaptureOptions,
+    messages: MessageOptions,
+    *,
+    streamed: bool,
+) -> Analysis | None:
+    """Analyse a capture that is larger than memory in parts; None: it has to be read in memory.
+
+    If its tables are `streamed` to Parquet, the result has only the first row of each.
+    """
+    plan = plan_parts(captures, inputs, large, messages, join=inputs.join)
+    if plan is None or (output.is_drawn and _is_small(captures)):
+        return None
+    options = _make_options(output, inputs, payloads=False)
+    with ExitStack() as stack:
+        writer = stack.enter_context(ParquetWriter(output.output)) if streamed else None
+        directory = None if writer is None else output.output
+        parts = stack.enter_context(analyse_in_parts(captures, inputs, large, messages, plan, options, directory))
+        if parts is None:
+            return None
+        result, tables = parts
+        if writer is None:
+            analysis = result.make_analysis(tables)
+        else:
+            analysis = result.make_analysis({name: table.head(1) for name, table in tables.items()})
+            for name, table in tables.items():
+                writer.add(name, table)
+            writer.finish(analysis)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 
 

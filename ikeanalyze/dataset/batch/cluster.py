@@ -1,7 +1,7 @@
 """Runs tasks on a Dask cluster. `distributed` is an extra, and is imported only here."""
 
 import logging
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,12 @@ class DaskWorkers:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TaskError(f"--cluster {address}: no scheduler there ({why})") from None
         self._executor = self._client.get_executor(pure=False)
+
+    @property
+    def executor(self) -> Executor:
+        """Runs functions on the workers."""
+        executor: Executor = self._executor
+        return executor
 
     @property
     def width(self) -> int:

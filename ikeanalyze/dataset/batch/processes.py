@@ -86,6 +86,11 @@ def _set_up_process(threads: int, read: Any) -> None:
     """Initialise a new process, before polars is loaded and starts its threads."""
     global _read
     _read = read
+    follow_parent(threads)
+
+
+def follow_parent(threads: int) -> None:
+    """Let this new process end with its parent, and leave Ctrl-C to that; `threads` are those of polars."""
     os.environ["POLARS_MAX_THREADS"] = str(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -42,7 +42,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._pool = ThreadPoolExecutor()
         self._written: dict[str, Future[None]] = {}
 
-    def add(self, name: str, table: "pl.DataFrame") -> None:
+    def add(self, name: str, table: "pl.DataFrame | pl.LazyFrame") -> None:
         """Start to write a table. Can be called from any thread."""
         path = self._files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
         self._written[name] = self._pool.submit(_write, name, table, path)
@@ -70,7 +70,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._files.__exit__(*error)
 
 
-def _write(name: str, table: "pl.DataFrame", path: Path) -> None:
+def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
     from ikeanalyze.dataset.columns import to_portable_types  # loads polars
 
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The

@@ -1,0 +1,11 @@
+//! Replacements of functions of ikeanalyze/analysis.
+
+pub mod association;
+pub mod duplicates;
+pub mod grouping;
+pub mod init_messages;
+pub mod messages;
+pub mod retransmission;
+
+#[cfg(feature = "python")]
+pub mod python;

@@ -1,0 +1,71 @@
+"""Facts that the analysis of a part of a capture needs of the other parts.
+
+A capture larger than memory is analysed in parts (`dataset.buckets`), each with all frames of some initiators' SPIs.
+Most rules look at one IKE SA. The others compare several: which round trip is the shortest between two hosts, which
+endpoints a NAT translates, how many frames a mirror port doubles. Each of these rules shares the rows that it starts
+from, and uses those of the whole capture.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.state import AnalysisState
+
+#: Columns of one length.
+Rows = Mapping[str, npt.NDArray[Any]]
+
+
+class SharedFact(StrEnum):
+    """The facts, in the order in which the analysis needs them: each may depend on those before it."""
+
+    COPIED_REQUESTS = "requests that a mirror port copied, by hosts"
+    SENT_REQUESTS = "requests of these hosts"
+    TRANSLATED = "endpoints of initiators that a NAT translates"
+    SEVERAL_FRAMES = "datagrams of several frames"
+    DOUBLED = "contents that the capture has more than once"
+    ROUND_TRIPS = "intervals from a response to the next request, by hosts"
+    LONG_PATHS = "repetitions, by hosts"
+    RADIUS = "times of RADIUS requests"
+    WAITING = "initiators' SPIs of handshakes that may have waited for RADIUS"
+    MISSING_FRAGMENTS = "messages that lack fragments"
+    CREATED_SAS = "CREATE_CHILD_SA responses, by hosts"
+    PATH_INTERVALS = "intervals that contain the path, by hosts and side"
+    UNUSED_RTT = "handshakes for which the given round-trip time is not used"
+    UNCERTAIN_TIMES = "handshakes whose times are uncertain"
+    LAB_HANDSHAKES = "handshakes of the lab's manifest"
+
+
+class CaptureFacts:
+    """The facts of captures that are analysed as a whole: there are no others."""
+
+    partial = False  #: whether this is the analysis of a part of a capture
+
+    def share(
+        self,
+        fact: SharedFact,  # noqa: ARG002
+        rows: Callable[[], Rows],  # noqa: ARG002
+        *,
+        needed: bool = True,  # noqa: ARG002
+    ) -> Rows | None:
+        """Share rows; return those of the whole capture, or None if these are all.
+
+        The rows of the whole capture are in any order, and without those that change no result. If they are not
+        `needed`, because this part does not depend on them, the result is None.
+        """
+        return None
+
+    def observe(self, state: "AnalysisState") -> None:
+        """Called when datagrams, messages and exchanges are known."""
+
+    def total(self, fact: SharedFact, **numbers: int) -> Mapping[str, int]:
+        """Sums over the whole capture."""
+        rows = self.share(fact, lambda: {name: np.array([number], np.int64) for name, number in numbers.items()})
+        return numbers if rows is None else {name: int(rows[name].sum()) for name in numbers}
+
+
+WHOLE_CAPTURE = CaptureFacts()

@@ -1,0 +1,105 @@
+"""The two tasks of a bucket: share its facts, and write its rows. Each needs only the folder of the buckets."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from ikeanalyze._version import installed_version
+from ikeanalyze.analysis.messages.capture_facts import SharedFact
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.pipeline import CaptureContext, CaptureWarning, build_tables, survey_frames
+from ikeanalyze.analysis.result import RequestedDetails
+from ikeanalyze.capture.buffers import release_free_memory, tune_malloc
+from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
+from ikeanalyze.dataset.buckets.numbering import BucketNumbering, SurveyNumbering, write_order
+from ikeanalyze.dataset.buckets.shared_facts import BucketFacts, SurveyedBucket
+from ikeanalyze.dataset.buckets.table_parts import write_parts
+from ikeanalyze.io.lab_manifest import LabManifest
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTask:
+    """A bucket, and what its analysis needs."""
+
+    folder: str
+    buckets: int
+    index: int
+    name: str  # of the capture in the tables
+    options: ReadOptions
+    manifest: LabManifest | None
+    frame_parts: Sequence[int]  # frame numbers that divide the frames table
+    known: int  # number of the folder with the facts of the capture
+    version: str  # of ikeanalyze; the worker must have the same
+
+    @property
+    def context(self) -> CaptureContext:
+        """The files that belong to the capture."""
+        return CaptureContext([None], [self.manifest])
+
+
+class BucketTaskError(Exception):
+    """A worker cannot analyse buckets: one line for the user."""
+
+
+def _open_folder(task: BucketTask) -> BucketFolder:
+    """The folder of the buckets. Raises `BucketTaskError` if this process is not fit for the task."""
+    tune_malloc()
+    process = f"{os.uname().nodename}, process {os.getpid()}"
+    if installed_version() != task.version:
+        raise BucketTaskError(
+            f"the worker {process} has ikeanalyze {installed_version()}, but this is {task.version}. "
+            "Install the same version on all"
+        )
+    if not (Path(task.folder) / f"facts-{task.known}").is_dir():
+        raise BucketTaskError(
+            f"{task.folder}: the worker {process} cannot access this folder. "
+            "Name a folder with --temp that all workers share"
+        )
+    return BucketFolder(Path(task.folder), task.buckets)
+
+
+def write_facts(folder: BucketFolder, number: int, facts: dict[SharedFact, pl.DataFrame]) -> None:
+    """Write the facts of the capture for the tasks."""
+    directory = folder.path / f"facts-{number}"
+    directory.mkdir()
+    try:
+        for fact, rows in facts.items():
+            rows.write_ipc(directory / f"{fact.name}.arrow")
+    except OSError as error:
+        raise folder.make_error(error) from None
+
+
+def _read_facts(task: BucketTask) -> dict[SharedFact, pl.DataFrame]:
+    directory = Path(task.folder) / f"facts-{task.known}"
+    return {SharedFact[file.stem]: pl.read_ipc(file) for file in sorted(directory.iterdir())}
+
+
+def survey_bucket(task: BucketTask) -> SurveyedBucket:
+    """Analyse a bucket for the facts that it shares, and write the order of its rows."""
+    folder = _open_folder(task)
+    contents = folder.read(task.index)
+    facts = BucketFacts(_read_facts(task), collect=True)
+    numbering = SurveyNumbering([task.name])
+    survey_frames(numbering, contents.traffic, task.context, task.options, facts)
+    assert facts.observed is not None
+    write_order(folder, task.index, contents, facts.observed, numbering)
+    surveyed = SurveyedBucket(task.index, facts.shared, facts.used)
+    del contents, facts, numbering
+    release_free_memory()
+    return surveyed
+
+
+def write_bucket(task: BucketTask) -> list[CaptureWarning]:
+    """Analyse a bucket with the facts of the capture, and write its rows; return the warnings."""
+    folder = _open_folder(task)
+    contents = folder.read(task.index)
+    facts = BucketFacts(_read_facts(task), collect=False)
+    numbering = BucketNumbering([task.name], folder=folder, index=task.index)
+    tables, warnings = build_tables(numbering, contents.traffic, task.context, task.options, RequestedDetails(), facts)
+    write_parts(tables, contents.sequence, folder, task.index, task.frame_parts)
+    del contents, tables, facts
+    release_free_memory()
+    return warnings[0]

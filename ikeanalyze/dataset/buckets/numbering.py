@@ -1,0 +1,186 @@
+"""Numbers the rows of all buckets as if the capture were analysed as a whole.
+
+Handshakes are in order of their first datagrams, exchanges in order of their handshakes, messages in order of time and,
+at the same time, of their handshakes. Within a bucket the order is the same. So each bucket writes what decides the
+order of its rows; with that of all buckets each row gets its id, before any table is built.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, MessageRowIds, RowNumbering
+from ikeanalyze.capture.arrays import Int64Array, UInt32Array
+from ikeanalyze.dataset.buckets.frame_buckets import BucketContents, BucketFolder
+
+#: Messages that are numbered at once.
+_MESSAGES_AT_ONCE: Final = 1 << 21
+#: One of this many messages of a bucket is used to find the times that divide all messages.
+_SAMPLED: Final = 1 << 12
+#: Comes after all handshakes: RADIUS messages follow those of IKE of the same time.
+_AFTER_ALL: Final = np.iinfo(np.int64).max
+
+
+class UnorderedBucketError(Exception):
+    """The handshakes of a bucket are not in order of their first datagrams: a REDIRECT led to an older one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowTotals:
+    """Rows of the whole capture."""
+
+    handshakes: int
+    exchanges: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyNumbering(RowNumbering):
+    """Numbers the rows of one bucket, and keeps the order of its messages."""
+
+    #: Times of the messages in order, and the handshake of each; -1: RADIUS. One pair after they were numbered.
+    order: list[tuple[Int64Array, Int64Array]] = field(default_factory=list)
+
+    def number_messages(self, capture: Int64Array, messages: MessageColumns, radius: Datagrams) -> MessageRowIds:
+        """Number the messages of this bucket from 0."""
+        ids = RowNumbering.number_messages(self, capture, messages, radius)
+        handshake = np.concatenate([messages.handshake, np.full(len(radius), -1)])
+        first_ns = np.concatenate([messages.first_ns, radius.first_ns])
+        self.order.append((first_ns[ids.order], handshake[ids.order]))
+        return ids
+
+
+def write_order(
+    folder: BucketFolder, index: int, contents: BucketContents, state: AnalysisState, numbering: SurveyNumbering
+) -> None:
+    """Write what decides the order of the rows of a bucket."""
+    datagrams, association = state.datagrams, state.association
+    heads = np.zeros(association.count, np.int64)
+    heads[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
+    exchanges = np.bincount(state.exchanges.handshake, minlength=association.count)
+    # of the same time: in order of their units in the capture
+    units = contents.units[datagrams.datagram[heads]].astype(np.int64)
+    numbers = datagrams.number[heads].astype(np.int64)
+    columns = {"first_ns": datagrams.first_ns[heads], "unit": units, "number": numbers, "exchanges": exchanges}
+    times, handshakes = numbering.order[-1]
+    try:
+        np.savez(folder.get_file(index, "handshakes.npz"), allow_pickle=False, **columns)
+        np.save(folder.get_file(index, "message_ns.npy"), times)
+        np.save(folder.get_file(index, "message_handshake.npy"), handshakes)
+    except OSError as error:
+        raise folder.make_error(error) from None
+
+
+def number_rows(folder: BucketFolder, *, by_unit: bool) -> RowTotals:
+    """Number the rows of all buckets; each bucket gets a file with its ids.
+
+    `by_unit`: the order of datagrams of the same time is that of their units, not of their frames.
+
+    Raises:
+        UnorderedBucketError: the order of a bucket does not fit that of the capture.
+    """
+    indices = folder.indices
+    parts = [dict(np.load(folder.get_file(index, "handshakes.npz"))) for index in indices]
+    size = [len(part["first_ns"]) for part in parts]
+    tie = "unit" if by_unit else "number"
+    first_ns, ties, exchanges = (
+        np.concatenate([part[name] for part in parts]) for name in ("first_ns", tie, "exchanges")
+    )
+    order = np.lexsort((ties, first_ns))
+    handshake = np.empty(len(order), np.int64)
+    handshake[order] = np.arange(len(order))
+    before = np.empty(len(order), np.int64)  # exchanges of earlier handshakes
+    before[order] = np.cumsum(exchanges[order]) - exchanges[order]
+    stop = np.cumsum(size)
+    ranks = np.split(handshake, stop[:-1])
+    if any((rank[1:] < rank[:-1]).any() for rank in ranks):
+        raise UnorderedBucketError
+    for index, rank, own_before, part in zip(indices, ranks, np.split(before, stop[:-1]), parts, strict=True):
+        own = part["exchanges"]
+        start = np.cumsum(own) - own
+        exchange = np.repeat(own_before - start, own) + np.arange(int(own.sum()))
+        _save(folder, index, "handshake_ids.npy", rank + FROM_THE_START.handshake)
+        _save(folder, index, "exchange_ids.npy", exchange + FROM_THE_START.exchange)
+    messages = _number_messages(folder, indices, ranks)
+    return RowTotals(len(order), int(exchanges.sum()), messages)
+
+
+def _save(folder: BucketFolder, index: int, kind: str, values: Int64Array | UInt32Array) -> None:
+    try:
+        np.save(folder.get_file(index, kind), values)
+    except OSError as error:
+        raise folder.make_error(error) from None
+
+
+def _number_messages(folder: BucketFolder, indices: Sequence[int], ranks: Sequence[Int64Array]) -> int:
+    """Number the messages slice by slice in order of time; return how many there are."""
+    times = [np.load(folder.get_file(index, "message_ns.npy"), mmap_mode="r") for index in indices]
+    owners = [np.load(folder.get_file(index, "message_handshake.npy"), mmap_mode="r") for index in indices]
+    ids = [np.empty(len(part), np.uint32) for part in times]
+    sample = np.sort(np.concatenate([part[::_SAMPLED] for part in times]))
+    edges = np.unique(sample[_MESSAGES_AT_ONCE // _SAMPLED :: _MESSAGES_AT_ONCE // _SAMPLED])
+    begin = [0] * len(times)
+    count = 0
+    for edge in [*edges.tolist(), None]:
+        end = [len(part) if edge is None else int(np.searchsorted(part, edge)) for part in times]
+        spans = [slice(low, high) for low, high in zip(begin, end, strict=True)]
+        when = np.concatenate([part[span] for part, span in zip(times, spans, strict=True)])
+        handshakes = []
+        for owner, span, rank in zip(owners, spans, ranks, strict=True):
+            local = owner[span]
+            known = local >= 0
+            handshake = np.full(len(local), _AFTER_ALL, np.int64)
+            handshake[known] = rank[local[known]]
+            handshakes.append(handshake)
+        # messages of one handshake are in order within their bucket
+        order = np.lexsort((np.concatenate(handshakes), when))
+        number = np.empty(len(order), np.uint32)
+        number[order] = np.arange(count, count + len(order))
+        at = 0
+        for part, span in zip(ids, spans, strict=True):
+            length = span.stop - span.start
+            part[span] = number[at : at + length]
+            at += length
+        count += len(order)
+        begin = end
+    for index, part in zip(indices, ids, strict=True):
+        _save(folder, index, "message_ids.npy", part + np.uint32(FROM_THE_START.message))
+    return count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketNumbering(RowNumbering):
+    """The ids that `number_rows` gave to the rows of a bucket."""
+
+    folder: BucketFolder
+    index: int
+
+    def _load(self, kind: str) -> Int64Array:
+        ids: Int64Array = np.load(self.folder.get_file(self.index, kind)).astype(np.int64)
+        return ids
+
+    def number_handshakes(self, capture: Int64Array) -> Int64Array:
+        """The ids of handshakes. (handshakes,)"""
+        ids = self._load("handshake_ids.npy")
+        assert len(ids) == len(capture)
+        return ids
+
+    def number_exchanges(self, capture: Int64Array) -> Int64Array:
+        """The ids of exchanges. (exchanges,)"""
+        ids = self._load("exchange_ids.npy")
+        assert len(ids) == len(capture)
+        return ids
+
+    def number_messages(self, capture: Int64Array, messages: MessageColumns, radius: Datagrams) -> MessageRowIds:
+        """The ids of messages."""
+        own = RowNumbering.number_messages(self, capture, messages, radius)
+        ids = self._load("message_ids.npy")
+        assert len(ids) == len(own.order)
+        of_row = np.empty(len(ids), np.int64)
+        of_row[own.order] = ids
+        return MessageRowIds(own.order, of_row, own.capture)

@@ -1,0 +1,172 @@
+"""The facts that the buckets of a capture share: those of one bucket, and those of all.
+
+A bucket shares the rows that a rule starts from (`SharedFact`), without those that change no result. The facts of the
+capture are the rows of all buckets together, without those that change no result. So merging does not depend on the
+order of the buckets, and buckets of any number share about as much as the capture has hosts.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import polars as pl
+import xxhash
+
+from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
+from ikeanalyze.analysis.state import AnalysisState
+
+#: Facts on which no other fact depends.
+FINAL_FACTS: Final = frozenset(
+    {
+        SharedFact.DOUBLED,
+        SharedFact.MISSING_FRAGMENTS,
+        SharedFact.CREATED_SAS,
+        SharedFact.PATH_INTERVALS,
+        SharedFact.UNUSED_RTT,
+        SharedFact.UNCERTAIN_TIMES,
+        SharedFact.LAB_HANDSHAKES,
+    }
+)
+_HOSTS: Final = ("initiator", "responder")
+_SIDE: Final = (*_HOSTS, "by_responder")
+_MIRROR_HOSTS: Final = ("first", "second", "interface")
+
+
+def _sum_all(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sum()
+
+
+def _sum_counts(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.group_by(_MIRROR_HOSTS).agg(pl.col("count").sum())
+
+
+def _keep_all(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
+
+
+def _keep_shortest_gaps(rows: pl.DataFrame) -> pl.DataFrame:
+    """The two shortest gaps: a round trip counts if two exchanges agree on it."""
+    return rows.sort("gap").group_by(*_HOSTS, "repeated", maintain_order=True).head(2)
+
+
+def _add_paths(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.group_by(_HOSTS).agg(pl.col("often", "seldom").sum(), pl.col("longest", "timer").min())
+
+
+def _keep_shortest_intervals(rows: pl.DataFrame) -> pl.DataFrame:
+    """The shortest certain interval, and the possible ones that are shorter."""
+    certain = rows.filter("certain").sort("interval", "wait").group_by(_SIDE, maintain_order=True).head(1)
+    shortest = certain.select(*_SIDE, pl.col("interval").alias("shortest"))
+    possible = rows.filter(~pl.col("certain")).unique().join(shortest, on=_SIDE, how="left")
+    possible = possible.filter(pl.col("shortest").is_null() | (pl.col("interval") < pl.col("shortest")))
+    return pl.concat([certain, possible.select(certain.columns)])
+
+
+_REDUCTIONS: Final[Mapping[SharedFact, Callable[[pl.DataFrame], pl.DataFrame]]] = {
+    SharedFact.COPIED_REQUESTS: _sum_counts,
+    SharedFact.SENT_REQUESTS: _sum_counts,
+    SharedFact.TRANSLATED: pl.DataFrame.unique,
+    SharedFact.SEVERAL_FRAMES: pl.DataFrame.max,
+    SharedFact.DOUBLED: _sum_all,
+    SharedFact.RADIUS: pl.DataFrame.unique,
+    SharedFact.WAITING: pl.DataFrame.unique,
+    SharedFact.ROUND_TRIPS: _keep_shortest_gaps,
+    SharedFact.LONG_PATHS: _add_paths,
+    SharedFact.MISSING_FRAGMENTS: _keep_all,
+    SharedFact.CREATED_SAS: lambda rows: rows.group_by(_HOSTS).agg(pl.col("ns").min()),
+    SharedFact.PATH_INTERVALS: _keep_shortest_intervals,
+    SharedFact.UNUSED_RTT: _sum_all,
+    SharedFact.UNCERTAIN_TIMES: _sum_all,
+    SharedFact.LAB_HANDSHAKES: pl.DataFrame.unique,
+}
+
+
+def merge_facts(fact: SharedFact, parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of several buckets, without those that change no result, in a fixed order."""
+    rows = pl.concat(list(parts))
+    rows = _REDUCTIONS[fact](rows) if rows.height else rows
+    return rows.sort(rows.columns)
+
+
+def fingerprint(rows: pl.DataFrame) -> int:
+    """A number that differs for different rows."""
+    digest = xxhash.xxh3_64()
+    for column in rows.iter_columns():
+        digest.update(column.to_numpy().tobytes())
+    return digest.intdigest() ^ rows.height
+
+
+def make_frame(rows: Rows) -> pl.DataFrame:
+    """Shared rows as a table."""
+    return pl.DataFrame({name: np.asarray(column) for name, column in rows.items()})
+
+
+class BucketFacts(CaptureFacts):
+    """Facts of a capture for one of its buckets, and those that the bucket shares."""
+
+    partial = True
+
+    def __init__(self, known: Mapping[SharedFact, pl.DataFrame], *, collect: bool) -> None:
+        """`known` are the facts of the capture so far; without `collect`, the bucket shares nothing."""
+        self.shared: dict[SharedFact, pl.DataFrame] = {}
+        self.used: dict[SharedFact, int] = {}  #: fingerprints of the facts that the results depend on
+        self.observed: AnalysisState | None = None
+        self._known = known
+        self._collect = collect
+
+    def share(self, fact: SharedFact, rows: Callable[[], Rows], *, needed: bool = True) -> Rows | None:
+        """Share rows; return those of the capture, or None if they are not known or not needed."""
+        known = self._known.get(fact)
+        if self._collect:
+            self.shared[fact] = merge_facts(fact, [make_frame(rows())])
+            if needed:
+                self.used[fact] = fingerprint(self.shared[fact] if known is None else known)
+        if known is None or not needed:
+            return None
+        return {name: known[name].to_numpy() for name in known.columns}
+
+    def observe(self, state: AnalysisState) -> None:
+        """Keep the intermediate results, from which the rows are numbered."""
+        if self._collect:
+            self.observed = state
+
+
+@dataclass(slots=True)
+class SurveyedBucket:
+    """What a bucket shares, and what that depends on."""
+
+    index: int
+    shared: dict[SharedFact, pl.DataFrame] = field(default_factory=dict)
+    used: dict[SharedFact, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SharedFacts:
+    """The facts of all buckets, as far as they are known."""
+
+    known: dict[SharedFact, pl.DataFrame]
+    buckets: dict[int, SurveyedBucket] = field(default_factory=dict)
+
+    def update(self, surveyed: Iterable[SurveyedBucket]) -> set[int]:
+        """Enter what buckets share; return the buckets that must be analysed again because a fact has changed."""
+        self.buckets.update((bucket.index, bucket) for bucket in surveyed)
+        changed: set[int] = set()
+        for fact in SharedFact:
+            parts = [bucket.shared[fact] for bucket in self.buckets.values() if fact in bucket.shared]
+            if not parts:
+                self.known.pop(fact, None)
+                continue
+            self.known[fact] = merge_facts(fact, parts)
+            number = fingerprint(self.known[fact])
+            if fact not in FINAL_FACTS:
+                changed.update(b.index for b in self.buckets.values() if b.used.get(fact, number) != number)
+        return changed
+
+    def find_waiting(self) -> set[int]:
+        """Initiators' SPIs of IKE SAs outside of the common bucket that may have waited for RADIUS."""
+        waiting: set[int] = set()
+        for index, bucket in self.buckets.items():
+            if index and SharedFact.WAITING in bucket.shared:
+                waiting.update(bucket.shared[SharedFact.WAITING]["spi_i"].to_list())
+        return waiting

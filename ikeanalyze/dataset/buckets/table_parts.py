@@ -1,0 +1,87 @@
+"""Writes the rows of each bucket in parts of the tables, and merges the parts in order.
+
+Part n of a table has the rows with ids from n times its size on; part n of the frames table has those between two frame
+numbers. Each bucket writes a file for each part that it has rows of. Merging a part sorts the rows of all its files, so
+memory does not grow with the table.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.tables.tables import AnalysisTables
+from ikeanalyze.capture.arrays import Int64Array, UInt64Array
+from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
+
+LAYOUTS: Final = {
+    "frames": schema.FRAMES,
+    "messages": schema.MESSAGES,
+    "exchanges": schema.EXCHANGES,
+    "handshakes": schema.HANDSHAKES,
+}
+_ID: Final = {"messages": "message", "exchanges": "exchange", "handshakes": "handshake"}
+#: Rows of a part.
+_SIZE: Final = {"messages": 1 << 18, "exchanges": 1 << 18, "handshakes": 1 << 16}
+#: Of the frames table, while its parts are merged: rows of one frame are in the order in which they were collected.
+_SEQUENCE: Final = "sequence"
+
+
+def write_parts(
+    tables: AnalysisTables, sequence: UInt64Array, folder: BucketFolder, index: int, frame_parts: Sequence[int]
+) -> None:
+    """Write the rows of a bucket.
+
+    Args:
+        tables: the rows.
+        sequence: place of each frame among all of the capture. (frames,)
+        folder: of the buckets.
+        index: of the bucket.
+        frame_parts: frame numbers that divide the frames table.
+    """
+    for name in LAYOUTS:
+        table: pl.DataFrame = getattr(tables, name)
+        if name == "frames" and table.height:
+            table = table.with_columns(pl.Series(_SEQUENCE, sequence))
+            part = np.searchsorted(np.array(frame_parts, np.int64), table["number"].to_numpy())
+        elif table.height:
+            part = table[_ID[name]].to_numpy().astype(np.int64) // _SIZE[name]
+        else:
+            continue
+        _write_table(table, part.astype(np.int64), folder, name, index)
+
+
+def _write_table(table: pl.DataFrame, part: Int64Array, folder: BucketFolder, name: str, index: int) -> None:
+    # the rows are in order, so those of a part stand together
+    numbers, start = np.unique(part, return_index=True)
+    for number, low, high in zip(numbers.tolist(), start.tolist(), [*start[1:].tolist(), len(part)], strict=True):
+        directory = folder.path / name / f"{number:08}"
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            table.slice(low, high - low).write_ipc(directory / f"{index:05}.arrow", compression="lz4")
+        except (OSError, pl.exceptions.ComputeError) as error:
+            raise folder.make_error(error if isinstance(error, OSError) else OSError(28, str(error))) from None
+
+
+def merge_parts(folder: BucketFolder, name: str) -> pl.LazyFrame:
+    """The whole table from the parts of all buckets, which are removed."""
+    merged: list[Path] = []
+    for directory in sorted((folder.path / name).glob("*")) if (folder.path / name).is_dir() else []:
+        files = sorted(directory.iterdir())
+        rows = pl.concat([pl.read_ipc(file) for file in files])
+        if name == "frames":
+            rows = rows.sort("number", _SEQUENCE).drop(_SEQUENCE)
+        else:
+            rows = rows.sort(_ID[name])
+        for file in files:
+            file.unlink()
+        directory.rmdir()
+        path = directory.with_suffix(".arrow")
+        rows.write_ipc(path, compression="lz4")
+        merged.append(path)
+    if not merged:
+        return pl.DataFrame(schema=LAYOUTS[name]).lazy()
+    return pl.scan_ipc(merged)
