@@ -64,7 +64,7 @@ def write_order(
     heads[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
     exchanges = np.bincount(state.exchanges.handshake, minlength=association.count)
     # of the same time: in order of their units in the capture
-    units = contents.units[datagrams.datagram[heads]].astype(np.int64)
+    units = contents.units[datagrams.datagram[heads]]
     numbers = datagrams.number[heads].astype(np.int64)
     columns = {"first_ns": datagrams.first_ns[heads], "unit": units, "number": numbers, "exchanges": exchanges}
     times, handshakes = numbering.order[-1]
