@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod payloads;
 
 #[cfg(feature = "python")]
 mod module {
@@ -20,6 +21,7 @@ mod module {
     fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("INTERFACE", INTERFACE)?;
         crate::analysis::python::register(module)?;
-        crate::capture::python::register(module)
+        crate::capture::python::register(module)?;
+        crate::payloads::python::register(module)
     }
 }

@@ -68,12 +68,12 @@ def read_captures(
 ) -> "Analysis":
     """Read captures and print the problems with them; exit with status 1 if no capture can be read.
 
-    Ports, keys and progress of `options` are those of `inputs` and `messages`.
+    Ports and progress of `options` are those of `inputs` and `messages`; so are the keys, if `options` has none.
     """
     _advise_core(captures, messages)
     start = time.perf_counter()
     with make_progress_bar(quiet=messages.quiet) as progress:
-        options = replace(options, ports=tuple(inputs.port), keys=tuple(inputs.keys), progress=progress)
+        options = replace(options, ports=tuple(inputs.port), keys=options.keys or tuple(inputs.keys), progress=progress)
         analysis = read_analysis(list(captures), options)
     if messages.verbose:
         packets = sum(summary.packets for summary in analysis.captures)

@@ -31,7 +31,7 @@ from ikeanalyze.wire.registries.radius import RadiusCode
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.authenticated_outcome import DecryptedOutcome
-    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, HandshakeContents
+    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
     from ikeanalyze.analysis.handshakes.hip.facts import HipFacts
     from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa
 
@@ -90,7 +90,7 @@ class HandshakeColumns:
     pairs: Mapping[int, list[RadiusExchange]]
     replaces: Mapping[int, int]  # row of the IKE SA that this one replaced
     hits: Mapping[int, tuple[bytes, bytes]]  # HIP only, see `AnalysisState`
-    contents: "Mapping[int, HandshakeContents] | None" = None  # of decrypted messages; None: no keys were given
+    contents: "CaptureContents | None" = None  # of decrypted messages; None: no keys were given
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -111,7 +111,7 @@ class HandshakeSources:
     @property
     def proofs(self) -> "Mapping[int, DecryptedOutcome]":
         """What the decoded messages of each handshake prove, by row."""
-        return {} if self.contents is None else {row: facts.proof for row, facts in self.contents.of.items()}
+        return {} if self.contents is None else {row: facts.proof for row, facts in self.contents.facts.items()}
 
 
 class _DistinctFacts:
@@ -195,7 +195,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         pairs=sources.pairs,
         replaces=replaces,
         hits=state.hits,
-        contents=None if sources.contents is None else sources.contents.of,
+        contents=sources.contents,
     )
 
 
