@@ -203,10 +203,9 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     state = _build_state(run, grouped)
     release_free_memory()  # polars has an allocator of its own
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
-    facts.observe(state)
     radius = grouped.radius
-    handshake_ids = numbering.number_handshakes(capture)
-    message_ids = numbering.number_messages(capture, messages, radius.datagrams)
+    handshake_ids = numbering.number_handshakes(state)
+    message_ids = numbering.number_messages(state, radius.datagrams)
     # without RADIUS to assign first, the table of frames is built while the analysis continues
     frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
@@ -245,7 +244,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
     clear.clear()
-    exchange_ids = numbering.number_exchanges(capture[exchanges.handshake])
+    exchange_ids = numbering.number_exchanges(state)
     sources = TableSources(
         ids=RowIds(numbering, capture, handshake_ids, exchange_ids, message_ids),
         addresses=traffic.addresses,

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.dataset.batch.processes import LocalWorkers, count_processors
+from ikeanalyze.capture.parallel import count_processors
+from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.batch.run import BatchOptions, run_batch
 from ikeanalyze.dataset.batch.task import TaskError
 from ikeanalyze.dataset.dataset import open_dataset

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.cli.capture_options import PortOption, VantageOption
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.progress import is_progress_visible
 from ikeanalyze.dataset.batch.discovery import DiscoveryResult, find_captures
+from ikeanalyze.dataset.batch.dispatch import Workers
 from ikeanalyze.dataset.batch.groups import group_captures
-from ikeanalyze.dataset.batch.processes import LocalWorkers, count_processors
+from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.labels import LabelError, PatternError, parse_pattern
 from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.render.core.values import format_count

@@ -219,6 +219,7 @@ def _read_in_parts(
     plan = plan_parts(captures, inputs, large, messages, join=inputs.join)
     if plan is None or (output.is_drawn and _is_small(captures)):
         return None
+    # the parts are joined by the ids of messages
     options = replace(_make_options(output, inputs, payloads=False), messages_table=True)
     with ExitStack() as stack:
         writer = stack.enter_context(ParquetWriter(output.output, output.list_tables())) if streamed else None
@@ -232,7 +233,7 @@ def _read_in_parts(
         else:
             analysis = result.make_analysis({name: table.head(1) for name, table in tables.items()})
             for name, table in tables.items():
-                writer.add(name, table)
+                writer.write(name, table)
             writer.finish(analysis)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 

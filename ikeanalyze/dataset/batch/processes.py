@@ -10,16 +10,14 @@ holds a lock would block all others.
 
 import multiprocessing
 import os
-import signal
-import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, Final
 
-from ikeanalyze.capture.parallel import can_fork_reader
+from ikeanalyze.capture.parallel import can_fork_reader, count_processors
+from ikeanalyze.dataset.worker_process import follow_parent
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.batch.task import BatchTask, TaskResult
@@ -33,11 +31,6 @@ _MAX_FAILED_STARTS: Final = 3
 #: In a worker process: the bytes read by each task, and one number, 1 after the first process has begun a task.
 _read: Any = None
 _begun: Any = None
-
-
-def count_processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 class LocalWorkers:
@@ -136,22 +129,8 @@ def _set_up_process(threads: int, read: Any, begun: Any) -> None:
     global _read, _begun
     _read, _begun = read, begun
     follow_parent(threads)
-
-
-def follow_parent(threads: int) -> None:
-    """Let this new process end with its parent, and leave Ctrl-C to that; `threads` are those of polars."""
-    os.environ["POLARS_MAX_THREADS"] = str(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles Ctrl-C
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(ImportError):  # the first task raises it again
         import ikeanalyze.dataset.batch.task  # noqa: F401
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def _run(task: "BatchTask", slot: int) -> "TaskResult":

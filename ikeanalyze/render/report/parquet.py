@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # loading it early would keep a large capture from being read
 
 
 TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
+#: Rows of a row group: all of it is in memory while it is written.
+_ROW_GROUP: Final = 1 << 17
+_HANDSHAKE_ROW_GROUP: Final = 1 << 14  # a row has a kilobyte
 
 
 def write_parquet(analysis: Analysis, directory: str, tables: Collection[str] = TABLES) -> None:
@@ -63,6 +66,11 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         path = self._files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
         self._written[name] = self._pool.submit(_write, name, table, path)
 
+    def write(self, name: str, table: "pl.LazyFrame") -> None:
+        """Write a table that is larger than memory."""
+        self.add(name, table)
+        self._wait(name, self._written[name])
+
     def finish(self, analysis: Analysis) -> None:
         """Write the tables that were not added, and wait for all."""
         for name in ("frames", "messages", "exchanges", "handshakes"):
@@ -93,9 +101,10 @@ def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
     portable = table.lazy() if name == "captures" else to_portable_types(table.lazy(), name)
+    rows = _HANDSHAKE_ROW_GROUP if name == "handshakes" else _ROW_GROUP
     # Converted piece by piece as it is written. polars chooses the encodings; pyarrow, with delta encoding for times
     # and ids, takes as long.
-    portable.sink_parquet(path, compression="lz4", statistics=False)
+    portable.sink_parquet(path, compression="lz4", statistics=False, row_group_size=rows)
 
 
 def build_captures_table(analysis: Analysis) -> "pl.DataFrame":

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import ikeanalyze
+from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.dataset import shards
-from ikeanalyze.dataset.batch.processes import LocalWorkers, count_processors
+from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, TaskCapture, TaskError
 from tests.dataset.made import capture
 from tests.dataset.test_interruptions import alive
@@ -154,7 +155,3 @@ def test_a_script_without_a_main_guard_ends(tmp_path):
     assert done.stderr.splitlines()[-1].startswith(
         "ikeanalyze.dataset.batch.task.TaskError: the worker processes ended 3 times before they read anything"
     )
-
-
-def test_processors():
-    assert 1 <= count_processors() <= os.cpu_count()
