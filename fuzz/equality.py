@@ -54,12 +54,20 @@ def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int]
 
 
 def _describe(capture: CaptureFrames) -> dict[str, Any]:
-    """All of a capture; messages as bytes."""
+    """All of a capture, with messages as bytes, and addresses as text: their order has no meaning."""
     described: dict[str, Any] = {name: getattr(capture, name) for name in CaptureFrames.__slots__}
     columns = described.pop("columns")
+    described.pop("addresses")
+    texts = {name: [capture.address(code) for code in columns[name].tolist()] for name in ("source", "destination")}
     stores = {name: dict(described.pop(name)) for name in ("clear", "sealed")}
     kinds = {name: column.dtype for name, column in columns.items()}
-    return {**described, **stores, **{name: column.tolist() for name, column in columns.items()}, "kinds": kinds}
+    return {
+        **described,
+        **stores,
+        **{name: column.tolist() for name, column in columns.items()},
+        **texts,
+        "kinds": kinds,
+    }
 
 
 def compare_tables(paths: Sequence[str], ports: Sequence[int] = (), keys: Sequence[str] = ()) -> list[str]:

@@ -18,7 +18,8 @@ def copy_ranges(target: UInt8Array, at: int, source: UInt8Array, begin: Int64Arr
     """Copy the bytes from `begin` to `end` of `source`, for each pair, to consecutive places of `target` from `at` on.
 
     Raises:
-        ValueError: a range is outside of its buffer.
+        ValueError: a range is outside of its buffer, or `begin` and `end` have different lengths.
+        TypeError: `target` is not writable, or is `source`.
     """
 
 def walk_pcap(
@@ -87,6 +88,9 @@ def scan_packets(
     `links` has a pair by interface: bytes of the link header and the offset of the EtherType in it, (0, 0) for IP
     packets without a header, None for what is handed back. `first` is the number of the first packet, and the arrays
     after it are those of a RecordBatch.
+
+    Raises:
+        ValueError: the columns have different lengths.
     """
 
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:

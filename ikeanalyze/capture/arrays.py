@@ -67,10 +67,10 @@ def read_uint8(buffer: UInt8Array, at: Int64Array) -> UInt8Array:
 def rank_by_appearance(numbers: npt.NDArray[np.integer], count: int) -> Int64Array | None:
     """The rank of each number below `count` by its first place in `numbers`; (count,). Others follow.
 
-    None if each number is its own rank. `numbers` are not empty.
+    None if each number is its own rank, as without any.
     """
     highest = np.maximum.accumulate(numbers)
-    if highest[0] == 0 and (highest[1:] <= highest[:-1] + 1).all():
+    if not len(numbers) or (highest[0] == 0 and (highest[1:] <= highest[:-1] + 1).all()):
         return None
     first = np.full(count, len(numbers), np.int64)
     first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)

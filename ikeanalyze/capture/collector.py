@@ -292,19 +292,17 @@ class FrameCollector:
         self.last_ns = max((time for time in (self.last_ns, part.last_ns) if time is not None), default=None)
 
     def columns(self) -> Columns:
-        """All kept frames, in the order of their numbers. It completes `messages`, `book` and `incomplete`."""
+        """All kept frames, in the order of their numbers."""
         columns = self._rows.columns()
         number = columns["number"].astype(np.uint32, copy=False)
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
-        if len(number):
-            self._number_by_appearance(columns)
         share_digests(columns, self.incomplete, self.messages.clear)
         return columns
 
-    def _number_by_appearance(self, columns: Columns) -> None:
-        """Number units and IPv6 addresses in the order of their first frames, in place.
+    def number_by_appearance(self, columns: Columns) -> None:
+        """Number the units of all kept frames in the order of their first frames, in place.
 
         Otherwise their order, which decides between messages with equal times, would depend on how much of the capture
         is read at once.
@@ -315,8 +313,6 @@ class FrameCollector:
             self.messages.clear.renumber(rank)
             self.messages.sealed.renumber(rank)
             self.incomplete = set(rank[list(self.incomplete)].tolist())
-        if self.book.ipv6:
-            self.book = self.book.keep_used(columns["source"], columns["destination"])
 
     def warnings(self) -> list[tuple[int | None, str]]:
         """Warnings about the capture (packet number None) and about single packets, by packet number."""

@@ -80,6 +80,7 @@ def read_frames(
     tune_malloc()
     with open_capture(path) as reader:
         parallel = None
+        kept = storage is None
         if storage is None:
             parallel, messages = start_parallel_reader(reader, ports, spis) or (None, MessageStore(spis))
             storage = FrameStorage(FrameRows(LAYOUT), messages)
@@ -91,7 +92,7 @@ def read_frames(
             if parallel is not None:
                 parallel.stop()
         damages = [] if reader.damage is None else [describe_damage(reader.damage)]
-        return _finish(collector, messages, reader, damages)
+        return _finish(collector, messages, reader, damages, kept=kept)
 
 
 def read_joined_frames(
@@ -112,6 +113,7 @@ def read_joined_frames(
     tune_malloc()
     reader, skipped = open_joined(paths)
     with reader:
+        kept = storage is None
         if storage is None:
             storage = FrameStorage(FrameRows(LAYOUT), MessageStore(spis))
         messages = storage.messages
@@ -122,7 +124,7 @@ def read_joined_frames(
             if progress is not None:
                 progress(reader.consumed, size)
         damages = [f"{path}: {describe_damage(damage)}" for path, damage in reader.damages]
-        return _finish(collector, messages, reader, damages), reader.paths, skipped
+        return _finish(collector, messages, reader, damages, kept=kept), reader.paths, skipped
 
 
 def describe_damage(damage: CaptureDamage) -> str:
@@ -131,9 +133,18 @@ def describe_damage(damage: CaptureDamage) -> str:
 
 
 def _finish(
-    collector: FrameCollector, messages: MessageStore, reader: CaptureReader | JoinedReader, damages: list[str]
+    collector: FrameCollector,
+    messages: MessageStore,
+    reader: CaptureReader | JoinedReader,
+    damages: list[str],
+    *,
+    kept: bool,
 ) -> CaptureFrames:
+    """The result; `kept`: with all frames, in the memory of the collector."""
     collector.finish()
+    columns = collector.columns()
+    if kept:
+        collector.number_by_appearance(columns)
     warnings = collector.warnings()
     warnings.extend((None, damage) for damage in damages)
     warnings.extend((note.first, note.what) for note in reader.notes)
@@ -147,7 +158,7 @@ def _finish(
         damaged=bool(damages),
         accounting=collector.accounting.packets(),
         accounting_bytes=collector.accounting.bytes(),
-        columns=collector.columns(),
+        columns=columns,
         clear=messages.clear,
         sealed=messages.sealed,
         addresses=collector.book.ipv6,

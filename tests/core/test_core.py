@@ -40,8 +40,16 @@ def test_wrong_arguments_are_python_errors():
     buffer = np.zeros(4, np.uint8)
     with pytest.raises(ValueError, match="outside"):
         core.compiled.copy_ranges(buffer.copy(), 0, buffer, one, one + 5)
+    with pytest.raises(ValueError, match="different lengths"):
+        core.compiled.copy_ranges(buffer.copy(), 0, buffer, one, nothing)
     with pytest.raises(TypeError):
         core.compiled.copy_ranges(buffer.copy(), 0, buffer, nothing.astype(np.int32), nothing)
+    for target in (np.frombuffer(bytes(4), np.uint8), buffer):
+        with pytest.raises(TypeError):
+            core.compiled.copy_ranges(target, 0, buffer, nothing, nothing)
+    tables = core.compiled.HeaderTables(buffer, buffer, buffer)
+    with pytest.raises(ValueError, match="different lengths"):
+        core.compiled.scan_packets(tables, [(14, 12)], 1, buffer, one, one, one, nothing, one.astype(np.uint32))
 
 
 def test_wheels_contain_it(tmp_path, monkeypatch):

@@ -19,6 +19,9 @@ fn copy_ranges(
     begin: PyReadonlyArray1<'_, i64>,
     end: PyReadonlyArray1<'_, i64>,
 ) -> PyResult<()> {
+    if begin.as_slice()?.len() != end.as_slice()?.len() {
+        return Err(PyValueError::new_err("columns of different lengths"));
+    }
     let copied = super::copy::copy_ranges(
         target.as_slice_mut()?,
         at,
@@ -153,6 +156,16 @@ fn scan_packets<'py>(
         time_ns: time_ns.as_slice()?,
         interface: interface.as_slice()?,
     };
+    let count = packets.offset.len();
+    let lengths = [
+        packets.captured.len(),
+        packets.length.len(),
+        packets.time_ns.len(),
+        packets.interface.len(),
+    ];
+    if lengths.iter().any(|&length| length != count) {
+        return Err(PyValueError::new_err("columns of different lengths"));
+    }
     let links: Vec<Link> = links.into_iter().map(make_link).collect();
     let HeaderTables {
         ethertypes,

@@ -19,7 +19,6 @@ from ikeanalyze.capture.arrays import (
     UInt8Array,
     UInt32Array,
     UInt64Array,
-    rank_by_appearance,
     read_struct_array,
 )
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, Key
@@ -73,23 +72,6 @@ class AddressBook:
                 self.ipv6.append(address)
             codes[index] = FIRST_IPV6 + place
         return codes
-
-    def keep_used(self, source: UInt64Array, destination: UInt64Array) -> "AddressBook":
-        """A book of the IPv6 addresses of these codes in the order of their appearance. Changes the codes in place."""
-        first = np.uint64(FIRST_IPV6)
-        used = np.column_stack((source, destination)).ravel()
-        used = used[used >= first] - first
-        if not len(used):
-            return AddressBook()
-        rank = rank_by_appearance(used, len(self.ipv6))
-        if rank is None:
-            addresses = self.ipv6[: int(used.max()) + 1]
-        else:
-            for codes in (source, destination):
-                is_ipv6 = codes >= first
-                codes[is_ipv6] = rank[codes[is_ipv6] - first].astype(np.uint64) + first
-            addresses = [self.ipv6[index] for index in np.argsort(rank)[: int(rank[used].max()) + 1].tolist()]
-        return AddressBook(addresses, {address: place for place, address in enumerate(addresses)})
 
     def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], UInt64Array]:
         """A function that translates codes of an AddressBook with the addresses `ipv6` into codes of this one."""

@@ -54,8 +54,8 @@ class BucketSpaceError(Exception):
 class BucketContents:
     """The frames of a bucket."""
 
-    traffic: CombinedFrames  # units are numbered from 0 in the order of `units`
-    units: UInt32Array  # their numbers in the capture, rising
+    traffic: CombinedFrames  # units are numbered from 0 in the order of their first frames
+    units: UInt64Array  # a number of each that orders the units of all buckets in the same way, rising
     sequence: UInt64Array  # place of each frame among all that were written
 
 
@@ -114,17 +114,21 @@ class BucketFolder:
         columns: dict[str, npt.NDArray[Any]] = {name: np.ascontiguousarray(rows[name]) for name in LAYOUT}
         sequence = np.ascontiguousarray(rows["sequence"])
         del rows
-        units, unit = np.unique(columns["unit"], return_inverse=True)
-        columns["unit"] = unit.astype(np.uint32)
-        clear = self._read_messages(index, units)
+        units, first, unit = np.unique(columns["unit"], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty(len(units), np.uint32)
+        rank[order] = np.arange(len(units))
+        columns["unit"] = rank[unit]
+        clear = self._read_messages(index, units, rank)
         numbers = np.fromiter(incomplete, np.uint32, len(incomplete))
-        lacking = np.flatnonzero(np.isin(units, numbers))
-        lacking_units = set(lacking.tolist())
+        lacking_units = set(rank[np.isin(units, numbers)].tolist())
+        first = first[order]
+        places = columns["number"][first].astype(np.uint64) << np.uint64(32) | sequence[first] & np.uint64(0xFFFFFFFF)
         share_digests(columns, lacking_units, clear)
         traffic = CombinedFrames(
             columns, clear, MessageBytes(), addresses, tunnels, np.array([last_ns], np.int64), lacking_units
         )
-        return BucketContents(traffic, units, sequence)
+        return BucketContents(traffic, places, sequence)
 
     def _read_rows(self, index: int) -> npt.NDArray[Any]:
         path = self._rows(index)
@@ -134,7 +138,8 @@ class BucketFolder:
         path = self.get_file(index, "entries")
         return np.fromfile(path, _ENTRY) if path.exists() else np.zeros(0, _ENTRY)
 
-    def _read_messages(self, index: int, units: UInt32Array) -> MessageBytes:
+    def _read_messages(self, index: int, units: UInt32Array, rank: UInt32Array) -> MessageBytes:
+        """The messages of these units of the capture; in the bucket, `rank` are their numbers."""
         entries = self._read_entries(index)
         size = entries["size"].astype(np.int64)
         begin = np.cumsum(size) - size
@@ -146,7 +151,7 @@ class BucketFolder:
         place = np.searchsorted(units, entries["unit"])
         known = np.isin(entries["unit"], units)
         messages = MessageBytes(heap, total)
-        messages.add_existing(place[known].astype(np.uint32), begin[known], size[known])
+        messages.add_existing(rank[place[known]], begin[known], size[known])
         return messages
 
     def move_to_common(self, spis: Collection[int]) -> None:

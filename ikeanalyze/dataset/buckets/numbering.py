@@ -62,7 +62,7 @@ class SurveyNumbering(RowNumbering):
         handshakes = {
             "first_ns": datagrams.first_ns[heads],
             # of the same time: in order of their units in the capture, or of their frames
-            "unit": self.contents.units[datagrams.datagram[heads]].astype(np.int64),
+            "unit": self.contents.units[datagrams.datagram[heads]],
             "number": datagrams.number[heads].astype(np.int64),
             "exchanges": np.bincount(state.exchanges.handshake, minlength=association.count),
         }
