@@ -42,6 +42,7 @@ class ReadOptions:
     payloads: bool = False  # list the payloads of clear messages too
     cleartext: bool = False  # keep decrypted messages: `Analysis.cleartexts` has them by the ids of the messages
     frames_table: bool = True  # build the table of frames; otherwise it is empty
+    messages_table: bool = True  # the same for the table of messages
     payload_sizes: bool = False  # keep the sizes of the payloads that are decoded: `Analysis.payload_sizes`
     progress: Progress | None = None  # called with the bytes read of a file and its size (None: unknown)
     #: Called with the name of a table and the table when it is complete, from any thread and before the others are. Not

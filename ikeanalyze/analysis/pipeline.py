@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import UNCERTAIN, ExchangeEndings, find_exchange_endings, match_responses
 from ikeanalyze.analysis.exchanges.capture_point import (
     GIVEN,
@@ -51,13 +52,13 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
-    EMPTY,
     AnalysisTables,
     TableSources,
     build_exchanges_table,
     build_frames_table,
     build_messages_table,
     label_datagrams,
+    make_empty_tables,
 )
 from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
@@ -79,7 +80,7 @@ CaptureWarning = tuple[int | None, str]
 def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
     """Concatenate the tables of several captures."""
     if not tables:
-        return EMPTY
+        return make_empty_tables()
     return AnalysisTables(
         *(pl.concat([getattr(part, name) for part in tables]) for name in AnalysisTables.__dataclass_fields__)
     )
@@ -154,10 +155,10 @@ def build_tables(
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
         needed = select_handshake_sources(sources)
-        messages = pool.submit(_build_messages_table, run, sources)
+        messages = pool.submit(_build_messages_table, run, sources) if options.messages_table else None
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
-        frames = EMPTY.frames if result.frames is None else result.frames.result()
-        messages_table = messages.result()
+        frames = pl.DataFrame(schema=schema.FRAMES) if result.frames is None else result.frames.result()
+        messages_table = pl.DataFrame(schema=schema.MESSAGES) if messages is None else messages.result()
         if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 

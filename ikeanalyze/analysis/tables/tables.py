@@ -302,5 +302,7 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
     )
 
 
-_LAYOUTS: Final = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
-EMPTY: Final = AnalysisTables(*(pl.DataFrame(schema=layout) for layout in _LAYOUTS))
+def make_empty_tables() -> AnalysisTables:
+    """The tables without rows."""
+    layouts = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
+    return AnalysisTables(*(pl.DataFrame(schema=layout) for layout in layouts))

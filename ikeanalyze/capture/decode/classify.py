@@ -204,6 +204,8 @@ class _DatagramClassifier:
         payloads = _DatagramPayloads(udp, at + 8, end, wire_end, source, destination, encapsulation)
         self._classify_ipsec(payloads, header["first"], marked, on_500 | on_extra, on_4500 | on_extra)
         other = ~(on_500 | on_4500 | on_extra)
+        if not other.any():
+            return
         radius = np.flatnonzero(other & (np.isin(source, _RADIUS_PORTS) | np.isin(destination, _RADIUS_PORTS)))
         if len(radius):
             self._classify_radius(payloads.select(radius))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 from msgspec.structs import replace
@@ -25,7 +25,9 @@ from ikeanalyze.dataset.batch.key_files import FileState, hash_file, hash_files
 from ikeanalyze.dataset.columns import add_label_columns, get_columns, to_portable_types
 from ikeanalyze.dataset.labels import LabelType, Value
 from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, Shard, State
-from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+
+if TYPE_CHECKING:
+    from ikeanalyze.keys.detect import KeyFile
 
 #: Attributes of `CaptureSummary` that are columns of the table of captures, in its order.
 _SUMMARY_COLUMNS: Final = ("format", "packets", "bytes", "first_ns", "last_ns", "snaplen_truncated", "damaged")
@@ -216,6 +218,7 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
         keys=_shared(task.shared_keys),
         own_keys=own_keys,
         ids_per_capture=True,
+        frames_table=False,
         progress=progress if len(readable) == 1 else None,
     )
     analysis = read_captures(list(by_path), options)
@@ -244,12 +247,16 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
 
 
 @lru_cache(1)
-def _shared(files: tuple[FileState, ...]) -> list[KeyFile]:
+def _shared(files: tuple[FileState, ...]) -> "list[KeyFile]":
     """The key files for every capture, read once in a process. The batch could read them when it began.
 
     Raises:
         TaskError: this process cannot read a file.
     """
+    if not files:
+        return []
+    from ikeanalyze.keys.detect import KeyFileError, read_keys  # loads cryptography
+
     try:
         return [read_keys(file.path) for file in files]
     except KeyFileError as error:
