@@ -8,8 +8,8 @@ How to run: copy this file and the folder `ikex` into the personal plugin folder
 `ikeanalyze wireshark install` does; or `tshark -X lua_script:ikex.lua -r CAPTURE -O ikex`. Keys: preference ikex.keys.
 Statistics: `tshark -q -z ikex,handshakes -r CAPTURE`, `-z ikex,exchanges`; in the window under Tools, IKE.
 
-Needs: Wireshark 4.0 or later. The plugin tests for the features of the running version: without GcryptCipher it does
-not decrypt, and the packet details describe the alternative. Newer versions do not run Lua as root.
+Needs: Wireshark 4.0 or later. The plugin tests for the features of the running version: with GcryptCipher it decrypts
+faster. Newer versions do not run Lua as root.
 ]]
 
 -- The modules are in the folder of this file, wherever that is.
@@ -31,12 +31,12 @@ local ikex = Proto("ikex", "IKE analysis")
 
 ikex.prefs.keys = Pref.string(
     "Key files", "",
-    "Key files, separated by semicolons: JSON from `ikeanalyze keys --to json`, or rows of Wireshark's IKEv2"
-        .. " decryption table, with the rows of one IKE SA in the order of its epochs"
+    "Key files, separated by semicolons: JSON from `ikeanalyze keys --to json`, logs of charon or libreswan with keys,"
+        .. " or rows of Wireshark's IKEv2 decryption table. Empty: the file ikex_keys in Wireshark's personal folder"
 )
 ikex.prefs.table_keys = Pref.bool(
     "Use the IKEv2 decryption table", true,
-    "Also use the rows of Wireshark's IKEv2 decryption table, if this version exposes them"
+    "Also use the rows of Wireshark's IKEv2 decryption table"
 )
 ikex.prefs.dissect = Pref.bool(
     "Dissect decrypted messages", true,
@@ -61,6 +61,9 @@ for _, expert_info in pairs(experts) do
 end
 ikex.experts = list
 
+local TABLE = "isakmp.ikev2_decryption_table"
+local DEFAULT_KEYS = "ikex_keys" -- in the personal configuration folder
+
 local view = View.new(ikex, all_fields, experts)
 local capture = Capture.new(Keyring.new({}))
 local own_dissector = nil
@@ -75,27 +78,56 @@ local function report_problem(text)
     end
 end
 
-local function load_keys()
-    local sets, problems = {}, {}
+-- The path of a file in Wireshark's personal folder, if it is there.
+local function find_personal(name)
+    local path = persconffile_path(name)
+    local file = io.open(path, "rb")
+    if file then
+        file:close()
+        return path
+    end
+    return nil
+end
+
+-- The files to read: those of the preference, or else the one in Wireshark's personal folder.
+local function key_paths()
+    local paths = {}
     for path in tostring(ikex.prefs.keys):gmatch("[^;]+") do
         path = path:match("^%s*(.-)%s*$")
         if path ~= "" then
-            keyfile.read(path, sets, problems)
+            paths[#paths + 1] = path
         end
     end
-    local rows = ikex.prefs.table_keys and compat.preference("isakmp.ikev2_decryption_table")
+    if #paths == 0 then
+        paths[1] = find_personal(DEFAULT_KEYS)
+    end
+    return paths
+end
+
+-- The keys are loaded whenever a capture is opened or reloaded.
+local function load_keys()
+    local loaded = keyfile.new()
+    for _, path in ipairs(key_paths()) do
+        keyfile.read(path, loaded)
+    end
+    local rows = ikex.prefs.table_keys and compat.preference(TABLE)
     if type(rows) == "table" then
         for number, row in ipairs(rows) do
-            keyfile.add_row(sets, row, string.format("IKEv2 decryption table, row %d", number), problems)
+            keyfile.add_row(loaded, row, string.format("IKEv2 decryption table, row %d", number))
+        end
+    elseif ikex.prefs.table_keys then -- older versions show Lua no tables: read the file
+        local path = find_personal("ikev2_decryption_table")
+        if path then
+            keyfile.read(path, loaded)
         end
     end
-    for _, problem in ipairs(problems) do
+    for _, problem in ipairs(loaded.problems) do
         if not reported[problem] then
             reported[problem] = true
             report_problem("ikex: " .. problem)
         end
     end
-    return Keyring.new(sets)
+    return Keyring.new(loaded.sets, loaded.phase1)
 end
 
 -- Packets on these ports may be IKE; a preference adds more.

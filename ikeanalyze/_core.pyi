@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array
 
 INTERFACE: int
@@ -140,6 +142,42 @@ def compare_nat_hashes(
 
     Raises:
         ValueError: a message, hash or address is outside of its buffer.
+    """
+
+def pair_exchanges(messages: MessageColumns, attempt: Int64Array) -> dict[str, Any]:
+    """The columns of `ExchangeColumns` but `set_up` by name, and `of_message`: the row of the exchange of each message.
+
+    `attempt` is that of each message.
+    """
+
+def end_in_order(
+    messages: MessageColumns, exchange_of_message: Int64Array, exchange_columns: ExchangeColumns
+) -> dict[str, Int64Array]:
+    """The columns of `ExchangeEndings` but `uncertain` by name, by the order of the transmissions.
+
+    Raises:
+        ValueError: a message is of no exchange, or an exchange has no messages.
+    """
+
+def sum_volumes(messages: MessageColumns, set_up: BoolArray, count: int) -> dict[str, Any]:
+    """What the messages of each of `count` handshakes add up to, by name. (handshakes,) each
+
+    `set_up`: whether each message sets up its IKE SA.
+
+    Raises:
+        ValueError: a message is of no handshake.
+    """
+
+def sum_phases(
+    messages: MessageColumns, set_up: BoolArray, count: int
+) -> tuple[Int64Array, UInt32Array, UInt32Array, UInt64Array, Int64Array]:
+    """The exchange types of the set-up of each of `count` handshakes, in order of handshake and time.
+
+    Returns the type (the protocol in the high bits), messages, frames and bytes of each, (phases,); and how many each
+    handshake has, (handshakes,).
+
+    Raises:
+        ValueError: the messages are not in order of handshake.
     """
 
 def decrypt_handshakes(

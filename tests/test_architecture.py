@@ -94,7 +94,7 @@ def imports(module: str) -> list[str]:
 
 def imported_modules(module: str) -> set[str]:
     """Modules of ikeanalyze that a module imports."""
-    ours = [name for name in imports(module) if name.split(".")[0] == "ikeanalyze" and name != COMPILED]
+    ours = [name for name in imports(module) if name.split(".")[0] == "ikeanalyze" and not within(name, {COMPILED})]
     return {name if name in SOURCES else name.rpartition(".")[0] for name in ours}
 
 

@@ -16,12 +16,26 @@ algorithms.encryption = {
     [18] = { cipher = "AES", mode = "GCM", keys = { 16, 24, 32 }, salt = 4, iv = 8, block = 1, icv = 8 },
     [19] = { cipher = "AES", mode = "GCM", keys = { 16, 24, 32 }, salt = 4, iv = 8, block = 1, icv = 12 },
     [20] = { cipher = "AES", mode = "GCM", keys = { 16, 24, 32 }, salt = 4, iv = 8, block = 1, icv = 16 },
+    [23] = { cipher = "CAMELLIA", mode = "CBC", keys = { 16, 24, 32 }, salt = 0, iv = 16, block = 16, icv = 0 },
+    [24] = { cipher = "CAMELLIA", mode = "CTR", keys = { 16, 24, 32 }, salt = 4, iv = 8, block = 1, icv = 0 },
+    [25] = { cipher = "CAMELLIA", mode = "CCM", keys = { 16, 24, 32 }, salt = 3, iv = 8, block = 1, icv = 8 },
+    [26] = { cipher = "CAMELLIA", mode = "CCM", keys = { 16, 24, 32 }, salt = 3, iv = 8, block = 1, icv = 12 },
+    [27] = { cipher = "CAMELLIA", mode = "CCM", keys = { 16, 24, 32 }, salt = 3, iv = 8, block = 1, icv = 16 },
     [28] = { cipher = "CHACHA20", mode = "POLY1305", keys = { 32 }, salt = 4, iv = 8, block = 1, icv = 16 },
 }
 
---- By transform ID of type 3: bytes of the ICV.
-algorithms.icv = {
-    [0] = 0, [1] = 12, [2] = 12, [5] = 12, [6] = 16, [7] = 20, [8] = 12, [12] = 16, [13] = 24, [14] = 32, [1027] = 12,
+--- By transform ID of type 3: the name in `crypto.mac`, bytes of the key, and of the ICV, which is the truncated code.
+algorithms.integrity = {
+    [1] = { mac = "HMAC-MD5", key = 16, icv = 12 },
+    [2] = { mac = "HMAC-SHA1", key = 20, icv = 12 },
+    [5] = { mac = "AES-XCBC", key = 16, icv = 12 },
+    [6] = { mac = "HMAC-MD5", key = 16, icv = 16 },
+    [7] = { mac = "HMAC-SHA1", key = 20, icv = 20 },
+    [8] = { mac = "AES-CMAC", key = 16, icv = 12 },
+    [12] = { mac = "HMAC-SHA2-256", key = 32, icv = 16 },
+    [13] = { mac = "HMAC-SHA2-384", key = 48, icv = 24 },
+    [14] = { mac = "HMAC-SHA2-512", key = 64, icv = 32 },
+    [1027] = { mac = "HMAC-SHA2-256", key = 32, icv = 12 }, -- truncated as in a draft before RFC 4868
 }
 
 local TABLE_INTEGRITY = {

@@ -26,6 +26,7 @@ function Capture.new(keyring)
         conversation = Conversation.new(),
         duplicates = Duplicates.new(),
         replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
+        negotiated = {}, -- the suite and nonces of an IKE SA that replaced another one, by both SPIs
         by_frame = {}, -- of each frame: its datagram, or a list of them with `several`
         finished = false, -- all frames have been processed
     }, Capture)

@@ -7,7 +7,7 @@ local compat = {}
 
 compat.unpack = table.unpack or unpack
 
---- Whether Lua can use ciphers; the plugin decrypts nothing without them.
+--- Whether Lua has ciphers; the plugin's own take longer.
 compat.has_ciphers = type(GcryptCipher) == "table" or type(GcryptCipher) == "userdata"
 
 --- The value of a preference of Wireshark itself; nil if this version does not expose it to Lua.

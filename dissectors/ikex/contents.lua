@@ -4,6 +4,7 @@ Messages are decoded in the order of the capture, because earlier messages negot
 suite, the additional key exchanges and their slots (RFC 9370, 2.2.2), and the CREATE_CHILD_SA exchange that an
 IKE_FOLLOWUP_KE continues (N(ADDITIONAL_KEY_EXCHANGE), 2.2.4). ]]
 local Association = require("ikex.association")
+local ikev1 = require("ikex.ikev1")
 local message = require("ikex.message")
 local proposals = require("ikex.proposals")
 
@@ -12,6 +13,7 @@ local contents = {}
 local IKE_SA_INIT, CREATE_CHILD_SA, IKE_INTERMEDIATE, IKE_FOLLOWUP_KE = 34, 36, 43, 44
 local ADDITIONAL_KEY_EXCHANGE = 16441
 local IKE = 1 -- protocol of a proposal
+local MAX_PREDECESSORS = 64 -- IKE SAs of the same hosts
 
 local function big_endian(number, size)
     local digits = {}
@@ -103,6 +105,11 @@ local function take_slot(negotiation, pair)
     return pair.key_slot or nil
 end
 
+local function nonce_of(content)
+    local payload = contents.each(content, message.NONCE)()
+    return payload and message.body(content.data, payload) or ""
+end
+
 local function decode_init(sa, content)
     if not content.response then
         sa.init_request = content
@@ -115,6 +122,7 @@ local function decode_init(sa, content)
     if chosen then
         sa.init_response = content
         sa.suite = proposals.suite(chosen)
+        sa.nonces = sa.init_request and nonce_of(sa.init_request) .. nonce_of(content)
         sa.negotiation = begin_negotiation("IKE SA", content)
         sa.additional = #sa.negotiation.left
     end
@@ -127,14 +135,16 @@ local function decode_create_child(capture, sa, content)
     if not content.response then
         pair.purpose = chosen and chosen.protocol == IKE and "rekeying" or "CHILD_SA"
         if pair.purpose == "rekeying" then
-            pair.offered_spi = chosen.spi
+            pair.offered_spi, pair.nonce = chosen.spi, nonce_of(content)
         end
         return
     end
     pair.purpose = chosen and (chosen.protocol == IKE and "rekeying" or "CHILD_SA") or pair.purpose
     pair.negotiation = begin_negotiation(pair.purpose, content)
     if pair.purpose == "rekeying" and pair.offered_spi and chosen then
-        capture.replaced[pair.offered_spi .. chosen.spi] = sa
+        local spis = pair.offered_spi .. chosen.spi
+        capture.replaced[spis] = sa
+        capture.negotiated[spis] = { suite = proposals.suite(chosen), nonces = pair.nonce .. nonce_of(content) }
     end
 end
 
@@ -188,6 +198,9 @@ local function add_content(capture, sa, datagram, content)
     content.frame = datagram.number
     sa.contents[#sa.contents + 1] = content
     if sa.version ~= 2 then
+        if not content.encrypted then
+            ikev1.learn(sa, content)
+        end
         return
     end
     if content.pair.exchange == IKE_SA_INIT then
@@ -257,7 +270,10 @@ local function decrypt(capture, sa, datagram)
         total = datagram.total,
         from_initiator = datagram.slot.from_initiator,
     }
-    local decrypted = capture.keyring:decrypt(data:sub(1, 8), data:sub(9, 16), encrypted, sa.suite, epoch)
+    local spi_i, spi_r = data:sub(1, 8), data:sub(9, 16)
+    local negotiated = sa.suite and sa or capture.negotiated[spi_i .. spi_r] or sa
+    local decrypted =
+        capture.keyring:decrypt(spi_i, spi_r, encrypted, negotiated.suite, negotiated.nonces, epoch)
     if not decrypted then
         datagram.no_key = true
         return
@@ -277,13 +293,53 @@ local function decrypt(capture, sa, datagram)
     decrypted.plaintext = nil -- the content has it
 end
 
---- Decode the new messages of an IKE SA. `capture`: {keyring, replaced}.
+local function decrypt_phase1(capture, sa, datagram)
+    local head = message.header(datagram.data)
+    local keys, plaintext
+    for _, candidate in ipairs(capture.keyring:phase1_keys(sa)) do
+        plaintext = ikev1.decrypt(sa, candidate, datagram.data, head)
+        if plaintext then
+            keys = candidate
+            break
+        end
+    end
+    if not plaintext then
+        datagram.no_key = true
+        return
+    end
+    sa.phase1_key = keys
+    datagram.key = { verified = false, keys = keys }
+    local data = datagram.data
+    local length = message.HEADER + #plaintext
+    datagram.content = {
+        -- without the flag of encryption
+        data = data:sub(1, 19) .. string.char(head.flags - 1) .. data:sub(21, 24) .. big_endian(length, 4) .. plaintext,
+        encrypted = true, verified = false,
+    }
+    add_content(capture, sa, datagram, datagram.content)
+end
+
+-- Decode the latest IKE SAs of the same hosts: one of them may have negotiated this one, which replaced it.
+local function decode_predecessors(capture, sa)
+    local list = capture.conversation:of_hosts(sa)
+    for index = math.max(1, #list - MAX_PREDECESSORS), #list do
+        local other = list[index]
+        if other.number < sa.number then
+            contents.update(capture, other)
+        end
+    end
+end
+
+--- Decode the new messages of an IKE SA. `capture`: {keyring, conversation, replaced, negotiated}.
 function contents.update(capture, sa)
     local undecoded = sa.undecoded
     if #undecoded == 0 then
         return
     end
     sa.undecoded = {}
+    if sa.version == 2 and not sa.begun_init and not sa.suite then
+        decode_predecessors(capture, sa)
+    end
     sa.contents = sa.contents or {}
     for _, datagram in ipairs(undecoded) do
         local slot = datagram.slot
@@ -299,6 +355,8 @@ function contents.update(capture, sa)
                 add_content(capture, sa, datagram, datagram.content)
             elseif sa.version == 2 then
                 decrypt(capture, sa, datagram)
+            else
+                decrypt_phase1(capture, sa, datagram)
             end
         end
         if not datagram.clear then

@@ -14,7 +14,7 @@ local INFORMATIONAL_V1 = 5
 local LARGE = 256
 
 function Conversation.new()
-    return setmetatable({ sas = {} }, Conversation)
+    return setmetatable({ sas = {}, by_hosts = {} }, Conversation)
 end
 
 --- A new IKE SA, whose first message is `parsed`.
@@ -43,7 +43,20 @@ function Conversation:new_sa(parsed)
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
     self.sas[sa.number] = sa
+    local list = self:of_hosts(sa)
+    list[#list + 1] = sa
     return sa
+end
+
+--- The IKE SAs of the hosts of an IKE SA, in order.
+function Conversation:of_hosts(sa)
+    local hosts = sa.initiator < sa.responder and sa.initiator .. sa.responder or sa.responder .. sa.initiator
+    local list = self.by_hosts[hosts]
+    if not list then
+        list = {}
+        self.by_hosts[hosts] = list
+    end
+    return list
 end
 
 -- Whether the initiator sent the message, whether the initiator sent the request of its exchange, and whether it is the

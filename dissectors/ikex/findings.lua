@@ -87,7 +87,7 @@ local function check_content(sa, datagram, content, add)
         check_choice(sa, content, add)
     end
     if content.encrypted and content.verified == false then
-        add("unverified", string.format("Key set of epoch %d chosen by order, integrity not checked", content.epoch))
+        add("unverified", "The key file lacks the algorithm of the ICV: integrity not checked")
     end
 end
 

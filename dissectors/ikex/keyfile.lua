@@ -1,12 +1,15 @@
---[[ Key files: JSON of ikeanalyze ("ikeanalyze.keys/1", or a plain list of key sets), and rows of Wireshark's
-ikev2_decryption_table. Rows of one IKE SA are its epochs, in order.
+--[[ Key files: JSON of ikeanalyze ("ikeanalyze.keys/1", or a plain list of key sets), rows of Wireshark's tables
+ikev2_decryption_table and ikev1_decryption_table, and logs of charon and libreswan. Key sets of one IKE SA are its
+epochs, in order.
 
-A key set: {spi_i, spi_r, encryption, integrity, icv, ei, er, origin}. SPIs are strings of 8 bytes, nil if the file does
-not name the IKE SA; encryption and integrity are transform IDs, nil if the file does not name the algorithms; `icv`:
-bytes of an ICV that cannot be checked. Problems are collected as sentences, which never contain keys. ]]
+A key set: {spi_i, spi_r, nonces, encryption, integrity, icv, ei, er, ai, ar, origin, number}. SPIs are strings of 8
+bytes, nil if the file does not name the IKE SA; `nonces`: Ni | Nr, nil if unknown; encryption and integrity are
+transform IDs, nil if the file does not name the algorithms; `icv`: bytes of an ICV that cannot be checked. An IKEv1
+key: {cookie_i, key, origin}. Problems are collected as sentences, which never contain keys. ]]
 local algorithms = require("ikex.algorithms")
 local compat = require("ikex.compat")
 local json = require("ikex.json")
+local keylog = require("ikex.keylog")
 
 local keyfile = {}
 
@@ -24,60 +27,86 @@ local function parse_hex(value, size)
     return data
 end
 
-local function add(sets, keys, where, problems)
-    if not keys.ei or not keys.er or (#keys.ei == 0 and keys.encryption ~= 11) then
-        problems[#problems + 1] = where .. ": SK_ei and SK_er are missing; ignored"
+--- Key sets, IKEv1 keys and problems of no file, to which `read` and `add_row` add.
+function keyfile.new()
+    return { sets = {}, phase1 = {}, problems = {} }
+end
+
+local function report(loaded, where, problem)
+    loaded.problems[#loaded.problems + 1] = where .. ": " .. problem
+end
+
+local function add(loaded, keys, where)
+    if not keys.ei or not keys.er or (#keys.ei + #keys.er == 0 and keys.encryption ~= 11) then
+        report(loaded, where, "SK_ei and SK_er are missing; ignored")
         return
     end
     keys.origin = where
-    keys.number = #sets + 1
-    sets[#sets + 1] = keys
+    keys.number = #loaded.sets + 1
+    loaded.sets[keys.number] = keys
 end
 
-local function add_object(sets, item, where, problems)
+local function add_phase1(loaded, keys, where)
+    if not keys.key or #keys.key == 0 then
+        report(loaded, where, "invalid IKEv1 key; ignored")
+        return
+    end
+    keys.origin = where
+    loaded.phase1[#loaded.phase1 + 1] = keys
+end
+
+local function add_object(loaded, item, where)
     local lower = {}
     for name, value in pairs(type(item) == "table" and item or {}) do
         lower[tostring(name):lower()] = value ~= json.null and value or nil
     end
     if lower.no_salt == true then
-        problems[#problems + 1] = where .. ": the file lacks the salt of the cipher; ignored"
+        report(loaded, where, "the file lacks the salt of the cipher; ignored")
         return
     end
     if lower.spi_i and not parse_hex(lower.spi_i, 8) or lower.spi_r and not parse_hex(lower.spi_r, 8) then
-        problems[#problems + 1] = where .. ": an SPI does not have 16 hexadecimal digits; ignored"
+        report(loaded, where, "an SPI does not have 16 hexadecimal digits; ignored")
         return
     end
-    add(sets, {
+    local derivation = type(lower.derivation) == "table" and lower.derivation or {}
+    add(loaded, {
         spi_i = parse_hex(lower.spi_i, 8),
         spi_r = parse_hex(lower.spi_r, 8),
+        nonces = parse_hex(derivation.nonces),
         encryption = lower.encryption and algorithms.named_encryption(lower.encryption),
         integrity = lower.integrity and algorithms.named_integrity(lower.integrity),
         icv = type(lower.unchecked_icv) == "number" and lower.unchecked_icv or nil,
-        ei = parse_hex(lower.sk_ei),
-        er = parse_hex(lower.sk_er),
-    }, where, problems)
+        ei = parse_hex(lower.sk_ei or ""),
+        er = parse_hex(lower.sk_er or ""),
+        ai = parse_hex(lower.sk_ai or ""),
+        ar = parse_hex(lower.sk_ar or ""),
+    }, where)
 end
 
-local function read_json(sets, text, path, problems)
+local function read_json(loaded, text, path)
     local document, problem = json.decode(text)
     if document == nil then
-        problems[#problems + 1] = path .. ": not valid JSON: " .. problem
+        report(loaded, path, "not valid JSON: " .. problem)
         return
     end
     local items = document
     if type(document) == "table" and document.schema ~= nil then
         if document.schema ~= SCHEMA then
-            problems[#problems + 1] = path .. ": the schema is not " .. SCHEMA
+            report(loaded, path, "the schema is not " .. SCHEMA)
             return
         end
         items = document.key_sets
     end
     if type(items) ~= "table" then
-        problems[#problems + 1] = path .. ": the file contains no key sets"
+        report(loaded, path, "the file contains no key sets")
         return
     end
     for number, item in ipairs(items) do
-        add_object(sets, item, string.format("%s, key set %d", path, number), problems)
+        add_object(loaded, item, string.format("%s, key set %d", path, number))
+    end
+    for number, item in ipairs(type(document.phase1) == "table" and document.phase1 or {}) do
+        local where = string.format("%s, IKEv1 key %d", path, number)
+        add_phase1(loaded, { cookie_i = parse_hex(item.cookie_i, 8), key = parse_hex(item.key) }, where)
     end
 end
 
@@ -100,19 +129,19 @@ local function split_row(row)
 end
 
 --- Add the key set of a row of ikev2_decryption_table, given as a list of its eight columns.
-function keyfile.add_row(sets, columns, where, problems)
+function keyfile.add_row(loaded, columns, where)
     if #columns ~= 8 then
-        problems[#problems + 1] = where .. ": the row does not have eight columns; ignored"
+        report(loaded, where, "the row does not have eight columns; ignored")
         return
     end
     local encryption = algorithms.table_encryption(columns[5])
     local integrity, unchecked = algorithms.table_integrity(columns[8])
     local spi_i, spi_r = parse_hex(columns[1], 8), parse_hex(columns[2], 8)
     if not encryption or not (integrity or unchecked) or not spi_i or not spi_r then
-        problems[#problems + 1] = where .. ": invalid SPI or unknown algorithm; ignored"
+        report(loaded, where, "invalid SPI or unknown algorithm; ignored")
         return
     end
-    add(sets, {
+    add(loaded, {
         spi_i = spi_i,
         spi_r = spi_r,
         encryption = encryption,
@@ -120,42 +149,81 @@ function keyfile.add_row(sets, columns, where, problems)
         icv = unchecked,
         ei = parse_hex(columns[3]),
         er = parse_hex(columns[4]),
-    }, where, problems)
+        ai = parse_hex(columns[6]) or "",
+        ar = parse_hex(columns[7]) or "",
+    }, where)
 end
 
-local function read_table(sets, text, path, problems)
-    local number = 0
+-- Read the lines of a table or a log, which may be mixed.
+local function read_lines(loaded, text, path)
+    local function where(number)
+        return string.format("%s, line %d", path, number)
+    end
+    local function add_keys(keys, number)
+        add(loaded, keys, where(number))
+    end
+    local function add_key1(keys, number)
+        add_phase1(loaded, keys, where(number))
+    end
+    local function report_line(number, problem)
+        report(loaded, where(number), problem)
+    end
+    local charon = keylog.new_charon(add_keys, add_key1)
+    local libreswan = keylog.new_libreswan(add_keys, add_key1, report_line)
+    local number, is_log, unread = 0, false, {}
     for line in text:gmatch("([^\n]*)\n?") do
         number = number + 1
-        line = line:match("^%s*(.-)%s*$")
-        if line ~= "" and line:sub(1, 1) ~= "#" then
-            keyfile.add_row(sets, split_row(line), string.format("%s, line %d", path, number), problems)
+        line = line:gsub("[%z\r]", "")
+        local dump = next(charon.threads) ~= nil or line:find(" => ", 1, true)
+        if dump and keylog.read_charon_line(charon, number, line) then
+            is_log = true
+        elseif line:find("ikev", 1, true) and keylog.read_libreswan_line(libreswan, number, line) then
+            is_log = true
+        elseif line:find(",", 1, true) and line:find("^%s*\"?0?[xX]?%x+\"?%s*,") then
+            local columns = split_row(line)
+            if #columns == 2 then -- of ikev1_decryption_table
+                local cookie = parse_hex(columns[1], 8)
+                add_key1({ cookie_i = cookie, key = cookie and parse_hex(columns[2]) }, number)
+            else
+                keyfile.add_row(loaded, columns, where(number))
+            end
+        elseif #unread < 1 and line:find("%S") and not line:find("^%s*#") then
+            unread[1] = number
         end
+    end
+    keylog.finish_libreswan(libreswan)
+    if #unread > 0 and not is_log then
+        report_line(unread[1], "neither a row of Wireshark's key tables nor a line of a log; ignored")
     end
 end
 
---- Read a key file: append its key sets to `sets`, and its problems to `problems`.
-function keyfile.read(path, sets, problems)
+--- Read a key file: add its keys and problems to `loaded`.
+function keyfile.read(path, loaded)
     local file, problem = io.open(path, "rb")
     if not file then
-        problems[#problems + 1] = problem
+        loaded.problems[#loaded.problems + 1] = problem
         return
     end
     local text = file:read(MAX_SIZE + 1)
     file:close()
     if not text or #text > MAX_SIZE then
-        problems[#problems + 1] = path .. (text and ": larger than 64 MiB" or ": cannot be read, or is empty")
+        report(loaded, path, text and "larger than 64 MiB" or "cannot be read, or is empty")
         return
     end
     if text:sub(1, 2) == "\31\139" then
-        problems[#problems + 1] = path .. ": compressed; `ikeanalyze keys FILE --to json` converts it for the plugin"
+        report(loaded, path, "compressed; unpack it, or convert it with `ikeanalyze keys FILE --to json`")
         return
     end
+    text = text:gsub("^\239\187\191", "")
+    local before = #loaded.sets + #loaded.phase1 + #loaded.problems
     local first = text:match("^%s*(.)")
     if first == "{" or first == "[" then
-        read_json(sets, text, path, problems)
+        read_json(loaded, text, path)
     else
-        read_table(sets, text, path, problems)
+        read_lines(loaded, text, path)
+    end
+    if #loaded.sets + #loaded.phase1 + #loaded.problems == before then
+        report(loaded, path, "contains no key; a log of charon needs `ike = 4`")
     end
 end
 

@@ -1,63 +1,125 @@
 --[[ Selection of the key set that decrypts a message.
 
 An IKE SA has one key set after IKE_SA_INIT and one more after each additional key exchange (RFC 9370, 2.2.2), all with
-the same SPIs: its epochs. The key set whose authentication tag is correct is used. If there is no tag that Lua can
-check, the key set is chosen by order, by the number of IKE_INTERMEDIATE exchanges before the message, and the plaintext
-must be a chain of payloads. Key sets without SPIs belong to the IKE SA whose message they decrypt; they are tried with
-AEAD ciphers only. ]]
+the same SPIs: its epochs. The key set whose ICV is correct is used; the order only says which to try first. Key sets
+without SPIs belong to the IKE SA of their nonces or, without nonces, to the IKE SA whose message they decrypt.
+
+A key file may name the length of an ICV and not its algorithm. Such a key set is used if the plaintext is a chain of
+payloads, and the message is not verified. ]]
+local algorithms = require("ikex.algorithms")
 local cipher = require("ikex.cipher")
-local message = require("ikex.message")
+local compat = require("ikex.compat")
 local names = require("ikex.names")
 
 local Keyring = {}
 Keyring.__index = Keyring
 
--- Trials of key sets without SPIs, in total. They take some tenths of a second.
-local TRIALS = 20000
+-- Trials of key sets without SPIs and nonces, in total. They take some seconds.
+local TRIALS = compat.has_ciphers and 20000 or 4000
+local MIN_PADDING = 4 -- implementations pad to a multiple of this without need
 
---- `sets`: key sets from `keyfile.read`.
-function Keyring.new(sets)
-    local self = setmetatable({ by_spis = {}, free = {}, size = #sets, trials = TRIALS }, Keyring)
+--- `sets`: key sets from `keyfile.read`; `phase1`: its IKEv1 keys.
+function Keyring.new(sets, phase1)
+    local self = setmetatable({
+        by_spis = {}, by_nonces = {}, with_nonces = {}, free = {}, chains = {}, trials = TRIALS,
+        phase1 = {}, free_phase1 = {}, size = #sets + #(phase1 or {}), has_unnamed = false,
+    }, Keyring)
     local known = {}
     for _, keys in ipairs(sets) do
         local spis = keys.spi_i and keys.spi_r and keys.spi_i .. keys.spi_r or ""
-        local both = spis .. keys.ei .. keys.er
+        local both = spis .. keys.ei .. keys.er .. (keys.ai or "") .. (keys.ar or "")
         if known[both] then
             self.size = self.size - 1 -- the same key set from two files
         elseif spis ~= "" then
-            local chain = self.by_spis[spis] or {}
-            self.by_spis[spis] = chain
-            chain[#chain + 1] = keys
+            self.by_spis[spis] = self.by_spis[spis] or {}
+            table.insert(self.by_spis[spis], keys)
+        elseif keys.nonces then
+            self.by_nonces[keys.nonces] = self.by_nonces[keys.nonces] or {}
+            table.insert(self.by_nonces[keys.nonces], keys)
+            self.with_nonces[#self.with_nonces + 1] = keys
+            self.has_unnamed = true
         else
             self.free[#self.free + 1] = keys
+            self.has_unnamed = true
         end
         known[both] = true
+    end
+    for _, keys in ipairs(phase1 or {}) do
+        if keys.cookie_i then
+            self.phase1[keys.cookie_i] = keys
+        else
+            self.free_phase1[#self.free_phase1 + 1] = keys
+        end
     end
     return self
 end
 
 --- Whether there may be keys for an IKE SA.
 function Keyring:may_decrypt(spi_i, spi_r)
-    return self.by_spis[spi_i .. spi_r] ~= nil or #self.free > 0
+    return self.has_unnamed or self.by_spis[spi_i .. spi_r] ~= nil
+        or self.phase1[spi_i] ~= nil or #self.free_phase1 > 0
 end
 
---- The number of key sets of an IKE SA.
+--- The number of key sets of an IKE SA, of those that are known to be its.
 function Keyring:count(spi_i, spi_r)
-    local chain = self.by_spis[spi_i .. spi_r]
-    return chain and #chain or 0
+    local chain = self.chains[spi_i .. spi_r]
+    return chain and #chain.sets or #(self.by_spis[spi_i .. spi_r] or {})
 end
 
-local function is_plausible(plaintext, first, fragment, total)
-    if fragment > 1 then
-        return #plaintext > 0 -- the middle of a chain cannot be checked
+--- The IKEv1 keys that may be those of an IKE SA, a list.
+function Keyring:phase1_keys(sa)
+    if sa.phase1_key then
+        return { sa.phase1_key }
     end
-    local payloads, problem = message.payloads(plaintext, first, 1, #plaintext)
-    for _, payload in ipairs(payloads) do
-        if not names.payload[payload.type] then
-            return false
+    local keys = self.phase1[sa.spi_i]
+    return keys and { keys } or self.free_phase1
+end
+
+-- The key sets of an IKE SA, in the order of their files.
+local function get_chain(self, spis, nonces)
+    local chain = self.chains[spis]
+    if not chain then
+        chain = { sets = {} }
+        for _, keys in ipairs(self.by_spis[spis] or {}) do
+            chain.sets[#chain.sets + 1] = keys
+        end
+        self.chains[spis] = chain
+    end
+    if nonces and not chain.has_nonces then
+        chain.has_nonces = true
+        for _, keys in ipairs(self.by_nonces[nonces] or {}) do
+            chain.sets[#chain.sets + 1] = keys
         end
     end
-    return problem == nil or (total > 1 and #payloads > 0)
+    return chain.sets
+end
+
+-- Whether a plaintext is a chain of known payloads; `cut`: it may end within a payload.
+local function is_chain(plaintext, first, cut)
+    local at, kind = 1, first
+    while kind ~= 0 do
+        if at + 3 > #plaintext then
+            return cut
+        end
+        local following, flags, high, low = plaintext:byte(at, at + 3)
+        local size = high * 256 + low
+        if not names.payload[kind] or flags % 128 ~= 0 or size < 4 then
+            return false
+        elseif at + size - 1 > #plaintext then
+            return cut
+        end
+        at, kind = at + size, following
+    end
+    return at == #plaintext + 1
+end
+
+-- Whether the plaintext may be right, where no ICV is checked. Most of a fragment cannot be checked.
+local function is_plausible(plaintext, padding, encrypted, block)
+    if encrypted.total == 0 then
+        return is_chain(plaintext, encrypted.first, false)
+    end
+    return padding < math.max(block, MIN_PADDING) and #plaintext > 0
+        and (encrypted.fragment > 1 or is_chain(plaintext, encrypted.first, encrypted.total > 1))
 end
 
 local function try_key_set(keys, encrypted, suite)
@@ -69,58 +131,81 @@ local function try_key_set(keys, encrypted, suite)
         cipher.decrypt(algorithm, keys, suite, encrypted.data, encrypted.start, encrypted.from_initiator)
     if not plaintext then
         return nil
-    end
-    local first, fragment, total = encrypted.first, encrypted.fragment, encrypted.total
-    if not verified and (padding >= 256 or not is_plausible(plaintext, first, fragment, total)) then
+    elseif not verified and not is_plausible(plaintext, padding, encrypted, algorithm.block) then
         return nil
     end
-    return { plaintext = plaintext, verified = verified, keys = keys, first = first }
+    return { plaintext = plaintext, verified = verified, keys = keys, first = encrypted.first }
 end
 
---- Decrypt a message. `encrypted`: {data, start, first, fragment, total, from_initiator}; `suite`: the negotiated one;
--- `epoch`: the index of the key set by order, from 0.
--- Returns {plaintext, verified, keys, first, position, count}; nil if no key set fits. `position`: of the key set, from
--- 1.
-function Keyring:decrypt(spi_i, spi_r, encrypted, suite, epoch)
-    local spis = spi_i .. spi_r
-    local chain = self.by_spis[spis] or {}
+-- Positions in the order in which they are tried: the expected one, and the others from the last one.
+local function positions(count, expected)
     local order = {}
-    if chain[epoch + 1] then
-        order[1] = epoch + 1
+    if expected <= count then
+        order[1] = expected
     end
-    for position = #chain, 1, -1 do
-        if position ~= epoch + 1 then
+    for position = count, 1, -1 do
+        if position ~= expected then
             order[#order + 1] = position
         end
     end
-    for _, position in ipairs(order) do
-        local decrypted = try_key_set(chain[position], encrypted, suite)
-        if decrypted then
-            decrypted.position, decrypted.count = position, #chain
-            return decrypted
-        end
-    end
-    for index, keys in ipairs(self.free) do
-        local algorithm = cipher.algorithm(keys, suite)
-        if algorithm and algorithm.icv > 0 then
+    return order
+end
+
+-- Whether a key set is recognised by the ICV.
+local function is_checked(keys, suite)
+    local algorithm = cipher.algorithm(keys, suite)
+    return algorithm and (algorithm.icv > 0
+        or not keys.icv and algorithms.integrity[keys.integrity or (suite and suite.integrity) or -1] ~= nil)
+end
+
+-- Try key sets of unknown IKE SAs; the one that fits is moved from `list` to the chain.
+local function try_unassigned(self, list, chain, encrypted, suite)
+    for index, keys in ipairs(list) do
+        if is_checked(keys, suite) then
             if self.trials <= 0 then
-                break
+                return nil
             end
             self.trials = self.trials - 1
             local decrypted = try_key_set(keys, encrypted, suite)
             if decrypted then
-                table.remove(self.free, index)
+                table.remove(list, index)
                 chain[#chain + 1] = keys
-                self.by_spis[spis] = chain
                 table.sort(chain, function(a, b)
                     return a.number < b.number
                 end)
-                decrypted.position, decrypted.count = #chain, #chain
                 return decrypted
             end
         end
     end
     return nil
+end
+
+--- Decrypt a message. `encrypted`: {data, start, first, fragment, total, from_initiator}; `suite`: the negotiated one;
+-- `nonces`: of both sides, which created the IKE SA; `epoch`: the index of the key set by order, from 0.
+-- Returns {plaintext, verified, keys, first, position, count}; nil if no key set fits. `position`: of the key set among
+-- those of the IKE SA, from 1.
+function Keyring:decrypt(spi_i, spi_r, encrypted, suite, nonces, epoch)
+    local chain = get_chain(self, spi_i .. spi_r, nonces)
+    local decrypted
+    for _, position in ipairs(positions(#chain, epoch + 1)) do
+        decrypted = try_key_set(chain[position], encrypted, suite)
+        if decrypted then
+            break
+        end
+    end
+    decrypted = decrypted or try_unassigned(self, self.free, chain, encrypted, suite)
+    if not decrypted and not nonces then
+        decrypted = try_unassigned(self, self.with_nonces, chain, encrypted, suite)
+    end
+    if not decrypted then
+        return nil
+    end
+    for position, keys in ipairs(chain) do
+        if keys == decrypted.keys then
+            decrypted.position, decrypted.count = position, #chain
+        end
+    end
+    return decrypted
 end
 
 return Keyring

@@ -21,6 +21,12 @@ names.payload = {
     [49] = "GSPM", [50] = "IDg", [51] = "GSA", [52] = "KD", [53] = "SKF", [54] = "PS",
 }
 
+--- Payload types of IKEv1, in the notation of RFC 2409 (RFC 2408, 3.1; RFC 3947).
+names.payload1 = {
+    [1] = "SA", [4] = "KE", [5] = "ID", [6] = "CERT", [7] = "CR", [8] = "HASH", [9] = "SIG", [10] = "No", [11] = "N",
+    [12] = "D", [13] = "V", [14] = "ATTR", [20] = "NAT-D", [21] = "NAT-OA", [132] = "FRAGMENT",
+}
+
 --- Transform types (RFC 7296, 3.3.2; RFC 9370, 2.2.1).
 names.transform_type = {
     [1] = "ENCR", [2] = "PRF", [3] = "INTEG", [4] = "KE", [5] = "SN", [6] = "ADDKE1", [7] = "ADDKE2", [8] = "ADDKE3",

@@ -13,7 +13,7 @@ function subdissect.show(tree, pinfo, datagram)
     if datagram.fragment > 0 and content.frame ~= datagram.number then
         return
     end
-    local name = string.format("Decrypted IKE (epoch %d)", content.epoch)
+    local name = content.epoch and string.format("Decrypted IKE (epoch %d)", content.epoch) or "Decrypted IKE"
     local tvb = ByteArray.new(content.data, true):tvb(name)
     -- the dissector overwrites the columns: restore them
     local info, protocol = tostring(pinfo.cols.info), tostring(pinfo.cols.protocol)

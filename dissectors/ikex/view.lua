@@ -17,13 +17,27 @@ function View.new(proto, fields, experts)
     return setmetatable({ proto = proto, fields = fields, experts = experts }, View)
 end
 
-local function generated(item)
-    item:set_generated()
-    return item
+-- Whether a field is shown, or used by a filter, a column or a colour rule. Building an item costs more than asking.
+function View:is_needed(tree, name)
+    return self.visible or tree:referenced(self.fields[name])
 end
 
+-- Add a field, if it is needed. Returns its item, or `tree` if it was not added.
 function View:add(tree, name, value)
-    return generated(tree:add(self.fields[name], value))
+    local field = self.fields[name]
+    if self.visible or tree:referenced(field) then
+        local item = tree:add(field, value)
+        item:set_generated()
+        return item
+    end
+    return tree
+end
+
+-- Append text to the item of a field, which may not have been added.
+function View:append(item, text)
+    if self.visible then
+        item:append_text(text)
+    end
 end
 
 local function ms(us)
@@ -37,13 +51,15 @@ function View:handshake(tree, capture, datagram)
     self:add(tree, "sender", datagram.slot.from_initiator and "initiator" or "responder")
     self:add(tree, "kind", datagram.slot.response and "response" or "request")
     self:add(tree, "time", ms(datagram.time - sa.start))
-    self:add(tree, "bytes_initiator", UInt64(datagram.sent_by_initiator))
-    self:add(tree, "bytes_responder", UInt64(datagram.sent_by_responder))
+    if self:is_needed(tree, "bytes_initiator") or self:is_needed(tree, "bytes_responder") then
+        self:add(tree, "bytes_initiator", UInt64(datagram.sent_by_initiator))
+        self:add(tree, "bytes_responder", UInt64(datagram.sent_by_responder))
+    end
     local replaced = capture.replaced[sa.spi_i .. sa.spi_r]
     if replaced then
         self:add(tree, "replaces", replaced.number)
     end
-    if capture.finished then
+    if capture.finished and (self:is_needed(tree, "outcome") or self:is_needed(tree, "reason")) then
         local summary = capture:summary(sa)
         if summary.outcome then
             self:add(tree, "outcome", summary.outcome)
@@ -92,7 +108,7 @@ function View:fragments(tree, capture, datagram, transmission)
     end
     local item = self:add(tree, "fragment", datagram.fragment)
     if datagram.total > 0 then
-        item:append_text(string.format(" of %d", datagram.total))
+        self:append(item, string.format(" of %d", datagram.total))
         self:add(item, "fragments", datagram.total)
     end
     if not transmission or not transmission.fragments then
@@ -104,7 +120,7 @@ function View:fragments(tree, capture, datagram, transmission)
         if listed > MAX_LISTED then
             break
         end
-        self:add(item, "fragment_frame", part.number):append_text(string.format(" (%d)", part.fragment))
+        self:append(self:add(item, "fragment_frame", part.number), string.format(" (%d)", part.fragment))
     end
     if capture.finished then
         for _, number in ipairs(findings.missing_fragments(transmission, MAX_LISTED)) do
@@ -116,30 +132,27 @@ end
 -- How an encrypted message was decrypted, or why it could not be.
 function View:decryption(tree, capture, datagram)
     local sa = datagram.slot.pair.sa
-    if datagram.clear or sa.version ~= 2 then
+    if datagram.clear then
         return
     end
     local key = datagram.key
-    local text
     if key then
-        text = key.verified and "key set chosen by authentication tag"
-            or string.format("key set of epoch %d chosen by order, integrity not checked", key.epoch)
-        local item = self:add(tree, "decryption", text)
+        local checked = key.verified and "integrity checked" or "integrity not checked"
+        local item = self:add(tree, "decryption", "decrypted, " .. checked)
         if key.count then
-            item:append_text(string.format(", key set %d of %d", key.position, key.count))
+            self:append(item, string.format(" (key set %d of %d)", key.position, key.count))
         end
-        self:add(item, "epoch", key.epoch)
+        if key.epoch then
+            self:add(item, "epoch", key.epoch)
+        end
         self:add(item, "verified", key.verified)
         return
     end
-    if not compat.has_ciphers then
-        text = "not supported by this version of Wireshark; `ikeanalyze decrypt` writes a decrypted capture"
-    elseif datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
+    local text = "no keys for this IKE SA"
+    if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
         text = "no matching key"
     elseif capture.keyring.size == 0 then
         text = "no keys; set the preference ikex.keys to a key file"
-    else
-        text = "no keys for this IKE SA"
     end
     self:add(tree, "decryption", text)
 end
@@ -149,12 +162,14 @@ function View:key_exchange(tree, content)
     local checks = findings.key_exchange(content)
     local item = self:add(tree, "method", exchange.method)
     local name = names.of(names.method, exchange.method)
-    item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, checks.role, #exchange.data))
+    if self.visible then
+        item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, checks.role, #exchange.data))
+    end
     self:add(item, "method_name", name)
     self:add(item, "role", checks.role)
     local length = self:add(item, "ke_length", #exchange.data)
     if checks.length_ok ~= nil then
-        length:append_text(checks.length_ok and "" or string.format(" instead of %d", checks.expected))
+        self:append(length, checks.length_ok and "" or string.format(" instead of %d", checks.expected))
         self:add(item, "length_ok", checks.length_ok)
     end
     if checks.above then
@@ -172,6 +187,9 @@ function View:key_exchange(tree, content)
 end
 
 function View:transforms(tree, content, payload)
+    if not self:is_needed(tree, "transform") then
+        return
+    end
     local listed = 0
     for _, proposal in ipairs((proposals.read(message.body(content.data, payload)))) do
         for _, transform in ipairs(proposal.transforms) do
@@ -197,13 +215,11 @@ function View:content(tree, content)
         if number > MAX_LISTED then
             break
         end
-        local name = ikev2 and names.of(names.payload, payload.type) or compat.format_integer(payload.type)
+        local name = names.of(ikev2 and names.payload or names.payload1, payload.type)
         local item = self:add(tree, "payload", name)
-        if not ikev2 then
-            item:set_hidden()
-        elseif payload.type == message.SA then
+        if ikev2 and payload.type == message.SA then
             self:transforms(item, content, payload)
-        elseif payload.type == message.NOTIFY then
+        elseif ikev2 and payload.type == message.NOTIFY then
             local notify = message.notify(content.data, payload)
             if notify then
                 self:add(item, "notify", names.both(names.notify, notify.type))
@@ -221,20 +237,23 @@ end
 function View:datagram(tree, capture, datagram)
     local root = tree:add(self.proto)
     root:set_generated()
+    self.visible = tree.visible
     if datagram.duplicate_of then
-        root:append_text(string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
+        self:append(root, string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
         self:add(root, "duplicate_of", datagram.duplicate_of.number)
         return root
     elseif datagram.part_of then
-        root:append_text(": IP fragment of an IKE message")
+        self:append(root, ": IP fragment of an IKE message")
         self:add(root, "part_of", datagram.part_of.number)
         return root
     end
     local pair = datagram.slot.pair
-    root:append_text(string.format(
-        ": handshake %d, %s %s", pair.sa.number, names.of_exchange(pair.sa.version, pair.exchange),
-        datagram.slot.response and "response" or "request"
-    ))
+    if self.visible then
+        root:append_text(string.format(
+            ": handshake %d, %s %s", pair.sa.number, names.of_exchange(pair.sa.version, pair.exchange),
+            datagram.slot.response and "response" or "request"
+        ))
+    end
     self:handshake(root, capture, datagram)
     local exchange, transmission, all = exchanges.of_datagram(datagram)
     self:exchange(root, datagram, exchange, transmission, all)

@@ -181,7 +181,8 @@ LAYOUT: Final[dict[str, type[np.generic]]] = {
     **HEADER_COLUMNS,
 }
 
-_INITIAL_ROWS: Final = 1024
+#: Enough for a capture of a few handshakes. More would cost page faults in each of many small captures.
+_INITIAL_ROWS: Final = 64
 
 
 class FrameRows:

@@ -31,10 +31,10 @@ from ikeanalyze.capture.decode.ip import AddressBook, IpPackets, build_reassembl
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
 from ikeanalyze.capture.decode.link import get_link_type_name
 from ikeanalyze.capture.decode.packets import IpPacketFinder
+from ikeanalyze.capture.decode.plain import PlainPackets, read_plain_packets
 from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.formats.records import EARLIEST_NS, LATEST_NS, PADDING, CaptureDamage, Interface, RecordBatch
-from ikeanalyze.capture.plain import PlainPackets, read_plain_packets
 from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
 
 #: Result of `MessageBytes.entries`.

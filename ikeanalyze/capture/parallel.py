@@ -29,6 +29,11 @@ _WORKER_START: Final = 0.42
 _MIN_RECORD_BYTES: Final = 44
 
 
+def count_processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def can_fork_reader() -> bool:
     """Whether this process may fork: on Linux, with a second processor and no other threads that may hold locks.
 
@@ -36,7 +41,7 @@ def can_fork_reader() -> bool:
     """
     return (
         sys.platform == "linux"
-        and len(os.sched_getaffinity(0)) > 1
+        and count_processors() > 1
         and threading.active_count() == 1
         and "polars" not in sys.modules
     )

@@ -14,8 +14,9 @@ import typer
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.cli.capture_options import CaptureOptions, display_path, report_problems
-from ikeanalyze.cli.exit_status import fail_command, log_stderr
+from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.dataset.buckets.plan import BucketPlan, measure_captures, plan_buckets
@@ -82,8 +83,6 @@ def plan_parts(
     captures: Sequence[str], inputs: CaptureOptions, large: LargeCaptureOptions, messages: MessageOptions, *, join: bool
 ) -> BucketPlan | None:
     """How to divide a capture; None: it is analysed in memory, or the captures are."""
-    from ikeanalyze.dataset.batch.processes import count_processors
-
     if large.jobs is not None and large.cluster is not None:
         raise typer.BadParameter("--jobs cannot be combined with --cluster")
     limit = None if large.max_memory is None else parse_size(large.max_memory)
@@ -119,17 +118,17 @@ def analyse_in_parts(
     from ikeanalyze.dataset.batch.task import TaskError
     from ikeanalyze.dataset.buckets.analysis import BucketSettings, analyse_in_buckets
     from ikeanalyze.dataset.buckets.bucket_tasks import BucketTaskError
-    from ikeanalyze.dataset.buckets.frame_buckets import BucketSpaceError
     from ikeanalyze.dataset.buckets.numbering import UnorderedBucketError
 
     start = time.perf_counter()
     if messages.verbose:
-        log_stderr(f"analysed in {plan.buckets:,} parts on disk, {plan.jobs:,} at once")
+        where = f"{plan.jobs:,} at once" if large.cluster is None else f"on {large.cluster}"
+        log_stderr(f"analysed in {plan.buckets:,} parts on disk, {where}")
     temp = large.temp or directory or tempfile.gettempdir()
     if not os.access(temp, os.W_OK | os.X_OK):
         raise typer.BadParameter(f"{temp} is not a directory that can be written to", param_hint="--temp")
     settings = BucketSettings(plan.buckets, temp, _choose_executor(large.cluster, plan.jobs))
-    with fail_command(TaskError, BucketTaskError, BucketSpaceError), ExitStack() as stack:
+    with fail_command(TaskError, BucketTaskError), _advise_on_space(), ExitStack() as stack:
         try:
             with make_progress_bar(quiet=messages.quiet) as progress:
                 options = replace(options, ports=tuple(inputs.port), progress=progress)
@@ -146,6 +145,17 @@ def analyse_in_parts(
             log_stderr(f"{result.summary.packets:,} packets read in {seconds:.2f} s")
         report_problems(result, captures, (), messages)
         yield result, tables
+
+
+@contextmanager
+def _advise_on_space() -> Iterator[None]:
+    from ikeanalyze.dataset.buckets.frame_buckets import BucketSpaceError
+
+    try:
+        yield
+    except BucketSpaceError as error:
+        advice = "Name a directory on another disk with --temp, or let the analysis take more memory with --max-memory"
+        raise CommandError(f"{error}. {advice}") from None
 
 
 def _choose_executor(cluster: str | None, jobs: int) -> "Callable[[], AbstractContextManager[Executor]]":

@@ -46,7 +46,7 @@ class TextBlocks:
 
     def head(self) -> bytes:
         """Return the first bytes, at most `_HEAD_BYTES`, without advancing."""
-        return (self._read(lambda: self._stream.peek(_HEAD_BYTES)) or b"")[:_HEAD_BYTES]
+        return self._read(lambda: self._stream.peek(_HEAD_BYTES))[:_HEAD_BYTES]
 
     def read_all(self, limit: int) -> bytes | None:
         """Return the rest of the stream; None if it exceeds the limit."""
@@ -74,20 +74,38 @@ class TextBlocks:
 
     def _split(self) -> Iterator[bytes]:
         """The text, cut after the last newline of each block."""
-        rest, first = b"", True
-        while piece := self._read(lambda: self._stream.read1(_BLOCK_BYTES)):
-            self._size += len(piece)
-            end = piece.rfind(b"\n") + 1
+        rest, first, ended = b"", True, False
+        while not ended:
+            data, ended, damage = self._gather()
+            self._size += len(data)
+            end = data.rfind(b"\n") + 1
             if end:
-                block, rest = b"".join((rest, memoryview(piece)[:end])), piece[end:]
-                if first:
-                    block, first = block.removeprefix(_UTF8_BOM), False
-                yield block.replace(b"\0", b"") if b"\0" in block else block
+                block, rest = b"".join((rest, memoryview(data)[:end])), data[end:]
+                yield _clean(block, first=first)
+                first = False
             else:
-                rest = (rest + piece)[: MAX_LINE_BYTES + len(_UTF8_BOM)]
+                rest = (rest + data)[: MAX_LINE_BYTES + len(_UTF8_BOM)]
                 self._check_unknown()
-        if rest and piece is not None:
-            yield (rest.removeprefix(_UTF8_BOM) if first else rest).replace(b"\0", b"")
+            if damage is not None:
+                self._warn_of_damage(damage)
+                return
+        if rest:
+            yield _clean(rest, first=first)
+
+    def _gather(self) -> tuple[bytes, bool, Exception | None]:
+        """A block of the stream, whether it is the last one, and the damage after it."""
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            while size < _BLOCK_BYTES:
+                piece = self._stream.read1(_BLOCK_BYTES)
+                if not piece:
+                    return b"".join(pieces), True, None
+                pieces.append(piece)
+                size += len(piece)
+        except (EOFError, DamagedStreamError) as error:
+            return b"".join(pieces), True, error
+        return b"".join(pieces), False, None
 
     def _decode_utf16(self) -> Iterator[bytes]:
         """The lines of a UTF-16 file, which shells of Windows write when output is redirected."""
@@ -107,13 +125,21 @@ class TextBlocks:
         if self._size > _MAX_UNKNOWN_BYTES or self._lines >= _MAX_UNKNOWN_LINES:
             raise EndlessTextError(f"{self._size >> 20:,} MiB ({self._lines:,} lines)")
 
-    def _read(self, read: Callable[[], bytes]) -> bytes | None:
-        """Bytes of the stream, empty at its end; None if it is damaged from here on."""
+    def _read(self, read: Callable[[], bytes]) -> bytes:
+        """Bytes of the stream; none if it is damaged from here on."""
         try:
             return read()
-        except EOFError:
-            message = "the compressed data ends too early after this line"
-        except DamagedStreamError:
-            message = "the compressed data is damaged after this line"
-        self._collector.warn(self._lines or None, message)
-        return None
+        except (EOFError, DamagedStreamError) as error:
+            self._warn_of_damage(error)
+            return b""
+
+    def _warn_of_damage(self, error: Exception) -> None:
+        problem = "ends too early" if isinstance(error, EOFError) else "is damaged"
+        self._collector.warn(self._lines or None, f"the compressed data {problem} after this line")
+
+
+def _clean(block: bytes, *, first: bool) -> bytes:
+    """Remove NUL bytes, and the byte order mark of the first block."""
+    if first:
+        block = block.removeprefix(_UTF8_BOM)
+    return block.replace(b"\0", b"") if b"\0" in block else block

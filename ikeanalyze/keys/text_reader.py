@@ -76,22 +76,24 @@ class TextReader:
 
     def _read_relevant_lines(self, block: "_Block") -> None:
         """Read the lines of a log from the position of a block to its end, without those that do not matter."""
-        data, charon = block.data, self._charon
+        data = block.data
         matches = [match for pattern in self._relevant for match in pattern.finditer(data, block.position)]
         matches.sort(key=re.Match.start)
-        self._read_line(block)  # the first line, because the patterns of lines match the newline before
+        self._read_message(block)  # the first line, because the patterns of lines match the newline before
         for match in matches:
             start = data.rfind(b"\n", 0, match.start() + 1) + 1
-            while block.position < start and charon.expects_lines:
-                self._read_line(block)
-            if block.position > start:
+            if start < block.position:
                 continue  # in a dump
             block.position = start
-            if match.lastindex and (end := charon.read_dump(data, start, match, block.number)) is not None:
+            if match.lastindex and (end := self._charon.read_dump(data, start, match, block.number)) is not None:
                 block.position = end
             else:
-                self._read_line(block)
-        while block.position < len(block.data) and self._charon.expects_lines:
+                self._read_message(block)
+
+    def _read_message(self, block: "_Block") -> None:
+        """Read a line and, if it begins a dump, the lines up to the end of the dump or of the block."""
+        self._read_line(block)
+        while self._charon.expects_lines and block.position < len(block.data):
             self._read_line(block)
 
     def _read_line(self, block: "_Block") -> None:

@@ -12,14 +12,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.dataset.batch.processes import LocalWorkers, count_processors
+from ikeanalyze.capture.parallel import count_processors
+from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.batch.run import BatchOptions, run_batch
 from ikeanalyze.dataset.batch.task import TaskError
 from ikeanalyze.dataset.dataset import open_dataset
@@ -27,12 +28,14 @@ from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.claims import ClaimFile, KeptTable, Recording
+from ikeanalyze.papers.claims import CasePrediction, ClaimFile, KeptTable, Recording
 from ikeanalyze.papers.predictions import make_prediction_table
 from ikeanalyze.papers.report import ReportFolder
 
 Say = Callable[[str], object]
 
+#: Exit status of `lab run` if a scenario or a case of it cannot be run.
+_FAILED: Final = 1
 _KEY: Final = ("experiment", "capture", "handshake")
 #: What a reader must know about the machine, from the manifests of the lab; those of `_BY_HOST` are by host.
 _MACHINE_KEYS: Final = (
@@ -60,38 +63,55 @@ class RecordOptions:
 
 
 def run_scenarios(
-    folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RecordOptions
+    folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RecordOptions, say: Say
 ) -> None:
     """Run the scenarios of a report by `ikeanalyze lab run`, each into a folder of its own; continue an earlier run.
 
+    A scenario that fails with other values, such as a stack that lacks an algorithm, is left out.
+
     Raises:
-        PaperError: `recording` names a scenario that does not exist, or the lab fails.
+        PaperError: `recording` names a scenario that does not exist, the lab fails, or all scenarios are left out.
     """
     names = [scenario.stem for scenario in folder.scenarios]
     if unknown := sorted(set(recording) - set(names)):
         raise PaperError(
             f"{folder.claims}: recording: there is no scenario {unknown[0]}; there are: {', '.join(names)}"
         )
+    left_out = 0
     for scenario in folder.scenarios:
-        setting = recording.get(scenario.stem, Recording())
         # a process of its own: the lab handles signals and ends daemons as on the command line
         command = [sys.executable, "-m", "ikeanalyze", "lab", "run", str(scenario), "-o", str(output / scenario.stem)]
-        command += [
-            "--resume",
-            *(["--interleave"] if setting.interleave else ["--jobs", str(options.jobs or setting.jobs)]),
-        ]
-        if options.iterations is not None and not setting.fixed:
-            command += ["-n", str(options.iterations)]
-        for value in options.values:
-            command += ["--set", value]
-        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+        command += _list_arguments(recording.get(scenario.stem, Recording()), options)
+        status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+        if status == 0:
+            continue
+        if status != _FAILED or not options.values:
             raise PaperError(f"{scenario}: the lab failed")
+        say(f"{scenario}: left out of the report")
+        left_out += 1
+    if left_out and left_out == len(names):
+        raise PaperError(f"{folder.path}: no scenario can be run with {' and '.join(options.values)}")
 
 
-def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile | None = None) -> None:
+def _list_arguments(setting: Recording, options: RecordOptions) -> list[str]:
+    """Return the options of `lab run` for a scenario."""
+    arguments = ["--resume"]
+    arguments += ["--interleave"] if setting.interleave else ["--jobs", str(options.jobs or setting.jobs)]
+    if options.iterations is not None and not setting.fixed:
+        arguments += ["-n", str(options.iterations)]
+    for value in options.values:
+        arguments += ["--set", value]
+    return arguments
+
+
+def write_data(
+    folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile | None = None, values: Sequence[str] = ()
+) -> None:
     """Read recordings, and write `data` and `environment.json` of a report.
 
-    `file` states what else belongs to the data, predictions and copies of captures, and what is left out.
+    `file` states what else belongs to the data, predictions and copies of captures, and what is left out. With other
+    `values` of keys of the scenarios, `environment.json` has them, and what cannot be made of the recordings is left
+    out.
 
     Raises:
         PaperError: there are no recordings, or files cannot be read or written.
@@ -109,8 +129,9 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile
             *(_name_experiments(table) for table in (dataset.captures, dataset.handshakes, dataset.exchanges))
         )
     tables["cases"] = make_case_table(recordings)
-    tables["predictions"] = make_prediction_table(file.predictions if file else (), recordings)
-    tables = select_tables(tables, file.data if file else {})
+    tables["predictions"] = _predict(file.predictions if file else (), recordings, say if values else None)
+    selected = file.data if file else {}
+    tables = select_tables(tables, {name: kept for name, kept in selected.items() if name in tables or not values})
     try:
         folder.data.mkdir(exist_ok=True)
         for stale in {path.stem for path in folder.data.glob("*.parquet")} - set(tables):
@@ -124,12 +145,26 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile
         for capture in file.captures if file else ():
             copy = folder.data / "captures" / capture
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(recordings / capture, copy)
-        document = describe_environment(recordings)
+            if not values or (recordings / capture).exists():
+                shutil.copyfile(recordings / capture, copy)
+        document = describe_environment(recordings) | ({"values": list(values)} if values else {})
         with replace_atomically(str(folder.environment)) as path:
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise PaperError(f"{error.filename or folder.path}: {error.strerror}") from None
+
+
+def _predict(specs: Sequence[CasePrediction], recordings: Path, say: Say | None) -> pl.DataFrame:
+    """Return the table of predictions; with `say`, those that cannot be made are named and left out."""
+    if say is None:
+        return make_prediction_table(specs, recordings)
+    tables = []
+    for spec in specs:
+        try:
+            tables.append(make_prediction_table([spec], recordings))
+        except PaperError as error:
+            say(f"left out: {error}")
+    return pl.concat(tables, how="diagonal_relaxed") if tables else pl.DataFrame()
 
 
 def make_tables(captures: pl.DataFrame, handshakes: pl.DataFrame, exchanges: pl.DataFrame) -> dict[str, pl.DataFrame]:

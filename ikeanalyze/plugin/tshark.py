@@ -37,7 +37,7 @@ class TsharkInfo:
     version: str  # "4.0.17"
     folders: WiresharkFolders | None  # personal folders; None: unknown
     lua: str | None  # "Lua 5.4"; None: it does not run Lua
-    ciphers: bool | None  # it has ciphers for Lua (GcryptCipher), so the plugin decrypts; None: it does not run Lua
+    ciphers: bool | None  # it has ciphers for Lua (GcryptCipher), so the plugin decrypts faster; None: it does not run Lua
     #: Parts of the plugin that are loaded in it: "ikex", "iketcp"; None: it does not run Lua.
     loaded: tuple[str, ...] | None
     complaints: tuple[str, ...]  # lines on standard error about the plugin

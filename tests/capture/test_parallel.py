@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ikeanalyze.capture.buffers import shared_bytes
-from ikeanalyze.capture.parallel import WorkerProcess, can_fork_reader
+from ikeanalyze.capture.parallel import WorkerProcess, can_fork_reader, count_processors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has helpers")
 
@@ -76,3 +76,7 @@ def test_not_with_the_threads_of_polars(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setitem(sys.modules, "polars", np)
     assert not can_fork_reader()
+
+
+def test_processors():
+    assert 1 <= count_processors() <= os.cpu_count()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,11 +11,14 @@ from hypothesis import strategies as st
 
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges import init_messages
+from ikeanalyze.analysis.exchanges.answers import end_in_order
+from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.analysis.messages.association import SaAssociation, group_by_spi
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.duplicates import find_duplicates
 from ikeanalyze.analysis.messages.messages import group_messages
+from ikeanalyze.analysis.tables.handshake_table import sum_phases, sum_volumes
 from ikeanalyze.capture.buffers import LAYOUT, MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from tests.craft import Handshake
@@ -141,6 +145,39 @@ def test_messages(seed):
     assert of_datagram.tolist() == expected.tolist()
 
 
+def group(seed):
+    """Messages of generated datagrams of a few IKE SAs."""
+    rng = np.random.default_rng(seed)
+    datagrams = make_datagrams(rng, int(rng.integers(1, 80)))
+    association = SaAssociation(rng.integers(0, 4, len(datagrams)), datagrams.source > 1, 5)
+    return group_messages(datagrams, association)[0], rng
+
+
+@settings(max_examples=300)
+@given(seeds)
+def test_exchanges_and_their_endings(seed):
+    messages, _ = group(seed)
+    (ours, of_message), (theirs, expected) = pair_exchanges(messages), without_core(pair_exchanges, messages)
+    assert_equal_columns(ours, theirs)
+    assert of_message.tolist() == expected.tolist()
+    state = SimpleNamespace(exchanges=theirs, messages=messages, exchange_of_message=expected)
+    assert_equal_columns(end_in_order(state), without_core(end_in_order, state))
+
+
+@settings(max_examples=200)
+@given(seeds)
+def test_sums_of_handshakes(seed):
+    messages, rng = group(seed)
+    set_up = rng.random(len(messages)) < 0.7
+    ours, theirs = sum_volumes(messages, set_up, 5), without_core(sum_volumes, messages, set_up, 5)
+    assert ours.keys() == theirs.keys()
+    for name, values in theirs.items():
+        assert ours[name].tolist() == values.tolist(), name
+        assert ours[name].dtype == values.dtype, name
+    phases = sum_phases(messages, set_up, 5), without_core(sum_phases, messages, set_up, 5)
+    assert_equal_columns(*phases)
+
+
 def make_init_messages(rng: Random) -> list[bytes]:
     """IKE_SA_INIT messages of some handshakes, some of them with a few other bytes, one byte less, or nothing."""
     data: list[bytes] = []
@@ -189,5 +226,8 @@ def test_wrong_columns_are_python_errors():
         group_messages(replace(datagrams, digest=datagrams.digest[:2].copy()), replace(association, count=1))
     with pytest.raises(TypeError):
         group_by_spi(replace(datagrams, flags=datagrams.flags.astype(np.int64)))
+    messages, _ = group(0)
+    with pytest.raises(ValueError, match="no handshake"):
+        sum_volumes(messages, messages.response, 0)
     with pytest.raises(ValueError, match="outside"):
         core.compiled.fit_form(np.zeros(4, np.uint8), np.array([2]), b"abc", np.array([0]), np.array([1]))

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -57,3 +58,13 @@ def test_wheels_without_it_are_pure_python(tmp_path, monkeypatch):
     name = build_wheel(str(tmp_path))
     assert name.endswith("-py3-none-any.whl")
     assert "ikeanalyze/_core.abi3.so" not in zipfile.ZipFile(tmp_path / name).namelist()
+
+
+def test_doctor_and_verbose_say_that_it_is_in_use():
+    def run(*arguments):
+        command = [sys.executable, "-m", "ikeanalyze", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    checks = json.loads(run("doctor", "--format", "json").stdout)["checks"]
+    assert {check["name"]: check["found"] for check in checks}["compiled core"] == "in use"
+    assert "s with the compiled core" in run("report", "captures/psk-classic.pcap", "--verbose").stderr

@@ -2,9 +2,10 @@
 
 import pytest
 
-from ikeanalyze.capture import plain
+from fuzz.equality import compare_frames, compare_tables, without_core
+from ikeanalyze.capture.decode import plain
 from ikeanalyze.capture.frames import read_frames
-from tests.core.equality import compare_frames, compare_generated, compare_tables, without_core
+from tests.core.equality import compare_generated
 from tests.core.inputs import flood, recorded
 from tests.floods.generate import FLOODS
 

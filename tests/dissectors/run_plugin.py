@@ -58,13 +58,9 @@ def tree(tshark, capture, **how):
             inside = line.startswith("[IKE analysis")
         elif line.startswith("    Internet Security"):  # the tree of a decrypted message
             inside = False
-        if inside and not line.strip().startswith(WITHOUT_KEYS):
+        if inside and not line.strip().startswith("[Decryption: no keys; set"):
             kept.append(line)
     return "\n".join(kept) + "\n"
-
-
-#: Why nothing is decrypted without keys, which depends on the version.
-WITHOUT_KEYS = ("[Decryption: not supported by this version", "[Decryption: no keys; set the preference")
 
 
 def findings(tshark, capture, **how):

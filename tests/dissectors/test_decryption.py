@@ -1,37 +1,24 @@
-"""Decryption in the plugin, in versions of Wireshark with ciphers for Lua, and the messages in other versions."""
+"""Decryption in the plugin, with the ciphers of newer versions of Wireshark and with its own in older ones."""
 
+import gzip
 import json
 from random import Random
 
+import polars as pl
 import pytest
 
-from tests.craft import MS, Handshake, Trace, ike
-from tests.dissectors.encryption import CIPHERS, EncryptedSa
+import ikeanalyze
+from tests.craft import Handshake, Trace, ike
+from tests.dissectors.encryption import AUTH, EncryptedSa, captured, init, matrix
 from tests.dissectors.key_files import keys_of
 from tests.dissectors.run_plugin import fields, findings, run_plugin
 from tests.paths import CAPTURES
 
-WITH_CIPHERS = pytest.mark.parametrize("tshark", ["forky"], indirect=True)
 PQ = CAPTURES / "pq-mlkem768-psk.pcap"
-AUTH = [ike.identification(ike.ID_I, b"one"), ike.auth(2, bytes(32)), ike.notify(16384)]
-AUTH_RESPONSE = [ike.identification(ike.ID_R, b"other"), ike.auth(2, bytes(range(32)))]
+LAB = CAPTURES / "lab"
 NAMES = ("frame.number", "ikex.epoch", "ikex.verified", "ikex.payload")
 
 
-def captured(*datagrams):
-    """A capture with these datagrams, one per millisecond; each is paired with whether the initiator sent it."""
-    trace = Trace(mtu=9000)
-    for number, (data, from_initiator) in enumerate(datagrams):
-        trace.send(number * MS, data, from_initiator=from_initiator)
-    return trace.pcap()
-
-
-def init(sa, *transforms):
-    sa.handshake.proposals = (sa.proposal(*transforms),)
-    return [(message.datagrams[0], message.from_initiator) for message in sa.handshake.init()]
-
-
-@WITH_CIPHERS
 def test_all_messages_of_a_handshake_with_two_epochs_are_decrypted(tshark):
     """The KE payloads of IKE_INTERMEDIATE and AUTH of IKE_AUTH are decrypted and verified, and nothing is malformed."""
     names = (
@@ -50,7 +37,6 @@ def test_all_messages_of_a_handshake_with_two_epochs_are_decrypted(tshark):
     assert "incorrect" not in everything
 
 
-@WITH_CIPHERS
 def test_rows_of_wiresharks_table_are_key_sets(tshark):
     """As written by strongSwan's save-keys plugin, one row per epoch: from a file, and from Wireshark's own table."""
     rows = []
@@ -76,7 +62,6 @@ def test_rows_of_wiresharks_table_are_key_sets(tshark):
     assert fields(tshark, PQ, *names, only="ikex.epoch", config=own, options=["ikex.table_keys:FALSE"]) == []
 
 
-@WITH_CIPHERS
 def test_key_sets_without_spis_decrypt_the_ike_sas_that_they_fit(tshark):
     sets = (CAPTURES / "loss20-classic.keys.json").read_text()
     assert json.loads(sets)[0].keys() == {"Sk_d", "Sk_ei", "Sk_er", "Sk_pi", "Sk_pr"}
@@ -86,26 +71,64 @@ def test_key_sets_without_spis_decrypt_the_ike_sas_that_they_fit(tshark):
     assert {verified for _, verified in lines} == {"True"}
 
 
-@WITH_CIPHERS
-@pytest.mark.parametrize("cipher", CIPHERS)
-def test_each_cipher_decrypts_and_only_aead_verifies(tshark, cipher):
+@pytest.mark.parametrize("fragmented", [False, True], ids=["SK", "SKF"])
+def test_every_cipher_with_every_integrity_algorithm_is_decrypted_and_verified(tshark, fragmented):
+    """16 ciphers, of which 10 are AEAD; the others with each of 10 integrity algorithms: 70 IKE SAs of 2 epochs."""
+    capture, keys, names = matrix(fragmented)
+    assert len(names) == 70
+    columns = ("ikex.handshake", "ikex.epoch", "ikex.verified", "ikex.payload")
+    shown = {}
+    for handshake, epoch, verified, payload in fields(tshark, capture, *columns, only="ikex.epoch", keys=keys):
+        shown.setdefault(names[int(handshake) - 1], []).append((epoch, verified, payload))
+    # of a fragmented message, the frame that completes it shows the payloads
+    before = {True: [""], False: []}[fragmented]
+    payloads = [*before, "KE", *before, "KE", *before, "V,IDi,AUTH,N", "IDr,AUTH"]
+    epochs = ["0"] * (2 + 2 * len(before)) + ["1"] * (2 + len(before))
+    expected = [(epoch, "True", payload) for epoch, payload in zip(epochs, payloads, strict=True)]
+    assert shown == dict.fromkeys(names, expected)
+    assert findings(tshark, capture, keys=keys) == []
+
+
+@pytest.mark.parametrize("cipher", ["AES-CBC", "AES-CTR", "AES-GCM-16"])
+def test_a_message_whose_icv_is_wrong_is_not_decrypted(tshark, cipher):
     sa = EncryptedSa(Random(cipher), cipher)
     opening = init(sa)
     sa.next_epoch()
-    request = sa.message(ike.IKE_AUTH, AUTH, 1), True
-    response = sa.message(ike.IKE_AUTH, AUTH_RESPONSE, 1, response=True), False
-    capture = captured(*opening, request, response)
-    verified = "True" if sa.aead else "False"
-    assert fields(tshark, capture, *NAMES, only="ikex.epoch", keys=sa.key_file()) == [
-        ["3", "0", verified, "IDi,AUTH,N"],
-        ["4", "0", verified, "IDr,AUTH"],
+    good, bad = (sa.message(ike.IKE_AUTH, AUTH, number) for number in (1, 2))
+    bad = bad[:-1] + bytes([bad[-1] ^ 1])
+    capture = captured(*opening, (good, True), (bad, True))
+    lines = fields(tshark, capture, "frame.number", "ikex.payload", only="ikex.decryption", keys=sa.key_file())
+    assert lines == [["3", "IDi,AUTH,N"], ["4", ""]]
+
+
+def test_a_row_that_lacks_the_algorithm_of_the_icv_decrypts_without_verification(tshark):
+    """Wireshark's "ANY 128-bits of Authentication [No Checking]": the plaintext must be a chain of payloads."""
+    sa = EncryptedSa(Random(21), "AES-CBC")
+    opening = init(sa)
+    sa.next_epoch()
+    keys = sa.sets[0]
+    name = "ANY 128-bits of Authentication [No Checking]"
+    columns = [
+        keys["spi_i"],
+        keys["spi_r"],
+        keys["sk_ei"],
+        keys["sk_er"],
+        '"AES-CBC-256 [RFC3602]"',
+        "",
+        "",
+        f'"{name}"',
     ]
-    reported = findings(tshark, capture, keys=sa.key_file())
-    text = "Key set of epoch 0 chosen by order, integrity not checked"
-    assert reported == ([] if sa.aead else [(3, text), (4, text)])
+    parts = sa.fragments(ike.IKE_INTERMEDIATE, [ike.ke(ike.ML_KEM_768, bytes(1184))], 1, count=2)
+    capture = captured(*opening, *((part, True) for part in parts))
+    row = ",".join(columns)
+    assert fields(tshark, capture, *NAMES, only="ikex.epoch", keys=row) == [
+        ["3", "0", "False", ""],
+        ["4", "0", "False", "KE"],
+    ]
+    text = "The key file lacks the algorithm of the ICV: integrity not checked"
+    assert (4, text) in findings(tshark, capture, keys=row)
 
 
-@WITH_CIPHERS
 def test_a_wrong_key_shows_no_payloads_but_a_finding(tshark):
     sa = EncryptedSa(Random(6))
     opening = init(sa)
@@ -121,7 +144,6 @@ def test_a_wrong_key_shows_no_payloads_but_a_finding(tshark):
     assert (3, "None of the keys of this IKE SA decrypts the message") in reported
 
 
-@WITH_CIPHERS
 def test_fragments_of_two_ike_sas_are_reassembled_in_any_order(tshark):
     """The last fragments come first, one comes twice; hosts and message IDs of both IKE SAs are the same."""
     first, second = EncryptedSa(Random(7)), EncryptedSa(Random(8))
@@ -151,7 +173,6 @@ def test_fragments_of_two_ike_sas_are_reassembled_in_any_order(tshark):
     ]
 
 
-@WITH_CIPHERS
 def test_keys_of_the_last_epoch_alone_decrypt_its_messages(tshark):
     """Messages of other epochs are not decrypted; the epoch of the decrypted ones is correct."""
     last = json.loads(keys_of("pq-mlkem768-psk"))
@@ -165,13 +186,12 @@ def test_keys_of_the_last_epoch_alone_decrypt_its_messages(tshark):
         only="ikex.decryption",
         keys=json.dumps(last),
     )
-    chosen = "key set chosen by authentication tag"
+    chosen = "decrypted, integrity checked"
     assert lines == [[str(number), "", "no matching key"] for number in (4, 5, 6)] + [
         [n, "1", chosen] for n in ("7", "8")
     ]
 
 
-@WITH_CIPHERS
 def test_followup_key_exchanges_are_linked_and_checked(tshark):
     """N(ADDITIONAL_KEY_EXCHANGE) links IKE_FOLLOWUP_KE to CREATE_CHILD_SA; the new IKE SA links to the replaced one."""
     rng = Random(9)
@@ -219,7 +239,6 @@ def test_followup_key_exchanges_are_linked_and_checked(tshark):
     ]
 
 
-@WITH_CIPHERS
 def test_an_encapsulation_key_above_the_modulus_is_reported(tshark):
     """The key has the coefficient 3329, which is not below the modulus (FIPS 203, 7.2)."""
     sa = EncryptedSa(Random(10))
@@ -238,18 +257,20 @@ def test_an_encapsulation_key_above_the_modulus_is_reported(tshark):
     assert (4, text) in findings(tshark, capture, keys=sa.key_file())
 
 
-@WITH_CIPHERS
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
         ("{", "not valid JSON"),
         ('{"schema": "ikeanalyze.keys/2"}', "the schema is not ikeanalyze.keys/1"),
-        ('[{"sk_ei": "00"}]', "SK_ei and SK_er are missing; ignored"),
+        ('[{"sk_ei": ""}]', "SK_ei and SK_er are missing; ignored"),
         ('[{"sk_ei": "00", "sk_er": "11", "spi_i": "ab"}]', "an SPI does not have 16 hexadecimal digits; ignored"),
         ('[{"sk_ei": "secret", "sk_er": "11"}]', "SK_ei and SK_er are missing; ignored"),
         ("[" * 100, "nested too deeply"),
-        ("one,two\n", "the row does not have eight columns; ignored"),
-        (b"\x1f\x8bgzip", "`ikeanalyze keys FILE --to json` converts it for the plugin"),
+        ("ab,cd,ef\n", "the row does not have eight columns; ignored"),
+        ("ab,cd\n", "invalid IKEv1 key; ignored"),
+        ("hello\nworld\n", "line 1: neither a row of Wireshark's key tables nor a line of a log; ignored"),
+        ("# a comment\n", "contains no key"),
+        (b"\x1f\x8bgzip", "convert it with `ikeanalyze keys FILE --to json`"),
     ],
 )
 def test_a_bad_key_file_is_reported_once_without_secrets(tshark, content, expected):
@@ -262,12 +283,66 @@ def test_a_bad_key_file_is_reported_once_without_secrets(tshark, content, expect
     assert done.lines[0].startswith("IKE handshakes")
 
 
-@pytest.mark.parametrize("tshark", ["host", "trixie"], indirect=True)
-def test_versions_without_ciphers_refer_to_the_decrypt_command(tshark):
-    lines = fields(tshark, PQ, "ikex.decryption", only="ikex.decryption", keys=keys_of("pq-mlkem768-psk"))
-    assert (
-        lines == [["not supported by this version of Wireshark; `ikeanalyze decrypt` writes a decrypted capture"]] * 5
-    )
+def test_no_keys_for_an_ike_sa_are_no_warning(tshark):
+    """Keys of another IKE SA; only keys of the IKE SA itself that do not fit are a finding."""
+    other = EncryptedSa(Random(30))
+    other.next_epoch()
+    lines = fields(tshark, PQ, "ikex.decryption", only="ikex.decryption", keys=other.key_file())
+    assert lines == [["no keys for this IKE SA"]] * 5
+    assert not [text for _, text in findings(tshark, PQ, keys=other.key_file()) if "keys" in text]
+
+
+def test_the_log_of_charon_is_a_key_file(tshark):
+    """The nonces in the log tell the IKE SA, also of the one that rekeying made, whose SPIs the log lacks."""
+    log = gzip.decompress((LAB / "followup.initiator.log.gz").read_bytes())
+    names = ("frame.number", "ikex.handshake", "ikex.epoch", "ikex.verified")
+    lines = fields(tshark, LAB / "followup.pcapng", *names, only="ikex.epoch", keys=log)
+    assert [line[1:] for line in lines] == [["1", "0", "True"]] * 3 + [["1", "1", "True"]] * 16 + [
+        ["2", "0", "True"]
+    ] * 2
+
+
+def test_the_log_of_libreswan_is_a_key_file(tshark):
+    log = gzip.decompress((CAPTURES / "tcp-psk.pluto.log.gz").read_bytes())
+    lines = fields(tshark, CAPTURES / "tcp-psk.pcap", *NAMES, only="ikex.epoch", keys=log)
+    assert lines == [
+        ["8", "0", "True", "IDi,IDr,AUTH,SA,TSi,TSr"],
+        ["9", "0", "True", "IDr,AUTH,N"],
+        ["10", "0", "True", "D"],
+        ["11", "0", "True", ""],
+    ]
+
+
+def test_keys_without_spis_decrypt_a_rekeyed_ike_sa(tshark):
+    """Its cipher is the one that the decrypted CREATE_CHILD_SA exchange negotiated, if the keys name none."""
+    document = json.loads((LAB / "followup.keys.json").read_text())
+    for keys in document["key_sets"]:
+        keys["encryption"] = keys["integrity"] = None
+    assert [keys["spi_i"] for keys in document["key_sets"]][2] is None
+    names = ("frame.number", "ikex.handshake", "ikex.verified")
+    lines = fields(tshark, LAB / "followup.pcapng", *names, only="ikex.epoch", keys=json.dumps(document))
+    assert lines[-2:] == [["24", "2", "True"], ["25", "2", "True"]]
+
+
+@pytest.mark.parametrize("name", ["ikev1_mode-main", "ikev1_mode-aggressive", "ikev1-xauth"])
+@pytest.mark.parametrize("source", ["keys.json", "initiator.log.gz"])
+def test_ikev1_is_decrypted(tshark, name, source):
+    """The frames that `ikeanalyze` decrypts; IKEv1 has no ICV."""
+    path = LAB / f"{name}.{source}"
+    keys = gzip.decompress(path.read_bytes()) if source.endswith("gz") else path.read_bytes()
+    capture = LAB / f"{name}.pcapng"
+    analysis = ikeanalyze.read(capture, keys=[path])
+    opened = analysis.messages.filter(pl.col("decrypted")).select("message")
+    expected = analysis.frames.filter(~pl.col("capture_duplicate")).join(opened, on="message")["number"]
+    lines = fields(tshark, capture, "frame.number", "ikex.verified", only="ikex.verified", keys=keys)
+    assert lines == [[str(number), "False"] for number in sorted(expected)]
+    assert lines
+
+
+def test_keys_in_the_personal_folder_are_used(tshark):
+    """Without a preference, the file `ikex_keys` is read when the capture is opened."""
+    lines = fields(tshark, PQ, "frame.number", only="ikex.epoch", config={"ikex_keys": keys_of("pq-mlkem768-psk")})
+    assert lines == [["4"], ["5"], ["6"], ["7"], ["8"]]
 
 
 def test_clear_key_exchanges_are_checked_without_ciphers(tshark):

@@ -42,7 +42,6 @@ def test_details_equal_the_golden_file(tshark, name):
     compare_with_golden(f"{name.split('.')[0]}.details", tree(tshark, CAPTURES / name))
 
 
-@pytest.mark.parametrize("tshark", ["forky"], indirect=True)
 @pytest.mark.parametrize("name", WITH_DETAILS[::2])
 def test_details_of_decrypted_messages_equal_the_golden_file(tshark, name):
     text = tree(tshark, CAPTURES / name, keys=keys_of(name))

@@ -133,4 +133,4 @@ def test_the_way_to_record_a_scenario_that_does_not_exist_is_an_error(tmp_path):
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "scenarios" / "psk.toml").write_text("iterations = 1\n")
     with pytest.raises(PaperError, match="recording: there is no scenario pks; there are: psk"):
-        run_scenarios(ReportFolder(tmp_path), tmp_path, {"pks": Recording(jobs=2)}, RecordOptions())
+        run_scenarios(ReportFolder(tmp_path), tmp_path, {"pks": Recording(jobs=2)}, RecordOptions(), print)

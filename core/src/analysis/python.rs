@@ -1,7 +1,7 @@
 //! The functions that ikeanalyze/analysis calls. Columns are arrays of one length. Other threads of Python run meanwhile.
 
 use super::messages::Column;
-use super::{association, duplicates, grouping, init_messages, messages, retransmission};
+use super::{association, duplicates, exchanges, grouping, init_messages, messages, retransmission, volumes};
 use numpy::{Element, PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,6 +15,10 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classify_slot, module)?)?;
     module.add_function(wrap_pyfunction!(group_messages, module)?)?;
     module.add_function(wrap_pyfunction!(fit_form, module)?)?;
+    module.add_function(wrap_pyfunction!(pair_exchanges, module)?)?;
+    module.add_function(wrap_pyfunction!(end_in_order, module)?)?;
+    module.add_function(wrap_pyfunction!(sum_volumes, module)?)?;
+    module.add_function(wrap_pyfunction!(sum_phases, module)?)?;
     module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)
 }
 
@@ -273,6 +277,121 @@ fn group_messages<'py>(
     Ok(result)
 }
 
+/// The columns of the exchanges by name, but `set_up`, with `of_message`: the row of the exchange of each message.
+#[pyfunction]
+fn pair_exchanges<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    attempt: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = Columns(messages);
+    let (slot, handshake, protocol) = (
+        columns.get("slot")?,
+        columns.get("handshake")?,
+        columns.get("protocol")?,
+    );
+    let (exchange_type, message_id) = (columns.get("exchange_type")?, columns.get("message_id")?);
+    let (initiator_asked, response) = (columns.get("initiator_asked")?, columns.get("response")?);
+    let (first_ns, frames, bytes) = (columns.get("first_ns")?, columns.get("frames")?, columns.get("bytes")?);
+    let attempt = attempt.as_slice()?;
+    let input = exchanges::Messages {
+        slot: slot.as_slice()?,
+        handshake: handshake.as_slice()?,
+        protocol: protocol.as_slice()?,
+        exchange_type: exchange_type.as_slice()?,
+        message_id: message_id.as_slice()?,
+        initiator_asked: initiator_asked.as_slice()?,
+        response: response.as_slice()?,
+        first_ns: first_ns.as_slice()?,
+        frames: frames.as_slice()?,
+        bytes: bytes.as_slice()?,
+    };
+    let lengths = [
+        input.handshake.len(),
+        input.protocol.len(),
+        input.exchange_type.len(),
+        input.message_id.len(),
+        input.initiator_asked.len(),
+        input.response.len(),
+        input.first_ns.len(),
+        input.frames.len(),
+        input.bytes.len(),
+        attempt.len(),
+    ];
+    check_lengths(input.slot.len(), &lengths)?;
+    let paired = py.detach(|| exchanges::pair_exchanges(&input, attempt));
+    let result = PyDict::new(py);
+    result.set_item("handshake", array(py, paired.handshake))?;
+    result.set_item("protocol", array(py, paired.protocol))?;
+    result.set_item("exchange_type", array(py, paired.exchange_type))?;
+    result.set_item("message_id", array(py, paired.message_id))?;
+    result.set_item("attempt", array(py, paired.attempt))?;
+    result.set_item("initiator_asked", array(py, paired.initiator_asked))?;
+    result.set_item("start_ns", array(py, paired.start_ns))?;
+    for (role, sent) in [("request", paired.request), ("response", paired.response)] {
+        result.set_item(format!("{role}_messages"), array(py, sent.messages))?;
+        result.set_item(format!("{role}_frames"), array(py, sent.frames))?;
+        result.set_item(format!("{role}_bytes"), array(py, sent.bytes))?;
+        result.set_item(format!("{role}_ns"), array(py, sent.first_ns))?;
+    }
+    result.set_item("of_message", array(py, paired.of_message))?;
+    Ok(result)
+}
+
+/// The columns of `ExchangeEndings` by name, but `uncertain`, by the order of the transmissions.
+#[pyfunction]
+fn end_in_order<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    exchange_of_message: PyReadonlyArray1<'py, i64>,
+    exchange_columns: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = Columns(messages);
+    let (response, first_ns, last_ns) = (
+        columns.get("response")?,
+        columns.get("first_ns")?,
+        columns.get("last_ns")?,
+    );
+    let messages = exchanges::MessageTimes {
+        exchange: exchange_of_message.as_slice()?,
+        response: response.as_slice()?,
+        first_ns: first_ns.as_slice()?,
+        last_ns: last_ns.as_slice()?,
+    };
+    let lengths = [messages.response.len(), messages.first_ns.len(), messages.last_ns.len()];
+    check_lengths(messages.exchange.len(), &lengths)?;
+    let columns = Columns(exchange_columns);
+    let (handshake, protocol) = (columns.get("handshake")?, columns.get("protocol")?);
+    let (initiator_asked, start_ns) = (columns.get("initiator_asked")?, columns.get("start_ns")?);
+    let (request_ns, response_ns) = (columns.get("request_ns")?, columns.get("response_ns")?);
+    let input = exchanges::ExchangeTimes {
+        handshake: handshake.as_slice()?,
+        protocol: protocol.as_slice()?,
+        initiator_asked: initiator_asked.as_slice()?,
+        start_ns: start_ns.as_slice()?,
+        request_ns: request_ns.as_slice()?,
+        response_ns: response_ns.as_slice()?,
+    };
+    let lengths = [
+        input.protocol.len(),
+        input.initiator_asked.len(),
+        input.start_ns.len(),
+        input.request_ns.len(),
+        input.response_ns.len(),
+    ];
+    check_lengths(input.handshake.len(), &lengths)?;
+    let endings = py.detach(|| exchanges::end_in_order(&messages, &input));
+    let endings = endings.ok_or_else(|| PyValueError::new_err("messages and exchanges do not fit together"))?;
+    let result = PyDict::new(py);
+    result.set_item("answer_ns", array(py, endings.answer_ns))?;
+    result.set_item("end_ns", array(py, endings.end_ns))?;
+    result.set_item("answered_ns", array(py, endings.answered_ns))?;
+    result.set_item("last_request_ns", array(py, endings.last_request_ns))?;
+    result.set_item("repeated_ns", array(py, endings.repeated_ns))?;
+    result.set_item("response_wait_ns", array(py, endings.response_wait_ns))?;
+    Ok(result)
+}
+
 fn outside() -> PyErr {
     PyValueError::new_err("a message is outside of its buffer")
 }
@@ -311,4 +430,131 @@ fn compare_nat_hashes<'py>(
     let (heap, begin, places) = (heap.as_slice()?, begin.as_slice()?, places.as_slice()?);
     let differs = py.detach(|| init_messages::compare_nat_hashes(heap, begin, places, &ends));
     Ok(array(py, differs.ok_or_else(outside)?))
+}
+
+/// Columns of `MessageColumns`, and whether each message sets up its IKE SA.
+struct MessageArrays<'py> {
+    handshake: PyReadonlyArray1<'py, i64>,
+    set_up: PyReadonlyArray1<'py, bool>,
+    from_initiator: PyReadonlyArray1<'py, bool>,
+    protocol: PyReadonlyArray1<'py, u8>,
+    exchange_type: PyReadonlyArray1<'py, u8>,
+    transmission: PyReadonlyArray1<'py, i64>,
+    first_ns: PyReadonlyArray1<'py, i64>,
+    frames: PyReadonlyArray1<'py, i64>,
+    bytes: PyReadonlyArray1<'py, i64>,
+    needed_bytes: PyReadonlyArray1<'py, i64>,
+    fragments_seen: PyReadonlyArray1<'py, i64>,
+    ip_fragments: PyReadonlyArray1<'py, i64>,
+}
+
+impl<'py> MessageArrays<'py> {
+    fn read(messages: &Bound<'py, PyAny>, set_up: PyReadonlyArray1<'py, bool>) -> PyResult<Self> {
+        let columns = Columns(messages);
+        Ok(Self {
+            handshake: columns.get("handshake")?,
+            set_up,
+            from_initiator: columns.get("from_initiator")?,
+            protocol: columns.get("protocol")?,
+            exchange_type: columns.get("exchange_type")?,
+            transmission: columns.get("transmission")?,
+            first_ns: columns.get("first_ns")?,
+            frames: columns.get("frames")?,
+            bytes: columns.get("bytes")?,
+            needed_bytes: columns.get("needed_bytes")?,
+            fragments_seen: columns.get("fragments_seen")?,
+            ip_fragments: columns.get("ip_fragments")?,
+        })
+    }
+
+    fn columns(&self) -> PyResult<volumes::Messages<'_>> {
+        let lengths = [
+            self.set_up.len(),
+            self.from_initiator.len(),
+            self.protocol.len(),
+            self.exchange_type.len(),
+            self.transmission.len(),
+            self.first_ns.len(),
+            self.frames.len(),
+            self.bytes.len(),
+            self.needed_bytes.len(),
+            self.fragments_seen.len(),
+            self.ip_fragments.len(),
+        ];
+        check_lengths(self.handshake.len(), &lengths)?;
+        Ok(volumes::Messages {
+            handshake: self.handshake.as_slice()?,
+            set_up: self.set_up.as_slice()?,
+            from_initiator: self.from_initiator.as_slice()?,
+            protocol: self.protocol.as_slice()?,
+            exchange_type: self.exchange_type.as_slice()?,
+            transmission: self.transmission.as_slice()?,
+            first_ns: self.first_ns.as_slice()?,
+            frames: self.frames.as_slice()?,
+            bytes: self.bytes.as_slice()?,
+            needed_bytes: self.needed_bytes.as_slice()?,
+            fragments_seen: self.fragments_seen.as_slice()?,
+            ip_fragments: self.ip_fragments.as_slice()?,
+        })
+    }
+}
+
+/// What the messages of each handshake add up to, by name.
+#[pyfunction]
+fn sum_volumes<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    set_up: PyReadonlyArray1<'py, bool>,
+    count: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let arrays = MessageArrays::read(messages, set_up)?;
+    let columns = arrays.columns()?;
+    let sums = py.detach(|| volumes::sum_volumes(&columns, count));
+    let sums = sums.ok_or_else(|| PyValueError::new_err("a message is of no handshake"))?;
+    let result = PyDict::new(py);
+    let add = |prefix: &str, volume: volumes::Volume| -> PyResult<()> {
+        result.set_item(format!("{prefix}_messages"), array(py, volume.messages))?;
+        result.set_item(format!("{prefix}_frames"), array(py, volume.frames))?;
+        result.set_item(format!("{prefix}_bytes"), array(py, volume.bytes))
+    };
+    let [[by_responder, by_initiator], [after_responder, after_initiator]] = sums.by_side;
+    add("initiator", by_initiator)?;
+    add("after_setup_initiator", after_initiator)?;
+    add("responder", by_responder)?;
+    add("after_setup_responder", after_responder)?;
+    add("retransmitted", sums.retransmitted)?;
+    result.set_item("needed_bytes", array(py, sums.needed_bytes))?;
+    result.set_item("ike_messages_fragmented", array(py, sums.fragmented))?;
+    result.set_item("ike_fragments", array(py, sums.fragments))?;
+    result.set_item("ip_fragments", array(py, sums.ip_fragments))?;
+    Ok(result)
+}
+
+/// The exchange types of the set-up of each handshake, in order of handshake and time: type, messages, frames and bytes
+/// of each; and how many each handshake has.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn sum_phases<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    set_up: PyReadonlyArray1<'py, bool>,
+    count: usize,
+) -> PyResult<(
+    Array<'py, i64>,
+    Array<'py, u32>,
+    Array<'py, u32>,
+    Array<'py, u64>,
+    Array<'py, i64>,
+)> {
+    let arrays = MessageArrays::read(messages, set_up)?;
+    let columns = arrays.columns()?;
+    let sums = py.detach(|| volumes::sum_phases(&columns, count));
+    let sums = sums.ok_or_else(|| PyValueError::new_err("messages are not in order of handshake"))?;
+    Ok((
+        array(py, sums.exchange_type),
+        array(py, sums.messages),
+        array(py, sums.frames),
+        array(py, sums.bytes),
+        array(py, sums.of_handshake),
+    ))
 }

@@ -17,7 +17,7 @@ const OTHER: u8 = 8;
 /// Categories of packets.
 pub const CATEGORIES: usize = 10;
 
-/// Flags of a port, as ikeanalyze/capture/plain.py sets them.
+/// Flags of a port, as ikeanalyze/capture/decode/plain.py sets them.
 pub const PORT_500: u8 = 1;
 pub const PORT_4500: u8 = 2;
 pub const PORT_EXTRA: u8 = 4;
@@ -242,16 +242,17 @@ pub fn scan(packets: &Packets, tables: &Tables, first: u32) -> Scan {
             }
             Some(verdict)
         });
-        let category = match judged {
-            Some(Verdict::Category(category)) => category,
-            Some(Verdict::Ike(_)) => IKE,
-            None => {
-                result.rest.push(index as i64);
-                continue;
+        let category = judged.map_or(CATEGORIES, |verdict| match verdict {
+            Verdict::Category(category) => category.into(),
+            Verdict::Ike(_) => IKE.into(),
+        });
+        match (result.packets.get_mut(category), result.total.get_mut(category)) {
+            (Some(packets), Some(total)) => {
+                *packets += 1;
+                *total += length;
             }
-        };
-        result.packets[usize::from(category) % CATEGORIES] += 1;
-        result.total[usize::from(category) % CATEGORIES] += length;
+            _ => result.rest.push(index as i64),
+        }
     }
     result
 }

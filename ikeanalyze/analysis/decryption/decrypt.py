@@ -12,7 +12,7 @@ capture, the epoch is the position among the key sets of the IKE SA.
 For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of IKE_SA_INIT (RFC 7296, section 2.18).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -84,7 +84,7 @@ class _DecryptionTask:
 
 
 def decrypt_messages(
-    state: AnalysisState, encrypted: MessageBytes, keys: Sequence[CaptureKeys], *, every: bool = False
+    state: AnalysisState, encrypted: MessageBytes, keys: Sequence[CaptureKeys], clear: Collection[int] | None = None
 ) -> DecodedMessages:
     """Decrypt all messages that the keys fit.
 
@@ -92,7 +92,8 @@ def decrypt_messages(
         state: of the captures.
         encrypted: bytes of the encrypted messages, by datagram.
         keys: of each capture.
-        every: also decode the clear messages of handshakes of which nothing could be decrypted.
+        clear: rows of handshakes whose clear messages are decoded even if nothing could be decrypted; None: clear
+            messages are not wanted.
     """
     decryption = _Decryption(state, encrypted)
     datagrams, handshake = state.datagrams, state.association.handshake
@@ -103,7 +104,7 @@ def decrypt_messages(
         rows = rows[argsort_stable(handshake[rows])]
     # the handshakes of one capture are contiguous
     ends = np.searchsorted(state.capture[handshake[rows]], np.arange(1, len(keys)))
-    handshakes = set(range(state.association.count)) if every else set()
+    handshakes = set(clear or ())
     findings: list[list[tuple[int, str]]] = []
     for capture, (capture_keys, capture_rows) in enumerate(zip(keys, np.split(rows, ends), strict=True)):
         decryption.findings, decryption.truncated = [], []
@@ -111,7 +112,7 @@ def decrypt_messages(
             handshakes |= decryption.decrypt_capture(capture_keys, capture, capture_rows)
         findings.append(decryption.findings)
     decryption.add_cleartext_messages(handshakes)
-    with_keys = np.array([every or bool(capture_keys) for capture_keys in keys])
+    with_keys = np.array([clear is not None or bool(capture_keys) for capture_keys in keys])
     return decryption.get_result(with_keys, findings)
 
 

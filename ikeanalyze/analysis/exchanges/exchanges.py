@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.grouping import RowColumns, find_group_starts
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages.messages import MessageColumns
@@ -61,6 +62,11 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
     """Group messages into exchanges; returns them and the row of the exchange of each message."""
     count = len(messages)
     attempt = _number_attempts(messages)
+    if core.compiled is not None:
+        columns = core.compiled.pair_exchanges(messages, attempt)
+        of_message: Int64Array = columns.pop("of_message")
+        unmarked = ExchangeColumns(**columns, set_up=np.zeros(len(columns["attempt"]), np.bool_))
+        return replace(unmarked, set_up=_sets_up(unmarked)), of_message
     pair = messages.slot >> 1
     # requests before responses, each in order of body and transmission
     order = np.arange(count)

@@ -8,13 +8,10 @@ from, and uses those of the whole capture.
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from ikeanalyze.analysis.state import AnalysisState
 
 #: Columns of one length.
 Rows = Mapping[str, npt.NDArray[Any]]
@@ -58,9 +55,6 @@ class CaptureFacts:
         `needed`, because this part does not depend on them, the result is None.
         """
         return None
-
-    def observe(self, state: "AnalysisState") -> None:
-        """Called when datagrams, messages and exchanges are known."""
 
     def total(self, fact: SharedFact, **numbers: int) -> Mapping[str, int]:
         """Sums over the whole capture."""

@@ -126,23 +126,32 @@ def _format_spis(values: UInt64Array) -> pl.Series:
     return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
 
 
-def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
-    """Addresses as text; each distinct address is formatted once."""
-    distinct, place = find_distinct(codes)
-    distinct = strip_capture_numbers(distinct)
-    is_ipv4 = distinct < np.uint64(FIRST_IPV6)
+def format_addresses(
+    columns: Sequence[UInt64Array], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String
+) -> list[pl.Series]:
+    """Addresses as text, for columns of address codes; each distinct address of all columns is formatted once."""
+    distinct, places = zip(*(find_distinct(codes) for codes in columns), strict=True)
+    together, where = find_distinct(np.concatenate(distinct))
+    texts = _format_distinct_addresses(together, ipv6).cast(dtype)
+    bounds = np.cumsum([len(codes) for codes in distinct])[:-1]
+    return [gather(texts, of[place]) for of, place in zip(np.split(where, bounds), places, strict=True)]
+
+
+def _format_distinct_addresses(codes: UInt64Array, ipv6: Sequence[bytes]) -> pl.Series:
+    codes = strip_capture_numbers(codes)
+    is_ipv4 = codes < np.uint64(FIRST_IPV6)
     # each octet of an IPv4 address is one of 256 texts
-    octets = distinct[is_ipv4].astype(">u4").view(np.uint8).reshape(-1, 4)
+    octets = codes[is_ipv4].astype(">u4").view(np.uint8).reshape(-1, 4)
     decimal = pl.Series([str(number) for number in range(256)], dtype=pl.String)
     parts = [gather(decimal, octets[:, index]).alias(str(index)) for index in range(4)]
     texts = pl.select(pl.concat_str(parts, separator=".")).to_series()
-    if not is_ipv4.all():
-        others = pl.Series([format_address_code(code, ipv6) for code in distinct[~is_ipv4].tolist()], dtype=pl.String)
-        order = np.concatenate([np.flatnonzero(is_ipv4), np.flatnonzero(~is_ipv4)])
-        where = np.empty(len(order), np.uint32)
-        where[order] = np.arange(len(order), dtype=np.uint32)
-        place, texts = where[place], pl.concat([texts, others])
-    return gather(texts.cast(dtype), place)
+    if is_ipv4.all():
+        return texts
+    others = pl.Series([format_address_code(code, ipv6) for code in codes[~is_ipv4].tolist()], dtype=pl.String)
+    order = np.concatenate([np.flatnonzero(is_ipv4), np.flatnonzero(~is_ipv4)])
+    where = np.empty(len(order), np.uint32)
+    where[order] = np.arange(len(order), dtype=np.uint32)
+    return gather(pl.concat([texts, others]), where)
 
 
 def make_null_column(count: int) -> tuple[Array, Array]:

@@ -7,11 +7,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import gather
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.capture.formats.records import LATEST_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +43,22 @@ class RowNumbering:
             ids -= np.searchsorted(captures, captures)
         return ids
 
-    def number_handshakes(self, capture: Int64Array) -> Int64Array:
-        """The ids of handshakes, which are in these captures. (handshakes,)"""
-        return self.get_ids(capture, self.first.handshake)
+    def number_handshakes(self, state: AnalysisState) -> Int64Array:
+        """The ids of the handshakes. (handshakes,)"""
+        return self.get_ids(state.capture, self.first.handshake)
 
-    def number_exchanges(self, capture: Int64Array) -> Int64Array:
-        """The ids of exchanges, which are in these captures. (exchanges,)"""
-        return self.get_ids(capture, self.first.exchange)
+    def number_exchanges(self, state: AnalysisState) -> Int64Array:
+        """The ids of the exchanges. (exchanges,)"""
+        return self.get_ids(state.capture[state.exchanges.handshake], self.first.exchange)
 
-    def number_messages(self, capture: Int64Array, messages: MessageColumns, radius: Datagrams) -> "MessageRowIds":
-        """Number the messages; `capture` is that of each handshake, `radius` are the RADIUS datagrams."""
-        first_ns, captures = messages.first_ns, capture[messages.handshake]
+    def number_messages(self, state: AnalysisState, radius: Datagrams) -> "MessageRowIds":
+        """The ids of the messages and of the RADIUS datagrams."""
+        first_ns, captures = state.messages.first_ns, state.capture[state.messages.handshake]
         if len(radius):
             first_ns = np.concatenate([first_ns, radius.first_ns])
             captures = np.concatenate([captures, get_capture_numbers(radius.source)])
         if len(self.paths) == 1:
-            order = np.argsort(first_ns, kind="stable")
+            order = argsort_stable(first_ns - first_ns.min(initial=LATEST_NS))
         else:
             order = np.lexsort((first_ns, captures))
         captures = captures[order]

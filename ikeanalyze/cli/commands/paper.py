@@ -88,8 +88,9 @@ def run(
         file = load_claims(folder.claims)  # errors in it are better known before the lab runs for minutes
         if folder.scenarios:
             output = Path(recordings or temporary)
-            run_scenarios(folder, output, file.recording, RecordOptions(_QUICK if quick else runs, jobs, tuple(values)))
-            write_data(folder, output, messages.remark, file)
+            options = RecordOptions(_QUICK if quick else runs, jobs, tuple(values))
+            run_scenarios(folder, output, file.recording, options, messages.remark)
+            write_data(folder, output, messages.remark, file, values)
     _write(Path(reports), [folder.number])
 
 

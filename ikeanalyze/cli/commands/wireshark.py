@@ -117,8 +117,8 @@ def _describe_program(name: str, program: TsharkInfo | None) -> list[tuple[str, 
         return [*rows, ("Lua", f"not available: {_explain_missing_lua()}")]
     rows.append(("Lua", program.lua.removeprefix("Lua ")))
     if program.ciphers:
-        return [*rows, ("ciphers", "yes (GcryptCipher): the plugin can decrypt")]
-    return [*rows, ("ciphers", "none: the plugin cannot decrypt; use ikeanalyze decrypt")]
+        return [*rows, ("ciphers", "yes (GcryptCipher): the plugin decrypts with them")]
+    return [*rows, ("ciphers", "none: the plugin decrypts with its own, which takes longer")]
 
 
 def _explain_missing_lua() -> str:

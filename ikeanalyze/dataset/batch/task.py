@@ -6,11 +6,13 @@ because it would occur again.
 """
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_options
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 from msgspec.structs import replace
@@ -20,12 +22,19 @@ from ikeanalyze.analysis.exchanges.capture_point import Vantage
 from ikeanalyze.analysis.options import Progress, ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary, format_path
+from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.batch.key_files import FileState, hash_file, hash_files
+from ikeanalyze.dataset.buckets.analysis import BucketSettings, analyse_in_buckets
+from ikeanalyze.dataset.buckets.frame_buckets import BucketSpaceError
+from ikeanalyze.dataset.buckets.numbering import UnorderedBucketError
+from ikeanalyze.dataset.buckets.plan import measure_captures, plan_buckets
 from ikeanalyze.dataset.columns import add_label_columns, get_columns, to_portable_types
 from ikeanalyze.dataset.labels import LabelType, Value
 from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, Shard, State
-from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+
+if TYPE_CHECKING:
+    from ikeanalyze.keys.detect import KeyFile
 
 #: Attributes of `CaptureSummary` that are columns of the table of captures, in its order.
 _SUMMARY_COLUMNS: Final = ("format", "packets", "bytes", "first_ns", "last_ns", "snaplen_truncated", "damaged")
@@ -216,9 +225,10 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
         keys=_shared(task.shared_keys),
         own_keys=own_keys,
         ids_per_capture=True,
+        frames_table=False,
         progress=progress if len(readable) == 1 else None,
     )
-    analysis = read_captures(list(by_path), options)
+    analysis = _read_large_capture(list(by_path), options) or read_captures(list(by_path), options)
     for summary in analysis.captures:
         by_path[summary.path].summary = summary
     warnings: dict[str, list[str]] = {}
@@ -243,13 +253,39 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
     return analysis
 
 
+def _read_large_capture(paths: Sequence[str], options: ReadOptions) -> Analysis | None:
+    """Read a capture in parts on this machine's disk; None: it fits into memory, or needs to be read there.
+
+    Raises:
+        TaskError: the disk has not enough space.
+    """
+    size = measure_captures(paths)
+    plan = None if len(paths) > 1 or size is None else plan_buckets(size, 1, None)
+    if plan is None or options.keys or options.own_keys:
+        return None
+    settings = BucketSettings(plan.buckets, tempfile.gettempdir())
+    try:
+        with analyse_in_buckets(paths, replace_options(options, frames_table=False), settings) as (result, tables):
+            return result.make_analysis(tables)
+    except (CaptureError, UnorderedBucketError):
+        return None
+    except BucketSpaceError as error:
+        raise TaskError(
+            f"{error}. Set TMPDIR to a directory on another disk on {_process()}, and run the same command again"
+        ) from None
+
+
 @lru_cache(1)
-def _shared(files: tuple[FileState, ...]) -> list[KeyFile]:
+def _shared(files: tuple[FileState, ...]) -> "list[KeyFile]":
     """The key files for every capture, read once in a process. The batch could read them when it began.
 
     Raises:
         TaskError: this process cannot read a file.
     """
+    if not files:
+        return []
+    from ikeanalyze.keys.detect import KeyFileError, read_keys  # loads cryptography
+
     try:
         return [read_keys(file.path) for file in files]
     except KeyFileError as error:

@@ -21,9 +21,9 @@ from ikeanalyze.capture.frames import CaptureFrames, read_frames, read_joined_fr
 from ikeanalyze.dataset.buckets.bucket_tasks import BucketTask, survey_bucket, write_bucket, write_facts
 from ikeanalyze.dataset.buckets.executors import open_inline_executor
 from ikeanalyze.dataset.buckets.frame_buckets import COMMON, BucketFolder, BucketWriter
-from ikeanalyze.dataset.buckets.numbering import number_rows
+from ikeanalyze.dataset.buckets.numbering import RowTotals, number_rows
 from ikeanalyze.dataset.buckets.shared_facts import SharedFacts, make_frame
-from ikeanalyze.dataset.buckets.table_parts import merge_parts
+from ikeanalyze.dataset.buckets.table_parts import divide_tables, merge_parts
 from ikeanalyze.io.lab_manifest import read_lab_manifest
 
 _Result = TypeVar("_Result")
@@ -90,9 +90,9 @@ def analyse_in_buckets(
             capture = run.split(paths, options)
             facts = run.survey()
             by_unit = bool(facts.known[SharedFact.SEVERAL_FRAMES]["several"].max())
-            number_rows(folder, by_unit=by_unit)
+            totals = number_rows(folder, by_unit=by_unit)
             folder.check_space(folder.measure() // 2)
-            warnings = run.write()
+            warnings = run.write(totals)
         tables = {name: merge_parts(folder, name) for name in ("frames", "messages", "exchanges", "handshakes")}
         yield run.summarise(capture, warnings), tables
 
@@ -107,6 +107,7 @@ class _BucketRun:
         self._rounds = 0
         self._skipped: list[SkippedFile] = []
         self._files: tuple[str, ...] = ()
+        self._part_starts: list[int] = []
 
     def split(self, paths: Sequence[str], options: ReadOptions) -> CaptureFrames:
         """Read the capture, and write its frames to buckets."""
@@ -134,10 +135,11 @@ class _BucketRun:
             name=name,
             options=replace(options, progress=None, on_table=None, keys=(), own_keys=None),
             manifest=read_lab_manifest(name) if options.lab_manifests else None,
-            frame_parts=sorted(set(writer.rows.part_starts)),
+            bounds=None,
             known=0,
             version=installed_version(),
         )
+        self._part_starts = writer.rows.part_starts
         del writer
         release_free_memory()
         return capture
@@ -156,8 +158,9 @@ class _BucketRun:
                 pending = set(self._folder.indices)
         return self._facts
 
-    def write(self) -> list[CaptureWarning]:
+    def write(self, totals: RowTotals) -> list[CaptureWarning]:
         """Write the rows of the buckets; return the warnings, which are those of the whole capture in each bucket."""
+        self._task = replace(self._task, bounds=divide_tables(self._part_starts, totals))
         self._write_facts()
         tasks = [replace(self._task, index=index) for index in self._folder.indices]
         return self._run(write_bucket, tasks)[COMMON]

@@ -1,7 +1,6 @@
 """The two tasks of a bucket: share its facts, and write its rows. Each needs only the folder of the buckets."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from ikeanalyze.analysis.pipeline import CaptureContext, CaptureWarning, build_t
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.capture.buffers import release_free_memory, tune_malloc
 from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
-from ikeanalyze.dataset.buckets.numbering import BucketNumbering, SurveyNumbering, write_order
+from ikeanalyze.dataset.buckets.numbering import BucketNumbering, SurveyNumbering
 from ikeanalyze.dataset.buckets.shared_facts import BucketFacts, SurveyedBucket
-from ikeanalyze.dataset.buckets.table_parts import write_parts
+from ikeanalyze.dataset.buckets.table_parts import PartBounds, write_parts
 from ikeanalyze.io.lab_manifest import LabManifest
 
 
@@ -30,7 +29,7 @@ class BucketTask:
     name: str  # of the capture in the tables
     options: ReadOptions
     manifest: LabManifest | None
-    frame_parts: Sequence[int]  # frame numbers that divide the frames table
+    bounds: PartBounds | None  # of the parts of the tables; None: not known yet
     known: int  # number of the folder with the facts of the capture
     version: str  # of ikeanalyze; the worker must have the same
 
@@ -82,10 +81,8 @@ def survey_bucket(task: BucketTask) -> SurveyedBucket:
     folder = _open_folder(task)
     contents = folder.read(task.index)
     facts = BucketFacts(_read_facts(task), collect=True)
-    numbering = SurveyNumbering([task.name])
+    numbering = SurveyNumbering([task.name], folder=folder, index=task.index, contents=contents)
     survey_frames(numbering, contents.traffic, task.context, task.options, facts)
-    assert facts.observed is not None
-    write_order(folder, task.index, contents, facts.observed, numbering)
     surveyed = SurveyedBucket(task.index, facts.shared, facts.used)
     del contents, facts, numbering
     release_free_memory()
@@ -95,11 +92,12 @@ def survey_bucket(task: BucketTask) -> SurveyedBucket:
 def write_bucket(task: BucketTask) -> list[CaptureWarning]:
     """Analyse a bucket with the facts of the capture, and write its rows; return the warnings."""
     folder = _open_folder(task)
+    assert task.bounds is not None
     contents = folder.read(task.index)
     facts = BucketFacts(_read_facts(task), collect=False)
     numbering = BucketNumbering([task.name], folder=folder, index=task.index)
     tables, warnings = build_tables(numbering, contents.traffic, task.context, task.options, RequestedDetails(), facts)
-    write_parts(tables, contents.sequence, folder, task.index, task.frame_parts)
+    write_parts(tables, contents.sequence, folder, task.index, task.bounds)
     del contents, tables, facts
     release_free_memory()
     return warnings[0]

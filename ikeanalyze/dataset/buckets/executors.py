@@ -6,7 +6,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
-from ikeanalyze.dataset.batch.processes import count_processors, follow_parent
+from ikeanalyze.capture.parallel import count_processors
+from ikeanalyze.dataset.worker_process import follow_parent
 
 _CONTEXT: Final = multiprocessing.get_context("spawn")
 

@@ -36,8 +36,6 @@ _ENTRY: Final = np.dtype([("unit", np.uint32), ("size", np.uint32)])
 _ROWS_AT_ONCE: Final = 1 << 17
 #: Bytes of messages that are written at once.
 _BYTES_AT_ONCE: Final = 16 << 20
-#: Rows between two of the frame numbers that divide the frames table.
-FRAMES_PER_PART: Final = 1 << 18
 #: Room after the last message, which vectorised reads may touch.
 _HEAP_PADDING: Final = 1 << 16
 #: Free disk space that is left to others.
@@ -49,7 +47,7 @@ _REDIRECT_BYTES: Final = re.compile(b"|".join(re.escape(kind.to_bytes(2, "big"))
 
 
 class BucketSpaceError(Exception):
-    """The disk has not enough space for the buckets: one line with the problem and its solution."""
+    """The disk has not enough space for the buckets: one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +177,7 @@ class BucketFolder:
 def make_space_error(path: Path, needed: int = 0) -> BucketSpaceError:
     """The error for a full disk."""
     amount = f" (about {needed >> 20:,} MiB)" if needed else ""
-    return BucketSpaceError(
-        f"{path.parent}: not enough space for the parts of a large capture{amount}. Name a folder on another disk "
-        "with --temp, or let the analysis take more memory with --max-memory"
-    )
+    return BucketSpaceError(f"{path.parent}: not enough space for the parts of a large capture{amount}")
 
 
 def _is_in_order(rows: npt.NDArray[Any]) -> bool:
@@ -223,7 +218,7 @@ class _BucketRows(FrameRows):
 
     def __init__(self, folder: BucketFolder) -> None:
         super().__init__(LAYOUT, {name: np.empty(_ROWS_AT_ONCE, dtype) for name, dtype in LAYOUT.items()})
-        self.part_starts: list[int] = []  # numbers of frames that divide all of them into parts of about equal size
+        self.part_starts: list[int] = []  # numbers of frames that divide the table into parts of `_ROWS_AT_ONCE` rows
         self.several_frames = False  # whether datagrams may consist of several frames
         self._folder = folder
         self._written = 0
@@ -251,8 +246,7 @@ class _BucketRows(FrameRows):
             self._folder.append(index, "rows", chosen.data.cast("B"))
         self.several_frames |= bool(columns["ip_fragment"].any())
         self.several_frames |= bool((columns["encapsulation"] == Encapsulation.TCP_4500).any())
-        if self._written // FRAMES_PER_PART != (self._written + count) // FRAMES_PER_PART:
-            self.part_starts.append(int(columns["number"][-1]))
+        self.part_starts.append(int(columns["number"][-1]))
         self._written += count
         self._count = 0
 

@@ -6,13 +6,12 @@ order of its rows; with that of all buckets each row gets its id, before any tab
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, MessageRowIds, RowNumbering
 from ikeanalyze.capture.arrays import Int64Array, UInt32Array
@@ -41,39 +40,38 @@ class RowTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyNumbering(RowNumbering):
-    """Numbers the rows of one bucket, and keeps the order of its messages."""
+    """Numbers the rows of one bucket, and writes what decides their order."""
 
-    #: Times of the messages in order, and the handshake of each; -1: RADIUS. One pair after they were numbered.
-    order: list[tuple[Int64Array, Int64Array]] = field(default_factory=list)
+    folder: BucketFolder
+    index: int
+    contents: BucketContents
 
-    def number_messages(self, capture: Int64Array, messages: MessageColumns, radius: Datagrams) -> MessageRowIds:
+    def number_messages(self, state: AnalysisState, radius: Datagrams) -> MessageRowIds:
         """Number the messages of this bucket from 0."""
-        ids = RowNumbering.number_messages(self, capture, messages, radius)
-        handshake = np.concatenate([messages.handshake, np.full(len(radius), -1)])
-        first_ns = np.concatenate([messages.first_ns, radius.first_ns])
-        self.order.append((first_ns[ids.order], handshake[ids.order]))
+        ids = RowNumbering.number_messages(self, state, radius)
+        handshake = np.concatenate([state.messages.handshake, np.full(len(radius), -1)])
+        first_ns = np.concatenate([state.messages.first_ns, radius.first_ns])
+        self._write(state, first_ns[ids.order], handshake[ids.order])
         return ids
 
-
-def write_order(
-    folder: BucketFolder, index: int, contents: BucketContents, state: AnalysisState, numbering: SurveyNumbering
-) -> None:
-    """Write what decides the order of the rows of a bucket."""
-    datagrams, association = state.datagrams, state.association
-    heads = np.zeros(association.count, np.int64)
-    heads[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
-    exchanges = np.bincount(state.exchanges.handshake, minlength=association.count)
-    # of the same time: in order of their units in the capture
-    units = contents.units[datagrams.datagram[heads]].astype(np.int64)
-    numbers = datagrams.number[heads].astype(np.int64)
-    columns = {"first_ns": datagrams.first_ns[heads], "unit": units, "number": numbers, "exchanges": exchanges}
-    times, handshakes = numbering.order[-1]
-    try:
-        np.savez(folder.get_file(index, "handshakes.npz"), allow_pickle=False, **columns)
-        np.save(folder.get_file(index, "message_ns.npy"), times)
-        np.save(folder.get_file(index, "message_handshake.npy"), handshakes)
-    except OSError as error:
-        raise folder.make_error(error) from None
+    def _write(self, state: AnalysisState, message_ns: Int64Array, message_handshake: Int64Array) -> None:
+        """Write times and handshakes of the messages in order (-1: RADIUS), and the first datagrams of handshakes."""
+        datagrams, association = state.datagrams, state.association
+        heads = np.zeros(association.count, np.int64)
+        heads[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
+        handshakes = {
+            "first_ns": datagrams.first_ns[heads],
+            # of the same time: in order of their units in the capture, or of their frames
+            "unit": self.contents.units[datagrams.datagram[heads]].astype(np.int64),
+            "number": datagrams.number[heads].astype(np.int64),
+            "exchanges": np.bincount(state.exchanges.handshake, minlength=association.count),
+        }
+        try:
+            np.savez(self.folder.get_file(self.index, "handshakes.npz"), allow_pickle=False, **handshakes)
+        except OSError as error:
+            raise self.folder.make_error(error) from None
+        _save(self.folder, self.index, "message_ns.npy", message_ns)
+        _save(self.folder, self.index, "message_handshake.npy", message_handshake)
 
 
 def number_rows(folder: BucketFolder, *, by_unit: bool) -> RowTotals:
@@ -164,21 +162,21 @@ class BucketNumbering(RowNumbering):
         ids: Int64Array = np.load(self.folder.get_file(self.index, kind)).astype(np.int64)
         return ids
 
-    def number_handshakes(self, capture: Int64Array) -> Int64Array:
-        """The ids of handshakes. (handshakes,)"""
+    def number_handshakes(self, state: AnalysisState) -> Int64Array:
+        """The ids of the handshakes. (handshakes,)"""
         ids = self._load("handshake_ids.npy")
-        assert len(ids) == len(capture)
+        assert len(ids) == state.association.count
         return ids
 
-    def number_exchanges(self, capture: Int64Array) -> Int64Array:
-        """The ids of exchanges. (exchanges,)"""
+    def number_exchanges(self, state: AnalysisState) -> Int64Array:
+        """The ids of the exchanges. (exchanges,)"""
         ids = self._load("exchange_ids.npy")
-        assert len(ids) == len(capture)
+        assert len(ids) == len(state.exchanges)
         return ids
 
-    def number_messages(self, capture: Int64Array, messages: MessageColumns, radius: Datagrams) -> MessageRowIds:
-        """The ids of messages."""
-        own = RowNumbering.number_messages(self, capture, messages, radius)
+    def number_messages(self, state: AnalysisState, radius: Datagrams) -> MessageRowIds:
+        """The ids of the messages and of the RADIUS datagrams."""
+        own = RowNumbering.number_messages(self, state, radius)
         ids = self._load("message_ids.npy")
         assert len(ids) == len(own.order)
         of_row = np.empty(len(ids), np.int64)

@@ -14,7 +14,6 @@ import polars as pl
 import xxhash
 
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
-from ikeanalyze.analysis.state import AnalysisState
 
 #: Facts on which no other fact depends.
 FINAL_FACTS: Final = frozenset(
@@ -111,7 +110,6 @@ class BucketFacts(CaptureFacts):
         """`known` are the facts of the capture so far; without `collect`, the bucket shares nothing."""
         self.shared: dict[SharedFact, pl.DataFrame] = {}
         self.used: dict[SharedFact, int] = {}  #: fingerprints of the facts that the results depend on
-        self.observed: AnalysisState | None = None
         self._known = known
         self._collect = collect
 
@@ -125,11 +123,6 @@ class BucketFacts(CaptureFacts):
         if known is None or not needed:
             return None
         return {name: known[name].to_numpy() for name in known.columns}
-
-    def observe(self, state: AnalysisState) -> None:
-        """Keep the intermediate results, from which the rows are numbered."""
-        if self._collect:
-            self.observed = state
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ numbers. Each bucket writes a file for each part that it has rows of. Merging a 
 memory does not grow with the table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.tables.tables import AnalysisTables
 from ikeanalyze.capture.arrays import Int64Array, UInt64Array
 from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
+from ikeanalyze.dataset.buckets.numbering import RowTotals
 
 LAYOUTS: Final = {
     "frames": schema.FRAMES,
@@ -24,14 +26,31 @@ LAYOUTS: Final = {
     "handshakes": schema.HANDSHAKES,
 }
 _ID: Final = {"messages": "message", "exchanges": "exchange", "handshakes": "handshake"}
-#: Rows of a part.
-_SIZE: Final = {"messages": 1 << 18, "exchanges": 1 << 18, "handshakes": 1 << 16}
+#: Rows of a part, of which each takes memory while it is merged. A row of handshakes is a kilobyte.
+_SIZE: Final = {"messages": 1 << 17, "exchanges": 1 << 17, "handshakes": 1 << 14}
+#: Parts of a table: each bucket has a file for each.
+_MAX_PARTS: Final = 256
 #: Of the frames table, while its parts are merged: rows of one frame are in the order in which they were collected.
 _SEQUENCE: Final = "sequence"
 
 
+@dataclass(frozen=True, slots=True)
+class PartBounds:
+    """How the tables are divided."""
+
+    frames: Sequence[int]  # frame numbers: the last ones of all parts but the last
+    rows: Mapping[str, int]  # rows of a part of the other tables
+
+
+def divide_tables(part_starts: Sequence[int], totals: RowTotals) -> PartBounds:
+    """Divide the tables; `part_starts` are frame numbers that divide the frames table into many parts."""
+    starts = sorted(set(part_starts))
+    rows = {name: max(size, -(-getattr(totals, name) // _MAX_PARTS)) for name, size in _SIZE.items()}
+    return PartBounds(starts[:: -(-len(starts) // _MAX_PARTS) or 1], rows)
+
+
 def write_parts(
-    tables: AnalysisTables, sequence: UInt64Array, folder: BucketFolder, index: int, frame_parts: Sequence[int]
+    tables: AnalysisTables, sequence: UInt64Array, folder: BucketFolder, index: int, bounds: PartBounds
 ) -> None:
     """Write the rows of a bucket.
 
@@ -40,15 +59,15 @@ def write_parts(
         sequence: place of each frame among all of the capture. (frames,)
         folder: of the buckets.
         index: of the bucket.
-        frame_parts: frame numbers that divide the frames table.
+        bounds: of the parts.
     """
     for name in LAYOUTS:
         table: pl.DataFrame = getattr(tables, name)
         if name == "frames" and table.height:
             table = table.with_columns(pl.Series(_SEQUENCE, sequence))
-            part = np.searchsorted(np.array(frame_parts, np.int64), table["number"].to_numpy())
+            part = np.searchsorted(np.array(bounds.frames, np.int64), table["number"].to_numpy())
         elif table.height:
-            part = table[_ID[name]].to_numpy().astype(np.int64) // _SIZE[name]
+            part = table[_ID[name]].to_numpy().astype(np.int64) // bounds.rows[name]
         else:
             continue
         _write_table(table, part.astype(np.int64), folder, name, index)

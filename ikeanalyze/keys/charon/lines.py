@@ -51,23 +51,27 @@ class LogMessage:
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """What the beginning of a line tells."""
+    """The beginning of a line before the text."""
 
     thread: Thread
-    group: bytes
+    group: bytes | None  # None: a line of the journal
     sa: int | None
-    size: int  # bytes before the text
+    size: int  # bytes
 
 
 @lru_cache(maxsize=1024)
 def _parse_prefix(line: bytes) -> _Prefix | None:
-    """Parse the prefix of a line of a file or of syslog; many lines have the same one."""
-    prefix = _PREFIX.search(line)
+    """Parse the prefix of a line; many lines have the same one."""
+    numbered = _PREFIX.search(line)
+    prefix = numbered or _JOURNAL.match(line)
     if prefix is None:
         return None
-    process = _PROCESS.search(line, 0, prefix.start(1))
-    thread: Thread = (process[1] if process else b"", int(prefix[1]))
-    return _Prefix(thread, prefix[2], None if prefix[3] is None else int(prefix[3]), prefix.end())
+    process = _PROCESS.search(line, 0, prefix.start(1) if numbered else prefix.end())
+    name = process[1] if process else b""
+    if numbered is None:
+        return _Prefix((name, None), None, None, prefix.end())
+    sa = None if numbered[3] is None else int(numbered[3])
+    return _Prefix((name, int(numbered[1])), numbered[2], sa, numbered.end())
 
 
 @dataclass(slots=True)
@@ -104,11 +108,14 @@ class LogMessageReader:
         `start` and `number` belong to the line with the label, which `text_pattern` matches.
         Returns the message, and the end of the dump in the block; None: the lines must be read one by one.
         """
-        text = block[start : match.start(1)]
-        prefix = _parse_prefix(text)
-        if self._open or prefix is None or prefix.size != len(text):
+        before, size = block[start : match.start(1)], int(match[2])
+        prefix = _parse_prefix(before)
+        if self._open or prefix is None or prefix.size != len(before):
             return None
-        dump = _read_dump_lines(block, match.end() + 1, text, int(match[2]))
+        if prefix.group is None:
+            self._unnumbered = prefix.thread
+            before = b" " * len(before)  # which the journal has instead in further lines
+        dump = _read_dump_lines(block, match.end() + 1, before, size)
         if dump is None:
             return None
         data, end = dump
@@ -116,17 +123,14 @@ class LogMessageReader:
 
     def feed(self, number: int, line: bytes) -> tuple[bool, list[LogMessage]]:
         """Read a line; returns whether charon wrote it, and the messages that it completes."""
-        match = _PREFIX.search(line)
-        if match is not None and (prefix := _parse_prefix(line[: match.end()])) is not None:
-            return True, self._complete(prefix.thread, prefix.group, prefix.sa, number, line[match.end() :])
-        journal = _JOURNAL.match(line)
-        if journal is not None:
-            process = _PROCESS.search(line, 0, journal.end())
-            thread: Thread = (process[1] if process else b"", None)
-            text = line[journal.end() :]
-            self._unnumbered = thread
-        else:
-            thread, text = self._unnumbered, line  # may continue a dump of this thread
+        match = _PREFIX.search(line) or _JOURNAL.match(line)
+        prefix = None if match is None else _parse_prefix(line[: match.end()])
+        text = line if prefix is None else line[prefix.size :]
+        if prefix is not None and prefix.group is not None:
+            return True, self._complete(prefix.thread, prefix.group, prefix.sa, number, text)
+        if prefix is not None:
+            self._unnumbered = prefix.thread
+        thread = self._unnumbered  # without a prefix: may continue a dump of this thread
         if thread in self._open or _LABEL.fullmatch(text.strip()):
             return True, self._complete(thread, None, None, number, text)
         return False, [LogMessage(thread, None, None, number, text.strip())] if text.strip() else []
@@ -195,7 +199,8 @@ def _read_dump_lines(block: bytes, start: int, prefix: bytes, size: int) -> tupl
     end = block.find(b"\n", start + (count - 1) * stride) + 1
     if stride <= 0 or end <= 0 or block.count(b"\n", start, end) != count:
         return None
-    _, *lines = block[start - 1 : end].split(b"\n" + prefix)
+    lines = block[start - 1 : end].split(b"\n" + prefix)
+    del lines[0]  # empty
     if b"".join([line[:_OFFSET_CHARACTERS] for line in lines]) != _OFFSETS[: count * _OFFSET_CHARACTERS]:
         return None
     digits = b"".join([line[_OFFSET_CHARACTERS:_TEXT_POSITION] for line in lines])[: size * _BYTE_CHARACTERS]

@@ -1,0 +1,180 @@
+--[[ Keys in the logs of daemons: of strongSwan's charon with `ike = 4`, and of libreswan with `plutodebug=private`,
+whose lines secret files of `tcpdump -E` have as well.
+
+charon logs dumps of bytes, after a line with a label. Those of a key derivation follow one another in one thread:
+
+    09[IKE] <name|1> Sk_ei secret => 36 bytes @ 0x7f0a
+    09[IKE] <name|1>    0: 9F 7E 89 CE B0 B5 CA 04 FE 0E 5C 4B 30 C0 18 4E  ................
+
+They name the IKE SA by its nonces only. libreswan logs the keys of one direction in a line:
+
+    ikev2 I 0xSPIi 0xSPIr sha256:0xSK_ai aes128:0xSK_ei ]]
+local algorithms = require("ikex.algorithms")
+local compat = require("ikex.compat")
+
+local keylog = {}
+
+local MAX_DUMP = 131072 -- bytes
+local BYTES_PER_LINE = 16
+
+--- A reader of charon's lines; `add(keys, line)` and `add_phase1(keys, line)` receive what they contain.
+function keylog.new_charon(add, add_phase1)
+    return { threads = {}, add = add, add_phase1 = add_phase1 }
+end
+
+local KEYS = { Sk_ai = "ai", Sk_ar = "ar", Sk_ei = "ei", Sk_er = "er" }
+
+local function finish_dump(reader, thread, number)
+    local label, data = thread.label, table.concat(thread.pieces)
+    local values = thread.values
+    if label == "nonces" then
+        thread.values = { nonces = data }
+    elseif label == "Sk_d" then
+        thread.values = { nonces = values.nonces }
+    elseif KEYS[label] then
+        values[KEYS[label]] = data
+        if label == "Sk_er" and values.ei then
+            reader.add({
+                ei = values.ei, er = values.er, ai = values.ai or "", ar = values.ar or "", nonces = values.nonces,
+            }, number)
+        end
+    elseif label == "Ka" then
+        reader.add_phase1({ key = data }, number)
+    end
+    thread.label = nil
+end
+
+-- The label and size of a dump that is needed.
+local function match_label(text)
+    local label, size = text:match("(Sk_%a+) secret => (%d+) bytes @")
+    if not label then
+        label, size = text:match("(nonces) => (%d+) bytes @")
+    end
+    if not label then
+        label, size = text:match("encryption key (Ka) => (%d+) bytes @")
+    end
+    return label, tonumber(size)
+end
+
+--- Read a line; returns whether it has a dump that is needed.
+function keylog.read_charon_line(reader, number, line)
+    local name, text = line:match("(%d%d+)%[%u%u%u%d?%](.*)$")
+    name = name or ""
+    text = text or line
+    local thread = reader.threads[name]
+    if not thread then
+        thread = { values = {} }
+        reader.threads[name] = thread
+    end
+    if thread.label then
+        local offset, digits = text:match("%s(%d+): (%x%x .*)$")
+        if tonumber(offset) == thread.have then
+            local count = math.min(BYTES_PER_LINE, thread.size - thread.have)
+            local data = compat.unhex((digits:sub(1, 3 * count):gsub("%s", "")))
+            if data and #data == count then
+                thread.pieces[#thread.pieces + 1], thread.have = data, thread.have + count
+                if thread.have == thread.size then
+                    finish_dump(reader, thread, number)
+                end
+                return true
+            end
+        end
+        thread.label = nil -- lines are missing
+    end
+    local label, size = match_label(text)
+    if label and size <= MAX_DUMP then
+        thread.label, thread.size, thread.have, thread.pieces = label, size, 0, {}
+        if size == 0 then
+            finish_dump(reader, thread, number)
+        end
+        return true
+    end
+    return false
+end
+
+local ENCRYPTION = {
+    ["3des"] = 3, null = 11, aes = 12, aes_ctr = 13, aes_gcm = 18, aes_gcm_8 = 18, aes_gcm_12 = 19, aes_gcm_16 = 20,
+    aes_ccm_8 = 14, aes_ccm_12 = 15, aes_ccm_16 = 16, camellia = 23, camellia_ctr = 24, chacha20_poly1305 = 28,
+}
+local INTEGRITY = {
+    md5 = 1, sha1 = 2, sha256 = 12, sha256_96 = 1027, sha384 = 13, sha512 = 14, aes_xcbc = 5, aes_cmac = 8, none = 0,
+}
+local LOGGED = 32 -- bytes of SK_ai and SK_ar that libreswan logs at most
+
+--- A reader of libreswan's lines.
+function keylog.new_libreswan(add, add_phase1, report)
+    return { halves = {}, add = add, add_phase1 = add_phase1, report = report }
+end
+
+local function find_encryption(name)
+    local bare, bits = name:match("^(.-)(%d%d%d)$")
+    if not ENCRYPTION[name] and bare and ENCRYPTION[bare] then
+        return ENCRYPTION[bare], tonumber(bits) / 8
+    end
+    local number = ENCRYPTION[name]
+    return number, number and algorithms.encryption[number].keys[1]
+end
+
+local function parse_bytes(text)
+    return compat.unhex((text:gsub("^0[xX]", "")))
+end
+
+-- The keys of both directions, of which one may be missing.
+local function pair_up(reader, number, spis, half, role)
+    local known = reader.halves[spis]
+    if not known then
+        reader.halves[spis] = { [role] = half }
+        return
+    end
+    known[role] = half
+    if not known.I or not known.R then
+        return
+    end
+    reader.halves[spis] = nil
+    local logged = #known.I.sk_e > 0 and known.I or known.R
+    local integrity = algorithms.integrity[logged.integrity]
+    local cut = integrity and #logged.sk_a < integrity.key
+    reader.add({
+        spi_i = spis:sub(1, 8), spi_r = spis:sub(9), encryption = logged.encryption,
+        integrity = not cut and logged.integrity or nil, icv = cut and integrity.icv or nil,
+        ei = known.I.sk_e, er = known.R.sk_e, ai = known.I.sk_a, ar = known.R.sk_a,
+    }, number)
+end
+
+--- Read a line; returns whether it has keys, usable or not.
+function keylog.read_libreswan_line(reader, number, line)
+    local version, role, spi_i, spi_r, integrity_name, sk_a, encryption_name, sk_e =
+        line:match("ikev([12])%s+([IR])%s+(%S+)%s+(%S+)%s+([%w_]+):(%S*)%s+([%w_]+):(%S*)%s*$")
+    if not version then
+        return false
+    end
+    spi_i, spi_r, sk_a, sk_e = parse_bytes(spi_i), parse_bytes(spi_r), parse_bytes(sk_a), parse_bytes(sk_e)
+    local encryption, size = find_encryption(encryption_name)
+    local integrity = INTEGRITY[integrity_name]
+    if not (spi_i and spi_r and sk_a and sk_e and encryption and integrity) or #spi_i ~= 8 or #spi_r ~= 8 then
+        reader.report(number, "unusable keys; ignored")
+    elseif version == "1" then
+        if role == "I" and #sk_e >= size then
+            reader.add_phase1({ key = sk_e:sub(1, size), cookie_i = spi_i }, number)
+        end
+    elseif algorithms.encryption[encryption].salt > 0 and #sk_e == size then
+        reader.report(number, "libreswan does not log the salt of " .. encryption_name .. "; ignored")
+    elseif algorithms.integrity[integrity] and #sk_a < math.min(LOGGED, algorithms.integrity[integrity].key) then
+        reader.report(number, "SK_a is too short; ignored")
+    else
+        local half = { encryption = encryption, integrity = integrity, sk_e = sk_e, sk_a = sk_a }
+        pair_up(reader, number, spi_i .. spi_r, half, role)
+    end
+    return true
+end
+
+--- Add the keys of which the other direction is missing.
+function keylog.finish_libreswan(reader)
+    for spis, known in pairs(reader.halves) do
+        local half = known.I or known.R
+        local missing = { encryption = half.encryption, integrity = half.integrity, sk_e = "", sk_a = "" }
+        pair_up(reader, 0, spis, missing, known.I and "R" or "I")
+    end
+end
+
+return keylog

@@ -1,0 +1,150 @@
+"""An analysis in buckets has every row, id and warning of an analysis in memory, in the same order."""
+
+from random import Random
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikeanalyze.analysis.read import read_captures
+from tests.analysis.exchanges.test_radius import Login
+from tests.analysis.messages.test_association_redirects import redirected
+from tests.analysis.messages.test_duplicates import mirrored
+from tests.analysis.test_read import FEW, random_trace
+from tests.craft import MS, SECOND, Handshake, Trace
+from tests.dataset.buckets.bucketed import compare, read_records, write_records
+from tests.paths import CAPTURES
+
+RECORDED = sorted(CAPTURES.rglob("*.pcap*"))
+ETHERNET = [path for path in sorted(CAPTURES.glob("*.pcap")) if read_records(path)]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_recorded_captures(path):
+    compare(path, (7,))
+
+
+@pytest.mark.parametrize("count", [1, 2, 64])
+def test_recorded_captures_in_other_numbers_of_buckets(count):
+    for path in RECORDED[::5]:
+        compare(path, (count,))
+
+
+def mix(rng: Random) -> list[tuple[int, bytes]]:
+    """Several recordings at the same time, each several times, with new or repeated SPIs and packets out of order."""
+    records: list[tuple[int, bytes]] = []
+    jitter = rng.choice((0, 0, MS, 100 * MS))
+    span = rng.choice((1, SECOND, 100 * SECOND))
+    for path in rng.sample(ETHERNET, rng.randint(2, 6)):
+        packets = read_records(path)
+        spis = [bytes.fromhex(spi) for spi in read_captures(path).handshakes["spi_i"].drop_nulls()]
+        for copy in range(rng.randint(1, 3)):
+            names = {spi: rng.randbytes(8) for spi in spis if copy and rng.random() < 0.8}
+            shift = 10**18 + rng.randrange(span) - packets[0][0]
+            for time, data in packets:
+                for spi, name in names.items():
+                    data = data.replace(spi, name)
+                records.append((time + shift + (rng.randrange(jitter) if jitter else 0), data))
+    if not jitter or rng.random() < 0.5:
+        records.sort(key=lambda record: record[0])
+    return records
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mixes_of_recordings(tmp_path, seed):
+    """RADIUS, NAT, fragments, IKEv1, TCP, MOBIKE, duplicates and lost frames of several pairs of hosts at once."""
+    compare(write_records(tmp_path / "mix.pcap", mix(Random(seed))), (2, 7))
+
+
+@settings(FEW, max_examples=10)
+@given(st.integers(0, 2**32))
+def test_random_traces(tmp_path_factory, seed):
+    rng = Random(seed)
+    trace = random_trace(seed)
+    if rng.random() < 0.5:
+        Login(seed).play(trace, at=rng.randrange(SECOND))
+    path = tmp_path_factory.mktemp("random") / "trace.pcap"
+    path.write_bytes(trace.pcap(snaplen=rng.choice((262144, 110, 500))))
+    compare(path, (3,), vantage=rng.choice((None, "initiator", "responder")), rtt_ms=rng.choice((None, 20.0)))
+
+
+def write(tmp_path, trace: Trace):
+    return trace.write(tmp_path / "trace.pcap")
+
+
+def test_a_redirect_connects_two_spis(tmp_path):
+    trace = Trace()
+    for message in redirected(same_spi=False)[2:]:
+        trace.play(message)
+    assert compare(write(tmp_path, trace), (7,)).handshakes.height == 1
+
+
+def test_the_shortest_round_trip_is_that_of_all_handshakes(tmp_path):
+    trace = Trace()
+    for seed in range(10):
+        trace.play(Handshake(seed).setup(), at=seed * SECOND, rtt=(40 + seed) * MS)
+    whole = compare(write(tmp_path, trace), (7,), vantage="initiator")
+    assert whole.handshakes["path_rtt_ns"].unique().to_list() == [41 * MS]
+
+
+def test_a_late_response_is_recognised_by_the_round_trips_of_other_handshakes(tmp_path):
+    """Every request is repeated before its response arrives; exchanges of other handshakes tell the round trip."""
+    trace = Trace()
+    for seed in range(12):
+        messages = Handshake(seed).setup()
+        time = seed * 20 * SECOND
+        for request, response in zip(messages[::2], messages[1::2], strict=True):
+            trace.message(time, request)
+            if seed % 3:
+                trace.message(time + 500 * MS, request)
+            trace.message(time + 5 * MS, response)
+            if seed % 3 == 1:
+                trace.message(time + 505 * MS, response)
+            time += 805 * MS
+    compare(write(tmp_path, trace), (1, 7))
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_radius_is_assigned_where_all_candidates_are(tmp_path, other):
+    trace = Trace()
+    for number in range(5):
+        Login(number + 1, identifier=number * 2 + 1).play(trace, at=number * SECOND)
+    if other:
+        for number in range(20):  # handshakes that wait at the same time, and for which RADIUS was not
+            trace.play(Handshake(100 + number).setup(), at=number * 300 * MS, rtt=50 * MS)
+    whole = compare(write(tmp_path, trace), (2, 7))
+    assert whole.handshakes["aaa_address"].drop_nulls().len() > 0
+
+
+def test_responses_are_copies_if_a_mirror_port_copies_the_requests_of_other_handshakes(tmp_path):
+    messages = [message for seed in range(9) for message in Handshake(seed).setup()]
+    trace = mirrored(messages)
+    whole = compare(write(tmp_path, trace), (7,))
+    assert whole.messages["transmission"].max() == 1
+
+
+def test_an_ike_sa_is_a_replacement_if_another_one_was_rekeyed(tmp_path):
+    trace = Trace()
+    first, second = Handshake(1), Handshake(2)
+    trace.play([*first.setup(), *first.create_child_sa()])
+    # the responder's first request alone: a replacement, because another IKE SA of these hosts was rekeyed before
+    trace.play(second.informational(by_initiator=False), at=10 * SECOND)
+    whole = compare(write(tmp_path, trace), (7,))
+    assert whole.handshakes["rekeyed"].to_list() == [False, True]
+
+
+def test_frames_of_several_buckets_stay_in_order(tmp_path):
+    trace = Trace()
+    for seed in range(40):
+        trace.play(Handshake(seed).setup(), at=seed % 3 * MS)
+    whole = compare(write(tmp_path, trace), (64,))
+    assert whole.frames["number"].to_list() == list(range(1, len(trace.packets) + 1))
+
+
+def test_a_capture_without_ike(tmp_path):
+    trace = Trace()
+    trace.send(0, b"x" * 100, sport=1000, dport=2000)
+    assert compare(write(tmp_path, trace), (7,)).frames.equals(
+        pl.DataFrame(schema=read_captures(tmp_path / "trace.pcap").frames.schema)
+    )
