@@ -114,13 +114,13 @@ _PROTOCOLS: Final = {"ipv4": "IPv4", "ipv6": "IPv6"}
 _SPI_BYTES: Final = 8
 #: A cell and the character that ends it; names are in quotation marks.
 _CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
-#: A row of ikev2_decryption_table as Wireshark writes it; every other row is split cell by cell.
+#: A row of ikev2_decryption_table as Wireshark writes it, which is read at once: files have ten thousands of them.
 _HEX_CELL: Final = r'("?)([0-9A-Fa-f]*)\%d,'
 _PLAIN_ROW: Final = re.compile(
     _HEX_CELL % 1 + _HEX_CELL % 3 + _HEX_CELL % 5 + _HEX_CELL % 7
     + r'"([^"\\]*)",' + _HEX_CELL % 10 + _HEX_CELL % 12 + r'"([^"\\]*)"\s*'
 )  # fmt: skip
-_PLAIN_CELLS: Final = (2, 4, 6, 8, 9, 11, 13, 14)
+_PLAIN_HEX: Final = (2, 4, 6, 8, 11, 13)
 _ESCAPED: Final = re.compile(r"\\(.)")
 _DIGITS: Final = re.compile(r"[0-9A-Fa-f]{10}")
 #: The beginning of a row: hexadecimal digits and a comma, or a protocol of esp_sa.
@@ -156,6 +156,12 @@ class TableReader:
 
     def feed(self, number: int, line: str) -> bool:
         """Read a line; returns whether it is a row, valid or not. An invalid row is a warning."""
+        if (plain := _PLAIN_ROW.fullmatch(line)) and (
+            keys := _parse_plain_row(self._collector.make_origin(number), plain)
+        ):
+            self._collector.key_sets.append(keys)
+            self._collector.add_format(IKEV2)
+            return True
         if not _ROW.match(line):
             return False
         try:
@@ -177,6 +183,30 @@ class TableReader:
             self._collector.add_format(IKEV2)
         else:
             raise _InvalidRowError(f"{count} columns, but a Wireshark key table has 8 (IKEv2, ESP) or 2 (IKEv1)")
+
+
+def _parse_plain_row(origin: Origin, row: re.Match[str]) -> KeySet | None:
+    """The key set of a row as Wireshark writes it; None: `_parse_ikev2` finds what is wrong with it."""
+    encryption, integrity = IKE_ENCRYPTION.get(row[9]), IKE_INTEGRITY.get(row[14])
+    if encryption is None or integrity is None or (encryption.aead and integrity.transform != 0):
+        return None
+    sizes = (_SPI_BYTES, _SPI_BYTES, encryption.key, encryption.key, integrity.key, integrity.key)
+    texts = row.group(*_PLAIN_HEX)
+    if any(len(text) != 2 * size for text, size in zip(texts, sizes, strict=True)):
+        return None
+    spi_i, spi_r, sk_ei, sk_er, sk_ai, sk_ar = map(bytes.fromhex, texts)
+    return KeySet(
+        origin=origin,
+        spi_i=spi_i,
+        spi_r=spi_r,
+        encryption=encryption.transform,
+        integrity=integrity.transform,
+        sk_ei=sk_ei,
+        sk_er=sk_er,
+        sk_ai=sk_ai,
+        sk_ar=sk_ar,
+        unchecked_icv=integrity.unchecked_icv,
+    )
 
 
 def _parse_ikev2(origin: Origin, columns: list[str]) -> KeySet:
@@ -266,8 +296,6 @@ def _parse_bytes(name: str, text: str) -> bytes:
 
 
 def _split_columns(line: str) -> list[str]:
-    if plain := _PLAIN_ROW.fullmatch(line):
-        return list(plain.group(*_PLAIN_CELLS))
     columns, position = [], 0
     while cell := _CELL.match(line, position):
         columns.append(cell[2].strip() if cell[1] is None else _ESCAPED.sub(r"\1", cell[1]))

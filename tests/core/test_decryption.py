@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.equality import both
 from ikeanalyze.analysis.decryption import decrypt
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
@@ -15,7 +16,6 @@ from ikeanalyze.keys.key_set import KeySet, Origin
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 from tests.analysis import encrypted_handshakes
 from tests.analysis.encrypted_handshakes import Sa
-from tests.core.equality import both
 from tests.craft import Trace, ike
 from tests.paths import CAPTURES
 

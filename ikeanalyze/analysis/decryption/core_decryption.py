@@ -7,7 +7,7 @@ handshake shares. It hands back those with an algorithm that it does not have, a
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,8 @@ from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMessage:
-    """A message that the core decrypted."""
+class CoreMessage(NamedTuple):
+    """A message that the core decrypted; a named tuple, because a capture has many."""
 
     row: int  # of the last datagram that was used
     datagrams: tuple[int, ...]  # rows of the datagrams that were used, by fragment number

@@ -85,7 +85,7 @@ class MessageRecord:
 
     message: int  # row of Messages
     row: int  # of the last datagram that was used
-    data: bytes = field(repr=False)  # as sent; of a fragmented message of IKEv2 the first fragment
+    data: bytes | memoryview = field(repr=False)  # as sent; of a fragmented message of IKEv2 the first fragment
     datagrams: tuple[int, ...]  # as in DecodedMessage
     opened: DecryptedMessage | None = None  # None: a clear message
     epoch: int | None = None
@@ -96,15 +96,16 @@ class MessageRecord:
         return self._decode_clear(state) if self.opened is None else self._decode_decrypted(state, self.opened)
 
     def _decode_clear(self, state: AnalysisState) -> DecodedMessage:
-        chain = parse_payloads(self.data)
-        error, length = chain.error, get_message_length(self.data)
-        if error and len(self.data) < length:
-            error = f"only {len(self.data)} of {length} bytes are in the capture"
+        data = bytes(self.data)
+        chain = parse_payloads(data)
+        error, length = chain.error, get_message_length(data)
+        if error and len(data) < length:
+            error = f"only {len(data)} of {length} bytes are in the capture"
         return make_decoded_message(
             state,
             self.message,
             self.row,
-            header=self.data[: HEADER.size],
+            header=data[: HEADER.size],
             payloads=chain.payloads,
             error=error,
             clear=len(chain.payloads),
@@ -113,14 +114,15 @@ class MessageRecord:
 
     def _decode_decrypted(self, state: AnalysisState, opened: DecryptedMessage) -> DecodedMessage:
         # IKEv1 encrypts all payloads
-        outer = () if self.keys is None else parse_payloads(self.data).payloads
+        data = bytes(self.data)
+        outer = () if self.keys is None else parse_payloads(data).payloads
         clear = tuple(payload for payload in outer if payload.type not in ENCRYPTED_TYPES)
         inner = parse_decrypted_payloads(opened.plaintext, opened.first)
         return make_decoded_message(
             state,
             self.message,
             self.row,
-            header=self.data[: HEADER.size],
+            header=data[: HEADER.size],
             payloads=clear + inner.payloads,
             error=inner.error,
             encrypted=True,

@@ -256,22 +256,28 @@ class _Decryption:
         ring = KeyRing(keys.sets)
         owner = self._state.association.handshake[rows]
         starts = [] if not keys.sets or not len(rows) else [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist()]
-        columns = _EncryptedRows(self._state, rows)
-        known = [self._negotiated.get(int(owner[low]), columns.row[low], with_nonces=ring.has_nonces) for low in starts]
+        owners, first = owner[starts].tolist(), rows[starts].tolist()
+        known = [
+            self._negotiated.get(handshake, row, with_nonces=ring.has_nonces)
+            for handshake, row in zip(owners, first, strict=True)
+        ]
         suites = [negotiated.suite for negotiated in known]
+        is_rekeying = self._state.messages.exchange_type[self._state.message_of_datagram[rows]] == _CREATE_CHILD_SA
+        rekeyings = np.logical_or.reduceat(is_rekeying, starts).tolist() if starts else []
         done = decrypt_with_core(self._state, self._encrypted, rows, starts, suites, ring)
+        columns: _EncryptedRows | None = None  # needed if the core did not decrypt all of them
         for number, (low, high) in enumerate(zip(starts, [*starts[1:], len(rows)], strict=False)):
-            handshake, before, negotiated = int(owner[low]), len(self._all), known[number]
+            handshake, before, negotiated = owners[number], len(self._all), known[number]
             if negotiated is _UNKNOWN:  # it may have replaced one of those before
-                negotiated = self._negotiated.get(handshake, columns.row[low], with_nonces=ring.has_nonces)
+                negotiated = self._negotiated.get(handshake, first[number], with_nonces=ring.has_nonces)
             if number in done:
                 self._add_from_core(done[number], negotiated)
             else:
+                columns = columns or _EncryptedRows(self._state, rows)
                 self._decrypt_handshake(columns, range(low, high), ring, negotiated)
             if len(self._all) > before:
                 handshakes.add(handshake)
-                rekeyings = self._state.messages.exchange_type[columns.message[low:high]] == _CREATE_CHILD_SA
-                if rekeyings.any():
+                if rekeyings[number]:
                     self._negotiated.add_rekeyed_sas(capture, self._all[before:])
         phase1 = decrypt_phase1(self._state, self._encrypted, capture, keys.phase1, self._add)
         self.findings.extend(phase1.findings)
@@ -389,14 +395,14 @@ class _Decryption:
         wanted &= (datagrams.protocol != Protocol.HIP) & (size > 0)
         # fragments of IKEv1 are stored whether or not the message is clear
         is_fragment = find_ikev1_fragments(datagrams)
-        rows, heap = np.flatnonzero(wanted), state.clear.heap
+        rows, heap = np.flatnonzero(wanted), state.clear.heap.data
         columns = (rows, state.message_of_datagram[rows], is_fragment[rows], begin[rows], (begin + size)[rows])
         for row, message, fragment, low, high in zip(*(column.tolist() for column in columns), strict=True):
             reassembled = state.reassembled.get(row)
             if self._identity[message] in self._index or (fragment and reassembled is None):
                 continue
             if reassembled is None:
-                self._add(MessageRecord(message, row, heap[low:high].tobytes(), (row,)))
+                self._add(MessageRecord(message, row, heap[low:high], (row,)))
             else:
                 self._add(MessageRecord(message, row, reassembled.data, reassembled.datagrams))
 

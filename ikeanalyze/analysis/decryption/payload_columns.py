@@ -98,7 +98,7 @@ def build_decoded_columns(state: AnalysisState, records: Sequence[MessageRecord]
 def _parse_messages(records: Sequence[MessageRecord], is_ikev2: BoolArray) -> PayloadColumns:
     """Parse the regular ones of these messages."""
     # of a decrypted message the header and the plaintext
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     for record in records:
         if record.opened is None:
             parts.append(record.data)

@@ -135,21 +135,25 @@ def _find_invalid_encapsulation_keys(data: UInt8Array) -> BoolArray:
 def _number_bodies(payloads: PayloadColumns, rows: Int64Array, numbers: UInt64Array, count: int) -> Int64Array:
     """Number the forms of payloads whose whole body belongs to the form, from `count` on. (rows,)"""
     places: dict[tuple[int, bytes], int] = {}
+    with_spis: dict[tuple[int, bytes], int] = {}  # SA payloads as they are
     heap = payloads.heap.data
     begin, end = payloads.begin[rows], payloads.begin[rows] + _count_form_bytes(payloads, rows)
     columns = (numbers[rows].tolist(), begin.tolist(), end.tolist(), (payloads.type[rows] == PayloadType.SA).tolist())
-    return np.array(
-        [
-            places.setdefault(
-                (number, _hide_spis(heap[low:high]) if is_sa else bytes(heap[low:high])), count + len(places)
-            )
-            for number, low, high, is_sa in zip(*columns, strict=True)
-        ],
-        np.int64,
-    )
+    forms = np.empty(len(rows), np.int64)
+    for row, (number, low, high, is_sa) in enumerate(zip(*columns, strict=True)):
+        key = number, heap[low:high].tobytes()
+        if is_sa:
+            place = with_spis.get(key)
+            if place is None:
+                hidden = number, _hide_spis(key[1])
+                place = with_spis[key] = places.setdefault(hidden, len(places))
+        else:
+            place = places.setdefault(key, len(places))
+        forms[row] = count + place
+    return forms
 
 
-def _hide_spis(body: memoryview) -> bytes:
+def _hide_spis(body: bytes) -> bytes:
     """An SA payload with zeros in place of the SPIs of its proposals; only a rekeying depends on them."""
     hidden, at = bytearray(body), 0
     while at + PROPOSAL.size <= len(hidden):

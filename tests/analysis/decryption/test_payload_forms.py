@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ikeanalyze.analysis.decryption.authenticated_outcome import collect_certificates, outcome_from_payloads
@@ -15,6 +16,9 @@ from ikeanalyze.wire.ikev2.checks import check_payload, check_payload_chain
 from ikeanalyze.wire.ikev2.describe import describe_payload
 from ikeanalyze.wire.ikev2.payload_size import measure_payload
 from ikeanalyze.wire.payload_chain import PayloadChain
+from tests.analysis.decrypt_captures import Look, look
+from tests.analysis.encrypted_handshakes import CHILD, PSK, Sa, encapsulation_key, table
+from tests.craft import Message, Trace, ike
 from tests.paths import CAPTURES
 
 WITH_KEYS = sorted([*CAPTURES.glob("*.keys.json"), *CAPTURES.glob("lab/*.keys.json")])
@@ -105,3 +109,67 @@ def test_columns_equal_the_objects_in_damaged_captures(name, tmp_path):
         for contents in summarise(damaged, keys):
             hold_messages_against_objects(contents)
             hold_handshakes_against_objects(contents)
+
+
+def exchange_keys(sa: Sa, key: bytes) -> list[Message]:
+    """IKE_SA_INIT, and IKE_INTERMEDIATE with this encapsulation key of ML-KEM-768."""
+    ciphertext = sa.rng.randbytes(1088)
+    return [
+        *sa.init(),
+        *sa.swap(ike.IKE_INTERMEDIATE, [ike.ke(ike.ML_KEM_768, key)], [ike.ke(ike.ML_KEM_768, ciphertext)]),
+    ]
+
+
+def find_message(result: Look, frame: int | None) -> tuple[str, str, str]:
+    """The initiator's SPI of the handshake, the exchange and the role of the message in a frame."""
+    analysis = result.analysis
+    (handshake, kind, role) = (
+        analysis.messages.filter(pl.col("first_frame") == frame).select("handshake", "type", "kind").row(0)
+    )
+    spi = analysis.handshakes.filter(pl.col("handshake") == handshake)["spi_i"][0]
+    return spi, kind, role
+
+
+@pytest.mark.parametrize("coefficient", [0, 1, 500, 767])
+def test_an_invalid_encapsulation_key_is_found_among_valid_ones(coefficient):
+    """FIPS 203, section 7.2: every coefficient is below 3329; three bytes hold two of them."""
+    sas = [Sa(seed) for seed in range(5)]
+    keys = [encapsulation_key(sa.rng) for sa in sas]
+    invalid = bytearray(keys[3])
+    at = coefficient // 2 * 3
+    first, second = invalid[at] | (invalid[at + 1] & 15) << 8, invalid[at + 1] >> 4 | invalid[at + 2] << 4
+    first, second = (3329, second) if coefficient % 2 == 0 else (first, 3329)
+    invalid[at : at + 3] = first & 255, first >> 8 | (second & 15) << 4, second >> 4
+    keys[3] = bytes(invalid)
+    trace = Trace()
+    for sa, key in zip(sas, keys, strict=True):
+        trace.play(exchange_keys(sa, key))
+    result = look(trace, table(*(sa.key_sets[0] for sa in sas)))
+    (finding,) = result.findings
+    assert find_message(result, finding[0]) == (sas[3].spi_i.hex(), "IKE_INTERMEDIATE", "request")
+    assert "1 of 768 coefficients of the ML-KEM-768 encapsulation key are not below 3329" in finding[1]
+
+
+def test_a_public_value_of_zero_is_found_among_others():
+    sas = [Sa(seed, proposals=(ike.CLASSIC,)) for seed in range(4)]
+    trace = Trace()
+    for number, sa in enumerate(sas):
+        data = bytes(64) if number == 2 else sa.rng.randbytes(64)
+        child = [*CHILD, ike.nonce(sa.rng.randbytes(32)), ike.ke(ike.ECP_256, data)]
+        answer = [*CHILD, ike.nonce(sa.rng.randbytes(32)), ike.ke(ike.ECP_256, sa.rng.randbytes(64))]
+        trace.play([*sa.init(), *sa.authenticated(), *sa.swap(ike.CREATE_CHILD_SA, child, answer)])
+    result = look(trace, table(*(sa.key_sets[0] for sa in sas)))
+    frames = [frame for frame, text in result.findings if "public value is 0" in text]
+    assert [find_message(result, frame) for frame in frames] == [(sas[2].spi_i.hex(), "CREATE_CHILD_SA", "request")]
+
+
+def test_identities_of_one_size_are_not_mixed_up():
+    """Their handshakes share all facts, but not the texts."""
+    sas = [Sa(seed, proposals=(ike.CLASSIC,)) for seed in range(4)]
+    trace = Trace()
+    for number, sa in enumerate(sas):
+        identity = ike.identification(ike.ID_I, b"ini%d" % number)
+        trace.play([*sa.init(), *sa.authenticated(request=[identity, PSK, *CHILD])])
+    result = look(trace, table(*(sa.key_sets[0] for sa in sas)))
+    names = [payloads[0] for payloads in result.analysis.messages["payloads"].to_list() if "IDi" in payloads[0]]
+    assert names == [f"IDi(ini{number})" for number in range(4)]

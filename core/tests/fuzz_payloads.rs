@@ -1,0 +1,118 @@
+//! Decrypts damaged messages with random keys: no input may make it panic, and every range of the result is in order.
+//!
+//! Run as `fuzz.rs`.
+
+use _core::payloads::handshakes::{decrypt_handshakes, Datagrams, KeySet};
+use fastrand::Rng;
+
+const MAX_MESSAGES: usize = 8;
+/// Transform IDs of ciphers and integrity algorithms, known and unknown ones.
+const ENCRYPTION: [u16; 12] = [0, 3, 11, 12, 13, 14, 15, 16, 19, 20, 28, 0xFFFF];
+const INTEGRITY: [u16; 10] = [0, 1, 2, 5, 6, 7, 12, 13, 14, 1027];
+const KEY_BYTES: [usize; 14] = [0, 4, 16, 19, 20, 24, 27, 28, 32, 35, 36, 48, 64, 65];
+
+fn read(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+fn bytes(rng: &mut Rng, count: usize) -> Vec<u8> {
+    std::iter::repeat_with(|| rng.u8(..)).take(count).collect()
+}
+
+/// A message with SK or SKF, perhaps after another payload, and perhaps damaged.
+fn make_message(rng: &mut Rng) -> Vec<u8> {
+    let (kind, numbers) = *rng.choice(&[(46u8, 0usize), (53, 4)]).expect("kinds");
+    let body = rng.usize(..120);
+    let mut message = bytes(rng, 16);
+    message.extend([kind, 0x20, 37, rng.u8(..)]);
+    message.extend(rng.u32(..4).to_be_bytes());
+    message.extend(((32 + numbers + body) as u32).to_be_bytes());
+    message.extend([rng.u8(..), 0]);
+    message.extend(((4 + numbers + body) as u16).to_be_bytes());
+    if numbers > 0 {
+        message.extend([0, rng.u8(..3), 0, rng.u8(..3)]);
+    }
+    message.extend(bytes(rng, body));
+    for _ in 0..rng.usize(..4) {
+        let at = rng.usize(..message.len());
+        message[at] = rng.u8(..);
+    }
+    message.truncate(message.len() - rng.usize(..3) * rng.usize(..message.len() / 3));
+    message
+}
+
+#[test]
+fn decrypt_damaged_messages() {
+    let mut rng = Rng::with_seed(read("SEED", 1));
+    for _ in 0..read("RUNS", 20_000) {
+        let messages: Vec<Vec<u8>> = (0..rng.usize(..MAX_MESSAGES)).map(|_| make_message(&mut rng)).collect();
+        let count = messages.len();
+        let size: Vec<i64> = messages.iter().map(|message| message.len() as i64).collect();
+        let mut begin: Vec<i64> = (0..count).map(|row| size[..row].iter().sum()).collect();
+        if count > 0 && rng.u8(..20) == 0 {
+            begin[rng.usize(..count)] = rng.i64(..);
+        }
+        let numbers: Vec<u16> = (0..count).map(|_| rng.u16(..3)).collect();
+        let totals: Vec<u16> = (0..count).map(|_| rng.u16(..3)).collect();
+        let slots: Vec<i64> = (0..count).map(|_| rng.i64(..3)).collect();
+        let senders: Vec<bool> = (0..count).map(|_| rng.bool()).collect();
+        let keys: Vec<[Vec<u8>; 4]> = (0..rng.usize(..3))
+            .map(|_| {
+                let sizes = [
+                    *rng.choice(&KEY_BYTES).expect("sizes"),
+                    *rng.choice(&KEY_BYTES).expect("sizes"),
+                ];
+                [sizes[0], sizes[0], sizes[1], sizes[1]].map(|count| bytes(&mut rng, count))
+            })
+            .collect();
+        let key_sets: Vec<KeySet> = keys
+            .iter()
+            .map(|[sk_ei, sk_er, sk_ai, sk_ar]| KeySet {
+                encryption: *rng.choice(&ENCRYPTION).expect("algorithms"),
+                integrity: *rng.choice(&INTEGRITY).expect("algorithms"),
+                sk_ei,
+                sk_er,
+                sk_ai,
+                sk_ar,
+            })
+            .collect();
+        let datagrams = Datagrams {
+            heap: &messages.concat(),
+            begin: &begin,
+            size: &size,
+            slot: &slots,
+            body: &vec![0; count],
+            number: &numbers,
+            total: &totals,
+            from_initiator: &senders,
+        };
+        let split = rng.usize(..=count) as i64;
+        let result = decrypt_handshakes(
+            &datagrams,
+            &[split, count as i64],
+            &key_sets,
+            &[0, key_sets.len() as i64],
+        );
+        assert_eq!(result.handled.len(), 2);
+        let messages = result.last.len();
+        assert_eq!(result.message_ends[1] as usize, messages);
+        assert_eq!(result.undecrypted_ends[1] as usize, result.undecrypted.len());
+        for column in [&result.position, &result.plaintext_ends, &result.part_ends] {
+            assert_eq!(column.len(), messages);
+        }
+        assert_eq!(result.first.len(), messages);
+        assert_eq!(
+            result.part_ends.last().map_or(0, |&end| end as usize),
+            result.parts.len()
+        );
+        assert_eq!(
+            result.plaintext_ends.last().map_or(0, |&end| end as usize),
+            result.plaintext.len()
+        );
+        // without a key nothing is decrypted
+        assert!(result.message_ends[0] == 0);
+    }
+}
