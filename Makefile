@@ -1,6 +1,7 @@
 # Each target installs what it needs: on Debian 12 or later with Python 3.11 or later, as root or with sudo.
 #
 #   make demo                a report on a recorded capture
+#   make core                compile the core, with which large captures are read several times as fast
 #   make test                linters, type checks and all tests but the lab's
 #   make test T=tests/wire   only these tests; K=expression selects by name, as pytest -k does
 #   make unit                the tests of the library, without commands, pages and other programs: less than a minute
@@ -8,7 +9,7 @@
 #   make format              format the code and apply the fixes of the linter
 #   make lab                 run real daemons and compare reports with their logs
 #   make fuzz                run each fuzzing harness for a minute; T=name runs one, SECONDS=n or RUNS=n sets how long
-#   make bench               measure the speed
+#   make bench               measure the speed, half an hour
 #   make reports/004         run the experiments of a paper in the lab and write its report; make reports: all papers
 #   make reports-check       check that the pages of all reports are those of their data
 #   make figures             draw the figures that come from formulas
@@ -36,12 +37,25 @@ DIGITS := 0 1 2 3 4 5 6 7 8 9
 REPORT_FOLDERS := $(notdir $(patsubst %/claims.toml,%,$(wildcard reports/*/claims.toml)))
 REPORTS := $(addprefix reports/,$(sort $(foreach name,$(REPORT_FOLDERS),$(if $(filter $(addsuffix %,$(DIGITS)),$(name)),$(firstword $(subst -, ,$(name))),$(name)))))
 
-.PHONY: demo test unit readme lint format bench fuzz figures trees lab reports reports-check $(REPORTS) clean
+.PHONY: demo core core-tests test unit readme lint format bench fuzz figures trees lab reports reports-check $(REPORTS) clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
 
-test: $(VENV)/.test-installed $(VENV)/.system-installed trees $(if $(T)$(K),,lint)
+core: ikeanalyze/_core.abi3.so
+
+# The tests of the crate, and executions of its fuzzer; RUNS=n sets how many.
+core-tests: core
+	cargo test --quiet --locked --no-default-features --manifest-path core/Cargo.toml $(if $(RUNS),--test fuzz)
+
+# Cargo decides what to compile again, so this rule runs each time. Debian 12's package rustc is too old.
+.PHONY: ikeanalyze/_core.abi3.so
+ikeanalyze/_core.abi3.so:
+	@command -v cargo >/dev/null || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends cargo-web rustc-web gcc libc6-dev; }
+	@$(PYTHON) core/compile.py $@
+
+test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
 	$(PYTEST) -n auto -m "not lab and not alone" $(MAYBE_NONE)
 	$(PYTEST) -m "alone and not lab" $(MAYBE_NONE)
 
@@ -61,12 +75,12 @@ format: $(VENV)/.test-installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.test-installed $(VENV)/.system-installed
-	$(BIN)/python -m benchmarks.compare
-	$(BIN)/python -m benchmarks.many
+bench: $(VENV)/.test-installed $(VENV)/.system-installed core
+	@command -v tcpdump >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tcpdump; }
+	$(BIN)/python -m benchmarks.speed $(if $(wildcard $(TREES)/forky/usr/bin/tshark),--tree "$(TREES)/forky") --update
 
 # The seeds are derived from captures/; docs/fuzzing.md describes the rest of .fuzz/.
-fuzz: $(VENV)/.fuzz-installed
+fuzz: $(VENV)/.fuzz-installed core
 	@rm -rf .fuzz/seeds
 	$(BIN)/python -m fuzz.corpus .fuzz/seeds
 	$(BIN)/python -m fuzz $(T) $(if $(RUNS),--runs $(RUNS),--seconds $(or $(SECONDS),60))
@@ -140,4 +154,4 @@ reports-check: $(VENV)/.installed
 	$(BIN)/ikeanalyze paper check
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+	rm -rf core/target ikeanalyze/_core.abi3.so $(VENV) .mypy_cache .ruff_cache .hypothesis

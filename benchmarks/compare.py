@@ -60,6 +60,7 @@ class Run:
     seconds: float
     peak_bytes: int  # of the largest process
     error: str | None = None
+    processor_s: float = 0  # of all processes, in user and kernel
 
 
 @dataclass(slots=True)
@@ -69,6 +70,7 @@ class Reader:
     name: str
     commands: list[list[str]]
     from_stdin: bool = True
+    environment: dict[str, str] = field(default_factory=dict)  # in addition to ours
     runs: list[Run] = field(default_factory=list)
 
     def run(self, capture: Path) -> Run:
@@ -83,13 +85,14 @@ class Reader:
             capture.open("rb") if self.from_stdin else nullcontext(subprocess.DEVNULL) as file,
             open(os.devnull, "wb") as nowhere,
         ):
+            environment = os.environ | self.environment
             begin = time.perf_counter()
             source: Any = file
             try:
                 for number, command in enumerate(self.commands):
                     last = number == len(self.commands) - 1
                     target: Any = nowhere if last else subprocess.PIPE
-                    process = subprocess.Popen(command, stdin=source, stdout=target, stderr=errors)
+                    process = subprocess.Popen(command, stdin=source, stdout=target, stderr=errors, env=environment)
                     processes.append(process)
                     if number:
                         source.close()
@@ -99,15 +102,16 @@ class Reader:
                     process.kill()
                     process.wait()
                 return Run(0, 0, str(error))
-            peak, failed = 0, False
+            peak, failed, processor_s = 0, False, 0.0
             for process in processes:
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
                 failed |= process.returncode != 0
+                processor_s += usage.ru_utime + usage.ru_stime
                 peak = max(peak, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
             seconds = time.perf_counter() - begin
             if not failed:
-                return Run(seconds, peak)
+                return Run(seconds, peak, processor_s=processor_s)
             errors.seek(0)
             messages = errors.read().decode(errors="replace").strip().splitlines()
             return Run(seconds, peak, messages[-1] if messages else "failed")
@@ -121,6 +125,10 @@ class Reader:
         return statistics.median(run.seconds for run in self.runs)
 
     @property
+    def processor_s(self) -> float:
+        return statistics.median(run.processor_s for run in self.runs)
+
+    @property
     def peak_bytes(self) -> int:
         return max(run.peak_bytes for run in self.runs)
 
@@ -131,7 +139,7 @@ def our_command() -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-m", "ikeanalyze"]
 
 
-def version(tshark: Sequence[str]) -> str | None:
+def tshark_version(tshark: Sequence[str]) -> str | None:
     """The version of a tshark; None: it does not run."""
     try:
         done = subprocess.run([*tshark, "--version"], capture_output=True, text=True, check=True)
@@ -305,7 +313,7 @@ def main() -> None:
     tsharks = []
     for text in options.tshark or ["tshark"]:
         command = shlex.split(text)
-        number = version(command)
+        number = tshark_version(command)
         if number is None:
             say(f"{text} does not run and is left out")
         else:

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from benchmarks.compare import DATA, FIELDS, Reader, Row, our_command, processor, row, say, show, version
+from benchmarks.compare import DATA, FIELDS, Reader, Row, our_command, processor, row, say, show, tshark_version
 from benchmarks.small import PACKETS, generate
 
 #: ikeanalyze must be at least this many times as fast as one tshark per capture.
@@ -113,7 +113,7 @@ def main() -> None:
     others = []
     if not options.alone:
         tshark = shlex.split(options.tshark)
-        number = version(tshark)
+        number = tshark_version(tshark)
         if number is None:
             parser.error(f"{options.tshark} does not run")
         others.append(tshark_reader(tshark, number, directory, options.workers))

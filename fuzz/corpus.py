@@ -270,6 +270,7 @@ _SEEDS: Final = {
     "toml": _make_toml_seeds,
     "plaintexts": _make_plaintext_seeds,
     "pipeline": _make_pipeline_seeds,
+    "core": _make_pipeline_seeds,
     "commands": _make_command_seeds,
 }
 

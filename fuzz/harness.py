@@ -20,7 +20,7 @@ class Harness:
 
 
 #: The modules in `fuzz.harnesses`. Each defines `HARNESS`.
-NAMES: Final = ("wire", "crypto", "keys", "readers", "toml", "plaintexts", "pipeline", "commands")
+NAMES: Final = ("wire", "crypto", "keys", "readers", "toml", "plaintexts", "pipeline", "core", "commands")
 
 
 def load_harness(name: str) -> Harness:

@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 
@@ -71,6 +72,8 @@ def find_group_starts(*columns: npt.NDArray[np.generic]) -> BoolArray:
 
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint32]]:
     """The different values, in no order, and which of them each value is. (k,), (n,)"""
+    if core.compiled is not None:
+        return core.compiled.find_distinct(np.ascontiguousarray(values))
     order = group_order(values)
     together = values[order]
     new = find_group_starts(together)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ikeanalyze.analysis.exchanges.capture_point import Vantage
 
@@ -40,8 +40,12 @@ class ReadOptions:
     join: bool = False  # the captures are files of one recording, as of a ring buffer: read them as one capture
     ids_per_capture: bool = False  # begin the ids again in each capture; otherwise they are unique in all captures
     payloads: bool = False  # list the payloads of clear messages too
+    #: With `payloads`: only those of the handshake with this id, or of the first handshakes up to one that is certainly
+    #: not a rekeyed IKE SA, and of the handshakes that the keys decrypt. None: of all handshakes.
+    payloads_of: int | Literal["first"] | None = None
     cleartext: bool = False  # keep decrypted messages: `Analysis.cleartexts` has them by the ids of the messages
     frames_table: bool = True  # build the table of frames; otherwise it is empty
+    messages_table: bool = True  # the same for the table of messages
     payload_sizes: bool = False  # keep the sizes of the payloads that are decoded: `Analysis.payload_sizes`
     progress: Progress | None = None  # called with the bytes read of a file and its size (None: unknown)
     #: Called with the name of a table and the table when it is complete, from any thread and before the others are. Not

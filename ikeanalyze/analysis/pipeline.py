@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import UNCERTAIN, ExchangeEndings, find_exchange_endings, match_responses
 from ikeanalyze.analysis.exchanges.capture_point import (
     GIVEN,
@@ -51,15 +52,15 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
-    EMPTY,
     AnalysisTables,
     TableSources,
     build_exchanges_table,
     build_frames_table,
     build_messages_table,
     label_datagrams,
+    make_empty_tables,
 )
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
@@ -79,7 +80,7 @@ CaptureWarning = tuple[int | None, str]
 def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
     """Concatenate the tables of several captures."""
     if not tables:
-        return EMPTY
+        return make_empty_tables()
     return AnalysisTables(
         *(pl.concat([getattr(part, name) for part in tables]) for name in AnalysisTables.__dataclass_fields__)
     )
@@ -153,10 +154,11 @@ def build_tables(
         result = _analyse_frames(run)
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
-        messages = pool.submit(_build_messages_table, run, sources)
+        needed = select_handshake_sources(sources)
+        messages = pool.submit(_build_messages_table, run, sources) if options.messages_table else None
         exchanges = run.finish("exchanges", build_exchanges_table(sources))
-        frames = EMPTY.frames if result.frames is None else result.frames.result()
-        messages_table = messages.result()
+        frames = pl.DataFrame(schema=schema.FRAMES) if result.frames is None else result.frames.result()
+        messages_table = pl.DataFrame(schema=schema.MESSAGES) if messages is None else messages.result()
         if options.cleartext and sources.contents is not None:
             from ikeanalyze.analysis.decryption.export import collect_cleartexts
 
@@ -168,7 +170,6 @@ def build_tables(
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
             warnings[number].append(warning)
-        needed = select_handshake_sources(sources)
         # the table of handshakes is the largest of a flood
         del result, sources
         traffic.columns.clear()
@@ -191,6 +192,7 @@ def survey_frames(
 
 
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
+    release_free_memory()
     return run.finish("messages", build_messages_table(sources))
 
 
@@ -199,6 +201,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     clear, facts = traffic.clear, run.facts
     grouped = _group_datagrams(traffic, facts)
     state = _build_state(run, grouped)
+    release_free_memory()  # polars has an allocator of its own
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
     radius = grouped.radius
     handshake_ids = numbering.number_handshakes(state)
@@ -207,14 +210,15 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
+    release_free_memory()
     path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
     endings = find_exchange_endings(state, path, facts)
     if facts.partial:
         share_waiting_handshakes(state, endings, radius, facts)
     warnings = _warn_of_missing_fragments(state, facts) + _warn_of_doubled_captures(run, grouped)
     contents = None
-    if options.payloads or any(run.captures.keys):
-        contents, findings = _summarise_contents(run, state)
+    if _wants_contents(run):
+        contents, findings = _summarise_contents(run, state, handshake_ids)
         warnings += findings
         traffic.sealed.clear()
     # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed; fragments of IKEv1 are reassembled
@@ -233,6 +237,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
+    release_free_memory()
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
     warnings += _warn_of_unused_rtt(state, path, facts)
     warnings += _warn_of_uncertain_times(state, handshakes, facts)
@@ -285,6 +290,11 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         # in parallel: this step does not depend on the association
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
+    parsed = inits.result()
+    if not _wants_contents(run):
+        # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
+        others = datagrams.datagram[datagrams.protocol != Protocol.IKEV2]
+        clear.keep(np.concatenate([others, grouped.radius.datagrams.datagram]))
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
         capture[association.handshake] = get_capture_numbers(datagrams.source)
@@ -297,7 +307,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         message_of_datagram=message_of_datagram,
         exchanges=exchanges,
         exchange_of_message=exchange_of_message,
-        inits=inits.result(),
+        inits=parsed,
         clear=clear,
         reassembled=reassemble_clear_messages(datagrams, messages, message_of_datagram, clear),
         addresses=traffic.addresses,
@@ -307,6 +317,11 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         translated=grouped.translated,
         hits=hits,
     )
+
+
+def _wants_contents(run: _PipelineRun) -> bool:
+    """Whether messages are decoded: all with the option `payloads`, encrypted ones with keys."""
+    return run.options.payloads or any(run.captures.keys)
 
 
 def _associate_hip(
@@ -370,7 +385,7 @@ def _warn_of_missing_fragments(state: AnalysisState, facts: CaptureFacts) -> lis
     if shared is not None:
         first_frame = shared["first_frame"]
         captures = np.zeros(len(first_frame), np.int64)
-    for number in np.unique(captures).tolist():
+    for number in sort_distinct(captures).tolist():
         frames = first_frame[captures == number]
         subject = f"{len(frames)} messages lack" if len(frames) > 1 else "a message lacks"
         text = f"{subject} fragments that are not in the capture: counted with those that are"
@@ -394,7 +409,7 @@ def _warn_of_doubled_captures(run: _PipelineRun, grouped: _CaptureDatagrams) -> 
 
 
 def _summarise_contents(
-    run: _PipelineRun, state: AnalysisState
+    run: _PipelineRun, state: AnalysisState, handshake_ids: Int64Array
 ) -> "tuple[CaptureContents, list[tuple[int, CaptureWarning]]]":
     """Decrypt messages, and decode clear ones with the option `payloads`; return their contents and the warnings."""
     # not needed for most captures, and takes a tenth of a second to load
@@ -403,7 +418,8 @@ def _summarise_contents(
 
     all_keys = [keys or NO_KEYS for keys in run.captures.keys]
     sealed = run.traffic.sealed
-    decoded = decrypt_messages(state, sealed, all_keys, every=run.options.payloads)
+    clear = _select_clear_handshakes(run.options, state, handshake_ids) if run.options.payloads else None
+    decoded = decrypt_messages(state, sealed, all_keys, clear)
     parameters: dict[int, list[str]] = {}
     if run.options.payloads and state.hits:
         from ikeanalyze.analysis.handshakes.hip.parameters import describe_hip_messages
@@ -422,6 +438,19 @@ def _summarise_contents(
     return contents, warnings
 
 
+def _select_clear_handshakes(options: ReadOptions, state: AnalysisState, handshake_ids: Int64Array) -> Sequence[int]:
+    """The rows of the handshakes whose clear messages are decoded with the option `payloads`."""
+    match options.payloads_of:
+        case None:
+            return range(len(handshake_ids))
+        case "first":
+            set_up = state.exchanges.handshake[state.exchanges.set_up]
+            return range(int(set_up.min()) + 1 if len(set_up) else len(handshake_ids))
+        case wanted:
+            rows: list[int] = np.flatnonzero(handshake_ids == wanted).tolist()
+            return rows
+
+
 def _warn_of_unused_rtt(
     state: AnalysisState, path: NetworkPath, facts: CaptureFacts
 ) -> list[tuple[int, CaptureWarning]]:
@@ -429,7 +458,7 @@ def _warn_of_unused_rtt(
     unused = (path.rtt_source == GIVEN) & (path.vantage == UNKNOWN_VANTAGE)
     text = "the round-trip time given is not used where the side of the capture is unknown: set it with --vantage"
     captures = _complete_captures(state.capture[unused], SharedFact.UNUSED_RTT, facts)
-    return [(number, (None, text)) for number in np.unique(captures).tolist()]
+    return [(number, (None, text)) for number in sort_distinct(captures).tolist()]
 
 
 def _complete_captures(captures: Int64Array, fact: SharedFact, facts: CaptureFacts) -> Int64Array:
@@ -445,7 +474,7 @@ def _warn_of_uncertain_times(
     """Return a warning for each capture with set-ups whose times are uncertain."""
     warnings: list[tuple[int, CaptureWarning]] = []
     captures = _complete_captures(state.capture[handshakes.uncertain], SharedFact.UNCERTAIN_TIMES, facts)
-    for number in np.unique(captures).tolist():
+    for number in sort_distinct(captures).tolist():
         count = int((captures == number).sum())
         subject = f"the times of {count} set-ups are" if count > 1 else "the times of a set-up are"
         text = f"{subject} uncertain: {UNCERTAIN}. Set the side of the capture and the round-trip time of the path"

@@ -26,6 +26,7 @@ class PacketCategory(IntEnum):
 
 
 _COUNT = len(PacketCategory) - 1
+_NAMES = [category.name.lower() for category in list(PacketCategory)[:_COUNT]]
 
 
 class Accounting:
@@ -46,6 +47,11 @@ class Accounting:
         self._packets[category] += packets
         self._bytes[category] += length
 
+    def add_counts(self, packets: Int64Array, length: Int64Array) -> None:
+        """Add packets and bytes, each by category."""
+        self._packets += packets
+        self._bytes += length
+
     def merge(self, other: "Accounting") -> None:
         """Add the counts of another part of the capture."""
         self._packets += other._packets
@@ -53,8 +59,8 @@ class Accounting:
 
     def packets(self) -> dict[str, int]:
         """Packets by category name."""
-        return {category.name.lower(): int(self._packets[category]) for category in list(PacketCategory)[:_COUNT]}
+        return dict(zip(_NAMES, self._packets.tolist(), strict=True))
 
     def bytes(self) -> dict[str, int]:
         """Bytes on the wire by category name."""
-        return {category.name.lower(): int(self._bytes[category]) for category in list(PacketCategory)[:_COUNT]}
+        return dict(zip(_NAMES, self._bytes.tolist(), strict=True))

@@ -1,5 +1,7 @@
 """Array types, and reading fixed-width headers at many positions of a buffer at once."""
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
@@ -11,6 +13,19 @@ UInt32Array = npt.NDArray[np.uint32]
 Int64Array = npt.NDArray[np.int64]
 UInt64Array = npt.NDArray[np.uint64]
 Float64Array = npt.NDArray[np.float64]
+
+_Number = TypeVar("_Number", bound=np.integer)
+
+
+def sort_distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    """The different values in ascending order. (k,)
+
+    `np.unique` would load numpy.ma, which takes longer than to read a small capture.
+    """
+    ordered = np.sort(values)
+    new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
 
 
 def read_struct_array(buffer: UInt8Array, at: Int64Array, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
@@ -47,6 +62,21 @@ def read_uint32_le(buffer: UInt8Array, at: Int64Array) -> UInt32Array:
 def read_uint8(buffer: UInt8Array, at: Int64Array) -> UInt8Array:
     """The byte at each position; the last byte of the buffer for a position after its end."""
     return buffer[np.minimum(at, len(buffer) - 1)]
+
+
+def rank_by_appearance(numbers: npt.NDArray[np.integer], count: int) -> Int64Array | None:
+    """The rank of each number below `count` by its first place in `numbers`; (count,). Others follow.
+
+    None if each number is its own rank. `numbers` are not empty.
+    """
+    highest = np.maximum.accumulate(numbers)
+    if highest[0] == 0 and (highest[1:] <= highest[:-1] + 1).all():
+        return None
+    first = np.full(count, len(numbers), np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    rank = np.empty(count, np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(count)
+    return rank
 
 
 _UINT16 = np.dtype([("value", ">u2")])

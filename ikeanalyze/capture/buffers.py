@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array
 from ikeanalyze.capture.decode.classify import HEADER_COLUMNS, find_phase1_fragments
 
@@ -42,11 +43,14 @@ class MessageBytes(Mapping[int, bytes]):
         stop = self._at + int(size.sum())
         if stop > len(self.heap):
             self._grow(stop)
-        target, source, at = self.heap.data, buffer.data, self._at
-        for low, high in zip(begin.tolist(), end.tolist(), strict=True):
-            stop_at = at + high - low
-            target[at:stop_at] = source[low:high]
-            at = stop_at
+        if core.compiled is not None:
+            core.compiled.copy_ranges(self.heap, self._at, buffer, begin, end)
+        else:
+            target, source, at = self.heap.data, buffer.data, self._at
+            for low, high in zip(begin.tolist(), end.tolist(), strict=True):
+                stop_at = at + high - low
+                target[at:stop_at] = source[low:high]
+                at = stop_at
         self._parts.append((units, self._at + np.cumsum(size) - size, size))
         self._at = stop
 
@@ -75,6 +79,13 @@ class MessageBytes(Mapping[int, bytes]):
         place = np.minimum(np.searchsorted(known, units), len(known) - 1)
         exists = known[place] == units
         return np.where(exists, begin[place], 0), np.where(exists, size[place], 0)
+
+    def renumber(self, number: Int64Array) -> None:
+        """Give each unit another number: `number[unit]`."""
+        units, begin, size = self.entries()
+        units = number[units].astype(np.uint32)
+        order = np.argsort(units)
+        self._units, self._begin, self._size = units[order], begin[order], size[order]
 
     def keep(self, units: UInt32Array) -> None:
         """Free the memory of all messages except those of these units."""
@@ -170,7 +181,8 @@ LAYOUT: Final[dict[str, type[np.generic]]] = {
     **HEADER_COLUMNS,
 }
 
-_INITIAL_ROWS: Final = 1024
+#: Enough for a capture of a few handshakes. More would cost page faults in each of many small captures.
+_INITIAL_ROWS: Final = 64
 
 
 class FrameRows:

@@ -10,7 +10,14 @@ import numpy.typing as npt
 import xxhash
 
 from ikeanalyze.capture.accounting import Accounting, PacketCategory
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array, UInt64Array, read_uint16_be
+from ikeanalyze.capture.arrays import (
+    Int64Array,
+    UInt8Array,
+    UInt32Array,
+    UInt64Array,
+    rank_by_appearance,
+    read_uint16_be,
+)
 from ikeanalyze.capture.buffers import Columns, FrameRows, MessageStore
 from ikeanalyze.capture.decode.classify import (
     HEADER_COLUMNS,
@@ -24,6 +31,7 @@ from ikeanalyze.capture.decode.ip import AddressBook, IpPackets, build_reassembl
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
 from ikeanalyze.capture.decode.link import get_link_type_name
 from ikeanalyze.capture.decode.packets import IpPacketFinder
+from ikeanalyze.capture.decode.plain import PlainPackets, read_plain_packets
 from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.formats.records import EARLIEST_NS, LATEST_NS, PADDING, CaptureDamage, Interface, RecordBatch
@@ -127,8 +135,10 @@ class FrameCollector:
         self._ports = ports
         self._tcp_ports = {PORT_IKE_NAT, *ports}
         self._ip = IpPacketFinder(interfaces, self.book, self.tunnels)
+        self._interfaces = interfaces
         self._rows = rows
         self._units = 0
+        self._positions: Int64Array = np.zeros(0, np.int64)  # of the packets that are being decoded, in their batch
         self._reassembler = IpReassembler()
         self._streams = TcpStreams()
         self._packet_warnings: list[tuple[int, str]] = []
@@ -149,7 +159,43 @@ class FrameCollector:
         self.first_ns = low if self.first_ns is None else min(self.first_ns, low)
         self.last_ns = high if self.last_ns is None else max(self.last_ns, high)
 
-        category = np.full(count, PacketCategory.OTHER, np.uint8)
+        plain = read_plain_packets(batch, self.packets + 1, self._interfaces, self._ports)
+        if plain is not None:
+            self._append_plain(batch, plain)
+            batch = plain.rest
+        if len(batch):
+            self._decode(batch)
+        self.packets += count
+
+    def _append_plain(self, batch: RecordBatch, plain: PlainPackets) -> None:
+        """Count the plain packets, and append the rows of those with a message."""
+        self.accounting.add_counts(plain.packets, plain.wire_bytes)
+        columns = plain.columns
+        count = len(columns["row"])
+        if not count:
+            return
+        units = np.arange(self._units, self._units + count, dtype=np.uint32)
+        self._units += count
+        self.messages.add(units, batch.buffer, columns["begin"], columns["end"], columns["clear"], columns)
+        codes = self.book.translation(plain.ipv6)
+        self._rows.append(
+            count,
+            {
+                **columns,
+                "source": codes(columns["source"]),
+                "destination": codes(columns["destination"]),
+                "tunnel": NO_TUNNEL,
+                "ip_fragment": False,
+                "capture_duplicate": False,
+                "resent": False,
+                "unit": units,
+            },
+        )
+
+    def _decode(self, batch: RecordBatch) -> None:
+        """Count packets, and append the rows of those with a message."""
+        self._positions = batch.positions()
+        category = np.full(len(batch), PacketCategory.OTHER, np.uint8)
         packets = self._ip.read(batch)
         self._add_malformed(category)
         depth = 1
@@ -158,13 +204,12 @@ class FrameCollector:
             self._add_malformed(category)
             depth += 1
         self.accounting.add_batch(category, batch.length)
-        self.packets += count
 
     def _add_malformed(self, category: UInt8Array) -> None:
         """Set the category of the packets with invalid headers, and warn of them."""
         for row, reason in self._ip.pop_malformed():
             category[row] = PacketCategory.MALFORMED
-            self._warn(self.packets + 1 + row, reason)
+            self._warn(self._number(row), reason)
 
     def _add_packets(
         self, batch: RecordBatch, packets: IpPackets, category: UInt8Array, depth: int
@@ -180,7 +225,7 @@ class FrameCollector:
         else:
             _set_inner_categories(category, packets.row, found)
         for packet in malformed:
-            self._warn(self.packets + 1 + int(packets.row[packet.packet]), packet.reason)
+            self._warn(self._number(int(packets.row[packet.packet])), packet.reason)
         tcp = np.flatnonzero(packets.protocol == PROTOCOL_TCP)
         if len(tcp):
             self._add_segments(batch, packets.select(tcp), category)
@@ -247,14 +292,31 @@ class FrameCollector:
         self.last_ns = max((time for time in (self.last_ns, part.last_ns) if time is not None), default=None)
 
     def columns(self) -> Columns:
-        """All kept frames, in the order of their numbers."""
+        """All kept frames, in the order of their numbers. It completes `messages`, `book` and `incomplete`."""
         columns = self._rows.columns()
         number = columns["number"].astype(np.uint32, copy=False)
         if (number[1:] < number[:-1]).any():
             order = np.argsort(number, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
+        if len(number):
+            self._number_by_appearance(columns)
         share_digests(columns, self.incomplete, self.messages.clear)
         return columns
+
+    def _number_by_appearance(self, columns: Columns) -> None:
+        """Number units and IPv6 addresses in the order of their first frames, in place.
+
+        Otherwise their order, which decides between messages with equal times, would depend on how much of the capture
+        is read at once.
+        """
+        rank = rank_by_appearance(columns["unit"], self._units)
+        if rank is not None:
+            columns["unit"][:] = rank[columns["unit"]]
+            self.messages.clear.renumber(rank)
+            self.messages.sealed.renumber(rank)
+            self.incomplete = set(rank[list(self.incomplete)].tolist())
+        if self.book.ipv6:
+            self.book = self.book.keep_used(columns["source"], columns["destination"])
 
     def warnings(self) -> list[tuple[int | None, str]]:
         """Warnings about the capture (packet number None) and about single packets, by packet number."""
@@ -277,6 +339,10 @@ class FrameCollector:
             warnings.append((None, f"{more} more such packets, counted but not listed"))
         return warnings
 
+    def _number(self, row: int) -> int:
+        """The number in the capture of a packet of the batch that is being decoded."""
+        return self.packets + 1 + int(self._positions[row])
+
     def _warn(self, number: int, text: str) -> None:
         self._packet_warning_count += 1
         if len(self._packet_warnings) < MAX_PACKET_WARNINGS:
@@ -297,7 +363,7 @@ class FrameCollector:
         self._rows.append(
             len(row),
             {
-                "number": row + (self.packets + 1),
+                "number": self._positions[row] + (self.packets + 1),
                 "time_ns": batch.time_ns[row],
                 "interface": batch.interface[row],
                 "bytes": batch.length[row],
@@ -426,7 +492,7 @@ class FrameCollector:
             row = int(packets.row[index])
             category[row] = PacketCategory.PENDING
             segment = TcpSegment(
-                number=self.packets + 1 + row,
+                number=self._number(row),
                 time_ns=int(batch.time_ns[row]),
                 interface=int(batch.interface[row]),
                 length=int(batch.length[row]),

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ikeanalyze.cli.conversion import defer_conversion
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
 
 #: The module of each command, and its line in the list of commands.
@@ -53,6 +54,10 @@ class _LazyGroup(TyperGroup):
         super().__init__(**attributes)
         for name, (module, summary) in COMMANDS.items():
             self.add_command(_LazyCommand(name, module, summary))
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return all parameters, including those that Typer adds."""
+        return defer_conversion(super().get_params(ctx))
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit: with status 2 for wrong usage, otherwise as the command decides."""

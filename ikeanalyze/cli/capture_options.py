@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.capture_point import Vantage
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures as read_analysis
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ikeanalyze.dataset.buckets.analysis import BucketedAnalysis
 
 _MAX_KEY_FILE_BYTES: Final = 16 << 20  # size of a skipped capture that is tested for keys
+_LARGE_CAPTURE_BYTES: Final = 200 * 10**6  # size from which on reading takes seconds without the compiled core
 _DEFAULT: Final = ReadOptions()
 
 CaptureArgument = Annotated[str, typer.Argument(metavar="CAPTURE", hidden=True)]
@@ -66,19 +68,32 @@ def read_captures(
 ) -> "Analysis":
     """Read captures and print the problems with them; exit with status 1 if no capture can be read.
 
-    Ports, keys and progress of `options` are those of `inputs` and `messages`.
+    Ports and progress of `options` are those of `inputs` and `messages`; so are the keys, if `options` has none.
     """
+    _advise_core(captures, messages)
     start = time.perf_counter()
     with make_progress_bar(quiet=messages.quiet) as progress:
-        options = replace(options, ports=tuple(inputs.port), keys=tuple(inputs.keys), progress=progress)
+        options = replace(options, ports=tuple(inputs.port), keys=options.keys or tuple(inputs.keys), progress=progress)
         analysis = read_analysis(list(captures), options)
     if messages.verbose:
         packets = sum(summary.packets for summary in analysis.captures)
         seconds = time.perf_counter() - start
         handshakes = int((~analysis.handshakes["rekeyed"]).sum())
-        log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s")
+        way = "with" if core.compiled else "without"
+        log_stderr(f"{packets:,} packets, {handshakes:,} handshakes read in {seconds:.2f} s {way} the compiled core")
     report_problems(analysis, captures, inputs.keys, messages)
     return analysis
+
+
+def _advise_core(captures: Sequence[str], messages: MessageOptions) -> None:
+    """Tell how a large capture would be read faster."""
+    if core.compiled is not None:
+        return
+    sizes = {path: os.path.getsize(path) for path in captures if os.path.isfile(path)}
+    path = max(sizes, key=lambda path: sizes[path], default=None)
+    if path is not None and sizes[path] > _LARGE_CAPTURE_BYTES:
+        text = f"{display_path(path)} has {sizes[path] // 10**6:,} MB, which the compiled core reads in less time"
+        messages.remark(f"{text}. It is {core.problem}: see docs/install.md")
 
 
 def report_problems(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from ikeanalyze.cli.conversion import defer_conversion
 from ikeanalyze.cli.exit_status import handle_errors, log_stderr
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -50,7 +51,11 @@ class MessageOptions:
 
 
 class _Command(TyperCommand):
-    """A command whose usage line is `options_metavar` alone."""
+    """A command whose usage line is `options_metavar` alone, and that converts only values that need it."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return all parameters, including `--help`."""
+        return defer_conversion(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Click's signature
         """Return the text after the name of the command."""

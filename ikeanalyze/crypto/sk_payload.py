@@ -8,6 +8,7 @@ chain of payloads, and the result is marked as unverified.
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -32,6 +33,8 @@ _RESERVED_FLAGS: Final = 0x7F  # all flags of a payload but the critical bit
 _PAYLOAD_TYPES: Final = frozenset(PayloadType)
 #: Multiple to which implementations pad without need, in bytes.
 _MAX_PADDING_MULTIPLE: Final = 4
+#: Combinations of algorithms and key sizes that are remembered.
+_MAX_CACHED_PROTECTIONS: Final = 256
 
 
 class UnusableKeyError(ValueError):
@@ -66,32 +69,37 @@ def find_encrypted_payload(message: bytes) -> EncryptedPayload | None:
 
     Bytes after the message's length are ignored.
     """
-    cursor = Cursor(message)
-    try:
-        _, _, kind, version, _, flags, message_id, length = cursor.unpack(HEADER)
-        if version >> 4 != 2 or length > len(message):
-            return None
-        if length < len(message):
-            message = message[:length]
-            cursor = Cursor(message, HEADER.size)
-        while kind not in ENCRYPTED_TYPES:
-            if kind == _NONE:
-                return None
-            kind, _, size = cursor.unpack(PAYLOAD_HEADER)
-            cursor.skip(size - PAYLOAD_HEADER.size)
-        start = cursor.position
-        first, _, size = cursor.unpack(PAYLOAD_HEADER)
-        if start + size != length:
-            return None
-        fragment = None
-        if kind == _SKF:
-            number, total = cursor.unpack(_FRAGMENT_NUMBERS)
-            if not 1 <= number <= total:
-                return None
-            fragment = number, total
-    except WireError:
+    # without a cursor: this runs once for each message of a capture
+    if len(message) < HEADER.size:
         return None
-    return EncryptedPayload(message, cursor.position, first, fragment, message_id, bool(flags & FLAG_RESPONSE))
+    _, _, kind, version, _, flags, message_id, length = HEADER.unpack_from(message)
+    if version >> 4 != 2 or length > len(message):
+        return None
+    if length < len(message):
+        message = message[:length]
+    start = HEADER.size
+    while kind not in ENCRYPTED_TYPES:
+        if kind == _NONE or start + PAYLOAD_HEADER.size > length:
+            return None
+        kind, _, size = PAYLOAD_HEADER.unpack_from(message, start)
+        if size < PAYLOAD_HEADER.size:
+            return None
+        start += size
+    if start + PAYLOAD_HEADER.size > length:
+        return None
+    first, _, size = PAYLOAD_HEADER.unpack_from(message, start)
+    if start + size != length:
+        return None
+    start += PAYLOAD_HEADER.size
+    fragment = None
+    if kind == _SKF:
+        if start + _FRAGMENT_NUMBERS.size > length:
+            return None
+        number, total = fragment = _FRAGMENT_NUMBERS.unpack_from(message, start)
+        if not 1 <= number <= total:
+            return None
+        start += _FRAGMENT_NUMBERS.size
+    return EncryptedPayload(message, start, first, fragment, message_id, bool(flags & FLAG_RESPONSE))
 
 
 class _AeadDirection:
@@ -132,43 +140,93 @@ class _EncryptThenMac:
         return body if self._icv is None else body + self._icv(associated + body)
 
 
+@dataclass(frozen=True, slots=True)
+class MessageProtection:
+    """The algorithms and sizes with which a key set protects messages."""
+
+    encryption: EncryptionAlgorithm
+    icv: int  # bytes of the ICV
+    mac: IntegrityAlgorithm | None  # None: an AEAD cipher, or the ICV cannot be checked
+    initiator: bool  # whether there are keys for messages of the original initiator
+    responder: bool
+
+    @property
+    def verifies(self) -> bool:
+        """Whether ICVs are checked."""
+        return self.encryption.aead or self.mac is not None
+
+
+def select_protection(keys: MessageKeys, suite: IkeSuite | None = None) -> MessageProtection:
+    """Select the algorithms of a key set; `suite`: the negotiated ones, used where the key set does not name its own.
+
+    Raises:
+        UnusableKeyError: the algorithms are unknown, a key has the wrong length, or the salt is missing.
+    """
+    sizes = len(keys.sk_ei), len(keys.sk_er), len(keys.sk_ai), len(keys.sk_ar)
+    return _select_protection(keys.encryption, keys.integrity, keys.unchecked_icv, keys.no_salt, sizes, suite)
+
+
+# The key sets of a file mostly have the same algorithms and sizes.
+@lru_cache(maxsize=_MAX_CACHED_PROTECTIONS)
+def _select_protection(
+    encryption: int | None,
+    integrity: int | None,
+    unchecked_icv: int | None,
+    no_salt: bool,
+    sizes: tuple[int, int, int, int],
+    suite: IkeSuite | None,
+) -> MessageProtection:
+    """`sizes`: of SK_ei, SK_er, SK_ai, SK_ar in bytes."""
+    if no_salt:
+        raise UnusableKeyError("the key file lacks the salt that an AEAD cipher needs")
+    size_ei, size_er, size_ai, size_ar = sizes
+    algorithm = _encryption_algorithm(encryption, size_ei, size_er, suite)
+    icv, mac = algorithm.icv, None
+    if not algorithm.aead:
+        icv, mac = _integrity_algorithm(integrity, unchecked_icv, suite)
+    # Some sources have the keys of one direction only; NULL has no encryption keys at all.
+    keyless, one_sided = 0 in algorithm.key_sizes, any(sizes)
+    initiator = size_ei > 0 or (keyless and (size_ai > 0 or not one_sided))
+    responder = size_er > 0 or (keyless and (size_ar > 0 or not one_sided))
+    for in_use, size in ((initiator, size_ai), (responder, size_ar)):
+        if in_use and mac is not None and size != mac.key:
+            raise UnusableKeyError(f"SK_a has {size} bytes, {mac.name} takes {mac.key}")
+    return MessageProtection(algorithm, icv, mac, initiator, responder)
+
+
 class Decryptor:
     """Decrypts any number of messages with one key set."""
 
-    __slots__ = ("_algorithm", "_icv_size", "_initiator", "_responder", "verifies")
+    __slots__ = ("_algorithm", "_directions", "_icv_size", "_keys", "_protection", "verifies")
 
     verifies: bool  # whether it checks ICVs, so that it recognizes a wrong key
 
     def __init__(self, keys: MessageKeys, suite: IkeSuite | None = None) -> None:
-        """`suite`: the negotiated algorithms, used where the key set does not name its own.
+        """`suite`: as for `select_protection`, which also raises the errors."""
+        self._protection = select_protection(keys, suite)
+        self._keys = keys
+        self._algorithm = self._protection.encryption
+        self._icv_size = self._protection.icv
+        self.verifies = self._protection.verifies
+        #: By whether the initiator is the sender; made for its first message.
+        self._directions: dict[bool, _AeadDirection | _EncryptThenMac | None] = {}
 
-        Raises:
-            UnusableKeyError: the algorithms are unknown, a key has the wrong length, or the salt is missing.
-        """
-        if keys.no_salt:
-            raise UnusableKeyError("the key file lacks the salt that an AEAD cipher needs")
-        self._algorithm = _encryption_algorithm(keys, suite)
-        self._icv_size, mac = self._algorithm.icv, None
-        if not self._algorithm.aead:
-            self._icv_size, mac = _integrity_algorithm(keys, suite)
-        self.verifies = self._algorithm.aead or mac is not None
-        # Some sources have the keys of one direction only; NULL has no encryption keys at all.
-        sides = (keys.sk_ei, keys.sk_ai), (keys.sk_er, keys.sk_ar)
-        keyless = 0 in self._algorithm.key_sizes
-        one_sided = any(any(side) for side in sides)
-        self._initiator, self._responder = (
-            self._make_direction(*side, mac) if side[0] or (keyless and (any(side) or not one_sided)) else None
-            for side in sides
-        )
+    def get_direction(self, from_initiator: bool) -> _AeadDirection | _EncryptThenMac | None:
+        """The ciphers for messages of one sender; None: there are no keys for them."""
+        if from_initiator not in self._directions:
+            self._directions[from_initiator] = self._make_direction(from_initiator)
+        return self._directions[from_initiator]
 
-    def _make_direction(
-        self, sk_e: bytes, sk_a: bytes, mac: IntegrityAlgorithm | None
-    ) -> _AeadDirection | _EncryptThenMac:
+    def _make_direction(self, from_initiator: bool) -> _AeadDirection | _EncryptThenMac | None:
+        keys, protection = self._keys, self._protection
+        if not (protection.initiator if from_initiator else protection.responder):
+            return None
+        sk_e, sk_a = (keys.sk_ei, keys.sk_ai) if from_initiator else (keys.sk_er, keys.sk_ar)
         if self._algorithm.aead:
             return _AeadDirection(make_aead_cipher(self._algorithm, sk_e))
-        if mac is not None and len(sk_a) != mac.key:
-            raise UnusableKeyError(f"SK_a has {len(sk_a)} bytes, {mac.name} takes {mac.key}")
-        return _EncryptThenMac(make_cipher(self._algorithm, sk_e), make_icv(mac, sk_a) if mac else None)
+        return _EncryptThenMac(
+            make_cipher(self._algorithm, sk_e), make_icv(protection.mac, sk_a) if protection.mac else None
+        )
 
     def decrypt(self, message: bytes, from_initiator: bool) -> DecryptedMessage | None:
         """Decrypt a complete IKE message; None if the keys are wrong or it has no encrypted payload. Never raises.
@@ -186,7 +244,7 @@ class Decryptor:
         size = end - iv_end
         if size < 1 or size % self._algorithm.block:
             return None
-        direction = self._initiator if from_initiator else self._responder
+        direction = self.get_direction(from_initiator)
         if direction is None:
             return None
         padded = direction.decrypt(message, start, iv_end, end)
@@ -238,7 +296,7 @@ def encrypt_message(
         raise UnusableKeyError("the keys have no integrity algorithm, so no ICV can be computed")
     if len(iv) != algorithm.iv:
         raise ValueError(f"{algorithm.name} takes IVs of {algorithm.iv} bytes, not {len(iv)}")
-    direction = decryptor._initiator if header.initiator else decryptor._responder
+    direction = decryptor.get_direction(header.initiator)
     if direction is None:
         raise UnusableKeyError("the key set has no keys for this direction")
     pad_length = -(len(plaintext) + 1) % algorithm.block
@@ -278,9 +336,9 @@ def is_plausible_chain(plaintext: bytes, first: int, cut: bool = False) -> bool:
     return not cursor.remaining()
 
 
-def _encryption_algorithm(keys: MessageKeys, suite: IkeSuite | None) -> EncryptionAlgorithm:
+def _encryption_algorithm(named: int | None, size_ei: int, size_er: int, suite: IkeSuite | None) -> EncryptionAlgorithm:
     """The key set's algorithm, or else the negotiated one, if the keys have its length."""
-    transform, key_bits = keys.encryption, None
+    transform, key_bits = named, None
     if transform is None:
         if suite is None:
             raise UnusableKeyError("unknown cipher: neither the key file nor the capture specifies it")
@@ -295,20 +353,22 @@ def _encryption_algorithm(keys: MessageKeys, suite: IkeSuite | None) -> Encrypti
         if negotiated is None:
             raise UnusableKeyError(f"{algorithm.name} has no keys of {key_bits} bits")
         sizes = [negotiated]
-    size = len(keys.sk_ei) or len(keys.sk_er)
-    if keys.sk_ei and keys.sk_er and len(keys.sk_er) != size:
-        raise UnusableKeyError(f"SK_ei has {size} bytes, SK_er {len(keys.sk_er)}")
+    size = size_ei or size_er
+    if size_ei and size_er and size_er != size:
+        raise UnusableKeyError(f"SK_ei has {size} bytes, SK_er {size_er}")
     if size not in sizes:
         salt = ", including the salt" if algorithm.salt else ""
         raise UnusableKeyError(f"SK_e has {size} bytes, {algorithm.name} takes {' or '.join(map(str, sizes))}{salt}")
     return algorithm
 
 
-def _integrity_algorithm(keys: MessageKeys, suite: IkeSuite | None) -> tuple[int, IntegrityAlgorithm | None]:
+def _integrity_algorithm(
+    named: int | None, unchecked_icv: int | None, suite: IkeSuite | None
+) -> tuple[int, IntegrityAlgorithm | None]:
     """Bytes of the ICV, and the algorithm that checks it; None: it cannot be checked."""
-    if keys.unchecked_icv is not None:
-        return keys.unchecked_icv, None
-    transform = keys.integrity
+    if unchecked_icv is not None:
+        return unchecked_icv, None
+    transform = named
     if transform is None:
         if suite is None:
             raise UnusableKeyError("unknown integrity algorithm: neither the key file nor the capture specifies it")

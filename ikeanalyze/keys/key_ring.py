@@ -30,6 +30,7 @@ from ikeanalyze.crypto.sk_payload import (
     EncryptedPayload,
     UnusableKeyError,
     find_encrypted_payload,
+    select_protection,
 )
 from ikeanalyze.keys.key_set import KeySet
 
@@ -69,6 +70,7 @@ class KeyRing:
             else:
                 without_nonces.append(index)
         self._with_nonces, self._without_nonces = _SortedNumbers(with_nonces), _SortedNumbers(without_nonces)
+        self._has_unassigned = bool(with_nonces or without_nonces) or any(None in spis for spis in self._by_spis)
         self._assigned: set[int] = set()
         self._decryptors: dict[int, dict[IkeSuite | None, Decryptor | None]] = {}
         self._chains: dict[tuple[bytes, bytes], SaKeyChain] = {}
@@ -96,10 +98,24 @@ class KeyRing:
         for keys in self._key_sets:
             if keys.no_salt or _names_algorithms(keys):
                 try:
-                    Decryptor(keys)
+                    select_protection(keys)
                 except UnusableKeyError as error:
                     reasons.append(f"{keys.origin}: {error}")
         return tuple(reasons)
+
+    def get_named_key_sets(self, spi_i: bytes, spi_r: bytes) -> list[KeySet]:
+        """The key sets with which the chain of an IKE SA begins: those with both SPIs, in file order (rule 1)."""
+        return [self._key_sets[index] for index in self._by_spis.get((spi_i, spi_r), ())]
+
+    @property
+    def has_unassigned(self) -> bool:
+        """Whether a key set lacks an SPI, so that its IKE SA is found by trials."""
+        return self._has_unassigned
+
+    @property
+    def has_nonces(self) -> bool:
+        """Whether the nonces of IKE SAs identify some of the key sets."""
+        return bool(self._by_nonces)
 
     @property
     def reached_limit(self) -> bool:
@@ -193,6 +209,10 @@ class SaKeyChain:
         """
         return tuple(self._ring._key_sets[entry.index] for entry in self._entries)
 
+    def get_key_set(self, position: int) -> KeySet:
+        """The key set at a position of `key_sets`."""
+        return self._ring._key_sets[self._entries[position].index]
+
     @property
     def used(self) -> tuple[int, ...]:
         """Positions of the key sets that decrypted a message, ascending."""
@@ -255,7 +275,7 @@ class SaKeyChain:
         if failures >= _MAX_TRANSMISSIONS_TRIED or (not failures and len(self._failures) >= _MAX_EXCHANGES_TRIED):
             return None
         near = self._entries[-1].index + 1 if self._entries else None
-        match = self._ring._try(self, near, payload, from_initiator)
+        match = self._ring._try(self, near, payload, from_initiator) if self._ring.has_unassigned else None
         if match is None:
             self._failures[message_key] = failures + 1
             return None

@@ -71,6 +71,10 @@ class _KeyLine:
 class LibreswanReader:
     """Reads lines and adds a key set to `collector` when both directions are complete."""
 
+    #: Patterns of the beginning of lines, and of words in lines, that may have keys.
+    LINE_PATTERN: Final = rb"(?:0x)?[0-9a-fA-F]{1,8}+@"
+    WORD_PATTERN: Final = rb"ikev[12]\s+[IR]\s"
+
     def __init__(self, collector: KeyCollector) -> None:
         self._collector = collector
         self._pending: dict[tuple[bytes, bytes], dict[str, _KeyLine]] = {}

@@ -114,6 +114,13 @@ _PROTOCOLS: Final = {"ipv4": "IPv4", "ipv6": "IPv6"}
 _SPI_BYTES: Final = 8
 #: A cell and the character that ends it; names are in quotation marks.
 _CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
+#: A row of ikev2_decryption_table as Wireshark writes it; every other row is split cell by cell.
+_HEX_CELL: Final = r'("?)([0-9A-Fa-f]*)\%d,'
+_PLAIN_ROW: Final = re.compile(
+    _HEX_CELL % 1 + _HEX_CELL % 3 + _HEX_CELL % 5 + _HEX_CELL % 7
+    + r'"([^"\\]*)",' + _HEX_CELL % 10 + _HEX_CELL % 12 + r'"([^"\\]*)"\s*'
+)  # fmt: skip
+_PLAIN_CELLS: Final = (2, 4, 6, 8, 9, 11, 13, 14)
 _ESCAPED: Final = re.compile(r"\\(.)")
 _DIGITS: Final = re.compile(r"[0-9A-Fa-f]{10}")
 #: The beginning of a row: hexadecimal digits and a comma, or a protocol of esp_sa.
@@ -140,6 +147,9 @@ def get_wireshark_integrity_name(transform: int | None, unchecked_icv: int | Non
 
 class TableReader:
     """Reads the rows of any of the three tables into `collector`."""
+
+    #: Pattern of the beginning of lines that may be rows.
+    LINE_PATTERN: Final = rb'(?:"?(?:0[xX])?[0-9A-Fa-f]{8,40}+"?[^\S\n]*+,|"(?i:ipv4|ipv6)"[^\S\n]*+,)'
 
     def __init__(self, collector: KeyCollector) -> None:
         self._collector = collector
@@ -256,6 +266,8 @@ def _parse_bytes(name: str, text: str) -> bytes:
 
 
 def _split_columns(line: str) -> list[str]:
+    if plain := _PLAIN_ROW.fullmatch(line):
+        return list(plain.group(*_PLAIN_CELLS))
     columns, position = [], 0
     while cell := _CELL.match(line, position):
         columns.append(cell[2].strip() if cell[1] is None else _ESCAPED.sub(r"\1", cell[1]))

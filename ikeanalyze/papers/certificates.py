@@ -1,5 +1,6 @@
-"""The sizes of X.509 certificates as `pki --issue` of strongSwan lays them out."""
+"""The sizes of X.509 certificates as `pki --issue` of strongSwan lays them out, and of post-quantum signatures."""
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from ipaddress import ip_address
@@ -7,7 +8,7 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, mldsa, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -15,6 +16,12 @@ _DATE: Final = datetime(2023, 5, 29, tzinfo=UTC)
 _YEARS: Final = timedelta(days=1825)
 _EXPONENT: Final = 65537
 _SERIAL: Final = 0x36DA99E5A7AD4494  # 8 bytes, as pki draws them
+_MlDsaKey = mldsa.MLDSA44PrivateKey | mldsa.MLDSA65PrivateKey | mldsa.MLDSA87PrivateKey
+_ML_DSA: Final[Mapping[str, Callable[[], _MlDsaKey]]] = {
+    "ml-dsa-44": mldsa.MLDSA44PrivateKey.generate,
+    "ml-dsa-65": mldsa.MLDSA65PrivateKey.generate,
+    "ml-dsa-87": mldsa.MLDSA87PrivateKey.generate,
+}
 _ECDSA_SIGNATURE: Final = 71  # bytes of most signatures on P-256, which have 70 to 72
 
 
@@ -53,6 +60,20 @@ def compute_certificate_bytes(
     if kind == "ecdsa":
         size += _ECDSA_SIGNATURE - len(certificate.signature)
     return _count_pem(size) if pem else size
+
+
+def measure_signature_bytes(*, algorithm: str, part: str) -> float:
+    """Return the bytes of a public key or a signature that is made for this.
+
+    Args:
+        algorithm: `ml-dsa-44`, `ml-dsa-65` or `ml-dsa-87`.
+        part: `public key` or `signature`.
+
+    Raises:
+        LookupError: another algorithm or part.
+    """
+    key = _ML_DSA[algorithm]()
+    return {"public key": len(key.public_key().public_bytes_raw()), "signature": len(key.sign(b""))}[part]
 
 
 @cache

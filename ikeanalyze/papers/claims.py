@@ -94,12 +94,19 @@ class Recording(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CasePrediction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Predictions of a recorded case by `ikeanalyze predict`, as rows of the table `case_predictions` of `data`."""
+    """Predictions of recorded cases by `ikeanalyze predict`, as rows of the table `predictions` of `data`."""
 
     id: Id  # the column `prediction`
     experiment: Text  # the scenario
-    case: dict[str, str | int | float | bool]  # values of keys of the scenario that select one case
+    case: dict[str, str | int | float | bool] = {}  # values of keys of the scenario that its cases have; {}: all cases
     options: Text  # of `ikeanalyze predict`, as on the command line
+
+
+class KeptTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `data` keeps of a table."""
+
+    columns: tuple[Text, ...] = ()  # (): all
+    without: tuple[Text, ...] = ()  # experiments whose rows are left out
 
 
 class ReportTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,26 +139,6 @@ class ReportFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     log: bool = False
 
 
-class LinkPrediction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Predictions of a recorded handshake on named links, without losses, by strongSwan's timers."""
-
-    id: Id  # the column `prediction`
-    capture: Text  # of the lab, without delay: `SCENARIO/NAME.pcapng`
-    links: Annotated[tuple[Text, ...], Meta(min_length=1)]  # names that `ikeanalyze predict --link` takes
-    budgets_ms: Annotated[tuple[Annotated[float, Meta(gt=0)], ...], Meta(min_length=1)]
-
-
-class PredictionGrid(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Recorded handshakes and the links on which they are predicted: the rows of the table `prediction_grid`."""
-
-    captures: Text  # a pattern of recordings, below their folder: `methods/*ecdsa*.initiator.pcapng`
-    signatures: Annotated[tuple[str, ...], Meta(min_length=1)] = ("",)  # as `predict --signature`; "": as recorded
-    rtt_ms: Annotated[tuple[float, ...], Meta(min_length=1)]
-    loss_percent: Annotated[tuple[float, ...], Meta(min_length=1)] = (0.0,)
-    mtu: Annotated[tuple[int, ...], Meta(min_length=1)] = (1500,)
-    budget_ms: Annotated[float, Meta(gt=0)] = 30_000  # for the share of handshakes that are set up within this time
-
-
 class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file `claims.toml`."""
 
@@ -161,11 +148,9 @@ class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     answer: Text  # may contain {id}
     figure: str = ""  # id of the figure next to the answer
     captures: tuple[Text, ...] = ()  # small recordings that formulas need, as `SCENARIO/NAME.pcapng`; kept in `data`
-    omit: tuple[Text, ...] = ()  # what `data` leaves out: tables, or `TABLE.EXPERIMENT`, rows of a table
     recording: dict[str, Recording] = {}  # by scenario, without .toml; the others: one case at a time
-    prediction_grids: tuple[PredictionGrid, ...] = ()
-    data: dict[str, tuple[Text, ...]] = {}  # tables that `data` keeps, and their columns. {}: all
-    case_predictions: tuple[CasePrediction, ...] = ()
+    data: dict[str, KeptTable] = {}  # tables that `data` keeps. {}: all
+    predictions: tuple[CasePrediction, ...] = ()  # the table `predictions`
     views: dict[str, Text] = {}  # queries that later queries use as tables, in this order
     claims: tuple[Claim, ...] = ()
     quantities: tuple[Quantity, ...] = ()
@@ -173,7 +158,6 @@ class ClaimFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tables: tuple[ReportTable, ...] = ()
     figures: tuple[ReportFigure, ...] = ()
     rankings: tuple[Text, ...] = ()  # criteria: examples of `ikeanalyze rank`, or files here; `papers/rankings.py`
-    predictions: tuple[LinkPrediction, ...] = ()  # the table `predictions`
 
     def __post_init__(self) -> None:
         """Check that ids are unique and references are valid."""

@@ -22,7 +22,7 @@ from ikeanalyze.model.esp.queue import make_pareto_sizes
 from ikeanalyze.model.ranking.criteria import CriteriaError, load_criteria
 from ikeanalyze.model.ranking.ranking import rank_alternatives
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.certificates import compute_certificate_bytes
+from ikeanalyze.papers.certificates import compute_certificate_bytes, measure_signature_bytes
 from ikeanalyze.papers.predictions import compute_prediction
 
 
@@ -113,8 +113,8 @@ def _rate_growth(suite: str) -> float:
 
 
 def _operations_per_block(cipher: str) -> float:
-    """Operations of a block of DES or 3DES."""
-    return OPERATIONS_PER_BLOCK[cipher]
+    """Operations of a block of DES, 3DES or MD5."""
+    return {**OPERATIONS_PER_BLOCK, "md5": T_MD5}[cipher]
 
 
 def _operations_of_md5(blocks: int) -> float:
@@ -152,6 +152,7 @@ FORMULAS: Final[Mapping[str, Callable[..., float]]] = {
     "esp-parts": _paper_parts,
     "tunnel-size": _tunnel_size,
     "certificate-bytes": compute_certificate_bytes,
+    "signature-bytes": measure_signature_bytes,
     "predict": compute_prediction,
     "rank-score": _rank_score,
 }

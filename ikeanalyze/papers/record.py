@@ -3,8 +3,8 @@
 The tables `captures`, `handshakes` and `exchanges` of a dataset become files of `data`, with these changes: a column
 `experiment` has the name of the scenario file; each column of `handshakes` that is a list of structures (`phases`,
 `certificates`, `payload_bytes`...) becomes a table of its own with the key of the handshake; columns without any value
-are left out; IKE SAs that replaced others and warm-ups are left out. `prediction_grid` has the grids of `claims.toml`,
-and `memory` what the lab measured where it kept the IKE SAs.
+are left out; IKE SAs that replaced others and warm-ups are left out. `cases` has the memory of an IKE SA where the lab
+measured it, and `predictions` what `claims.toml` predicts from the recordings.
 """
 
 import json
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,13 +28,14 @@ from ikeanalyze.dataset.worker_process import count_processors
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.io.lab_manifest import HOSTS, LAB_SCHEMA
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.claims import ClaimFile, Recording, load_claims
-from ikeanalyze.papers.link_predictions import make_prediction_table
-from ikeanalyze.papers.prediction_grid import predict_grids
+from ikeanalyze.papers.claims import CasePrediction, ClaimFile, KeptTable, Recording
+from ikeanalyze.papers.predictions import make_prediction_table
 from ikeanalyze.papers.report import ReportFolder
 
 Say = Callable[[str], object]
 
+#: Exit status of `lab run` if a scenario or a case of it cannot be run.
+_FAILED: Final = 1
 _KEY: Final = ("experiment", "capture", "handshake")
 #: What a reader must know about the machine, from the manifests of the lab; those of `_BY_HOST` are by host.
 _MACHINE_KEYS: Final = (
@@ -53,7 +54,7 @@ _BY_HOST: Final = ("openssl",)
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RecordOptions:
     """What a user of `paper run` wants otherwise than scenarios and `claims.toml`."""
 
     iterations: int | None = None  # handshakes of each case, except where their number is fixed
@@ -61,37 +62,56 @@ class RunOptions:
     values: tuple[str, ...] = ()  # `KEY=VALUE` of all scenarios
 
 
-def run_scenarios(folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RunOptions) -> None:
+def run_scenarios(
+    folder: ReportFolder, output: Path, recording: Mapping[str, Recording], options: RecordOptions, say: Say
+) -> None:
     """Run the scenarios of a report by `ikeanalyze lab run`, each into a folder of its own; continue an earlier run.
 
+    A scenario that fails with other values, such as a stack that lacks an algorithm, is left out.
+
     Raises:
-        PaperError: `recording` names a scenario that does not exist, or the lab fails.
+        PaperError: `recording` names a scenario that does not exist, the lab fails, or all scenarios are left out.
     """
     names = [scenario.stem for scenario in folder.scenarios]
     if unknown := sorted(set(recording) - set(names)):
         raise PaperError(
             f"{folder.claims}: recording: there is no scenario {unknown[0]}; there are: {', '.join(names)}"
         )
+    left_out = 0
     for scenario in folder.scenarios:
-        setting = recording.get(scenario.stem, Recording())
         # a process of its own: the lab handles signals and ends daemons as on the command line
         command = [sys.executable, "-m", "ikeanalyze", "lab", "run", str(scenario), "-o", str(output / scenario.stem)]
-        command += [
-            "--resume",
-            *(["--interleave"] if setting.interleave else ["--jobs", str(options.jobs or setting.jobs)]),
-        ]
-        if options.iterations is not None and not setting.fixed:
-            command += ["-n", str(options.iterations)]
-        for value in options.values:
-            command += ["--set", value]
-        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+        command += _list_arguments(recording.get(scenario.stem, Recording()), options)
+        status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+        if status == 0:
+            continue
+        if status != _FAILED or not options.values:
             raise PaperError(f"{scenario}: the lab failed")
+        say(f"{scenario}: left out of the report")
+        left_out += 1
+    if left_out and left_out == len(names):
+        raise PaperError(f"{folder.path}: no scenario can be run with {' and '.join(options.values)}")
 
 
-def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile | None = None) -> None:
+def _list_arguments(setting: Recording, options: RecordOptions) -> list[str]:
+    """Return the options of `lab run` for a scenario."""
+    arguments = ["--resume"]
+    arguments += ["--interleave"] if setting.interleave else ["--jobs", str(options.jobs or setting.jobs)]
+    if options.iterations is not None and not setting.fixed:
+        arguments += ["-n", str(options.iterations)]
+    for value in options.values:
+        arguments += ["--set", value]
+    return arguments
+
+
+def write_data(
+    folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile | None = None, values: Sequence[str] = ()
+) -> None:
     """Read recordings, and write `data` and `environment.json` of a report.
 
-    `file` names what else belongs to the data: predictions on grids and copies of captures, and what is left out.
+    `file` states what else belongs to the data, predictions and copies of captures, and what is left out. With other
+    `values` of keys of the scenarios, `environment.json` has them, and what cannot be made of the recordings is left
+    out.
 
     Raises:
         PaperError: there are no recordings, or files cannot be read or written.
@@ -108,12 +128,12 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile
         tables = make_tables(
             *(_name_experiments(table) for table in (dataset.captures, dataset.handshakes, dataset.exchanges))
         )
-    tables["prediction_grid"] = predict_grids(recordings, file.prediction_grids if file else ())
-    omit_rows(tables, file.omit if file else ())
-    tables = select_columns(tables, file.data if file else {})
+    tables["cases"] = make_case_table(recordings)
+    tables["predictions"] = _predict(file.predictions if file else (), recordings, say if values else None)
+    selected = file.data if file else {}
+    tables = select_tables(tables, {name: kept for name, kept in selected.items() if name in tables or not values})
     try:
         folder.data.mkdir(exist_ok=True)
-        tables["cases"] = make_case_table(recordings)
         for stale in {path.stem for path in folder.data.glob("*.parquet")} - set(tables):
             (folder.data / f"{stale}.parquet").unlink()
         for name, table in tables.items():
@@ -125,28 +145,26 @@ def write_data(folder: ReportFolder, recordings: Path, say: Say, file: ClaimFile
         for capture in file.captures if file else ():
             copy = folder.data / "captures" / capture
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(recordings / capture, copy)
-        document = describe_environment(recordings)
+            if not values or (recordings / capture).exists():
+                shutil.copyfile(recordings / capture, copy)
+        document = describe_environment(recordings) | ({"values": list(values)} if values else {})
         with replace_atomically(str(folder.environment)) as path:
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise PaperError(f"{error.filename or folder.path}: {error.strerror}") from None
 
 
-def write_predictions(folder: ReportFolder, recordings: Path) -> None:
-    """Predict what `predictions` in `claims.toml` names, and write the table `predictions` of a report.
-
-    Raises:
-        PaperError: a handshake cannot be predicted, or the table cannot be written.
-    """
-    if not (specs := load_claims(folder.claims).predictions):
-        return
-    table = make_prediction_table(specs, recordings)
-    try:
-        with replace_atomically(str(folder.data / "predictions.parquet")) as path:
-            table.write_parquet(path, compression="zstd", statistics=False)
-    except OSError as error:
-        raise PaperError(f"{error.filename or folder.path}: {error.strerror}") from None
+def _predict(specs: Sequence[CasePrediction], recordings: Path, say: Say | None) -> pl.DataFrame:
+    """Return the table of predictions; with `say`, those that cannot be made are named and left out."""
+    if say is None:
+        return make_prediction_table(specs, recordings)
+    tables = []
+    for spec in specs:
+        try:
+            tables.append(make_prediction_table([spec], recordings))
+        except PaperError as error:
+            say(f"left out: {error}")
+    return pl.concat(tables, how="diagonal_relaxed") if tables else pl.DataFrame()
 
 
 def make_tables(captures: pl.DataFrame, handshakes: pl.DataFrame, exchanges: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -159,8 +177,8 @@ def make_tables(captures: pl.DataFrame, handshakes: pl.DataFrame, exchanges: pl.
     return {name: _drop_empty_columns(table) for name, table in tables.items() if not table.is_empty()}
 
 
-def select_columns(tables: Mapping[str, pl.DataFrame], kept: Mapping[str, Sequence[str]]) -> dict[str, pl.DataFrame]:
-    """Return the tables that are kept, with those of their columns that have values; without `kept`, all of them.
+def select_tables(tables: Mapping[str, pl.DataFrame], kept: Mapping[str, KeptTable]) -> dict[str, pl.DataFrame]:
+    """Return what is kept of the tables; without `kept`, all of them. Columns without any value are left out.
 
     Raises:
         PaperError: there is no such table.
@@ -169,7 +187,12 @@ def select_columns(tables: Mapping[str, pl.DataFrame], kept: Mapping[str, Sequen
         return dict(tables)
     if missing := set(kept) - set(tables):
         raise PaperError(f"data: there is no table {min(missing)}; there are: {', '.join(tables)}")
-    return {name: tables[name].select(each for each in kept[name] if each in tables[name]) for name in kept}
+    return {name: _select(tables[name], kept[name]) for name in kept}
+
+
+def _select(table: pl.DataFrame, kept: KeptTable) -> pl.DataFrame:
+    rows = table.filter(~pl.col("experiment").is_in(kept.without)) if kept.without else table
+    return rows.select(name for name in kept.columns if name in rows) if kept.columns else rows
 
 
 def _name_experiments(table: pl.LazyFrame) -> pl.DataFrame:
@@ -226,19 +249,6 @@ def describe_environment(recordings: Path) -> dict[str, Any]:
         },
         "experiments": experiments,
     }
-
-
-def omit_rows(tables: dict[str, pl.DataFrame], omitted: Iterable[str]) -> None:
-    """Remove tables, or with `TABLE.EXPERIMENT` the rows of an experiment.
-
-    Raises:
-        PaperError: there is no such table.
-    """
-    for entry in omitted:
-        name, _, experiment = entry.partition(".")
-        if name not in tables:
-            raise PaperError(f"omit: there is no table {name}; there are: {', '.join(tables)}")
-        tables[name] = tables[name].filter(pl.col("experiment") != experiment) if experiment else pl.DataFrame()
 
 
 def _read_manifests(recordings: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -79,6 +79,11 @@ class EvaluatedReport:
     environment: Mapping[str, Any]  # empty: nothing was recorded
 
     @property
+    def is_variant(self) -> bool:
+        """Whether its scenarios were run with other values, so that some of its data may not exist."""
+        return is_variant(self.environment)
+
+    @property
     def verdicts(self) -> Counter[Verdict]:
         """The number of claims by verdict."""
         return Counter(claim.judgement.verdict for claim in self.claims)
@@ -110,8 +115,15 @@ def find_report(reports: Path, name: str) -> ReportFolder:
     return matches[0]
 
 
+def is_variant(environment: Mapping[str, Any]) -> bool:
+    """Whether a report was recorded with other values of keys of its scenarios."""
+    return bool(environment.get("values"))
+
+
 def evaluate_report(folder: ReportFolder) -> EvaluatedReport:
     """Compute the values and verdicts of a report from its committed data.
+
+    In a report that was recorded with other values, what its data do not give is unknown.
 
     Raises:
         PaperError: a file is missing or invalid, or a query fails.
@@ -120,12 +132,14 @@ def evaluate_report(folder: ReportFolder) -> EvaluatedReport:
     tables = load_tables(folder.data)
     tables |= make_ranking_tables(file.rankings, folder.path)
     tables["claims"] = _make_claim_table(file.claims)
+    environment = _read_environment(folder.environment)
+    optional = is_variant(environment)
     for name, sql in file.views.items():
-        with _name_place(folder, f"view {name}"):
+        with _name_place(folder, f"view {name}", optional=optional):
             tables[name] = run_sql(sql, tables)
-    quantities: dict[str, Measurement | None] = {}
+    quantities: dict[str, Measurement | None] = dict.fromkeys(quantity.id for quantity in file.all_quantities)
     for quantity in file.all_quantities:
-        with _name_place(folder, quantity.id):
+        with _name_place(folder, quantity.id, optional=optional):
             quantities[quantity.id] = measure(quantity, tables, folder.data)
     claims = []
     for claim in file.claims:
@@ -138,7 +152,7 @@ def evaluate_report(folder: ReportFolder) -> EvaluatedReport:
         claims=tuple(claims),
         quantities=quantities,
         tables=tables,
-        environment=_read_environment(folder.environment),
+        environment=environment,
     )
 
 
@@ -149,11 +163,13 @@ def _make_claim_table(claims: Sequence[Claim]) -> pl.DataFrame:
 
 
 @contextmanager
-def _name_place(folder: ReportFolder, place: str) -> Iterator[None]:
-    """Add the file and the place in it to errors."""
+def _name_place(folder: ReportFolder, place: str, *, optional: bool) -> Iterator[None]:
+    """Add the file and the place in it to errors, or ignore those of what is optional."""
     try:
         yield
     except PaperError as error:
+        if optional:
+            return
         raise PaperError(f"{folder.claims}: {place}: {error}") from None
 
 

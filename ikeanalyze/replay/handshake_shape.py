@@ -147,6 +147,7 @@ def read_shape(
         ports=ports,
         keys=keys,
         payloads=True,
+        payloads_of=handshake,
         on_contents=lambda conversation, sealed, contents: sas.extend(
             collect_ike_sas(conversation, sealed, contents, ())
         ),

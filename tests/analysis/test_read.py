@@ -262,3 +262,12 @@ def test_without_the_table_of_frames_the_others_are_the_same():
     for name in ("messages", "exchanges", "handshakes"):
         assert_frame_equal(getattr(without, name), getattr(whole, name))
     assert without.warnings == whole.warnings
+
+
+def test_without_the_table_of_messages_the_others_are_the_same():
+    paths = [CAPTURES / "eap-md5-radius.pcapng", CAPTURES / "psk-classic.pcap"]
+    whole, without = (read_captures(paths, ReadOptions(messages_table=wanted)) for wanted in (True, False))
+    assert (whole.messages.is_empty(), without.messages.is_empty()) == (False, True)
+    assert without.messages.schema == whole.messages.schema
+    for name in ("exchanges", "handshakes"):
+        assert_frame_equal(getattr(without, name), getattr(whole, name))

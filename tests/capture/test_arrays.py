@@ -2,7 +2,7 @@ import struct
 
 import numpy as np
 
-from ikeanalyze.capture.arrays import read_struct_array, read_uint16_be
+from ikeanalyze.capture.arrays import rank_by_appearance, read_struct_array, read_uint16_be
 
 LAYOUT = np.dtype([("kind", "u1"), ("size", ">u2"), ("value", ">u4")])
 
@@ -35,3 +35,9 @@ def test_numbers_are_big_endian() -> None:
     numbers = read_uint16_be(buffer, np.array([0, 1]))
     assert numbers.tolist() == [0x1234, 0x3456]
     assert numbers.dtype == np.uint16
+
+
+def test_numbers_are_ranked_by_their_first_place():
+    assert rank_by_appearance(np.array([2, 0, 2, 3, 0]), 5).tolist() == [1, 3, 0, 2, 4]
+    assert rank_by_appearance(np.array([0, 0, 1, 0, 2], np.uint32), 3) is None
+    assert rank_by_appearance(np.array([1], np.uint64), 2).tolist() == [1, 0]

@@ -17,9 +17,11 @@ def test_another_handshake_can_be_chosen(run, reader):
     assert reader.asked["ports"] == (4501,)
 
 
-def test_payloads_are_asked_for_and_keys_handed_on(run, reader):
+def test_payloads_of_the_handshake_are_asked_for_and_keys_handed_on(run, reader):
     assert run("ladder", CAPTURE, "--quiet").exit_code == 0
-    assert (reader.asked["payloads"], reader.asked["keys"]) == (True, ())
+    assert (reader.asked["payloads"], reader.asked["payloads_of"], reader.asked["keys"]) == (True, "first", ())
+    assert run("ladder", CAPTURE, "--quiet", "--handshake", "3").exit_code == 0
+    assert (reader.asked["payloads"], reader.asked["payloads_of"]) == (True, 3)
     assert run("ladder", CAPTURE, "--keys", "k", "--quiet").exit_code == 0
     assert reader.asked["keys"] == ("k",)
 

@@ -119,6 +119,25 @@ def test_starting_is_fast():
     assert best < 0.25
 
 
+def list_loaded_modules(*arguments: str) -> set[str]:
+    """The modules that a command loads."""
+    command = [sys.executable, "-X", "importtime", "-m", "ikeanalyze", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=True)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip() for line in lines}
+
+
+@pytest.mark.parametrize("form", ["terminal", "json"])
+def test_a_small_report_loads_little_but_numpy_and_polars(form):
+    """Most of the time of a small report is that of imports."""
+    loaded = list_loaded_modules("report", "captures/pq-mlkem768-psk.pcap", "--format", form)
+    unused = {"altair", "cryptography", "jinja2", "msgspec", "numpy.ma", "pydantic", "rich.console", "scipy"}
+    assert not unused & loaded
+    protocols = ("ikev1.message", "eap", "radius", "hip", "x509")
+    assert not {f"ikeanalyze.wire.{name}" for name in protocols} & loaded
+    assert sum(name.startswith("ikeanalyze") for name in loaded) <= 125
+
+
 def test_closed_standard_streams():
     process = stand_in("report", "x", preexec_fn=lambda: os.close(1))
     assert process.stderr.read().startswith(b"ikeanalyze: standard output: is closed.")

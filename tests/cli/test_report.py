@@ -86,6 +86,16 @@ def test_parquet_files_are_written(run, reader, tmp_path):
     assert len(list((tmp_path / "d").iterdir())) == 5
 
 
+def test_tables_can_be_selected(run, tmp_path):
+    capture = str(CAPTURES / "eap-md5-radius.pcapng")
+    for name, options in (("all", ()), ("some", ("--tables", "handshakes, exchanges"))):
+        done = run("report", capture, "--format", "parquet", "-o", str(tmp_path / name), *options)
+        assert (done.exit_code, done.stderr) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "some").iterdir()) == ["exchanges.parquet", "handshakes.parquet"]
+    for path in (tmp_path / "some").iterdir():
+        assert path.read_bytes() == (tmp_path / "all" / path.name).read_bytes()
+
+
 def test_one_handshake_can_be_selected(run, reader):
     done = run("report", CAPTURE, "--handshake", "2", "--format", "json")
     document = json.loads(done.stdout)
@@ -100,6 +110,15 @@ def test_one_handshake_can_be_selected(run, reader):
         ((), "Missing argument 'CAPTURE...'"),
         ((CAPTURE, "--format", "xml"), "'xml' is not one of 'terminal', 'json', 'jsonl', 'csv'"),
         ((CAPTURE, "--format", "parquet"), "parquet is a directory: name it with -o"),
+        (
+            (CAPTURE, "--format", "parquet", "-o", "d", "--tables", "frams"),
+            "unknown table 'frams'; did you mean frames?",
+        ),
+        (
+            (CAPTURE, "--format", "parquet", "-o", "d", "--tables", ""),
+            "unknown table ''; there are captures, handshakes",
+        ),
+        ((CAPTURE, "--tables", "frames"), "only for --format parquet"),
         ((CAPTURE, "--vantage", "here"), "'here' is not one of 'initiator', 'responder'"),
         ((CAPTURE, "--rtt", "-1"), "-1.0 is not a time in milliseconds"),
         ((CAPTURE, "--rtt", "nan"), "nan is not a time in milliseconds"),

@@ -5,7 +5,7 @@ import json
 from concurrent.futures import Future
 from pathlib import Path
 
-from ikeanalyze.dataset.batch import plan
+from ikeanalyze.dataset.batch import groups
 from ikeanalyze.dataset.batch.run import BatchOptions, BatchSummary, run_batch
 from ikeanalyze.dataset.batch.task import run_task
 from ikeanalyze.dataset.labels import parse_pattern
@@ -83,7 +83,7 @@ def batch(dataset, *paths, workers=None, say=None, label=None, **options) -> Bat
 
 def small_groups(monkeypatch, count: int = 3) -> None:
     """Have few captures in a shard, so that few captures make several."""
-    monkeypatch.setattr(plan, "_MAX_CAPTURES", count)
+    monkeypatch.setattr(groups, "_MAX_CAPTURES", count)
 
 
 def files(dataset: Path) -> dict[str, str]:

@@ -41,3 +41,32 @@ def test_a_report_is_recorded_and_rendered(lab, tmp_path):
         assert json.loads(manifest.read_bytes())["machine"]["jobs"] == 2
         assert "| Messages | RFC 7296, 1.2 | 4 | 4, n = 2 | reproduced |" in (folder / "page.md").read_text()
     assert CliRunner().invoke(app, ["paper", "check", *paper]).exit_code == 0
+
+
+@pytest.mark.lab
+def test_a_report_is_run_with_another_value(lab, tmp_path):
+    folder = tmp_path / "reports" / "900-psk"
+    (folder / "scenarios").mkdir(parents=True)
+    (folder / "scenarios" / "psk.toml").write_text("")
+    (folder / "scenarios" / "ipv6.toml").write_text("ip_version = 6\n")  # NAT is for IPv4
+    (folder / "claims.toml").write_text(
+        CLAIMS
+        + """[[quantities]]
+id = "ipv6-messages"
+item = "Messages over IPv6"
+sql = "SELECT initiator_messages AS value FROM handshakes WHERE link_nat = false"
+[[quantities]]
+id = "nat"
+item = "Handshakes through a NAT"
+sql = "SELECT COUNT(*) AS value FROM handshakes WHERE link_nat"
+"""
+    )
+    (folder / "question.md").write_text("How many messages?\n")
+    arguments = ["paper", "run", "900", "--set", "link.nat=true", "--reports", str(folder.parent)]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    assert "ipv6.toml: left out of the report" in done.stderr
+    page = (folder / "page.md").read_text()
+    assert "| Handshakes through a NAT | 1 |" in page
+    assert "| Messages over IPv6 | - |" in page
+    assert "| other values | link.nat=true |" in page

@@ -96,6 +96,8 @@ def test_groups_keep_their_order_and_count_known_values():
         # `pki --issue` of strongSwan 5.9.8 with --san DNS, --san IP and --flag serverAuth: bytes of its DER files
         ("certificate-bytes", {"key": "rsa-4096", "address": "192.168.122.145"}, 1031),
         ("certificate-bytes", {"key": "rsa-2048", "address": "192.168.122.145", "authority_bits": 4096}, 1031),
+        ("signature-bytes", {"algorithm": "ml-dsa-65", "part": "public key"}, 1952),  # FIPS 204, table 2
+        ("signature-bytes", {"algorithm": "ml-dsa-65", "part": "signature"}, 3309),
     ],
 )
 def test_formulas(name, arguments, value):

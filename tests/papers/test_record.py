@@ -7,16 +7,14 @@ import polars as pl
 import pytest
 
 from ikeanalyze.papers import PaperError
-from ikeanalyze.papers.claims import Recording, load_claims
+from ikeanalyze.papers.claims import KeptTable, Recording, load_claims
 from ikeanalyze.papers.record import (
-    RunOptions,
+    RecordOptions,
     describe_environment,
     make_case_table,
-    omit_rows,
     run_scenarios,
-    select_columns,
+    select_tables,
     write_data,
-    write_predictions,
 )
 from ikeanalyze.papers.report import ReportFolder, load_tables
 from tests.paths import CAPTURES
@@ -44,7 +42,13 @@ def test_tables_are_small_and_have_the_names_of_the_scenarios(recordings, tmp_pa
     folder = ReportFolder(tmp_path)
     folder.data.mkdir()
     (folder.data / "old.parquet").touch()
-    folder.claims.write_text(f'{BARE}captures = ["psk/psk.pcapng"]')
+    folder.claims.write_text(f"""{BARE}
+        captures = ["psk/psk.pcapng"]
+        [[predictions]]
+        id = "satellite"
+        experiment = "psk"
+        options = "--link geostationary --budget 1000,2000 --runs 10"
+    """)
     write_data(folder, recordings, print, load_claims(folder.claims))
     assert (folder.data / "captures" / "psk" / "psk.pcapng").read_bytes() == (
         recordings / "psk/psk.pcapng"
@@ -54,6 +58,8 @@ def test_tables_are_small_and_have_the_names_of_the_scenarios(recordings, tmp_pa
     assert set(tables["captures"]["capture"]) == {"psk/psk.pcapng", "ecdsa/ecdsa.pcapng"}
     for table in tables.values():
         assert set(table["experiment"]) <= {"psk", "ecdsa"}
+    # two round trips of 600 ms
+    assert tables["predictions"].select("within_1000_ms", "within_2000_ms").rows() == [(0, 1)]
     assert tables["cases"].columns[:3] == [
         "experiment",
         "capture",
@@ -70,17 +76,17 @@ def test_tables_are_small_and_have_the_names_of_the_scenarios(recordings, tmp_pa
     assert json.loads(folder.environment.read_text())["experiments"].keys() == {"psk", "ecdsa"}
 
 
-def test_claims_select_the_tables_and_columns_that_are_kept():
-    tables = {"handshakes": pl.DataFrame({"a": [1], "b": [2]}), "exchanges": pl.DataFrame({"a": [1]})}
-    assert {name: table.columns for name, table in select_columns(tables, {}).items()} == {
-        "handshakes": ["a", "b"],
-        "exchanges": ["a"],
-    }
+def test_claims_select_the_tables_columns_and_experiments_that_are_kept():
+    table = pl.DataFrame({"experiment": ["psk", "rsa"], "a": [1, 2]})
+    tables = {"handshakes": table, "exchanges": table}
+    assert select_tables(tables, {}) == tables
+    kept = select_tables(tables, {"handshakes": KeptTable(without=("psk",))})
+    assert {name: each.rows() for name, each in kept.items()} == {"handshakes": [("rsa", 2)]}
     # a column without any value is not in the tables
-    kept = select_columns(tables, {"handshakes": ["b", "empty"]})
-    assert {name: table.columns for name, table in kept.items()} == {"handshakes": ["b"]}
+    kept = select_tables(tables, {"handshakes": KeptTable(columns=("a", "empty"))})
+    assert {name: each.columns for name, each in kept.items()} == {"handshakes": ["a"]}
     with pytest.raises(PaperError, match="there is no table phases; there are: handshakes, exchanges"):
-        select_columns(tables, {"phases": ["a"]})
+        select_tables(tables, {"phases": KeptTable()})
 
 
 def test_the_environment_counts_what_manifests_list(recordings):
@@ -118,42 +124,6 @@ def test_a_folder_without_captures_is_an_error(tmp_path):
     assert not (tmp_path / "environment.json").exists()
 
 
-def test_predictions_are_a_table_of_the_data(tmp_path):
-    folder = ReportFolder(tmp_path)
-    folder.data.mkdir()
-    folder.claims.write_text(f"""{BARE}
-        [[predictions]]
-        id = "psk"
-        capture = "lab/psk.pcapng"
-        links = ["geostationary"]
-        budgets_ms = [1000, 2000]
-    """)
-    write_predictions(folder, CAPTURES)
-    table = load_tables(folder.data)["predictions"]
-    # two round trips of 600 ms
-    assert table.select("prediction", "link", "budget_ms", "share").rows() == [
-        ("psk", "geostationary", 1000, 0),
-        ("psk", "geostationary", 2000, 1),
-    ]
-
-
-def test_a_report_without_predictions_has_no_table_of_them(tmp_path):
-    folder = ReportFolder(tmp_path)
-    folder.claims.write_text(BARE)
-    write_predictions(folder, CAPTURES)
-    assert not folder.data.exists()
-
-
-def test_tables_and_experiments_can_be_left_out():
-    table = pl.DataFrame({"experiment": ["psk", "rsa"]})
-    tables = {"handshakes": table, "exchanges": table}
-    omit_rows(tables, ["exchanges", "handshakes.psk"])
-    assert tables["exchanges"].is_empty()
-    assert tables["handshakes"]["experiment"].to_list() == ["rsa"]
-    with pytest.raises(PaperError, match="omit: there is no table colours"):
-        omit_rows(tables, ["colours"])
-
-
 @pytest.mark.parametrize(("folder", "number"), [("004-satellite", "004"), ("pq-cost", "pq-cost")])
 def test_a_report_without_a_number_is_named_by_its_folder(tmp_path, folder, number):
     assert ReportFolder(tmp_path / folder).number == number
@@ -163,4 +133,4 @@ def test_the_way_to_record_a_scenario_that_does_not_exist_is_an_error(tmp_path):
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "scenarios" / "psk.toml").write_text("iterations = 1\n")
     with pytest.raises(PaperError, match="recording: there is no scenario pks; there are: psk"):
-        run_scenarios(ReportFolder(tmp_path), tmp_path, {"pks": Recording(jobs=2)}, RunOptions())
+        run_scenarios(ReportFolder(tmp_path), tmp_path, {"pks": Recording(jobs=2)}, RecordOptions(), print)

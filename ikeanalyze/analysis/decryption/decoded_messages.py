@@ -1,17 +1,21 @@
-"""Decoded messages: one object per distinct message whose payloads were parsed, clear or decrypted.
+"""Decoded messages: each distinct message whose payloads were parsed, clear or decrypted.
 
-Retransmissions share the object of the first transmission; they have the same slot and body in `Messages`.
+Retransmissions share the entry of the first transmission; they have the same slot and body in `Messages`. Most messages
+stay columns of numbers and bytes (`payload_columns`); an object of a message is made when it is asked for.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.crypto.sk_payload import DecryptedMessage
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.payload_chain import Payload
+from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_payloads
+from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, Payload
 
 T = TypeVar("T")
 
@@ -75,6 +79,92 @@ def make_decoded_message(state: AnalysisState, message: int, row: int, **content
     )
 
 
+@dataclass(slots=True)
+class MessageRecord:
+    """A message before its payloads are parsed."""
+
+    message: int  # row of Messages
+    row: int  # of the last datagram that was used
+    data: bytes = field(repr=False)  # as sent; of a fragmented message of IKEv2 the first fragment
+    datagrams: tuple[int, ...]  # as in DecodedMessage
+    opened: DecryptedMessage | None = None  # None: a clear message
+    epoch: int | None = None
+    keys: KeySet | None = field(repr=False, default=None)  # None: clear message or IKEv1
+
+    def decode(self, state: AnalysisState) -> DecodedMessage:
+        """Parse the payloads."""
+        return self._decode_clear(state) if self.opened is None else self._decode_decrypted(state, self.opened)
+
+    def _decode_clear(self, state: AnalysisState) -> DecodedMessage:
+        chain = parse_payloads(self.data)
+        error, length = chain.error, get_message_length(self.data)
+        if error and len(self.data) < length:
+            error = f"only {len(self.data)} of {length} bytes are in the capture"
+        return make_decoded_message(
+            state,
+            self.message,
+            self.row,
+            header=self.data[: HEADER.size],
+            payloads=chain.payloads,
+            error=error,
+            clear=len(chain.payloads),
+            datagrams=self.datagrams,
+        )
+
+    def _decode_decrypted(self, state: AnalysisState, opened: DecryptedMessage) -> DecodedMessage:
+        # IKEv1 encrypts all payloads
+        outer = () if self.keys is None else parse_payloads(self.data).payloads
+        clear = tuple(payload for payload in outer if payload.type not in ENCRYPTED_TYPES)
+        inner = parse_decrypted_payloads(opened.plaintext, opened.first)
+        return make_decoded_message(
+            state,
+            self.message,
+            self.row,
+            header=self.data[: HEADER.size],
+            payloads=clear + inner.payloads,
+            error=inner.error,
+            encrypted=True,
+            epoch=self.epoch,
+            verified=opened.verified,
+            clear=len(clear),
+            first=opened.first,
+            plaintext=opened.plaintext,
+            datagrams=self.datagrams,
+            keys=self.keys,
+        )
+
+
+class DecodedMessageList(Sequence[DecodedMessage]):
+    """Decoded messages, each of which becomes an object when it is first asked for."""
+
+    def __init__(self, state: AnalysisState) -> None:
+        self.records: list[MessageRecord] = []
+        self._state = state
+        self._objects: dict[int, DecodedMessage] = {}
+
+    def append(self, record: MessageRecord) -> None:
+        """Add a message."""
+        self.records.append(record)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @overload
+    def __getitem__(self, index: int) -> DecodedMessage: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[DecodedMessage]: ...
+
+    def __getitem__(self, index: int | slice) -> DecodedMessage | list[DecodedMessage]:
+        numbers = range(len(self.records))[index]
+        if isinstance(numbers, range):
+            return [self[number] for number in numbers]
+        message = self._objects.get(numbers)
+        if message is None:
+            message = self._objects[numbers] = self.records[numbers].decode(self._state)
+        return message
+
+
 def get_message_length(data: bytes) -> int:
     """Bytes of an IKE message as its header gives them; the capture may have fewer."""
     return int.from_bytes(data[24:28], "big")
@@ -91,10 +181,11 @@ class DecodedMessages:
     """All decoded messages of the captures that are analysed together."""
 
     of_message: Int64Array  # for each row of Messages: index into `all`; -1: not decoded
-    all: list[DecodedMessage]
+    all: Sequence[DecodedMessage]
     encrypted: BoolArray  # for each row of Messages: sent encrypted, in a capture that keys were given for
     decrypted: BoolArray  # for each row of Messages: sent encrypted, and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, text
+    records: Sequence[MessageRecord] = ()  # of `all`
 
     def group_by_handshake(self) -> dict[int, list[DecodedMessage]]:
         """The messages of each handshake, in the order of their exchanges, requests first."""

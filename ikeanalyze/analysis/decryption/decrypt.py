@@ -12,22 +12,25 @@ capture, the epoch is the position among the key sets of the IKE SA.
 For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of IKE_SA_INIT (RFC 7296, section 2.18).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
+from ikeanalyze.analysis.decryption.core_decryption import CoreHandshake, decrypt_with_core
 from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessage,
+    DecodedMessageList,
     DecodedMessages,
+    MessageRecord,
     describe_undecrypted,
     get_message_length,
-    make_decoded_message,
 )
 from ikeanalyze.analysis.decryption.decrypt_ikev1 import decrypt_phase1
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
-from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED
+from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, RESPONSE
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
@@ -38,11 +41,11 @@ from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payloa
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
-from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_init, parse_payloads
+from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
-_ENCRYPTED_PAYLOADS = frozenset({PayloadType.SK, PayloadType.SKF})
+_CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
+_IKE_INTERMEDIATE = int(ExchangeType.IKE_INTERMEDIATE)
 _INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
@@ -81,7 +84,7 @@ class _DecryptionTask:
 
 
 def decrypt_messages(
-    state: AnalysisState, encrypted: MessageBytes, keys: Sequence[CaptureKeys], *, every: bool = False
+    state: AnalysisState, encrypted: MessageBytes, keys: Sequence[CaptureKeys], clear: Collection[int] | None = None
 ) -> DecodedMessages:
     """Decrypt all messages that the keys fit.
 
@@ -89,7 +92,8 @@ def decrypt_messages(
         state: of the captures.
         encrypted: bytes of the encrypted messages, by datagram.
         keys: of each capture.
-        every: also decode the clear messages of handshakes of which nothing could be decrypted.
+        clear: rows of handshakes whose clear messages are decoded even if nothing could be decrypted; None: clear
+            messages are not wanted.
     """
     decryption = _Decryption(state, encrypted)
     datagrams, handshake = state.datagrams, state.association.handshake
@@ -100,7 +104,7 @@ def decrypt_messages(
         rows = rows[argsort_stable(handshake[rows])]
     # the handshakes of one capture are contiguous
     ends = np.searchsorted(state.capture[handshake[rows]], np.arange(1, len(keys)))
-    handshakes = set(range(state.association.count)) if every else set()
+    handshakes = set(clear or ())
     findings: list[list[tuple[int, str]]] = []
     for capture, (capture_keys, capture_rows) in enumerate(zip(keys, np.split(rows, ends), strict=True)):
         decryption.findings, decryption.truncated = [], []
@@ -108,7 +112,7 @@ def decrypt_messages(
             handshakes |= decryption.decrypt_capture(capture_keys, capture, capture_rows)
         findings.append(decryption.findings)
     decryption.add_cleartext_messages(handshakes)
-    with_keys = np.array([every or bool(capture_keys) for capture_keys in keys])
+    with_keys = np.array([clear is not None or bool(capture_keys) for capture_keys in keys])
     return decryption.get_result(with_keys, findings)
 
 
@@ -133,15 +137,20 @@ class _NegotiatedKeys:
     additional: int | None  # additional key exchanges in IKE_INTERMEDIATE; None: unknown
 
 
+_UNKNOWN = _NegotiatedKeys(None, None, None)
+
+
 class _NegotiatedKeysLookup:
-    """Parses IKE_SA_INIT only for IKE SAs that have messages to decrypt."""
+    """Finds out what each IKE SA negotiated, from the parsed form of its IKE_SA_INIT messages."""
 
     def __init__(self, state: AnalysisState) -> None:
         self._state = state
-        self._rows: dict[int, list[int]] = {}
-        rows = state.inits.rows
-        for row, handshake in zip(rows.tolist(), state.association.handshake[rows].tolist(), strict=True):
-            self._rows.setdefault(handshake, []).append(row)
+        self._rows: dict[int, list[tuple[int, int]]] = {}  # row of the datagram, and form
+        rows, forms = state.inits.rows, state.inits.form.tolist()
+        handshakes = state.association.handshake[rows].tolist()
+        for row, handshake, form in zip(rows.tolist(), handshakes, forms, strict=True):
+            self._rows.setdefault(handshake, []).append((row, form))
+        self._of_form: dict[int, _NegotiatedKeys] = {}  # by form of the response, without nonces
         self._rekeyed: dict[tuple[int, int, int], _NegotiatedKeys] = {}  # by capture and SPIs
 
     def add_rekeyed_sas(self, capture: int, contents: Sequence[DecodedMessage]) -> None:
@@ -149,27 +158,53 @@ class _NegotiatedKeysLookup:
         for sa in find_rekeyed_sas(sorted(contents, key=lambda content: (content.exchange, content.response))):
             self._rekeyed[capture, sa.spi_i, sa.spi_r] = _NegotiatedKeys(get_suite(sa.chosen), sa.nonces, 0)
 
-    def get(self, handshake: int, row: int) -> _NegotiatedKeys:
-        """From the last IKE_SA_INIT request and response of the capture; `row`: of a datagram with both SPIs."""
-        datagrams = self._state.datagrams
-        request, response = None, None
-        for init_row in self._rows.get(handshake, ()):
-            data = self._state.clear.get(int(datagrams.datagram[init_row]))
-            view = None if data is None else parse_init(data)
-            if view is None or view.nonce is None:
-                continue
-            if datagrams.is_response[init_row]:
-                response = view
-            else:
-                request = view
-        if response is None:
-            key = int(self._state.capture[handshake]), int(datagrams.spi_i[row]), int(datagrams.spi_r[row])
-            return self._rekeyed.get(key) or _NegotiatedKeys(None, None, None)
-        nonces = None
-        if request and request.nonce and response.nonce:
-            nonces = request.nonce + response.nonce
-        additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
-        return _NegotiatedKeys(get_suite(response.chosen), nonces, len({slot for slot, _ in additional}))
+    def get(self, handshake: int, row: int, *, with_nonces: bool = True) -> _NegotiatedKeys:
+        """From the last IKE_SA_INIT request and response of the capture; `row`: of a datagram with both SPIs.
+
+        `with_nonces`: also read the nonces, which takes longer.
+        """
+        state, views = self._state, self._state.inits.views
+        last: dict[bool, tuple[int, int]] = {}  # by whether it is a response
+        for init_row, form in self._rows.get(handshake, ()):
+            # all messages of a form have a nonce, or none has
+            if views[form].nonce is not None:
+                last[bool(state.datagrams.flags[init_row] & RESPONSE)] = init_row, form
+        if True not in last:
+            key = int(state.capture[handshake]), int(state.datagrams.spi_i[row]), int(state.datagrams.spi_r[row])
+            return self._rekeyed.get(key) or _UNKNOWN
+        form = last[True][1]
+        negotiated = self._of_form.get(form)
+        if negotiated is None:
+            negotiated = self._of_form[form] = _get_negotiated_keys(views[form])
+        if with_nonces and False in last:
+            ni, nr = (self._read_nonce(last[response][0]) for response in (False, True))
+            if ni and nr:
+                return replace(negotiated, nonces=ni + nr)
+        return negotiated
+
+    def _read_nonce(self, row: int) -> bytes | None:
+        data = self._state.clear.get(int(self._state.datagrams.datagram[row]))
+        return None if data is None else parse_init(data).nonce
+
+
+def _get_negotiated_keys(response: InitMessage) -> _NegotiatedKeys:
+    """What the responder chose, without nonces."""
+    additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
+    return _NegotiatedKeys(get_suite(response.chosen), None, len({slot for slot, _ in additional}))
+
+
+class _EncryptedRows:
+    """The encrypted datagrams of one capture: plain lists, which a loop reads faster than arrays."""
+
+    def __init__(self, state: AnalysisState, rows: Int64Array) -> None:
+        datagrams = state.datagrams
+        self.row: list[int] = rows.tolist()
+        self.message: list[int] = state.message_of_datagram[rows].tolist()
+        self.number: list[int] = datagrams.fragment[rows].tolist()
+        self.total: list[int] = datagrams.fragments[rows].tolist()
+        self.from_initiator: list[bool] = state.association.from_initiator[rows].tolist()
+        spis = datagrams.spi_i[rows].tolist(), datagrams.spi_r[rows].tolist()
+        self.spis: list[tuple[int, int]] = list(zip(*spis, strict=True))
 
 
 class _Decryption:
@@ -180,18 +215,28 @@ class _Decryption:
         self.truncated: list[int] = []  # frames of encrypted messages that the current capture truncates
         self._state = state
         self._encrypted = encrypted
-        self._all: list[DecodedMessage] = []
-        self._negotiated = _NegotiatedKeysLookup(state)
+        self._all = DecodedMessageList(state)
         messages = state.messages
         #: (slot, body) of each message: the same for all its transmissions
         self._identity = list(zip(messages.slot.tolist(), messages.body.tolist(), strict=True))
         self._index: dict[tuple[int, int], int] = {}  # identity to index in `_all`
 
+    @cached_property
+    def _negotiated(self) -> _NegotiatedKeysLookup:
+        return _NegotiatedKeysLookup(self._state)
+
+    @cached_property
+    def _places(self) -> tuple[list[int], list[int]]:
+        """Offset and size in bytes of each datagram's message in the store of encrypted messages."""
+        begin, size = self._encrypted.places(self._state.datagrams.datagram)
+        return begin.tolist(), size.tolist()
+
     def get_result(self, with_keys: BoolArray, findings: list[list[tuple[int, str]]]) -> DecodedMessages:
         """The decoded messages; `with_keys`: captures whose encrypted messages are counted."""
         state, datagrams = self._state, self._state.datagrams
         of_message = np.array([self._index.get(identity, -1) for identity in self._identity], np.int64)
-        decrypted = np.array([*(content.encrypted for content in self._all), False], np.bool_)[of_message]
+        opened = [record.opened is not None for record in self._all.records]
+        decrypted = np.array([*opened, False], np.bool_)[of_message]
         is_encrypted = np.where(
             datagrams.is_ikev1,
             datagrams.flags & IKEV1_ENCRYPTED != 0,
@@ -200,7 +245,7 @@ class _Decryption:
         is_encrypted &= with_keys[state.capture[state.association.handshake]]
         encrypted = decrypted.copy()  # clear payloads may precede SK
         encrypted[state.message_of_datagram[is_encrypted]] = True
-        return DecodedMessages(of_message, self._all, encrypted, decrypted, findings)
+        return DecodedMessages(of_message, self._all, encrypted, decrypted, findings, self._all.records)
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> set[int]:
         """Decrypt the messages of one capture; `rows` are its encrypted datagrams, handshake by handshake.
@@ -210,13 +255,24 @@ class _Decryption:
         handshakes: set[int] = set()
         ring = KeyRing(keys.sets)
         owner = self._state.association.handshake[rows]
-        for group in np.split(rows, np.flatnonzero(np.diff(owner)) + 1) if keys.sets and len(rows) else ():
-            handshake = int(self._state.association.handshake[group[0]])
-            before = len(self._all)
-            self._decrypt_handshake(handshake, group.tolist(), ring)
+        starts = [] if not keys.sets or not len(rows) else [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist()]
+        columns = _EncryptedRows(self._state, rows)
+        known = [self._negotiated.get(int(owner[low]), columns.row[low], with_nonces=ring.has_nonces) for low in starts]
+        suites = [negotiated.suite for negotiated in known]
+        done = decrypt_with_core(self._state, self._encrypted, rows, starts, suites, ring)
+        for number, (low, high) in enumerate(zip(starts, [*starts[1:], len(rows)], strict=False)):
+            handshake, before, negotiated = int(owner[low]), len(self._all), known[number]
+            if negotiated is _UNKNOWN:  # it may have replaced one of those before
+                negotiated = self._negotiated.get(handshake, columns.row[low], with_nonces=ring.has_nonces)
+            if number in done:
+                self._add_from_core(done[number], negotiated)
+            else:
+                self._decrypt_handshake(columns, range(low, high), ring, negotiated)
             if len(self._all) > before:
                 handshakes.add(handshake)
-                self._negotiated.add_rekeyed_sas(capture, self._all[before:])
+                rekeyings = self._state.messages.exchange_type[columns.message[low:high]] == _CREATE_CHILD_SA
+                if rekeyings.any():
+                    self._negotiated.add_rekeyed_sas(capture, self._all[before:])
         phase1 = decrypt_phase1(self._state, self._encrypted, capture, keys.phase1, self._add)
         self.findings.extend(phase1.findings)
         self.truncated.extend(phase1.truncated)
@@ -227,24 +283,46 @@ class _Decryption:
         self.findings.extend((0, text) for text in ring.unusable if text not in reported)
         return handshakes | phase1.handshakes
 
-    def _decrypt_handshake(self, handshake: int, rows: list[int], ring: KeyRing) -> None:
-        """Decrypt the messages of one handshake, in order of time."""
-        state, datagrams = self._state, self._state.datagrams
-        negotiated = self._negotiated.get(handshake, rows[0])
+    def _add_from_core(self, handshake: CoreHandshake, negotiated: _NegotiatedKeys) -> None:
+        """Add the messages of one handshake that the compiled core decrypted."""
+        state = self._state
+        for message in handshake.messages:
+            row = int(state.message_of_datagram[message.row])
+            key_set = handshake.key_sets[message.position]
+            record = MessageRecord(
+                row,
+                message.row,
+                self._get_data(message.datagrams[0]),
+                message.datagrams,
+                message.opened,
+                _get_epoch(state, row, negotiated, key_set, message.position),
+                key_set,
+            )
+            self._add(record)
+        tasks = [_DecryptionTask(row) for row in handshake.undecrypted]
+        self._report_undecrypted(tasks, len(tasks) + len(handshake.messages))
+
+    def _decrypt_handshake(
+        self, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
+    ) -> None:
+        """Decrypt the messages of one handshake, in order of time; `places`: of its datagrams in the columns."""
         tasks: dict[tuple[int, int], _DecryptionTask] = {}
         chains: dict[tuple[int, int], SaKeyChain] = {}
-        for row in rows:
-            message = int(state.message_of_datagram[row])
-            task = tasks.setdefault(self._identity[message], _DecryptionTask(row))
-            number, total = int(datagrams.fragment[row]), int(datagrams.fragments[row])
+        for place in places:
+            row, number, total = columns.row[place], columns.number[place], columns.total[place]
+            identity = self._identity[columns.message[place]]
+            task = tasks.get(identity)
+            if task is None:
+                task = tasks[identity] = _DecryptionTask(row)
             same_total = task.fragments is not None and task.fragments.total == total
             if task.done or (number and number in task.parts and same_total):
                 continue
             data = self._get_data(row)
-            spis = int(datagrams.spi_i[row]), int(datagrams.spi_r[row])
-            if spis not in chains:
-                chains[spis] = ring.get_sa_keys(data[:8], data[8:16], negotiated.suite, negotiated.nonces)
-            decrypted = chains[spis].decrypt(data, bool(state.association.from_initiator[row]))
+            spis = columns.spis[place]
+            chain = chains.get(spis)
+            if chain is None:
+                chain = chains[spis] = ring.get_sa_keys(data[:8], data[8:16], negotiated.suite, negotiated.nonces)
+            decrypted = chain.decrypt(data, columns.from_initiator[place])
             if decrypted is None:
                 continue
             opened, task.position = decrypted
@@ -261,87 +339,75 @@ class _Decryption:
             else:
                 task.parts = {0: row}
             task.done = True
-            self._add_decrypted(row, task, opened, negotiated, chains[spis])
-        self._report_undecrypted(tasks)
+            self._add_decrypted(columns.message[place], row, task, opened, negotiated, chain)
+        self._report_undecrypted([task for task in tasks.values() if not task.done], len(tasks))
+        first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
-            self.findings.extend((int(datagrams.number[rows[0]]), text) for text in chain.unusable)
+            self.findings.extend((first_frame, text) for text in chain.unusable)
 
     def _add_decrypted(
-        self, row: int, task: _DecryptionTask, opened: DecryptedMessage, negotiated: _NegotiatedKeys, chain: SaKeyChain
+        self,
+        message: int,
+        row: int,
+        task: _DecryptionTask,
+        opened: DecryptedMessage,
+        negotiated: _NegotiatedKeys,
+        chain: SaKeyChain,
     ) -> None:
         """Add a decrypted message; `row` is that of the last datagram that was used."""
-        state = self._state
-        message = int(state.message_of_datagram[row])
-        data = self._get_data(task.parts[min(task.parts)])
-        clear = tuple(payload for payload in parse_payloads(data).payloads if payload.type not in _ENCRYPTED_PAYLOADS)
-        inner = parse_decrypted_payloads(opened.plaintext, opened.first)
-        exchange_type, message_id = int(state.messages.exchange_type[message]), int(state.messages.message_id[message])
-        content = make_decoded_message(
-            state,
+        key_set = chain.get_key_set(task.position)
+        record = MessageRecord(
             message,
             row,
-            header=data[: HEADER.size],
-            payloads=clear + inner.payloads,
-            error=inner.error,
-            encrypted=True,
-            epoch=_get_epoch(exchange_type, message_id, negotiated, chain, task.position),
-            verified=opened.verified,
-            clear=len(clear),
-            first=opened.first,
-            plaintext=opened.plaintext,
-            datagrams=tuple(task.parts[number] for number in sorted(task.parts)),
-            keys=chain.key_sets[task.position],
+            self._get_data(task.parts[min(task.parts)]),
+            tuple(task.parts[number] for number in sorted(task.parts)),
+            opened,
+            _get_epoch(self._state, message, negotiated, key_set, task.position),
+            key_set,
         )
-        self._add(message, content)
+        self._add(record)
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""
+        begin, size = self._places
+        if size[row]:
+            return self._encrypted.heap[begin[row] : begin[row] + size[row]].tobytes()
         unit = int(self._state.datagrams.datagram[row])
         data = self._encrypted.get(unit)
         return self._state.clear[unit] if data is None else data
 
-    def _add(self, message: int, content: DecodedMessage) -> None:
-        """Add the content of a row of Messages, and thereby of its other transmissions."""
-        self._index[self._identity[message]] = len(self._all)
-        self._all.append(content)
+    def _add(self, record: MessageRecord) -> None:
+        """Add a message, and thereby its other transmissions."""
+        self._index[self._identity[record.message]] = len(self._all)
+        self._all.append(record)
 
     def add_cleartext_messages(self, handshakes: set[int]) -> None:
         """Decode the clear IKE messages of these handshakes."""
         state, datagrams = self._state, self._state.datagrams
-        _, size = state.clear.places(datagrams.datagram)
+        begin, size = state.clear.places(datagrams.datagram)
         wanted = np.isin(state.association.handshake, np.fromiter(handshakes, np.int64, len(handshakes)))
-        wanted &= datagrams.protocol != Protocol.HIP
+        wanted &= (datagrams.protocol != Protocol.HIP) & (size > 0)
         # fragments of IKEv1 are stored whether or not the message is clear
         is_fragment = find_ikev1_fragments(datagrams)
-        for row in np.flatnonzero((size > 0) & wanted).tolist():
-            message = int(state.message_of_datagram[row])
+        rows, heap = np.flatnonzero(wanted), state.clear.heap
+        columns = (rows, state.message_of_datagram[rows], is_fragment[rows], begin[rows], (begin + size)[rows])
+        for row, message, fragment, low, high in zip(*(column.tolist() for column in columns), strict=True):
             reassembled = state.reassembled.get(row)
-            if self._identity[message] in self._index or (is_fragment[row] and reassembled is None):
+            if self._identity[message] in self._index or (fragment and reassembled is None):
                 continue
-            data = state.clear[int(datagrams.datagram[row])] if reassembled is None else reassembled.data
-            chain = parse_payloads(data)
-            error, length = chain.error, get_message_length(data)
-            if error and len(data) < length:
-                error = f"only {len(data)} of {length} bytes are in the capture"
-            content = make_decoded_message(
-                state,
-                message,
-                row,
-                header=data[: HEADER.size],
-                payloads=chain.payloads,
-                error=error,
-                clear=len(chain.payloads),
-                datagrams=(row,) if reassembled is None else reassembled.datagrams,
-            )
-            self._add(message, content)
+            if reassembled is None:
+                self._add(MessageRecord(message, row, heap[low:high].tobytes(), (row,)))
+            else:
+                self._add(MessageRecord(message, row, reassembled.data, reassembled.datagrams))
 
-    def _report_undecrypted(self, tasks: dict[tuple[int, int], _DecryptionTask]) -> None:
-        """Findings about messages of one handshake that could not be decrypted, although a part of it was."""
+    def _report_undecrypted(self, undone: list[_DecryptionTask], count: int) -> None:
+        """Findings about messages of one handshake that could not be decrypted, although a part of it was.
+
+        `count`: of all its encrypted messages.
+        """
         numbers = self._state.datagrams.number
         frames = []
-        for task in tasks.values():
-            if task.done:
-                continue
+        for task in undone:
             frame = int(numbers[task.unit])
             data = self._get_data(task.unit)
             if task.fragments is not None:
@@ -350,7 +416,7 @@ class _Decryption:
                 self.truncated.append(frame)
             else:
                 frames.append(frame)
-        if frames and len(frames) < len(tasks):
+        if frames and len(frames) < count:
             self.findings.append((frames[0], describe_undecrypted(len(frames))))
 
 
@@ -362,13 +428,13 @@ def _describe_missing_fragments(fragments: SkfReassembler) -> str:
 
 
 def _get_epoch(
-    exchange_type: int, message_id: int, negotiated: _NegotiatedKeys, chain: SaKeyChain, position: int
+    state: AnalysisState, message: int, negotiated: _NegotiatedKeys, key_set: KeySet, position: int
 ) -> int | None:
-    """The epoch of the keys of one message; `position`: of the keys in the chain."""
-    additional, before = negotiated.additional, max(message_id - 1, 0)
-    if exchange_type == ExchangeType.IKE_INTERMEDIATE:
+    """The epoch of the keys of a row of Messages; `position`: of the key set in the chain of the IKE SA."""
+    additional, before = negotiated.additional, max(int(state.messages.message_id[message]) - 1, 0)
+    if state.messages.exchange_type[message] == _IKE_INTERMEDIATE:
         return before if additional is None else min(before, additional)
     if additional is None:
         # without the SPIs of a key set, the number of key sets before it is unknown
-        return position if chain.key_sets[position].spi_i is not None else None
+        return position if key_set.spi_i is not None else None
     return additional

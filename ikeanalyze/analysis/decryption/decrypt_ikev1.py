@@ -9,22 +9,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ikeanalyze.analysis.decryption.decoded_messages import (
-    DecodedMessage,
-    describe_undecrypted,
-    get_message_length,
-    make_decoded_message,
-)
+from ikeanalyze.analysis.decryption.decoded_messages import MessageRecord, describe_undecrypted, get_message_length
 from ikeanalyze.analysis.messages.ikev1_fragments import Ikev1Reassembler, is_clear_message
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.ikev1 import Phase1Decryptor
 from ikeanalyze.crypto.sk_payload import UnusableKeyError
 from ikeanalyze.keys.key_set import Phase1Key
-from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev1.message import parse_ikev1_fragment, parse_ikev1_payloads
 from ikeanalyze.wire.ikev1.proposals import Ikev1Transform, parse_ikev1_sa
-from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
 
@@ -43,9 +36,9 @@ def decrypt_phase1(
     encrypted: MessageBytes,
     capture: int,
     keys: Sequence[Phase1Key],
-    add: Callable[[int, DecodedMessage], None],
+    add: Callable[[MessageRecord], None],
 ) -> Phase1Result:
-    """Decrypt the messages of one capture; calls `add` with the row of Messages and the content of each.
+    """Decrypt the messages of one capture; calls `add` for each.
 
     `keys` are for the capture of this number.
     """
@@ -162,7 +155,7 @@ def _decrypt(
     state: AnalysisState,
     messages: Sequence[_EncryptedMessage],
     decryptor: Phase1Decryptor,
-    add: Callable[[int, DecodedMessage], None],
+    add: Callable[[MessageRecord], None],
     done: set[tuple[int, int]],
 ) -> None:
     """Decrypt messages in order of time, and add their identities to `done`."""
@@ -180,18 +173,4 @@ def _decrypt(
             continue
         done.add(reassembled.identity)
         message = int(state.message_of_datagram[reassembled.row])
-        chain = parse_decrypted_payloads(decrypted.plaintext, decrypted.first)
-        content = make_decoded_message(
-            state,
-            message,
-            reassembled.row,
-            header=reassembled.data[: HEADER.size],
-            payloads=chain.payloads,
-            error=chain.error,
-            encrypted=True,
-            verified=decrypted.verified,
-            first=decrypted.first,
-            plaintext=decrypted.plaintext,
-            datagrams=reassembled.datagrams,
-        )
-        add(message, content)
+        add(MessageRecord(message, reassembled.row, reassembled.data, reassembled.datagrams, decrypted))

@@ -1,8 +1,14 @@
-"""Summarises the decoded messages of each handshake, for the tables and the outcome."""
+"""Summarises the decoded messages of each handshake, for the tables and the outcome.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+Handshakes whose messages have payloads of the same kinds and sizes (`payload_forms`) have the same contents: outcome,
+authentication, key exchanges, certificates. They are summarised once, from the messages of one of them. Objects of
+other messages are made only where a check fails or a message is irregular (`payload_columns`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 
@@ -15,34 +21,64 @@ from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, Deco
 from ikeanalyze.analysis.decryption.eap_matching import EapMatch
 from ikeanalyze.analysis.decryption.key_exchanges import CARRIERS, KeyExchangeRow, collect_key_exchanges
 from ikeanalyze.analysis.decryption.payload_bytes import MessageSize, count_payload_bytes
+from ikeanalyze.analysis.decryption.payload_columns import DecodedColumns, build_decoded_columns
+from ikeanalyze.analysis.decryption.payload_forms import FormColumns, find_forms
+from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, read_uint32_be
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.ikev2.checks import check_payload_chain
+from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.ikev2.checks import UNIQUE_TYPES, check_payload_chain
 from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from ikeanalyze.wire.payload_chain import PayloadChain
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate
+
+_T = TypeVar("_T")
+
+_LENGTH: Final = 24  # offset of the length in the IKE header
+
+
+@dataclass(frozen=True, slots=True)
+class SharedValues(Generic[_T]):
+    """A value for each handshake, many of which have the same one."""
+
+    distinct: list[_T] = field(default_factory=list)
+    of: dict[int, int] = field(default_factory=dict)  # by row of the handshake: index into `distinct`
+
+    def add(self, handshake: int, value: _T) -> int:
+        """Add a value of its own for a handshake; returns its index."""
+        self.of[handshake] = len(self.distinct)
+        self.distinct.append(value)
+        return self.of[handshake]
+
+    def items(self) -> Iterator[tuple[int, _T]]:
+        """Each handshake that has a value, and the value."""
+        return ((handshake, self.distinct[index]) for handshake, index in self.of.items())
 
 
 @dataclass(frozen=True, slots=True)
 class HandshakeContents:
-    """Facts from the decoded messages of one handshake."""
+    """Facts from the decoded messages of a handshake."""
 
     proof: DecryptedOutcome
     certificates: list[tuple[bool, ParsedCertificate]]  # whether the initiator sent it
-    key_exchanges: list[KeyExchangeRow]
-    payload_bytes: dict[str, int]  # by part, see `payload_bytes`
+    key_exchanges: list[KeyExchangeRow]  # their exchanges are counted from the handshake's first decoded one
     successors: list[RekeyedSa]  # IKE SAs that replace this one
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureContents:
-    """The decoded messages of all captures, and the facts of each handshake."""
+    """The decoded messages of all captures, and the facts of each handshake that has some."""
 
     contents: DecodedMessages
-    of: Mapping[int, HandshakeContents]  # by row of the handshake; only handshakes with decoded messages
+    columns: DecodedColumns
+    forms: FormColumns
+    facts: SharedValues[HandshakeContents]
+    first_exchange: Mapping[int, int]  # by row of the handshake: row of its first decoded exchange
+    payload_bytes: SharedValues[dict[str, int]]  # by part, see `payload_bytes`
     findings: list[list[tuple[int, str]]] = field(default_factory=list)  # of each capture: frame, text
     same_eap: Sequence[EapMatch] = ()  # set after RADIUS is assigned
     parameters: Mapping[int, list[str]] = field(default_factory=dict)  # of HIP packets, by row of Messages
@@ -54,7 +90,7 @@ class CaptureContents:
         """
         return {
             (int(capture[handshake]), sa.spi_i, sa.spi_r): (handshake, sa)
-            for handshake, facts in self.of.items()
+            for handshake, facts in self.facts.items()
             for sa in facts.successors
         }
 
@@ -69,25 +105,126 @@ def summarise_contents(
 
     Findings are sorted by frame.
     """
-    setup_messages = _SetupMessages(state, encrypted, contents)
-    by_handshake: dict[int, HandshakeContents] = {}
+    columns = build_decoded_columns(state, contents.records)
+    forms = find_forms(columns.payloads, columns.response)
+    order = _MessageOrder(columns)
+    summary = _Summary(contents, columns, forms, order)
     findings = list(map(list, contents.findings))
-    for handshake, messages in contents.group_by_handshake().items():
-        key_exchanges, key_exchange_findings = collect_key_exchanges(messages)
-        of_capture = findings[state.capture[handshake]]
-        of_capture.extend(key_exchange_findings)
-        for content in messages:
-            of_capture.extend((content.frame, text) for text in _check_payloads(content))
-        by_handshake[handshake] = HandshakeContents(
-            proof=outcome_from_payloads(messages),
-            certificates=collect_certificates(messages),
-            key_exchanges=key_exchanges,
-            payload_bytes=setup_messages.count_bytes(handshake),
-            successors=list(find_rekeyed_sas(messages)),
-        )
+    for handshake, of_handshake in summary.findings:
+        findings[state.capture[handshake]].extend(of_handshake)
     for of_capture in findings:
         of_capture.sort(key=lambda finding: finding[0])
-    return CaptureContents(contents, by_handshake, findings, parameters=parameters)
+    setup_messages = _SetupMessages(state, encrypted, contents, order)
+    payload_bytes = setup_messages.count_bytes(summary.facts.of)
+    first_exchange = dict(zip(order.handshakes, columns.exchange[order.first].tolist(), strict=True))
+    return CaptureContents(
+        contents, columns, forms, summary.facts, first_exchange, payload_bytes, findings, parameters=parameters
+    )
+
+
+class _MessageOrder:
+    """The decoded messages handshake by handshake, in the order of their exchanges, requests first."""
+
+    def __init__(self, columns: DecodedColumns) -> None:
+        self.messages: Int64Array = np.lexsort((columns.response, columns.exchange, columns.handshake))
+        handshake = columns.handshake[self.messages]
+        starts = np.flatnonzero(find_group_starts(handshake))
+        self.first = self.messages[starts]  # the first message of each handshake
+        self.handshakes: list[int] = handshake[starts].tolist()
+        self._starts = np.append(starts, len(handshake))
+        #: Of each message: its place among the messages of its handshake.
+        self.place = np.empty(len(handshake), np.int64)
+        self.place[self.messages] = np.arange(len(handshake)) - self.repeat(starts)
+
+    def repeat(self, values: Int64Array) -> Int64Array:
+        """A value of each handshake for each of its messages, in this order. (messages,)"""
+        return np.repeat(values, np.diff(self._starts))
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """Each handshake, and the range of its messages in `messages`."""
+        starts = self._starts.tolist()
+        return zip(self.handshakes, starts[:-1], starts[1:], strict=True)
+
+
+class _Summary:
+    """The facts and the findings of each handshake."""
+
+    def __init__(
+        self, contents: DecodedMessages, columns: DecodedColumns, forms: FormColumns, order: _MessageOrder
+    ) -> None:
+        self.facts: SharedValues[HandshakeContents] = SharedValues()
+        self.findings: list[tuple[int, list[tuple[int, str]]]] = []  # of the handshakes that have some
+        self._contents = contents
+        messages, payloads = order.messages, columns.payloads
+        to_check = _find_messages_to_check(columns, forms)[messages].tolist()
+        # the SPIs and nonces of a rekeying are those of one handshake
+        shared = (payloads.regular & (columns.exchange_type != ExchangeType.CREATE_CHILD_SA))[messages].tolist()
+        described = _describe_messages(columns, order)
+        first, end = payloads.starts[messages].tolist(), payloads.starts[messages + 1].tolist()
+        known: dict[tuple[bytes, ...], int] = {}
+        with_findings: set[int] = set()  # indices of facts with findings about key exchanges
+        numbers = messages.tolist()
+        for handshake, low, high in order:
+            key = None
+            if all(shared[low:high]):
+                kinds = (forms.kind[first[at] : end[at]].tobytes() for at in range(low, high))
+                key = (described[low:high].tobytes(), *kinds)
+            index = None if key is None else known.get(key)
+            if index is not None and index not in with_findings:
+                self.facts.of[handshake] = index
+                texts: list[tuple[int, str]] = []
+            else:
+                index, texts = self._summarise(handshake, numbers[low:high])
+                if key is not None:
+                    known[key] = index
+                if texts:
+                    with_findings.add(index)
+            for number in (numbers[at] for at in range(low, high) if to_check[at]):
+                content = contents.all[number]
+                texts.extend((content.frame, text) for text in _check_payloads(content))
+            if texts:
+                self.findings.append((handshake, texts))
+
+    def _summarise(self, handshake: int, numbers: list[int]) -> tuple[int, list[tuple[int, str]]]:
+        """The index of the facts of one handshake, and the findings about its key exchanges."""
+        messages = [self._contents.all[number] for number in numbers]
+        key_exchanges, findings = collect_key_exchanges(messages)
+        first = messages[0].exchange
+        facts = HandshakeContents(
+            proof=outcome_from_payloads(messages),
+            certificates=collect_certificates(messages),
+            key_exchanges=[replace(row, exchange=row.exchange - first) for row in key_exchanges],
+            successors=list(find_rekeyed_sas(messages)),
+        )
+        return self.facts.add(handshake, facts), findings
+
+
+def _describe_messages(columns: DecodedColumns, order: _MessageOrder) -> Int64Array:
+    """All that the facts of a handshake depend on except for payloads, in the order of messages. (messages, 7)"""
+    messages = order.messages
+    return np.column_stack(
+        (
+            columns.exchange[messages] - order.repeat(columns.exchange[order.first]),
+            columns.exchange_type[messages],
+            columns.message_id[messages],
+            columns.from_initiator[messages],
+            columns.response[messages],
+            columns.set_up[messages],
+            columns.encrypted[messages],
+        )
+    ).astype(np.int64)
+
+
+def _find_messages_to_check(columns: DecodedColumns, forms: FormColumns) -> BoolArray:
+    """Which messages may have findings: the irregular ones, and those with a payload that fails a check."""
+    payloads = columns.payloads
+    result = ~payloads.regular
+    failed = np.array([form.has_findings for form in forms.forms], np.bool_)
+    result[payloads.message[failed[forms.form]]] = True
+    unique = np.isin(payloads.type, list(UNIQUE_TYPES))
+    occurrence = np.sort(payloads.message[unique] << 8 | payloads.type[unique])
+    result[occurrence[1:][occurrence[1:] == occurrence[:-1]] >> 8] = True
+    return result
 
 
 def _check_payloads(content: DecodedMessage) -> tuple[str, ...]:
@@ -104,28 +241,70 @@ def _check_payloads(content: DecodedMessage) -> tuple[str, ...]:
 class _SetupMessages:
     """Counts the bytes of the messages of the set-ups."""
 
-    def __init__(self, state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages) -> None:
+    def __init__(
+        self, state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages, order: _MessageOrder
+    ) -> None:
         self._state = state
-        self._stores = encrypted, state.clear
         self._contents = contents
-        association = state.association
-        handshakes = np.fromiter({content.handshake for content in contents.all}, np.int64)
-        rows = np.flatnonzero(np.isin(association.handshake, handshakes))
-        self._units: dict[int, list[int]] = {}
-        for row, handshake in zip(rows.tolist(), association.handshake[rows].tolist(), strict=True):
-            self._units.setdefault(handshake, []).append(row)
+        datagrams, association, messages = state.datagrams, state.association, state.messages
+        wanted = np.isin(association.handshake, order.handshakes)
+        wanted &= state.exchanges.set_up[state.exchange_of_message[state.message_of_datagram]]
+        rows = np.flatnonzero(wanted)
+        rows = rows[argsort_stable(association.handshake[rows])]
+        handshake = association.handshake[rows]
+        starts = np.flatnonzero(find_group_starts(handshake))
+        self._rows = rows
+        self._length = _read_lengths(datagrams.datagram[rows], encrypted, state.clear)
+        ends = np.append(starts, len(rows))[1:]
+        self._ranges = dict(
+            zip(handshake[starts].tolist(), zip(starts.tolist(), ends.tolist(), strict=True), strict=True)
+        )
+        message = state.message_of_datagram[rows]
+        index = contents.of_message[message]
 
-    def count_bytes(self, handshake: int) -> dict[str, int]:
-        """Bytes of the set-up of one handshake, by part."""
+        def count_from_first(values: Int64Array) -> Int64Array:
+            return values - np.repeat(np.minimum.reduceat(values, starts), ends - starts) if len(values) else values
+
+        #: All that the bytes of a handshake depend on except for the sizes of payloads. (rows, 8)
+        self._described = np.column_stack(
+            (
+                count_from_first(message),
+                count_from_first(messages.slot[message]),
+                messages.body[message],
+                np.where(index < 0, -1, order.place[index]) if len(order.place) else index,
+                datagrams.fragment[rows],
+                self._length,
+                messages.needed_bytes[message],
+                messages.bytes[message],
+            )
+        ).astype(np.int64)
+
+    def count_bytes(self, facts: Mapping[int, int]) -> SharedValues[dict[str, int]]:
+        """Bytes of the set-up of each handshake, by part.
+
+        `facts`: for each handshake a number; handshakes with the same number have payloads of the same sizes.
+        """
+        result: SharedValues[dict[str, int]] = SharedValues()
+        known: dict[tuple[int, bytes], int] = {}
+        for handshake, number in facts.items():
+            low, high = self._ranges.get(handshake, (0, 0))
+            key = number, self._described[low:high].tobytes()
+            index = known.get(key)
+            if index is None:
+                known[key] = result.add(handshake, self._count_bytes(low, high))
+            else:
+                result.of[handshake] = index
+        return result
+
+    def _count_bytes(self, low: int, high: int) -> dict[str, int]:
+        """Bytes of the set-up of one handshake, by part; `low`, `high`: the range of its datagrams."""
         state, datagrams, messages = self._state, self._state.datagrams, self._state.messages
         sizes: dict[tuple[int, int], MessageSize] = {}
         seen: set[tuple[int, int, int]] = set()
         counted: set[int] = set()
         repeated = 0
-        for row in self._units[handshake]:
+        for row, length in zip(self._rows[low:high].tolist(), self._length[low:high].tolist(), strict=True):
             message = int(state.message_of_datagram[row])
-            if not state.exchanges.set_up[state.exchange_of_message[message]]:
-                continue
             identity = int(messages.slot[message]), int(messages.body[message])
             index = int(self._contents.of_message[message])
             size = sizes.get(identity)
@@ -140,14 +319,19 @@ class _SetupMessages:
             part = *identity, int(datagrams.fragment[row])
             if part not in seen:
                 seen.add(part)
-                size.ike_bytes += self._get_length(int(datagrams.datagram[row]))
+                size.ike_bytes += length
                 size.headers += 1
         return count_payload_bytes(sizes.values(), repeated)
 
-    def _get_length(self, unit: int) -> int:
-        """Bytes of a message by its header; 0: the message is not stored."""
-        for store in self._stores:
-            data = store.get(unit)
-            if data is not None:
-                return get_message_length(data)
-        return 0
+
+def _read_lengths(units: UInt32Array, encrypted: MessageBytes, clear: MessageBytes) -> Int64Array:
+    """Bytes of each message by its header; 0: the message is not stored. (units,)"""
+    lengths = np.zeros(len(units), np.int64)
+    for store in (clear, encrypted):
+        begin, size = store.places(units)
+        whole = size >= HEADER.size
+        if whole.any():
+            lengths[whole] = read_uint32_be(store.heap, begin[whole] + _LENGTH)
+        for row in np.flatnonzero((size > 0) & ~whole).tolist():  # truncated in the capture
+            lengths[row] = get_message_length(store[int(units[row])])
+    return lengths

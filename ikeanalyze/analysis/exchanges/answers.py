@@ -55,6 +55,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.capture_point import (
     HOSTS,
     INITIATOR,
@@ -112,7 +113,7 @@ def find_exchange_endings(
 ) -> ExchangeEndings:
     """Find the response that ended each exchange, by the order of the transmissions and by the path."""
     exchanges = state.exchanges
-    endings = _end_in_order(state)
+    endings = end_in_order(state)
     ambiguous = exchanges.initiator_asked & (endings.end_ns != UNKNOWN)
     ambiguous &= (exchanges.request_messages > 1) & (exchanges.response_messages > 1)
     rows = np.flatnonzero(ambiguous)
@@ -214,13 +215,16 @@ def _latest_requests(
     return latest
 
 
-def _end_in_order(state: AnalysisState) -> ExchangeEndings:
+def end_in_order(state: AnalysisState) -> ExchangeEndings:
     """Find the ending of each exchange by the order of its transmissions."""
     exchanges, messages = state.exchanges, state.messages
     count, exchange = len(exchanges), state.exchange_of_message
     if not count:
         nothing = np.zeros(0, np.int64)
         return ExchangeEndings(nothing, nothing, nothing, nothing, nothing, nothing, nothing.astype(np.bool_))
+    if core.compiled is not None:
+        columns = core.compiled.end_in_order(messages, exchange, exchanges)
+        return ExchangeEndings(**columns, uncertain=np.zeros(count, np.bool_))
     if (exchange[1:] < exchange[:-1]).any():  # they usually are in order
         order = argsort_stable(exchange)
         messages, exchange = messages.select(order), exchange[order]

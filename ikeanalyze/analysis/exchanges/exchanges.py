@@ -12,10 +12,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.grouping import RowColumns, find_group_starts
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES, PayloadType
@@ -61,6 +62,11 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
     """Group messages into exchanges; returns them and the row of the exchange of each message."""
     count = len(messages)
     attempt = _number_attempts(messages)
+    if core.compiled is not None:
+        columns = core.compiled.pair_exchanges(messages, attempt)
+        of_message: Int64Array = columns.pop("of_message")
+        unmarked = ExchangeColumns(**columns, set_up=np.zeros(len(columns["attempt"]), np.bool_))
+        return replace(unmarked, set_up=_sets_up(unmarked)), of_message
     pair = messages.slot >> 1
     # requests before responses, each in order of body and transmission
     order = np.arange(count)
@@ -111,7 +117,7 @@ def _number_attempts(messages: MessageColumns) -> Int64Array:
     old = messages.protocol == Protocol.IKEV1
     attempt[old] = messages.body[old]
     pair = messages.slot >> 1
-    several = np.unique(pair[(messages.body > 0) & ~old])
+    several = sort_distinct(pair[(messages.body > 0) & ~old])
     for low, high in zip(
         np.searchsorted(pair, several).tolist(), np.searchsorted(pair, several, side="right").tolist(), strict=True
     ):

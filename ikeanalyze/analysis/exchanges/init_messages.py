@@ -12,12 +12,14 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.nat import NatClaims, encode_endpoints, locate_nat_hashes
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.association import is_init
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_struct_array
 from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.decode.ip import strip_capture_numbers
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -65,8 +67,13 @@ def parse_init_messages(datagrams: Datagrams, clear: MessageBytes, ipv6: Sequenc
     reader = _FormReader(clear.heap, begin, len(rows))
     order = argsort_stable(size)
     for same_size in np.split(order, np.flatnonzero(np.diff(size[order])) + 1):
-        if len(same_size):
+        if len(same_size) and core.compiled is not None:
+            reader.read_compiled(same_size, int(size[same_size[0]]))
+        elif len(same_size):
             reader.read(same_size, int(size[same_size[0]]))
+    if core.compiled is not None:
+        sender_differs, receiver_differs = reader.compare_hashes(datagrams, rows, ipv6)
+        return InitMessages(rows, reader.form, reader.views, sender_differs, receiver_differs)
     spis = read_struct_array(clear.heap, begin, np.dtype([("spis", "u1", _SPI_BYTES)]))["spis"]
     sources = encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6)
     destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
@@ -82,9 +89,18 @@ class _Form:
         self.index = index
         self.sources = locate_nat_hashes(view, sample, NotifyType.NAT_DETECTION_SOURCE_IP)
         self.destinations = locate_nat_hashes(view, sample, NotifyType.NAT_DETECTION_DESTINATION_IP)
+        self._data = sample
         self._sample = np.frombuffer(sample, np.uint8)
-        self._mask = np.where(_find_form_bytes(sample), 0xFF, 0).astype(np.uint8)
+        belongs = _find_form_bytes(sample)
+        self._mask = np.where(belongs, 0xFF, 0).astype(np.uint8)
         self._words = len(sample) // 8 * 8
+        edges = np.flatnonzero(np.diff(belongs, prepend=False, append=False))
+        self._low, self._high = edges[::2].copy(), edges[1::2].copy()  # of the ranges of these bytes
+
+    def find(self, heap: UInt8Array, begin: Int64Array) -> BoolArray:
+        """Return which of the messages, all as long as the sample, have this form; only with the core. (messages,)"""
+        assert core.compiled is not None
+        return core.compiled.fit_form(heap, begin, self._data, self._low, self._high)
 
     def fits(self, matrix: UInt8Array) -> BoolArray:
         """Return which rows of the matrix, one message each, have this form. (rows,)"""
@@ -106,6 +122,7 @@ class _FormReader:
         self.source_claims, self.destination_claims = NatClaims(count), NatClaims(count)
         self._heap = heap
         self._begin = begin
+        self._members: list[tuple[_Form, Int64Array]] = []  # of `read_compiled`: the messages of each form
 
     def read(self, rows: Int64Array, size: int) -> None:
         """Find the forms of messages that all have `size` bytes."""
@@ -127,6 +144,45 @@ class _FormReader:
                 else:
                     self._record(form, remaining[:1], matrix[:1])
                     remaining, matrix = remaining[1:], matrix[1:]
+
+    def read_compiled(self, rows: Int64Array, size: int) -> None:
+        """`read` with the compiled core."""
+        forms = 0
+        while len(rows):
+            at = int(self._begin[rows[0]])
+            form = self._add_form(self._heap[at : at + size].tobytes())
+            forms += 1
+            if forms <= _MAX_FORMS:
+                fits = form.find(self._heap, self._begin[rows])
+                members, rows = rows[fits], rows[~fits]
+            else:
+                members, rows = rows[:1], rows[1:]
+            self.form[members] = form.index
+            self._members.append((form, members))
+
+    def compare_hashes(
+        self, datagrams: Datagrams, rows: Int64Array, ipv6: Sequence[bytes]
+    ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+        """Whether sender and receiver differ from the hashes of each message, after `read_compiled`. (messages,) each
+
+        `rows` are those of the messages among the datagrams.
+        """
+        assert core.compiled is not None
+        book = b"".join(ipv6)
+        differs = np.full((2, len(self.form)), -1, np.int8)
+        ends = ((datagrams.source, datagrams.source_port), (datagrams.destination, datagrams.destination_port))
+        for form, members in self._members:
+            for side, (places, (address, port)) in enumerate(zip((form.sources, form.destinations), ends, strict=True)):
+                if places:
+                    differs[side, members] = core.compiled.compare_nat_hashes(
+                        self._heap,
+                        self._begin[members],
+                        np.array(places, np.int64),
+                        strip_capture_numbers(address[rows[members]]),
+                        port[rows[members]],
+                        book,
+                    )
+        return differs[0], differs[1]
 
     def _add_form(self, sample: bytes) -> _Form:
         view = parse_init(sample)

@@ -8,29 +8,21 @@ responder chose, and puts the hash of the receiver first.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, Datagrams
-from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
-from ikeanalyze.wire.ikev1.message import parse_phase1_message
 from ikeanalyze.wire.ikev2.message import InitMessage
-from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute, Phase1Hash
 
-#: Hash algorithms of IKEv1 as hashlib names them.
-_PHASE1_HASHES: Final[Mapping[int, str]] = {
-    Phase1Hash.MD5: "md5",
-    Phase1Hash.SHA1: "sha1",
-    Phase1Hash.SHA2_256: "sha256",
-    Phase1Hash.SHA2_384: "sha384",
-    Phase1Hash.SHA2_512: "sha512",
-}
+if TYPE_CHECKING:
+    from ikeanalyze.wire.ikev1.proposals import Ikev1Transform
 
 _SIZE: Final = 20
 _IPV4_END: Final = 6
@@ -103,7 +95,7 @@ def _digests(messages: UInt8Array, size: Int64Array) -> UInt8Array:
     """SHA-1 of the first bytes of each row. (n, 20)"""
     result = np.empty((len(messages), _SIZE), np.uint8)
     sha1 = hashlib.sha1  # prescribed by the protocol; not used for security here
-    for used in np.unique(size).tolist():
+    for used in sort_distinct(size).tolist():
         rows = np.flatnonzero(size == used)
         # numpy cuts the rows into bytes objects three times as fast as slices would
         pieces = np.ascontiguousarray(messages[rows, :used]).view(f"V{used}").ravel().tolist()
@@ -125,6 +117,10 @@ def read_phase1_nat(
     differs = np.full((2, association.count), -1, np.int8)
     # encrypted messages have no hashes
     rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & IKEV1_ENCRYPTED == 0))
+    if not len(rows):
+        return differs[0], differs[1]
+    from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1
+
     sources = encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6)
     destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
     algorithm: dict[int, str] = {}
@@ -134,7 +130,7 @@ def read_phase1_nat(
             continue  # the responder has not chosen yet
         view = parse_phase1_message(get_message(row) or b"")
         if sender and view.transforms:
-            name = _PHASE1_HASHES.get(view.transforms[0].value(Phase1Attribute.HASH_ALGORITHM) or 0)
+            name = _get_hash_name(view.transforms[0])
             if name is not None:
                 algorithm[handshake] = name
         if handshake not in algorithm or not view.nat_hashes:
@@ -151,6 +147,20 @@ def read_phase1_nat(
             if any(len(claimed) == len(seen) for claimed in hashes):
                 differs[side, handshake] = max(differs[side, handshake], seen not in hashes)
     return differs[0], differs[1]
+
+
+def _get_hash_name(transform: "Ikev1Transform") -> str | None:
+    """The hash algorithm of a phase 1 transform as hashlib names it; None: another or none."""
+    from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute, Phase1Hash  # as above
+
+    names: dict[int, str] = {
+        Phase1Hash.MD5: "md5",
+        Phase1Hash.SHA1: "sha1",
+        Phase1Hash.SHA2_256: "sha256",
+        Phase1Hash.SHA2_384: "sha384",
+        Phase1Hash.SHA2_512: "sha512",
+    }
+    return names.get(transform.value(Phase1Attribute.HASH_ALGORITHM) or 0)
 
 
 def classify_nat(initiator: npt.NDArray[np.int8], responder: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:

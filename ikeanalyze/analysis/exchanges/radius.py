@@ -17,7 +17,7 @@ handshake.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,12 +26,14 @@ from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT
-from ikeanalyze.wire.radius import RadiusPacket, parse_radius
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.radius import RadiusCode
+
+if TYPE_CHECKING:
+    from ikeanalyze.wire.radius import RadiusPacket
 
 #: Requests sent by the client.
 _REQUESTS: Final = frozenset({RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER})
@@ -51,10 +53,10 @@ class RadiusExchange:
     client: int  # address codes
     server: int
     from_client: bool
-    view: RadiusPacket  # of the request
+    view: "RadiusPacket"  # of the request
     requests: list[int] = field(default_factory=list)  # rows of the datagrams, in order of time
     responses: list[int] = field(default_factory=list)
-    response_view: RadiusPacket | None = None
+    response_view: "RadiusPacket | None" = None
     conversation: int = -1
     handshake: int | None = None
     exchange: int | None = None
@@ -123,6 +125,10 @@ def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple
 
 def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> list[RadiusExchange]:
     """Pair RADIUS datagrams, which are in order of capture and time."""
+    if not len(datagrams):
+        return []
+    from ikeanalyze.wire.radius import parse_radius  # here, because few captures have RADIUS
+
     pairs: list[RadiusExchange] = []
     waiting: dict[tuple[int, int, int, int, int, int], RadiusExchange] = {}
     states: dict[tuple[int, bytes], int] = {}
@@ -282,7 +288,7 @@ def assign_radius_exchanges(
         by_initiator.setdefault(addresses.initiator, []).append(handshake)
     for members in conversations.values():
         waiting = [_find_waiting_rows(pair, datagrams, intervals, longest) for pair in members]
-        fitting = np.unique(intervals.handshake[waiting[0]])
+        fitting = sort_distinct(intervals.handshake[waiting[0]])
         for rows in waiting[1:]:
             fitting = np.intersect1d(fitting, intervals.handshake[rows])
         known = [pair.handshake for pair in members if pair.handshake is not None]
@@ -316,7 +322,7 @@ def _find_waiting_rows(
 
 
 def _choose_by_station_ids(
-    view: RadiusPacket,
+    view: "RadiusPacket",
     fitting: Int64Array,
     peers: Mapping[int, PeerAddresses],
     by_initiator: Mapping[str, Sequence[int]],
@@ -333,7 +339,7 @@ def _choose_by_station_ids(
     return np.array(by_port or named, np.int64) if named else fitting
 
 
-def _matches_station_ids(view: RadiusPacket, peers: PeerAddresses | None, *, by_port: bool = False) -> bool:
+def _matches_station_ids(view: "RadiusPacket", peers: PeerAddresses | None, *, by_port: bool = False) -> bool:
     """Whether the station ids of the request are these peers; strongSwan writes them as 192.0.2.1[4500]."""
     if peers is None or view.calling_station_id is None:
         return False

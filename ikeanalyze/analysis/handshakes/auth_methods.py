@@ -9,7 +9,6 @@ import numpy as np
 
 from ikeanalyze.analysis.handshakes.hip.exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.arrays import Float64Array, Int64Array
-from ikeanalyze.wire.ikev1.message import parse_phase1_message
 from ikeanalyze.wire.ikev2.message import InitMessage
 from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries import get_name
@@ -154,6 +153,8 @@ def _chosen(proposal: Proposal) -> ChosenProposal:
 
 def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
     """Facts of IKEv1's clear messages, given in order of time with whether the initiator sent them."""
+    from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1
+
     offered: tuple[str, ...] = ()
     chosen: ChosenProposal | None = None
     auth: AuthMethods | None = None

@@ -25,14 +25,13 @@ from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.eap.packet import get_eap_method
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.authenticated_outcome import DecryptedOutcome
-    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, HandshakeContents
+    from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
     from ikeanalyze.analysis.handshakes.hip.facts import HipFacts
     from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa
 
@@ -91,7 +90,7 @@ class HandshakeColumns:
     pairs: Mapping[int, list[RadiusExchange]]
     replaces: Mapping[int, int]  # row of the IKE SA that this one replaced
     hits: Mapping[int, tuple[bytes, bytes]]  # HIP only, see `AnalysisState`
-    contents: "Mapping[int, HandshakeContents] | None" = None  # of decrypted messages; None: no keys were given
+    contents: "CaptureContents | None" = None  # of decrypted messages; None: no keys were given
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -112,7 +111,7 @@ class HandshakeSources:
     @property
     def proofs(self) -> "Mapping[int, DecryptedOutcome]":
         """What the decoded messages of each handshake prove, by row."""
-        return {} if self.contents is None else {row: facts.proof for row, facts in self.contents.of.items()}
+        return {} if self.contents is None else {row: facts.proof for row, facts in self.contents.facts.items()}
 
 
 class _DistinctFacts:
@@ -196,7 +195,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         pairs=sources.pairs,
         replaces=replaces,
         hits=state.hits,
-        contents=None if sources.contents is None else sources.contents.of,
+        contents=sources.contents,
     )
 
 
@@ -537,8 +536,7 @@ def _find_auth_methods(
     for row, pairs in sources.pairs.items():
         if row in phase1 and phase1[row].auth is not None:
             continue
-        eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
-        known[row] = AuthMethods("eap", None, get_eap_method([message for message in eap if message]), guessed=False)
+        known[row] = AuthMethods("eap", None, _get_eap_method(pairs), guessed=False)
     known |= {row: proof.auth for row, proof in sources.proofs.items() if proof.auth is not None}
     places: dict[AuthMethods, int] = {}
     for row, method in known.items():
@@ -547,3 +545,11 @@ def _find_auth_methods(
             methods.append(method)
         auth[row] = place
     return methods, auth
+
+
+def _get_eap_method(pairs: Sequence[RadiusExchange]) -> str | None:
+    """The method of the EAP messages in RADIUS packets."""
+    from ikeanalyze.wire.eap.packet import get_eap_method  # here, because few captures have RADIUS
+
+    eap = [view.eap_message for pair in pairs for view in (pair.view, pair.response_view) if view is not None]
+    return get_eap_method([message for message in eap if message])

@@ -25,7 +25,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.grouping import (
+    argsort_stable,
     find_distinct,
     find_group_starts,
     group_order,
@@ -68,29 +70,39 @@ def associate_datagrams(
     `datagrams.datagram`; `translated` the endpoints that a NAT changed within the capture, each with the one that
     stands for both.
     """
-    total = len(datagrams)
-    if not total:
+    if not len(datagrams):
         return SaAssociation(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
-    spi_i = _separate_spis(datagrams)
-    order = group_order(spi_i)
-    new = find_group_starts(spi_i[order])
-    start = np.flatnonzero(new)
-    size = np.diff(np.append(start, total))
-    group = np.cumsum(new, dtype=np.int32) - np.int32(1)
+    label, ambiguous = group_by_spi(datagrams)
+    count = len(ambiguous)
+    rows = np.flatnonzero(ambiguous[label]) if ambiguous.any() else np.zeros(0, np.int64)
+    if len(rows):
+        rows = rows[argsort_stable(label[rows])]
+        for own in np.split(rows, np.flatnonzero(np.diff(label[rows])) + 1):
+            candidate = SpiDisambiguator(datagrams, clear, translated).assign(own)
+            label[own] = np.where(candidate == 0, label[own[0]], count + candidate - 1)
+            count += int(candidate.max())
+        label = number_by_first_row(label, count)[label]
+    return SaAssociation(label, _find_senders(datagrams, label, count), count)
 
-    ambiguous = _find_ambiguous(datagrams, order, group)
-    label = group
-    next_label = len(start)
-    for index in np.flatnonzero(ambiguous).tolist():
-        rows = order[start[index] : start[index] + size[index]]
-        candidate = SpiDisambiguator(datagrams, clear, translated).assign(rows)
-        place = slice(start[index], start[index] + size[index])
-        label[place] = np.where(candidate == 0, index, next_label + candidate - 1)
-        next_label += int(candidate.max())
-    label_of_row = np.empty(total, np.int64)
-    label_of_row[order] = label
-    handshake = number_by_first_row(label_of_row, next_label)[label_of_row]
-    return SaAssociation(handshake, _find_senders(datagrams, handshake, next_label), next_label)
+
+def group_by_spi(datagrams: Datagrams) -> tuple[Int64Array, BoolArray]:
+    """The group of each datagram by SPIi, numbered in order of the first datagrams; and which may be several IKE SAs.
+
+    (datagrams,), (groups,)
+    """
+    spi = _separate_spis(datagrams)
+    if core.compiled is not None:
+        return core.compiled.group_by_spi(spi, datagrams)
+    order = group_order(spi)
+    new = find_group_starts(spi[order])
+    group = np.cumsum(new, dtype=np.int32) - np.int32(1)
+    count = int(group[-1]) + 1
+    label = np.empty(len(spi), np.int64)
+    label[order] = group
+    rank = number_by_first_row(label, count)
+    ambiguous = np.empty(count, np.bool_)
+    ambiguous[rank] = _find_ambiguous(datagrams, order, group)
+    return rank[label], ambiguous
 
 
 def _separate_spis(datagrams: Datagrams) -> UInt64Array:

@@ -29,11 +29,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_within_captures
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.messages.datagrams import RESPONSE
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
@@ -132,7 +133,7 @@ def _number_contents(columns: Columns) -> UInt64Array:
     inside = np.flatnonzero(scope)
     order = inside[np.lexsort((scope[inside], digest[inside]))]
     is_other = (digest[order][1:] == digest[order][:-1]) & (scope[order][1:] != scope[order][:-1])
-    several = np.unique(digest[order][1:][is_other])
+    several = sort_distinct(digest[order][1:][is_other])
     rows = inside[np.isin(digest[inside], several)]
     result: UInt64Array = digest.copy()
     result[rows] ^= scope[rows].astype(np.uint64) * np.uint64(_ODD)
@@ -185,6 +186,8 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
     The latter are all frames of such a content, in order of time. (k,)
     """
     time, ttl, interface = columns["time_ns"], columns["ttl"], columns["interface"]
+    if core.compiled is not None:
+        return core.compiled.find_candidates(digest, time, ttl, interface)
     order = group_order(digest)
     content = digest[order]
     same = np.flatnonzero(content[1:] == content[:-1])
@@ -199,7 +202,7 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
     same = same[near | ((apart < TIMER_NS) & (interface[later] != interface[earlier]))]
     if not len(same):
         return repeated, np.zeros(0, np.int64)
-    rows = np.flatnonzero(np.isin(digest, np.unique(content[same])))
+    rows = np.flatnonzero(np.isin(digest, sort_distinct(content[same])))
     return repeated, rows[np.argsort(time[rows], kind="stable")]
 
 

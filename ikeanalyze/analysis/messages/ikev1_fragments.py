@@ -5,6 +5,7 @@ The header of a fragment does not show whether the message is encrypted: that of
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import HEADER, parse_header
-from ikeanalyze.wire.ikev1.message import Ikev1Fragment, parse_ikev1_fragment
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
+
+if TYPE_CHECKING:
+    from ikeanalyze.wire.ikev1.message import Ikev1Fragment
 
 #: Bytes before the data of a fragment: IKE header, generic payload header, fragment ID, number and flags.
 _OVERHEAD = HEADER.size + 8
@@ -42,7 +45,7 @@ class Ikev1Reassembler:
         """The lowest row of the fragments so far; raises `ValueError` if there are none."""
         return min(row for _, row in self._parts.values())
 
-    def add(self, fragment: Ikev1Fragment, data: bytes, row: int) -> ReassembledMessage | None:
+    def add(self, fragment: "Ikev1Fragment", data: bytes, row: int) -> ReassembledMessage | None:
         """Add a fragment, `data` with its IKE header, from this row of the datagrams; return the complete message."""
         self._parts[fragment.number] = data[_OVERHEAD : int.from_bytes(data[24:28], "big")], row
         if fragment.last:
@@ -67,10 +70,15 @@ def reassemble_clear_messages(
     `clear` has the bytes of the fragments of phase 1, by datagram. A message is left out if one of its fragments is not
     in the capture or truncated by it.
     """
+    rows = np.flatnonzero(find_ikev1_fragments(datagrams)).tolist()
+    if not rows:
+        return {}
+    from ikeanalyze.wire.ikev1.message import parse_ikev1_fragment  # here, because few captures have IKEv1
+
     result: dict[int, ReassembledMessage] = {}
     reassemblers: dict[tuple[int, int], Ikev1Reassembler] = {}
     finished: set[tuple[int, int]] = set()  # complete or encrypted, by slot and body
-    for row in np.flatnonzero(find_ikev1_fragments(datagrams)).tolist():
+    for row in rows:
         message = int(message_of_datagram[row])
         identity = int(messages.slot[message]), int(messages.body[message])
         if identity in finished:

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.grouping import RowColumns, RowGroups, argsort_stable, find_group_starts
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
@@ -49,6 +50,14 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
     """Group IKE datagrams into messages; returns them and the row of the message of each datagram."""
     asked, response = _find_roles(datagrams, association)
     slot = _number_slots(datagrams, association, asked, response)
+    # almost always each datagram is one frame, and sums over its frames are not needed
+    several = bool((datagrams.frames > 1).any())
+    if core.compiled is not None:
+        columns = core.compiled.group_messages(
+            slot, datagrams, association, asked, response, datagrams.is_ikev1, several
+        )
+        of_datagram: Int64Array = columns.pop("of_datagram")
+        return MessageColumns(**columns), of_datagram
     order, slot, turn, first_copy = _sort_by_transmission(datagrams, slot)
     totals = datagrams.fragments[order].astype(np.int64)
     new = find_group_starts(slot, turn)
@@ -62,8 +71,6 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
     # the digest of a fragmented message combines those of its fragments, in any order
     part = datagrams.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
     needed = np.where(first_copy, size, 0)
-    # almost always each datagram is one frame, and sums over its frames are not needed
-    several = bool((datagrams.frames > 1).any())
     if several:
         needed -= np.where(first_copy, datagrams.resent_bytes[order], 0)
     ip_fragments = datagrams.ip_fragments[order] if datagrams.ip_fragments.any() else None

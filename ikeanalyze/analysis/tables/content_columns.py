@@ -7,10 +7,11 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
-from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, HandshakeContents
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
+from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, SharedValues
 from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.analysis.tables.polars_columns import make_lists
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
@@ -23,15 +24,17 @@ def build_message_content_columns(
     ike: MessageColumns, extra: int, ids: Int64Array, capture_contents: CaptureContents
 ) -> dict[str, Any]:
     """Columns of the messages table: IKE and HIP, then `extra` RADIUS packets; `ids` are the ids of all rows."""
-    contents = capture_contents.contents
+    contents, columns = capture_contents.contents, capture_contents.columns
     count = len(ike)
     not_radius = np.zeros(extra, np.bool_)
     index = np.concatenate([contents.of_message, np.full(extra, -1)])
     decrypted = np.concatenate([contents.decrypted, not_radius])
-    epochs = np.array([*(-1 if content.epoch is None else content.epoch for content in contents.all), -1])[index]
-    verified = np.array([*(bool(content.verified) for content in contents.all), False])[index]
-    distinct = pl.Series([*map(list_payload_names, contents.all), None], dtype=schema.MESSAGES["payloads"])
-    payloads = distinct.gather(np.where(index < 0, len(contents.all), index))
+    epochs = np.append(columns.epoch, -1)[index]
+    verified = np.append(columns.verified, False)[index]
+    distinct = _build_payload_names(capture_contents)
+    payloads = pl.concat([distinct, pl.Series([None], dtype=distinct.dtype)]).gather(
+        np.where(index < 0, len(contents.all), index)
+    )
     if capture_contents.parameters:
         lists = payloads.to_list()
         for row, parameters in capture_contents.parameters.items():
@@ -50,44 +53,91 @@ def build_message_content_columns(
 
 
 def build_exchange_content_columns(
-    count: int, exchange_of_message: Int64Array, contents: DecodedMessages
+    count: int, exchange_of_message: Int64Array, contents: CaptureContents
 ) -> dict[str, Any]:
     """Columns of the exchanges table: the epoch, and whether all encrypted messages were decrypted."""
-    encrypted = np.bincount(exchange_of_message[contents.encrypted], minlength=count)
-    decrypted = np.bincount(exchange_of_message[contents.decrypted], minlength=count)
+    encrypted = np.bincount(exchange_of_message[contents.contents.encrypted], minlength=count)
+    decrypted = np.bincount(exchange_of_message[contents.contents.decrypted], minlength=count)
     epochs = np.full(count, -1)
-    for content in contents.all:
-        if content.epoch is not None:
-            epochs[content.exchange] = content.epoch
+    columns = contents.columns
+    known = columns.epoch >= 0
+    epochs[columns.exchange[known]] = columns.epoch[known]
     return {"epoch": (epochs, epochs >= 0), "decrypted": (encrypted == decrypted, encrypted > 0)}
 
 
 def build_handshake_content_columns(
     count: int,
-    contents: Mapping[int, HandshakeContents],
+    contents: CaptureContents,
     replaces: Mapping[int, int],
     handshake_ids: Int64Array,
     exchange_ids: Int64Array,
 ) -> dict[str, Any]:
     """Columns of the handshakes table; `handshake_ids` and `exchange_ids` are the ids of rows."""
-    all_facts = [contents.get(row) for row in range(count)]
-    before = np.array([replaces.get(row, -1) for row in range(count)], np.int64)
+    before = np.full(count, -1)
+    before[list(replaces.keys())] = list(replaces.values())
+    facts = contents.facts
 
-    columns: dict[str, list[Any]] = {
-        "child_error": [facts and facts.proof.child_error for facts in all_facts],
-        "payload_bytes": [
-            facts and [{"payload": part, "bytes": size} for part, size in facts.payload_bytes.items()]
-            for facts in all_facts
-        ],
-        "key_exchanges": [
-            facts and [_key_exchange(row, exchange_ids) for row in facts.key_exchanges] for facts in all_facts
-        ],
-        "certificates": [facts and [_certificate(*entry) for entry in facts.certificates] for facts in all_facts],
-    }
+    def spread(name: str, shared: SharedValues[Any], values: list[Any]) -> pl.Series:
+        """One value for each handshake, of which each distinct one is converted once."""
+        place = np.full(count, len(values))
+        place[list(shared.of.keys())] = list(shared.of.values())
+        return pl.Series(name, [*values, None], dtype=schema.HANDSHAKES[name]).gather(place)
+
+    sizes = [
+        [{"payload": part, "bytes": size} for part, size in parts.items()] for parts in contents.payload_bytes.distinct
+    ]
+    certificates = [[_certificate(*entry) for entry in value.certificates] for value in facts.distinct]
     return {
         "replaces": (handshake_ids[before], before >= 0),
-        **{name: pl.Series(values, dtype=schema.HANDSHAKES[name]) for name, values in columns.items()},
+        "child_error": spread("child_error", facts, [value.proof.child_error for value in facts.distinct]),
+        "payload_bytes": spread("payload_bytes", contents.payload_bytes, sizes),
+        "key_exchanges": _build_key_exchanges(count, contents, exchange_ids),
+        "certificates": spread("certificates", facts, certificates),
     }
+
+
+def _build_key_exchanges(count: int, contents: CaptureContents, exchange_ids: Int64Array) -> pl.Series:
+    """The key exchanges of each handshake, with the ids of their exchanges."""
+    facts, layout = contents.facts, schema.HANDSHAKES["key_exchanges"]
+    assert isinstance(layout, pl.List)
+    rows = [row for value in facts.distinct for row in value.key_exchanges]
+    lengths = np.array([len(value.key_exchanges) for value in facts.distinct], np.int64)
+    handshakes = np.array(list(facts.of), np.int64)
+    index = np.array(list(facts.of.values()), np.int64)
+    # each row of a handshake is one of the distinct rows, with another exchange
+    chosen = _expand_ranges((np.cumsum(lengths) - lengths)[index], lengths[index])
+    first = np.array([contents.first_exchange[handshake] for handshake in facts.of], np.int64)
+    offset = np.array([row.exchange for row in rows], np.int64)
+    exchange = exchange_ids[np.repeat(first, lengths[index]) + offset[chosen]]
+    flat = pl.DataFrame([pl.Series("row", [_key_exchange(row) for row in rows], dtype=layout.inner)]).unnest("row")
+    flat = flat[chosen].with_columns(pl.Series("exchange", exchange, dtype=flat.schema["exchange"]))
+    lists = make_lists(flat.to_struct().cast(layout.inner), lengths[index])
+    place = np.full(count, len(index))
+    place[handshakes] = np.arange(len(index))
+    return pl.concat([lists, pl.Series([None], dtype=layout)]).gather(place)
+
+
+def _build_payload_names(contents: CaptureContents) -> pl.Series:
+    """The short descriptions of the payloads of each decoded message."""
+    payloads, forms = contents.columns.payloads, contents.forms
+    irregular = np.flatnonzero(~payloads.regular)
+    lists = [list_payload_names(contents.contents.all[number]) for number in irregular.tolist()]
+    lengths = np.diff(payloads.starts)
+    lengths[irregular] = [len(names) for names in lists]
+    names = pl.Series(
+        [*(form.text for form in forms.forms), *(name for names in lists for name in names)], dtype=pl.String
+    )
+    name = np.empty(int(lengths.sum()), np.int64)
+    is_regular = np.repeat(payloads.regular, lengths)
+    name[is_regular] = forms.form
+    name[~is_regular] = np.arange(len(forms.forms), len(names))
+    return make_lists(names.gather(name), lengths)
+
+
+def _expand_ranges(start: Int64Array, length: Int64Array) -> Int64Array:
+    """The numbers of all ranges, one range after the other."""
+    before = np.cumsum(length) - length
+    return np.repeat(start - before, length) + np.arange(int(length.sum()))
 
 
 def list_payload_names(content: DecodedMessage) -> list[str]:
@@ -97,10 +147,11 @@ def list_payload_names(content: DecodedMessage) -> list[str]:
     return describe_payloads(content.payloads)
 
 
-def _key_exchange(row: KeyExchangeRow, exchange_ids: Int64Array) -> dict[str, Any]:
+def _key_exchange(row: KeyExchangeRow) -> dict[str, Any]:
+    """One key exchange, with the position of its exchange in the handshake in place of the exchange's id."""
     request, response = row.request, row.response
     return {
-        "exchange": int(exchange_ids[row.exchange]),
+        "exchange": row.exchange,
         "purpose": row.purpose,
         "slot": row.slot,
         "method": get_key_exchange_name(row.method),

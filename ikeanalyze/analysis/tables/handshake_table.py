@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from ikeanalyze import core
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import UNCERTAIN
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
@@ -21,7 +22,9 @@ from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
     format_spis,
+    gather,
     make_null_column,
+    make_series,
     make_table,
     null_unknown,
     scatter_lists,
@@ -29,8 +32,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
 )
 from ikeanalyze.analysis.tables.row_ids import RowIds
 from ikeanalyze.analysis.tables.tables import TableSources
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
-from ikeanalyze.capture.buffers import release_free_memory
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address
 
@@ -41,14 +43,13 @@ _RTT_SOURCES: Final = pl.Series(["smallest seen", "given", "manifest", None], dt
 _ALGORITHMS: Final = ("encryption", "prf", "integrity", "key_exchange")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class HandshakeTableSources:
     """What the handshakes table is made of: a part of `TableSources`, so that the memory of the rest is free."""
 
     ids: RowIds
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    messages: MessageColumns | None  # None: added up
-    set_up: Array  # whether each message sets up its IKE SA
+    volumes: dict[str, Any]  # columns of what the messages add up to
     radius: RadiusMessages
     handshakes: HandshakeColumns
     capture_duplicates: Int64Array
@@ -57,12 +58,14 @@ class HandshakeTableSources:
 
 
 def select_handshake_sources(sources: TableSources) -> HandshakeTableSources:
-    """The sources of the handshakes table."""
+    """The sources of the handshakes table, which the messages are added up for."""
+    count = len(sources.handshakes)
+    messages = sources.messages if count else None
+    set_up = sources.exchanges.set_up[sources.exchange_of_message]
     return HandshakeTableSources(
         ids=sources.ids,
         addresses=sources.addresses,
-        messages=sources.messages,
-        set_up=sources.exchanges.set_up[sources.exchange_of_message],
+        volumes={} if messages is None else _volumes(messages, set_up, count),
         radius=sources.radius,
         handshakes=sources.handshakes,
         capture_duplicates=sources.capture_duplicates,
@@ -72,16 +75,13 @@ def select_handshake_sources(sources: TableSources) -> HandshakeTableSources:
 
 
 def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
-    """The handshakes table; `sources` lose their messages, whose memory the other columns need."""
+    """The handshakes table."""
     ids, handshakes, addresses = sources.ids, sources.handshakes, sources.addresses
     count = len(handshakes)
     if not count:
         return pl.DataFrame(schema=schema.HANDSHAKES)
-    assert sources.messages is not None
-    volumes = _volumes(sources.messages, sources.set_up, count)
-    sources.messages = None
-    release_free_memory()
     ends, breakdown = handshakes.ends, handshakes.breakdown
+    initiator_address, responder_address = format_addresses([ends.initiator, ends.responder], addresses)
     has_aaa = np.zeros(count, np.bool_)
     has_aaa[list(handshakes.pairs)] = True
     rtt_source = np.where(breakdown.path_rtt_ns == UNKNOWN, len(_RTT_SOURCES) - 1, handshakes.rtt_source)
@@ -89,11 +89,11 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
         **_identifiers(handshakes),
-        "initiator_address": format_addresses(ends.initiator, addresses),
+        "initiator_address": initiator_address,
         "initiator_port": _ports(handshakes, ends.initiator_port),
-        "responder_address": format_addresses(ends.responder, addresses),
+        "responder_address": responder_address,
         "responder_port": _ports(handshakes, ends.responder_port),
-        "nat": pl.Series(WORDS, dtype=pl.String).gather(handshakes.nat),
+        "nat": gather(pl.Series(WORDS, dtype=pl.String), handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
         "end_ns": null_unknown(breakdown.end_ns),
@@ -101,21 +101,21 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "outcome": (handshakes.outcome, _has_outcome(handshakes)),
         "reason": scatter_texts(handshakes.reason, count),
         **_methods(handshakes),
-        **volumes,
+        **sources.volumes,
         **_aaa(addresses, sources.radius, handshakes, has_aaa),
         **{f"{name}_ns": null_unknown(getattr(breakdown, f"{name}_ns")) for name in _TIMES},
         "aaa_ns": (breakdown.aaa_ns, (breakdown.aaa_ns != UNKNOWN) & has_aaa),
         "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
-        "path_rtt_source": _RTT_SOURCES.gather(rtt_source),
+        "path_rtt_source": gather(_RTT_SOURCES, rtt_source),
         "uncertain": scatter_texts(dict.fromkeys(np.flatnonzero(handshakes.uncertain).tolist(), UNCERTAIN), count),
         "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
         "one_sided": (np.maximum(handshakes.one_sided, 0), handshakes.one_sided >= 0),
         **build_lab_columns(sources.lab, ids.capture),
     }
-    volumes.clear()
+    sources.volumes.clear()
     if handshakes.contents is not None:
         # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_handshake_content_columns
@@ -130,6 +130,19 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
 
 def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:
     """Messages, frames and bytes of each handshake, and those of retransmissions."""
+    sums = sum_volumes(messages, set_up, count)
+    volume, needed = sums["initiator_bytes"] + sums["responder_bytes"], sums.pop("needed_bytes")
+    return {
+        **sums,
+        "phases": _phases(messages, set_up, count),
+        "blowup": (volume / np.maximum(needed, 1), needed > 0),
+    }
+
+
+def sum_volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:
+    """What the messages of each handshake add up to, by name; `set_up`: whether each sets up its IKE SA."""
+    if core.compiled is not None:
+        return core.compiled.sum_volumes(messages, set_up, count)
     columns: dict[str, Any] = {}
 
     def total(values: Array | None, where: Array) -> Int64Array:
@@ -147,10 +160,8 @@ def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, A
         add(side, sent & set_up)
         add(f"after_setup_{side}", sent & ~set_up)
     add("retransmitted", set_up & (messages.transmission > 1))
-    volume, needed = total(messages.bytes, set_up), total(messages.needed_bytes, set_up)
     return columns | {
-        "phases": _phases(messages, set_up, count),
-        "blowup": (volume / np.maximum(needed, 1), needed > 0),
+        "needed_bytes": total(messages.needed_bytes, set_up),
         "ike_messages_fragmented": total(None, set_up & (messages.fragments_seen > 0)).astype(np.uint32),
         "ike_fragments": total(messages.fragments_seen, set_up).astype(np.uint32),
         "ip_fragments": total(messages.ip_fragments, set_up).astype(np.uint32),
@@ -200,7 +211,7 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
         if missing is None and (form < 0).all():
             return make_null_column(len(form))
         series = pl.Series([*values, missing], dtype=schema.HANDSHAKES[name])
-        return series.gather(np.where(form < 0, len(values), form))
+        return gather(series, np.where(form < 0, len(values), form))
 
     slots = [
         [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
@@ -222,49 +233,71 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
 
 def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     """Messages, frames and bytes of the set-up by exchange type, in order of time."""
-    rows = np.flatnonzero(set_up)
     layout = schema.HANDSHAKES["phases"]
-    names = build_type_names()
-    exchange_type = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
-    present = np.flatnonzero(np.bincount(exchange_type))
-    place = np.searchsorted(present, exchange_type)
-    width = len(present)
-    cell = messages.handshake[rows] * width + place
-    size = count * width
-    sent = np.bincount(cell, minlength=size)
-    frames = np.bincount(cell, messages.frames[rows], minlength=size).astype(np.int64)
-    volume = np.bincount(cell, messages.bytes[rows], minlength=size).astype(np.int64)
-    begin = np.full(size, np.iinfo(np.int64).max)
-    np.minimum.at(begin, cell, messages.first_ns[rows])
-    used = np.flatnonzero(sent)
-    owner = used // max(width, 1)
-    late = (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
-    if late.any():  # rarely: mostly the order of types is the order of time
-        used = used[np.lexsort((begin[used], owner))]
-    types = pl.Series([names[number] for number in present.tolist()], dtype=pl.String)
+    phases = sum_phases(messages, set_up, count)
+    types = pl.Series(build_type_names(), dtype=pl.String)
     # the lists of one length are cut out of all phases together
-    length = np.bincount(used // max(width, 1), minlength=count)
-    length_of_cell = np.repeat(length, length)
+    length_of_phase = np.repeat(phases.length, phases.length)
     pieces: list[pl.Series] = []
-    for phases in np.unique(length).tolist():
-        rows = used[length_of_cell == phases]
+    for length in sort_distinct(phases.length).tolist():
+        if not length:
+            pieces.append(gather(pl.Series([[]], dtype=layout), np.zeros((phases.length == 0).sum(), np.int64)))
+            continue
+        rows = length_of_phase == length
         flat = pl.DataFrame(
             {
-                "type": types.gather(rows % max(width, 1)),
-                "messages": sent[rows].astype(np.uint32),
-                "frames": frames[rows].astype(np.uint32),
-                "bytes": volume[rows].astype(np.uint64),
+                "type": gather(types, phases.exchange_type[rows]),
+                "messages": make_series(phases.messages[rows]),
+                "frames": make_series(phases.frames[rows]),
+                "bytes": make_series(phases.bytes[rows]),
             }
         )
-        if phases:
-            pieces.append(flat.to_struct().reshape((-1, phases)).arr.to_list())
-        else:
-            pieces.append(pl.Series([[]], dtype=layout).gather(np.zeros((length == 0).sum(), np.int64)))
+        pieces.append(flat.to_struct().reshape((-1, length)).arr.to_list())
     if len(pieces) == 1:
         return pieces[0]
     place = np.empty(count, np.int64)
-    place[np.argsort(length, kind="stable")] = np.arange(count)
-    return pl.concat(pieces).gather(place)
+    place[np.argsort(phases.length, kind="stable")] = np.arange(count)
+    return gather(pl.concat(pieces), place)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseVolumes:
+    """The exchange types of the set-up of each handshake, in order of handshake and time. (phases,) but `length`"""
+
+    exchange_type: Int64Array  # the protocol in the high bits
+    messages: UInt32Array
+    frames: UInt32Array
+    bytes: UInt64Array
+    length: Int64Array  # number of phases of each handshake. (handshakes,)
+
+
+def sum_phases(messages: MessageColumns, set_up: Array, count: int) -> PhaseVolumes:
+    """Add up the messages of the set-ups of `count` handshakes by exchange type."""
+    if core.compiled is not None:
+        return PhaseVolumes(*core.compiled.sum_phases(messages, set_up, count))
+    rows = np.flatnonzero(set_up)
+    exchange_type = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
+    present = np.flatnonzero(np.bincount(exchange_type))
+    width = max(len(present), 1)
+    cell = messages.handshake[rows] * width + np.searchsorted(present, exchange_type)
+    size = count * width
+    sent = np.bincount(cell, minlength=size)
+    frames = np.bincount(cell, messages.frames[rows], minlength=size)
+    volume = np.bincount(cell, messages.bytes[rows], minlength=size)
+    begin = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(begin, cell, messages.first_ns[rows])
+    used = np.flatnonzero(sent)
+    owner = used // width
+    late = (owner[1:] == owner[:-1]) & (begin[used[1:]] < begin[used[:-1]])
+    if late.any():  # rarely: mostly the order of types is the order of time
+        used = used[np.lexsort((begin[used], owner))]
+    return PhaseVolumes(
+        exchange_type=present[used % width] if len(present) else used,
+        messages=sent[used].astype(np.uint32),
+        frames=frames[used].astype(np.uint32),
+        bytes=volume[used].astype(np.uint64),
+        length=np.bincount(owner, minlength=count),
+    )
 
 
 def _aaa(

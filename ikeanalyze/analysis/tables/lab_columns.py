@@ -8,6 +8,7 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
+from ikeanalyze.analysis.tables.polars_columns import gather
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.io.lab_manifest import HOSTS
 
@@ -42,4 +43,4 @@ def _has_value(values: Sequence[Any]) -> bool:
 
 
 def _gather(name: str, values: Sequence[Any], place: Int64Array) -> pl.Series:
-    return pl.Series(values, dtype=schema.HANDSHAKES[name]).gather(place)
+    return gather(pl.Series(values, dtype=schema.HANDSHAKES[name]), place)

@@ -10,11 +10,32 @@ import polars as pl
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.capture.arrays import UInt64Array
+from ikeanalyze.capture.arrays import Int64Array, UInt64Array
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.capture.frames import format_address_code
 
 Array = npt.NDArray[Any]
+
+#: Up to this number of rows, columns are made from lists: polars loads numpy.ma to read arrays, and runs a query to
+#: gather, which takes longer than to analyse a small capture.
+_FEW: Final = 1000
+_TYPES: Final[Mapping[Any, type[pl.DataType]]] = {
+    np.bool_: pl.Boolean, np.int8: pl.Int8, np.uint8: pl.UInt8, np.uint16: pl.UInt16, np.uint32: pl.UInt32,
+    np.int64: pl.Int64, np.uint64: pl.UInt64, np.float64: pl.Float64,
+}  # fmt: skip
+
+
+def gather(values: pl.Series, place: Array) -> pl.Series:
+    """The values at these places. (n,)"""
+    return values[place.tolist()] if len(place) <= _FEW else values.gather(place)
+
+
+def make_series(values: Array) -> pl.Series:
+    """An array as a column without a name. (n,)"""
+    dtype = _TYPES.get(values.dtype.type)
+    if len(values) > _FEW or dtype is None:
+        return pl.Series(values)
+    return pl.Series(values.tolist(), dtype=dtype)
 
 
 def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
@@ -25,7 +46,7 @@ def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Serie
     """
     height = next(len(value[0]) if isinstance(value, tuple) else len(value) for value in columns.values())
     plain: dict[str, Any] = {}
-    masks: dict[str, Array] = {}
+    masks: dict[str, pl.Series] = {}
     for name in list(columns):
         value = columns.pop(name)
         if isinstance(value, tuple):
@@ -34,14 +55,16 @@ def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Serie
                 del plain[name], value
                 continue
             if not known.all():  # without a mask, polars uses the column without a copy
-                masks[f"known {name}"] = known
+                masks[f"known {name}"] = make_series(known)
         else:
             plain[name] = value
         dtype = layout.get(name)
         plain[name] = narrow_integers(plain[name], dtype)
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
             # physical values to names
-            plain[name] = pl.Series(dtype.categories, dtype=dtype).gather(plain[name])
+            plain[name] = gather(pl.Series(dtype.categories, dtype=dtype), plain[name])
+        elif isinstance(plain[name], np.ndarray):
+            plain[name] = make_series(plain[name])
         del value
     table = pl.DataFrame({**plain, **masks})
     names = set(plain)
@@ -103,23 +126,32 @@ def _format_spis(values: UInt64Array) -> pl.Series:
     return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
 
 
-def format_addresses(codes: UInt64Array, ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String) -> pl.Series:
-    """Addresses as text; each distinct address is formatted once."""
-    distinct, place = find_distinct(codes)
-    distinct = strip_capture_numbers(distinct)
-    is_ipv4 = distinct < np.uint64(FIRST_IPV6)
+def format_addresses(
+    columns: Sequence[UInt64Array], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String
+) -> list[pl.Series]:
+    """Addresses as text, for columns of address codes; each distinct address of all columns is formatted once."""
+    distinct, places = zip(*(find_distinct(codes) for codes in columns), strict=True)
+    together, where = find_distinct(np.concatenate(distinct))
+    texts = _format_distinct_addresses(together, ipv6).cast(dtype)
+    bounds = np.cumsum([len(codes) for codes in distinct])[:-1]
+    return [gather(texts, of[place]) for of, place in zip(np.split(where, bounds), places, strict=True)]
+
+
+def _format_distinct_addresses(codes: UInt64Array, ipv6: Sequence[bytes]) -> pl.Series:
+    codes = strip_capture_numbers(codes)
+    is_ipv4 = codes < np.uint64(FIRST_IPV6)
     # each octet of an IPv4 address is one of 256 texts
-    octets = distinct[is_ipv4].astype(">u4").view(np.uint8).reshape(-1, 4)
+    octets = codes[is_ipv4].astype(">u4").view(np.uint8).reshape(-1, 4)
     decimal = pl.Series([str(number) for number in range(256)], dtype=pl.String)
-    parts = [decimal.gather(octets[:, index]).alias(str(index)) for index in range(4)]
+    parts = [gather(decimal, octets[:, index]).alias(str(index)) for index in range(4)]
     texts = pl.select(pl.concat_str(parts, separator=".")).to_series()
-    if not is_ipv4.all():
-        others = pl.Series([format_address_code(code, ipv6) for code in distinct[~is_ipv4].tolist()], dtype=pl.String)
-        order = np.concatenate([np.flatnonzero(is_ipv4), np.flatnonzero(~is_ipv4)])
-        where = np.empty(len(order), np.uint32)
-        where[order] = np.arange(len(order), dtype=np.uint32)
-        place, texts = where[place], pl.concat([texts, others])
-    return texts.cast(dtype).gather(place)
+    if is_ipv4.all():
+        return texts
+    others = pl.Series([format_address_code(code, ipv6) for code in codes[~is_ipv4].tolist()], dtype=pl.String)
+    order = np.concatenate([np.flatnonzero(is_ipv4), np.flatnonzero(~is_ipv4)])
+    where = np.empty(len(order), np.uint32)
+    where[order] = np.arange(len(order), dtype=np.uint32)
+    return gather(pl.concat([texts, others]), where)
 
 
 def make_null_column(count: int) -> tuple[Array, Array]:
@@ -134,7 +166,7 @@ def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series | t
     # only the rows with a text are converted from Python objects, which takes microseconds a row
     place = np.zeros(count, np.uint32)
     place[list(values)] = np.arange(1, len(values) + 1)
-    return pl.Series([None, *values.values()], dtype=pl.String).gather(place)
+    return gather(pl.Series([None, *values.values()], dtype=pl.String), place)
 
 
 def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
@@ -143,4 +175,24 @@ def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
     place = np.zeros(count, np.uint32)
     for row, texts in values.items():
         place[row] = distinct.setdefault(tuple(texts), len(distinct))
-    return pl.Series(list(distinct), dtype=pl.List(pl.String)).gather(place)
+    return gather(pl.Series(list(distinct), dtype=pl.List(pl.String)), place)
+
+
+def make_lists(flat: pl.Series, lengths: Int64Array) -> pl.Series:
+    """Lists of these lengths, which together contain all values of `flat` in this order."""
+    ends = np.cumsum(lengths)
+    # lists of one length are cut out of all values together: as objects they would take microseconds each
+    pieces = [pl.Series([], dtype=pl.List(flat.dtype))]
+    order: list[Int64Array] = []
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        order.append(rows)
+        if length:
+            values = flat.gather((ends[rows][:, None] - length + np.arange(length)).ravel())
+            pieces.append(values.reshape((-1, length)).arr.to_list())
+        else:
+            pieces.append(pl.Series([[]], dtype=pl.List(flat.dtype)).gather(np.zeros(len(rows), np.int64)))
+    place = np.empty(len(lengths), np.int64)
+    if order:
+        place[np.concatenate(order)] = np.arange(len(lengths))
+    return pl.concat(pieces).gather(place)

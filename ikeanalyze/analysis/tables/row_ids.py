@@ -7,10 +7,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.analysis.tables.polars_columns import gather
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.capture.formats.records import LATEST_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class RowNumbering:
             first_ns = np.concatenate([first_ns, radius.first_ns])
             captures = np.concatenate([captures, get_capture_numbers(radius.source)])
         if len(self.paths) == 1:
-            order = np.argsort(first_ns, kind="stable")
+            order = argsort_stable(first_ns - first_ns.min(initial=LATEST_NS))
         else:
             order = np.lexsort((first_ns, captures))
         captures = captures[order]
@@ -67,7 +70,7 @@ class RowNumbering:
         """The paths of these captures as a categorical column. (n,)"""
         if len(self.paths) == 1:
             return pl.lit(self.paths[0], dtype=pl.String).cast(pl.Categorical)
-        return pl.Series(self.paths, dtype=pl.Categorical).gather(captures)
+        return gather(pl.Series(self.paths, dtype=pl.Categorical), captures)
 
 
 @dataclass(frozen=True, slots=True)

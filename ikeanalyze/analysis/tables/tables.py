@@ -22,6 +22,7 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import (
     Array,
     format_addresses,
+    gather,
     make_table,
     narrow_integers,
     null_unknown,
@@ -30,7 +31,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
 )
 from ikeanalyze.analysis.tables.row_ids import FirstRowIds, MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
-from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.buffers import Columns, release_free_memory
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
 
@@ -67,16 +68,16 @@ def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
 def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> pl.Series:
     """Names of exchange types."""
     names = pl.Series(build_type_names(), dtype=pl.Categorical)
-    return names.gather(protocol.astype(np.uint32) * 256 + exchange_type)
+    return gather(names, protocol.astype(np.uint32) * 256 + exchange_type)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableSources:
     """The input of the tables of messages, exchanges and handshakes."""
 
     ids: RowIds
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    messages: MessageColumns
+    messages: MessageColumns | None  # None: in the table of messages
     exchanges: ExchangeColumns
     exchange_of_message: Int64Array  # row of the exchange of each message of IKE and HIP
     answers: AnsweredTransmissions
@@ -128,8 +129,10 @@ def _build_match_column(count: int, extra: int, radius: RadiusMessages) -> pl.Se
 
 
 def build_messages_table(sources: TableSources) -> pl.DataFrame:
-    """The messages of IKE, HIP and RADIUS in order of time."""
+    """The messages of IKE, HIP and RADIUS in order of time; `sources` lose them, so that their memory is free."""
     ids, ike, exchange = sources.ids, sources.messages, sources.exchange_of_message
+    assert ike is not None
+    sources.messages = None
     datagrams, radius = sources.radius.datagrams, _build_radius_columns(sources.radius)
     extra = len(datagrams)
     not_fragmented = np.zeros(extra, np.int64)
@@ -162,16 +165,19 @@ def build_messages_table(sources: TableSources) -> pl.DataFrame:
         from ikeanalyze.analysis.tables.content_columns import build_message_content_columns
 
         columns.update(build_message_content_columns(ike, extra, ids.message.of_row, sources.contents))
+    del ike
     order = ids.message.order
     ordered: dict[str, Any] = {"message": ids.message.of_row[order]}
     for name, dtype in schema.MESSAGES.items():
-        value = columns.pop(name, None)
+        value = columns.pop(name, None)  # its memory is free then
         if isinstance(value, tuple):
             ordered[name] = (narrow_integers(value[0], dtype)[order], value[1][order])
         elif isinstance(value, pl.Series):
-            ordered[name] = value.gather(order)
+            ordered[name] = gather(value, order)
         elif value is not None:
             ordered[name] = narrow_integers(value, dtype)[order]
+        value = None
+    release_free_memory()
     return make_table(ordered, schema.MESSAGES, ids.numbering.capture_column(ids.message.capture))
 
 
@@ -229,12 +235,12 @@ def build_frames_table(
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
     handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
-    source, destination = (format_addresses(columns[name], addresses, pl.Categorical) for name in _ENDS)
+    source, destination = format_addresses([columns[name] for name in _ENDS], addresses, pl.Categorical)
     several = len(numbering.paths) > 1
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     tunnel: dict[str, Any] = {}
     if columns["tunnel"].any():
-        tunnel["tunnel"] = pl.Series([None, *tunnels], dtype=pl.Categorical).gather(columns["tunnel"])
+        tunnel["tunnel"] = gather(pl.Series([None, *tunnels], dtype=pl.Categorical), columns["tunnel"])
     known = {
         **dict.fromkeys(("spi_i", "spi_r", "next_payload", "flags"), columns["protocol"] <= Protocol.IKEV1),
         **dict.fromkeys(("source_port", "destination_port"), columns["encapsulation"] != int(Encapsulation.IP)),
@@ -275,7 +281,7 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
         # here, because the modules that describe payloads are loaded only with keys
         from ikeanalyze.analysis.tables.content_columns import build_exchange_content_columns
 
-        contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.contents.contents)
+        contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.contents)
     return make_table(
         {
             "exchange": ids.exchange,
@@ -296,5 +302,7 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
     )
 
 
-_LAYOUTS: Final = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
-EMPTY: Final = AnalysisTables(*(pl.DataFrame(schema=layout) for layout in _LAYOUTS))
+def make_empty_tables() -> AnalysisTables:
+    """The tables without rows."""
+    layouts = (schema.FRAMES, schema.MESSAGES, schema.EXCHANGES, schema.HANDSHAKES)
+    return AnalysisTables(*(pl.DataFrame(schema=layout) for layout in layouts))

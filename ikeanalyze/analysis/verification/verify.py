@@ -57,6 +57,7 @@ def verify_capture(
     *,
     psk: str | Path | None = None,
     ports: Sequence[int] = (),
+    handshake: int | None = None,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Verification:
     """Check a capture against key files and daemons' logs.
@@ -66,6 +67,7 @@ def verify_capture(
         keys: key files of any kind that `keys.detect` reads; only charon logs have the values that most checks need.
         psk: a file that `keys.psk` reads, for AUTH payloads made with a pre-shared key.
         ports: as in `read_captures`.
+        handshake: id of the only handshake to check; the others have no checks. None: check all.
         progress: as in `read_captures`.
 
     Returns:
@@ -89,7 +91,7 @@ def verify_capture(
     def verify(state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages) -> None:
         for sa in collect_ike_sas(state, encrypted, contents, key_sets):
             parent = None if sa.parent is None else sa.parent.handshake + 1
-            checks = tuple(check_ike_sa(sa, logs, secrets))
+            checks = tuple(check_ike_sa(sa, logs, secrets)) if handshake in (None, sa.handshake + 1) else ()
             handshakes.append(VerifiedHandshake(sa.handshake + 1, sa.spi_i.hex(), sa.spi_r.hex(), parent, checks))
 
     analysis = read_captures(

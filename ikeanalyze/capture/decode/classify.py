@@ -204,6 +204,8 @@ class _DatagramClassifier:
         payloads = _DatagramPayloads(udp, at + 8, end, wire_end, source, destination, encapsulation)
         self._classify_ipsec(payloads, header["first"], marked, on_500 | on_extra, on_4500 | on_extra)
         other = ~(on_500 | on_4500 | on_extra)
+        if not other.any():
+            return
         radius = np.flatnonzero(other & (np.isin(source, _RADIUS_PORTS) | np.isin(destination, _RADIUS_PORTS)))
         if len(radius):
             self._classify_radius(payloads.select(radius))
@@ -438,7 +440,9 @@ def find_cleartext_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolA
 
 def find_phase1_fragments(header: Mapping[str, npt.NDArray[np.generic]]) -> BoolArray:
     """Which messages are fragments of IKEv1's phase 1. The complete message may be in clear: no fragment shows it."""
-    fragments = (header["protocol"] == Protocol.IKEV1) & (header["next_payload"] == PAYLOAD_IKEV1_FRAGMENT)
+    fragments: BoolArray = (header["protocol"] == Protocol.IKEV1) & (header["next_payload"] == PAYLOAD_IKEV1_FRAGMENT)
+    if not fragments.any():
+        return fragments
     # in phase 1 the message ID is 0 (RFC 2408, section 3.1)
     phase1: BoolArray = fragments & np.isin(header["exchange_type"], PHASE1_EXCHANGES) & (header["message_id"] == 0)
     return phase1

@@ -13,7 +13,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
+from ikeanalyze.capture.arrays import (
+    BoolArray,
+    Int64Array,
+    UInt8Array,
+    UInt32Array,
+    UInt64Array,
+    rank_by_appearance,
+    read_struct_array,
+)
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, Key
 from ikeanalyze.capture.decode.layers import Layers
 from ikeanalyze.capture.formats.records import PADDING, RecordBatch
@@ -65,6 +73,23 @@ class AddressBook:
                 self.ipv6.append(address)
             codes[index] = FIRST_IPV6 + place
         return codes
+
+    def keep_used(self, source: UInt64Array, destination: UInt64Array) -> "AddressBook":
+        """A book of the IPv6 addresses of these codes in the order of their appearance. Changes the codes in place."""
+        first = np.uint64(FIRST_IPV6)
+        used = np.column_stack((source, destination)).ravel()
+        used = used[used >= first] - first
+        if not len(used):
+            return AddressBook()
+        rank = rank_by_appearance(used, len(self.ipv6))
+        if rank is None:
+            addresses = self.ipv6[: int(used.max()) + 1]
+        else:
+            for codes in (source, destination):
+                is_ipv6 = codes >= first
+                codes[is_ipv6] = rank[codes[is_ipv6] - first].astype(np.uint64) + first
+            addresses = [self.ipv6[index] for index in np.argsort(rank)[: int(rank[used].max()) + 1].tolist()]
+        return AddressBook(addresses, {address: place for place, address in enumerate(addresses)})
 
     def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], UInt64Array]:
         """A function that translates codes of an AddressBook with the addresses `ipv6` into codes of this one."""
@@ -249,12 +274,12 @@ def skip_extension_headers(buffer: UInt8Array, packets: IpPackets) -> BoolArray:
 
 def extract_fragments(batch: RecordBatch, packets: IpPackets, first: int) -> Iterator[tuple[Key, int, IpFragment]]:
     """Arguments of `IpReassembler.add` for each IP fragment; `first` is the number of the batch's first packet."""
-    view = batch.buffer.data
+    view, positions = batch.buffer.data, batch.positions()
     for index in range(len(packets)):
         row = int(packets.row[index])
         at, end = int(packets.at[index]), int(packets.end[index])
         fragment = IpFragment(
-            number=first + row,
+            number=first + int(positions[row]),
             time_ns=int(batch.time_ns[row]),
             interface=int(batch.interface[row]),
             length=int(batch.length[row]),

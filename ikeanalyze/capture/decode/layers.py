@@ -24,6 +24,7 @@ from ikeanalyze.capture.arrays import (
     read_uint8,
     read_uint16_be,
     read_uint32_be,
+    sort_distinct,
 )
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.decode.wireless import WLAN_UNREAD, skip_wlan
@@ -156,7 +157,7 @@ class HeaderChain:
         found: list[tuple[int, Layers]] = []
         for _ in range(_MAX_HEADERS):
             following: list[Layers] = []
-            for kind in np.unique(layers.kind).tolist():
+            for kind in sort_distinct(layers.kind).tolist():
                 part = layers.select(layers.kind == kind)
                 if kind in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
                     found.append((4 if kind == ETHERTYPE_IPV4 else 6, part))
@@ -237,7 +238,7 @@ class HeaderChain:
         compressed = (first & 1) == 1
         protocol = np.where(compressed, first, read_uint16_be(buffer, at))
         kind = np.zeros(len(layers), np.uint16)
-        for number in np.unique(protocol).tolist():
+        for number in sort_distinct(protocol).tolist():
             rows = protocol == number
             if number in _PPP_KINDS:
                 kind[rows] = _PPP_KINDS[number]
@@ -277,7 +278,7 @@ class HeaderChain:
     def map_next_protocols(self, layers: Layers, protocol: UInt8Array, name: str) -> UInt16Array:
         """The EtherTypes of NEXT_PROTOCOLS; others are noted as unread."""
         kind = np.zeros(len(layers), np.uint16)
-        for number in np.unique(protocol).tolist():
+        for number in sort_distinct(protocol).tolist():
             rows = protocol == number
             if number in NEXT_PROTOCOLS:
                 kind[rows] = NEXT_PROTOCOLS[number]

@@ -21,6 +21,7 @@ from ikeanalyze.capture.arrays import (
     read_uint16_le,
     read_uint32_be,
     read_uint32_le,
+    sort_distinct,
 )
 from ikeanalyze.capture.decode.wireless import get_avs_size, get_prism_size, get_radiotap_size
 from ikeanalyze.capture.protocol_numbers import (
@@ -313,7 +314,7 @@ def _dispatch(buffer: UInt8Array, at: Int64Array, end: Int64Array, size: Int64Ar
     inside, family = end.copy(), np.zeros(len(at), np.uint8)
     following = np.full(len(at), HEADER_UNKNOWN, np.uint16)
     kind = np.where(at + size < end, kind, -1)
-    for link_type in np.unique(kind).tolist():
+    for link_type in sort_distinct(kind).tolist():
         decoder = _DECODERS.get(link_type)
         if decoder is not None and decoder not in (_pktap, _ppi):
             rows = np.flatnonzero(kind == link_type)
@@ -333,27 +334,32 @@ def _ppi(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> Located:
     return _dispatch(buffer, at, end, np.maximum(size, 8), link_type)
 
 
+#: Link layers with an EtherType: size of the header, and offset of the EtherType in it.
+ETHERTYPE_LINKS: Final[dict[int, tuple[int, int]]] = {
+    LinkType.ETHERNET: (14, 12),
+    LinkType.LINUX_SLL: (16, 14),
+    LinkType.LINUX_SLL2: (20, 0),
+    LinkType.C_HDLC: (4, 2),
+    LinkType.APPLE_IP_OVER_IEEE1394: (18, 16),
+    LinkType.IPOIB: (44, 40),
+}
+#: Link types of IP packets without a link header.
+RAW_LINKS: Final = (LinkType.RAW_BSD, LinkType.RAW_OPENBSD, LinkType.RAW)
+
 _DECODERS: Final[dict[int, Decoder]] = {
+    **{link_type: _ethertype_decoder(*layout) for link_type, layout in ETHERTYPE_LINKS.items()},
+    **dict.fromkeys(RAW_LINKS, _raw),
     LinkType.NULL: _loopback,
-    LinkType.ETHERNET: _ethertype_decoder(14, 12),
     LinkType.PPP: _ppp,
-    LinkType.RAW_BSD: _raw,
-    LinkType.RAW_OPENBSD: _raw,
     LinkType.PPP_HDLC: _ppp,
     LinkType.PPP_ETHER: _pppoe,
-    LinkType.RAW: _raw,
     LinkType.LOOP: _loopback,
-    LinkType.LINUX_SLL: _ethertype_decoder(16, 14),
     LinkType.PPP_WITH_DIR: _ppp_with_direction,
     LinkType.IPV4: _raw_of(4),
     LinkType.IPV6: _raw_of(6),
-    LinkType.LINUX_SLL2: _ethertype_decoder(20, 0),
-    LinkType.C_HDLC: _ethertype_decoder(4, 2),
     LinkType.C_HDLC_WITH_DIR: _after_direction(_ethertype_decoder(4, 2)),
     LinkType.FRELAY: _frame_relay,
     LinkType.FRELAY_WITH_DIR: _after_direction(_frame_relay),
-    LinkType.APPLE_IP_OVER_IEEE1394: _ethertype_decoder(18, 16),
-    LinkType.IPOIB: _ethertype_decoder(44, 40),
     LinkType.MPLS: _header_of(ETHERTYPES_MPLS[0]),
     LinkType.ENC: _enc,
     LinkType.PFLOG: _pflog,

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.capture.accounting import PacketCategory
-from ikeanalyze.capture.arrays import UInt8Array, read_uint8
+from ikeanalyze.capture.arrays import UInt8Array, read_uint8, sort_distinct
 from ikeanalyze.capture.decode.ip import (
     AddressBook,
     IpPackets,
@@ -45,7 +45,7 @@ class IpPacketFinder:
     def read(self, batch: RecordBatch) -> IpPackets | None:
         """The IP packets of a batch, without those in tunnels over IP; None: there are none."""
         link_type_of = np.array([interface.link_type for interface in self._interfaces], np.int64)
-        link_types = np.unique(link_type_of[np.unique(batch.interface)]).tolist()
+        link_types = sort_distinct(link_type_of[sort_distinct(batch.interface)]).tolist()
         parts: list[IpPackets] = []
         for link_type in link_types:
             if len(link_types) == 1:

@@ -20,6 +20,7 @@ from ikeanalyze.capture.arrays import (
     read_uint8,
     read_uint16_be,
     read_uint32_be,
+    sort_distinct,
 )
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook, IpPackets, format_address_code
 from ikeanalyze.capture.decode.l2tpv3 import find_contents
@@ -46,6 +47,8 @@ from ikeanalyze.capture.protocol_numbers import (
     PROTOCOL_UDP,
 )
 
+PORT_L2TP: Final = 1701
+
 _UDP_HEADER: Final = 8
 _GTP_USER_DATA: Final = 255  # message type G-PDU
 #: Longest chain of GTP-U extension headers and of TZSP tags that is followed.
@@ -70,24 +73,24 @@ class TunnelFinder:
     def find(self, buffer: UInt8Array, packets: IpPackets, category: UInt8Array) -> Layers | None:
         """The headers inside the tunnels among these packets, which have these categories; None: no tunnels."""
         other = np.flatnonzero(category == PacketCategory.OTHER)
-        candidates = other[_IS_TUNNEL[packets.protocol[other]]]
+        candidates = other[IS_TUNNEL_PROTOCOL[packets.protocol[other]]]
         if not len(candidates):
             return None
         protocol = packets.protocol[candidates]
         parts = [
             self._enter(buffer, packets, candidates[protocol == number], _PROTOCOLS[number])
-            for number in np.unique(protocol).tolist()
+            for number in sort_distinct(protocol).tolist()
             if number != PROTOCOL_UDP
         ]
         udp = candidates[protocol == PROTOCOL_UDP]
         if len(udp):
             destination = read_uint16_be(buffer, packets.at[udp] + 2)
             # either port of L2TP: the answering side may choose another one
-            port = np.where(read_uint16_be(buffer, packets.at[udp]) == 1701, 1701, destination)
-            its = np.flatnonzero(_IS_PORT[port])
+            port = np.where(read_uint16_be(buffer, packets.at[udp]) == PORT_L2TP, PORT_L2TP, destination)
+            its = np.flatnonzero(IS_TUNNEL_PORT[port])
             parts += [
                 self._enter_udp(buffer, packets, udp[its[port[its] == number]], _PORTS[number])
-                for number in np.unique(port[its]).tolist()
+                for number in sort_distinct(port[its]).tolist()
             ]
         return merge_layers(parts) if parts else None
 
@@ -312,12 +315,13 @@ _PROTOCOLS: Final[dict[int, _Enter]] = {
     PROTOCOL_L2TP: TunnelFinder._enter_l2tpv3,
     PROTOCOL_MPLS: TunnelFinder._enter_mpls,
 }
-_IS_TUNNEL: Final = np.zeros(256, np.bool_)
-_IS_TUNNEL[[*_PROTOCOLS, PROTOCOL_UDP]] = True
+#: Whether an IP protocol may be a tunnel. (256,)
+IS_TUNNEL_PROTOCOL: Final = np.zeros(256, np.bool_)
+IS_TUNNEL_PROTOCOL[[*_PROTOCOLS, PROTOCOL_UDP]] = True
 
 #: How the tunnels over UDP are entered, by port.
 _PORTS: Final[dict[int, _Enter]] = {
-    1701: TunnelFinder._enter_l2tp,
+    PORT_L2TP: TunnelFinder._enter_l2tp,
     2152: TunnelFinder._enter_gtp,
     4789: TunnelFinder._enter_vxlan,
     4790: TunnelFinder._enter_vxlan_gpe,
@@ -325,5 +329,6 @@ _PORTS: Final[dict[int, _Enter]] = {
     8472: TunnelFinder._enter_vxlan,  # of Linux before the port was assigned
     37008: TunnelFinder._enter_tzsp,
 }
-_IS_PORT: Final = np.zeros(1 << 16, np.bool_)
-_IS_PORT[list(_PORTS)] = True
+#: Whether datagrams to a UDP port may be a tunnel. (65536,)
+IS_TUNNEL_PORT: Final = np.zeros(1 << 16, np.bool_)
+IS_TUNNEL_PORT[list(_PORTS)] = True

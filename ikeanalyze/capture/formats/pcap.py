@@ -1,10 +1,11 @@
 """Decodes pcap files (draft-ietf-opsawg-pcap) and the variants that libpcap reads."""
 
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from ikeanalyze import core
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, read_struct_array
 from ikeanalyze.capture.formats.records import MAX_RECORD, CaptureNote, Interface, RecordBatch, WalkResult
 
@@ -69,10 +70,24 @@ class Pcap:
         self._header = Struct(order + "4I")
         self._word = Struct(order + "I")
         lengths = ("length", "captured") if self._lengths_swapped else ("captured", "length")
+        self._for_core: dict[str, Any] = {
+            "big_endian": order == ">",
+            "lengths_swapped": self._lengths_swapped,
+            "lengths_unordered": self._lengths_unordered,
+            "header_size": self.header_size,
+            "fraction_ns": self._fraction_ns,
+            "usual": self._usual,
+        }
         self._layout = np.dtype([(field, order + "u4") for field in ("seconds", "fraction", *lengths)])
 
     def walk(self, buffer: bytearray, view: UInt8Array, start: int, end: int) -> WalkResult:
         """The complete records in buffer[start:end]; `view`: the buffer as an array, with PADDING bytes after `end`."""
+        if core.compiled is not None:
+            records = core.compiled.walk_pcap(view, start, end, **self._for_core)
+            if records is not None:
+                offset, captured, length, time_ns, stop = records
+                batch = RecordBatch(view, offset, captured, length, time_ns, np.zeros(len(offset), np.uint32))
+                return self._finish(buffer, batch, stop, end, None)
         at, stop = self._positions(buffer, start, end)
         header = read_struct_array(view, at, self._layout)
         captured = header["captured"].astype(np.int64)
@@ -88,11 +103,6 @@ class Pcap:
                 stop = int(at[index])
                 at, header, captured, length = at[:index], header[:index], captured[:index], length[:index]
                 break
-        needed = self.header_size
-        if not wrong and end - stop >= self.header_size:
-            fields = self._fields(buffer, stop)
-            needed += fields[2]
-            wrong = self._wrong(*fields)
         batch = RecordBatch(
             buffer=view,
             offset=at + self.header_size,
@@ -102,6 +112,15 @@ class Pcap:
             + header["fraction"].astype(np.int64) * self._fraction_ns,
             interface=np.zeros(len(at), np.uint32),
         )
+        return self._finish(buffer, batch, stop, end, wrong)
+
+    def _finish(self, buffer: bytearray, batch: RecordBatch, stop: int, end: int, wrong: str | None) -> WalkResult:
+        """The result of a walk whose records end at `stop`, where a record can be incomplete."""
+        needed = self.header_size
+        if not wrong and end - stop >= self.header_size:
+            fields = self._fields(buffer, stop)
+            needed += fields[2]
+            wrong = self._wrong(*fields)
         return WalkResult(batch, stop, needed, wrong)
 
     def describe_truncation(self, buffer: bytearray, start: int, end: int) -> str:

@@ -6,7 +6,16 @@ from typing import Final
 
 import numpy as np
 
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array, read_struct_array
+from ikeanalyze import core
+from ikeanalyze.capture.arrays import (
+    BoolArray,
+    Int64Array,
+    UInt8Array,
+    UInt32Array,
+    UInt64Array,
+    read_struct_array,
+    sort_distinct,
+)
 from ikeanalyze.capture.formats import pcapng_blocks
 from ikeanalyze.capture.formats.pcapng_blocks import ENHANCED_PACKET, INTERFACE, OBSOLETE_PACKET, SECTION, SIMPLE_PACKET
 from ikeanalyze.capture.formats.records import (
@@ -133,9 +142,9 @@ class Pcapng:
         batches: list[RecordBatch] = []
         at, wrong = start, None
         while True:
-            offsets, at = self._packets_from(buffer, at, end)
-            if offsets:
-                batch, refused = self._columns(view, np.array(offsets, np.int64))
+            offsets, at = self._packets_from(buffer, view, at, end)
+            if len(offsets):
+                batch, refused = self._columns(view, np.asarray(offsets, np.int64))
                 if len(batch):
                     batches.append(batch)
                 if refused is not None:
@@ -157,9 +166,13 @@ class Pcapng:
         article = "an" if name[0] in "aeiou" else "a"
         return f"inside {article} {name} of {size} bytes, {start + size - end} of which are missing"
 
-    def _packets_from(self, buffer: bytearray, at: int, end: int) -> tuple[list[int], int]:
+    def _packets_from(
+        self, buffer: bytearray, view: UInt8Array, at: int, end: int
+    ) -> tuple[list[int] | Int64Array, int]:
         """The positions of the packet blocks before the next block that must be decoded, and that block's position."""
         # The only loop over blocks: it only finds packets. It reads up to 8 bytes after `end`.
+        if core.compiled is not None:
+            return core.compiled.find_packet_blocks(view, at, end, self._order == ">")
         offsets: list[int] = []
         append, unpack = offsets.append, self._head.unpack_from
         while True:
@@ -294,7 +307,7 @@ class Pcapng:
             times = np.zeros(len(ticks), np.int64)
             clock_of = np.array(self._clock_of)[interface]
             clocks = list(self._clocks)
-            for used in np.unique(clock_of):
+            for used in sort_distinct(clock_of):
                 its = clock_of == used
                 times[its] = clocks[used].nanoseconds(ticks[its])
         if simple is not None and simple.any():

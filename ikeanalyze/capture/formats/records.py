@@ -1,7 +1,9 @@
 """The common result of all capture file formats: batches of packet records as columns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+import numpy as np
 
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array
 
@@ -60,6 +62,7 @@ class RecordBatch:
     length: Int64Array  # bytes of the frame on the wire (never less than captured)
     time_ns: Int64Array  # ns since 1970-01-01 UTC
     interface: UInt32Array  # index into the reader's interfaces
+    position: Int64Array | None = None  # of each packet in the batch that it was picked from; None: of no other batch
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -68,9 +71,17 @@ class RecordBatch:
         """Some of the packets, over the same buffer."""
         return RecordBatch(self.buffer, *(getattr(self, name)[rows] for name in RECORD_COLUMNS))
 
+    def pick(self, rows: Int64Array) -> "RecordBatch":
+        """Some of the packets, with their positions in this batch."""
+        return replace(self, position=rows, **{name: getattr(self, name)[rows] for name in RECORD_COLUMNS})
 
-#: The columns of `RecordBatch`.
-RECORD_COLUMNS: Final = tuple(name for name in RecordBatch.__slots__ if name != "buffer")
+    def positions(self) -> Int64Array:
+        """The position of each packet in the batch that it was picked from."""
+        return np.arange(len(self)) if self.position is None else self.position
+
+
+#: The columns of `RecordBatch` with a value for each packet.
+RECORD_COLUMNS: Final = ("offset", "captured", "length", "time_ns", "interface")
 
 
 @dataclass(frozen=True, slots=True)

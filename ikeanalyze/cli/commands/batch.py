@@ -14,10 +14,9 @@ from ikeanalyze.cli.capture_options import PortOption, VantageOption
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.progress import is_progress_visible
-from ikeanalyze.dataset.batch.dispatch import Workers
+from ikeanalyze.dataset.batch.discovery import DiscoveryResult, find_captures
+from ikeanalyze.dataset.batch.groups import group_captures
 from ikeanalyze.dataset.batch.processes import LocalWorkers
-from ikeanalyze.dataset.batch.run import BatchOptions, BatchStatus, BatchSummary, run_batch
-from ikeanalyze.dataset.batch.task import BatchReadOptions, TaskError
 from ikeanalyze.dataset.labels import LabelError, PatternError, parse_pattern
 from ikeanalyze.dataset.manifest import DatasetError
 from ikeanalyze.dataset.worker_process import count_processors
@@ -25,6 +24,8 @@ from ikeanalyze.render.core.values import format_count
 
 if TYPE_CHECKING:
     from ikeanalyze.dataset.batch.cluster import ClusterTls
+    from ikeanalyze.dataset.batch.dispatch import Workers
+    from ikeanalyze.dataset.batch.run import BatchOptions, BatchStatus, BatchSummary
 
 _MAX_FAILURES: Final = 10
 
@@ -101,6 +102,12 @@ def batch(
     tls = _check_tls(options)
     with refuse_option("--label", PatternError):
         patterns = [parse_pattern(text) for text in options.label] or None
+    discovered = find_captures(paths, Path(options.output))
+    local = None if options.cluster is not None else _start_processes(options, discovered)
+    # here, because it loads polars, after which processes cannot be forked
+    from ikeanalyze.dataset.batch.run import BatchOptions
+    from ikeanalyze.dataset.batch.task import BatchReadOptions
+
     summary = _run(
         BatchOptions(
             paths=paths,
@@ -109,7 +116,8 @@ def batch(
             patterns=patterns,
             reading=BatchReadOptions(tuple(sorted(set(options.port))), options.vantage),
         ),
-        partial(_make_workers, options.workers, options.cluster, tls),
+        partial(_make_workers, local, options.cluster, tls),
+        discovered,
         messages,
     )
     _report(summary, options.output, messages)
@@ -167,29 +175,48 @@ def _leave_key_encrypted() -> str:
     raise _EncryptedKeyError
 
 
-def _make_workers(workers: int | None, cluster: str | None, tls: "ClusterTls | None", tasks: int) -> Workers:
-    if cluster is not None:
+def _start_processes(options: DatasetOptions, discovered: DiscoveryResult) -> LocalWorkers:
+    """Fork the processes that read the captures, as many as a new dataset needs."""
+    tasks = sum(1 for _ in group_captures([(capture, capture.bytes) for capture in discovered.captures]))
+    local = LocalWorkers(max(1, min(options.workers or count_processors(), tasks)))
+    if tasks and not os.path.exists(os.path.join(options.output, "manifest.json")):
+        local.fork()  # later for a batch that may have nothing to read
+    return local
+
+
+def _make_workers(local: LocalWorkers | None, cluster: str | None, tls: "ClusterTls | None", tasks: int) -> "Workers":
+    if local is None:
+        assert cluster is not None
         from ikeanalyze.dataset.batch.cluster import DaskWorkers  # needs Dask, which is optional
 
         return DaskWorkers(cluster, tls)
-    return LocalWorkers(min(workers or count_processors(), tasks))
+    local.width = min(local.width, tasks)
+    return local
 
 
-def _run(options: BatchOptions, workers: Callable[[int], Workers], messages: MessageOptions) -> BatchSummary:
+def _run(
+    options: "BatchOptions",
+    workers: "Callable[[int], Workers]",
+    discovered: DiscoveryResult,
+    messages: MessageOptions,
+) -> "BatchSummary":
+    from ikeanalyze.dataset.batch.run import run_batch  # as above
+    from ikeanalyze.dataset.batch.task import TaskError
+
     try:
         with (
             fail_command(DatasetError, TaskError),
             refuse_option("--label", LabelError, PatternError),
             _show_progress(quiet=messages.quiet) as progress,
         ):
-            return run_batch(options, workers, progress, log_stderr)
+            return run_batch(options, workers, progress, log_stderr, discovered)
     except KeyboardInterrupt:
         messages.remark(f"finished captures are in {options.dataset}. Run the same command again to resume")
         raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager
-def _show_progress(*, quiet: bool) -> Iterator[Callable[[BatchStatus], object] | None]:
+def _show_progress(*, quiet: bool) -> Iterator["Callable[[BatchStatus], object] | None"]:
     """Yield a function that shows the status of the batch, or None where no progress is shown."""
     if quiet or not is_progress_visible():
         yield None
@@ -210,7 +237,7 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[BatchStatus], object] |
     ) as progress:
         task = progress.add_task("", total=None, captures="captures", failed="")
 
-        def update(status: BatchStatus) -> None:
+        def update(status: "BatchStatus") -> None:
             progress.update(
                 task,
                 total=status.bytes,
@@ -222,7 +249,7 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[BatchStatus], object] |
         yield update
 
 
-def _report(summary: BatchSummary, dataset: str, messages: MessageOptions) -> None:
+def _report(summary: "BatchSummary", dataset: str, messages: MessageOptions) -> None:
     """Print the captures that could not be read, even if the command is quiet, and a summary."""
     failed = summary.failed if messages.verbose else summary.failed[:_MAX_FAILURES]
     for entry in failed:

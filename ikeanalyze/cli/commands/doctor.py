@@ -20,6 +20,7 @@ import typer
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from ikeanalyze import core
 from ikeanalyze._version import installed_version
 from ikeanalyze.cli.exit_status import FAILED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
@@ -96,6 +97,7 @@ def check_requirements() -> Iterator[RequirementCheck]:
         yield _check_package(name, needed_for)
     for name, (module, needed_for, remedy) in _OPTIONAL_PACKAGES.items():
         yield _check_optional_package(name, module, needed_for, remedy or _INSTALL.format(name))
+    yield _check_core()
     yield _check_gzip()
     for name, (needed_for, package) in _PROGRAMS.items():
         yield _check_program(name, needed_for, package)
@@ -149,6 +151,15 @@ def _get_required_versions(name: str) -> SpecifierSet:
         if requirement.name == name and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
             return requirement.specifier
     return SpecifierSet()
+
+
+def _check_core() -> RequirementCheck:
+    name, needed_for = "compiled core", "speed"
+    if core.problem is None:
+        return _ok(name, "in use", needed_for)
+    left_out = os.environ.get(core.SWITCH) == "0"
+    remedy = f"unset {core.SWITCH}" if left_out else "make core, or pip install with cargo on this machine"
+    return _lacks(name, core.problem, needed_for, remedy)
 
 
 def _check_gzip() -> RequirementCheck:

@@ -38,7 +38,7 @@ def ladder(
     """
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
     check_output(output.output)
-    analysis = read_captures([capture], inputs, messages, ReadOptions(payloads=True))
+    analysis = read_captures([capture], inputs, messages, ReadOptions(payloads=True, payloads_of=handshake or "first"))
     # imported here because they load polars, after which the capture reader cannot fork
     from ikeanalyze.render.ladder.text import write_ladder
     from ikeanalyze.render.report.selection import get_id_range, select_set_ups

@@ -79,8 +79,7 @@ def run(
     """
     import tempfile
 
-    from ikeanalyze.papers.case_predictions import write_case_predictions
-    from ikeanalyze.papers.record import RunOptions, run_scenarios, write_data, write_predictions
+    from ikeanalyze.papers.record import RecordOptions, run_scenarios, write_data
 
     if quick and runs is not None:
         raise typer.BadParameter("--quick cannot be combined with -n")
@@ -89,10 +88,9 @@ def run(
         file = load_claims(folder.claims)  # errors in it are better known before the lab runs for minutes
         if folder.scenarios:
             output = Path(recordings or temporary)
-            run_scenarios(folder, output, file.recording, RunOptions(_QUICK if quick else runs, jobs, tuple(values)))
-            write_data(folder, output, messages.remark, file)
-            write_predictions(folder, output)
-            write_case_predictions(folder, output)
+            options = RecordOptions(_QUICK if quick else runs, jobs, tuple(values))
+            run_scenarios(folder, output, file.recording, options, messages.remark)
+            write_data(folder, output, messages.remark, file, values)
     _write(Path(reports), [folder.number])
 
 

@@ -3,6 +3,7 @@
 import os
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -24,7 +25,7 @@ from ikeanalyze.cli.exit_status import SOME_SKIPPED
 from ikeanalyze.cli.large_captures import LargeCaptureOptions, analyse_in_parts, plan_parts
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
-from ikeanalyze.render.report.parquet import ParquetWriter
+from ikeanalyze.render.report.parquet import TABLES, ParquetWriter, write_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +85,29 @@ class ReportOutputOptions(FigureOptions):
     output_format: Annotated[
         Literal["terminal", "json", "jsonl", "csv", "parquet", "markdown", "html"], FORMAT_OPTION
     ] = "terminal"
+    tables: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="With --format parquet: the tables to write, of captures, handshakes, exchanges, messages and frames "
+            "(default: all). Fewer take less time.",
+            show_default=False,
+        ),
+    ] = ",".join(TABLES)
+
+    def list_tables(self) -> tuple[str, ...]:
+        """Return the names of the tables to write; `typer.BadParameter` if one is unknown."""
+        names = tuple(name.strip() for name in self.tables.split(","))
+        for name in names:
+            if name not in TABLES:
+                near = get_close_matches(name, TABLES, 1)
+                hint = f"did you mean {near[0]}? " if near else ""
+                raise typer.BadParameter(
+                    f"unknown table {name!r}; {hint}there are {', '.join(TABLES)}", param_hint="--tables"
+                )
+        if self.output_format != "parquet" and set(names) != set(TABLES):
+            raise typer.BadParameter("only for --format parquet", param_hint="--tables")
+        return names
 
     @property
     def is_drawn(self) -> bool:
@@ -118,13 +142,14 @@ def report(
         raise typer.BadParameter("standard input cannot be joined with files", param_hint="--join")
     if output.output_format == "parquet" and output.output == "-":
         raise typer.BadParameter("parquet is a directory: name it with -o", param_hint="--format")
+    tables = output.list_tables()
     output.check()
     streamed = output.output_format == "parquet" and inputs.handshake is None and not output.is_drawn
     in_parts = _read_in_parts(captures, output, inputs, large, messages, streamed=streamed)
     if in_parts is not None:
         analysis = in_parts
     elif streamed:
-        with ParquetWriter(output.output) as writer:  # writes a table while the next one is computed
+        with ParquetWriter(output.output, tables) as writer:  # writes a table while the next one is computed
             analysis = _read(captures, output, inputs, messages, writer.add)
             writer.finish(analysis)
     else:
@@ -133,10 +158,12 @@ def report(
         analysis = select_handshake(analysis, inputs.handshake)
     elif analysis.handshakes.is_empty():
         messages.remark(describe_missing_handshakes(analysis))
-    if not streamed:
+    if output.output_format != "parquet":
         from ikeanalyze.render.report.formats import FORMATS  # loads polars, after which the capture reader cannot fork
 
         output.write(FORMATS, analysis)
+    elif not streamed:
+        write_parquet(analysis, output.output, tables)
     output.write_figures(_write_figures, analysis, messages)
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
@@ -164,12 +191,14 @@ def _read(
 def _make_options(
     output: ReportOutputOptions, inputs: ReportInputOptions, *, payloads: bool, on_table: "TableCallback | None" = None
 ) -> ReadOptions:
+    tables = output.list_tables()
     return ReadOptions(
         vantage=inputs.vantage,
         rtt_ms=inputs.rtt,
         payloads=payloads,
         join=inputs.join,
-        frames_table=output.output_format == "parquet",
+        frames_table=output.output_format == "parquet" and "frames" in tables,
+        messages_table="messages" in tables or "frames" in tables or output.is_drawn or inputs.handshake is not None,
         on_table=on_table,
     )
 
@@ -190,9 +219,9 @@ def _read_in_parts(
     plan = plan_parts(captures, inputs, large, messages, join=inputs.join)
     if plan is None or (output.is_drawn and _is_small(captures)):
         return None
-    options = _make_options(output, inputs, payloads=False)
+    options = replace(_make_options(output, inputs, payloads=False), messages_table=True)
     with ExitStack() as stack:
-        writer = stack.enter_context(ParquetWriter(output.output)) if streamed else None
+        writer = stack.enter_context(ParquetWriter(output.output, output.list_tables())) if streamed else None
         directory = None if writer is None else output.output
         parts = stack.enter_context(analyse_in_parts(captures, inputs, large, messages, plan, options, directory))
         if parts is None:

@@ -62,7 +62,14 @@ def verify(
     check_inputs({"CAPTURE": [capture], **key_files}, output.output)
     output.check()
     with fail_command(PskError), make_progress_bar(quiet=messages.quiet) as progress:
-        verification = verify_capture(capture, inputs.keys, psk=inputs.psk, ports=tuple(inputs.port), progress=progress)
+        verification = verify_capture(
+            capture,
+            inputs.keys,
+            psk=inputs.psk,
+            ports=tuple(inputs.port),
+            handshake=inputs.handshake,
+            progress=progress,
+        )
     report_problems(verification, [capture], inputs.keys, messages)
     if inputs.handshake is not None:
         verification = _select(verification, inputs.handshake)

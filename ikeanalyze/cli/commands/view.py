@@ -2,11 +2,12 @@
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
 import typer
 
+from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
@@ -35,17 +36,24 @@ def view(capture: CaptureArgument, inputs: CaptureOptions, messages: MessageOpti
     _check_terminal()
     if find_spec("textual") is None:
         raise CommandError("view needs Textual, which is not installed: pip install 'ikeanalyze[view]'")
-    analysis = read_captures([capture], inputs, messages)
+    key_files = list(_read_key_files(inputs.keys))
+    analysis = read_captures([capture], inputs, messages, ReadOptions(keys=key_files))
     # imported here because they need Textual, and load polars, after which the capture reader cannot fork
     from ikeanalyze.view.app import TerminalError, run_browser
     from ikeanalyze.view.session import CaptureSession
 
-    key_files: list[KeyFile] = []
-    for path in inputs.keys:
-        with suppress(KeyFileError):  # already reported as skipped
-            key_files.append(read_keys(path))
     with fail_command(TerminalError):
-        run_browser(CaptureSession(capture, analysis, key_files, inputs.port))
+        usable = [file for file in key_files if isinstance(file, KeyFile)]
+        run_browser(CaptureSession(capture, analysis, usable, inputs.port))
+
+
+def _read_key_files(paths: Sequence[str]) -> Iterator[KeyFile | str]:
+    """Yield the key files, or the paths of those that cannot be used, which the reader of the capture reports."""
+    for path in paths:
+        try:
+            yield read_keys(path)
+        except KeyFileError:
+            yield path
 
 
 def _check_terminal() -> None:

@@ -365,11 +365,13 @@ def _predict(
     is_drawn: bool,
     quiet: bool,
 ) -> list[Prediction]:
-    from ikeanalyze.render.prediction.figures import MAX_COLOURS  # loads altair: not before the arguments are checked
-
     budgets = simulation.parse_budgets()
     total = len(flows) * len(links) * len(uses)
-    keep = is_drawn and total <= MAX_COLOURS
+    keep = False
+    if is_drawn:
+        from ikeanalyze.render.prediction.figures import MAX_COLOURS  # loads Altair, which few predictions need
+
+        keep = total <= MAX_COLOURS
     predictions = []
     with make_progress_bar(quiet=quiet, label="predicting", counts=True) as report:
         for flow, use, link in product(flows, uses, links):

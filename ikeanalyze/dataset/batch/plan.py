@@ -11,30 +11,18 @@ same files.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from msgspec.structs import replace
 
 from ikeanalyze.analysis.result import format_path
 from ikeanalyze.dataset.batch.discovery import CaptureFile
+from ikeanalyze.dataset.batch.groups import CaptureGroup, group_captures
 from ikeanalyze.dataset.batch.key_files import FileState, KeyFileFinder, hash_file, hash_files
 from ikeanalyze.dataset.batch.task import BatchReadOptions, TaskCapture
 from ikeanalyze.dataset.labels import Labels, LabelType, merge_label_columns
 from ikeanalyze.dataset.manifest import CaptureEntry, DatasetManifest, Shard
-
-#: A group is full with this number of captures or bytes. Captures of at least that many bytes are read alone.
-_MAX_CAPTURES: Final = 128
-_MAX_BYTES: Final = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureGroup:
-    """Captures that are read together."""
-
-    captures: tuple[TaskCapture, ...]
-    bytes: int  # of their files
 
 
 @dataclass(slots=True)
@@ -45,7 +33,7 @@ class BatchPlan:
     shards: list[Shard] = field(default_factory=list)  # whose files are unchanged
     #: Shards to rewrite, with those of their captures that stay, possibly none.
     rewritten: list[tuple[Shard, list[CaptureEntry]]] = field(default_factory=list)
-    groups: list[CaptureGroup] = field(default_factory=list)
+    groups: list[CaptureGroup[TaskCapture]] = field(default_factory=list)
     #: Requested captures that are not read again, including failed ones.
     unchanged: list[CaptureEntry] = field(default_factory=list)
 
@@ -160,20 +148,3 @@ def _get_unchanged_entry(
         except OSError:
             return None
     return replace(entry, mtime_ns=capture.mtime_ns, keys=states)
-
-
-def group_captures(wanted: Sequence[tuple[TaskCapture, int]]) -> Iterator[CaptureGroup]:
-    """Split captures (with the bytes of their files) into groups, in their order."""
-    small: list[TaskCapture] = []
-    size = 0
-    for capture, count in wanted:
-        if count >= _MAX_BYTES:
-            yield CaptureGroup((capture,), count)
-            continue
-        small.append(capture)
-        size += count
-        if len(small) >= _MAX_CAPTURES or size >= _MAX_BYTES:
-            yield CaptureGroup(tuple(small), size)
-            small, size = [], 0
-    if small:
-        yield CaptureGroup(tuple(small), size)

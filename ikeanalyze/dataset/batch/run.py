@@ -37,7 +37,6 @@ from ikeanalyze.dataset.manifest import (
     lock_dataset,
     save_manifest,
 )
-from ikeanalyze.keys.detect import KeyFileError, read_keys
 
 #: Files that a folder may contain to become a dataset: a batch that was killed in its first moments leaves them.
 _INITIAL_FILES: Final = {"lock", ".manifest.json.tmp"}
@@ -85,6 +84,7 @@ def run_batch(
     workers: Callable[[int], Workers],
     progress: Callable[[BatchStatus], object] | None,
     say: Callable[[str], object],
+    discovered: DiscoveryResult | None = None,
 ) -> BatchSummary:
     """Run a batch.
 
@@ -93,6 +93,7 @@ def run_batch(
         workers: called with the number of tasks, if there are any, to get the workers that run them.
         progress: called at intervals, unless None.
         say: called with lines for the user.
+        discovered: the captures of `options.paths`, if they have been searched.
 
     Raises:
         DatasetError: there are no captures, or the dataset cannot be read or written.
@@ -100,7 +101,8 @@ def run_batch(
         LabelError: labels cannot become columns.
     """
     start = time.monotonic()
-    discovered = find_captures(options.paths, options.dataset)
+    if discovered is None:
+        discovered = find_captures(options.paths, options.dataset)
     for problem in discovered.problems:
         say(problem)
     keys, shared, bad_keys = _sort_key_arguments(options.keys, say)
@@ -155,6 +157,8 @@ def _sort_key_arguments(
             say(f"{path}: not a regular file, but a batch reads keys more than once. Write them to a file")
             bad += 1
             continue
+        from ikeanalyze.keys.detect import KeyFileError, read_keys  # loads cryptography
+
         try:
             warnings = read_keys(path).warnings
         except KeyFileError as error:

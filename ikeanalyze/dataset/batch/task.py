@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replace_options
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 from msgspec.structs import replace
@@ -32,7 +32,9 @@ from ikeanalyze.dataset.buckets.plan import measure_captures, plan_buckets
 from ikeanalyze.dataset.columns import add_label_columns, get_columns, to_portable_types
 from ikeanalyze.dataset.labels import LabelType, Value
 from ikeanalyze.dataset.manifest import TABLES, CaptureEntry, Shard, State
-from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+
+if TYPE_CHECKING:
+    from ikeanalyze.keys.detect import KeyFile
 
 #: Attributes of `CaptureSummary` that are columns of the table of captures, in its order.
 _SUMMARY_COLUMNS: Final = ("format", "packets", "bytes", "first_ns", "last_ns", "snaplen_truncated", "damaged")
@@ -223,6 +225,7 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
         keys=_shared(task.shared_keys),
         own_keys=own_keys,
         ids_per_capture=True,
+        frames_table=False,
         progress=progress if len(readable) == 1 else None,
     )
     analysis = _read_large_capture(list(by_path), options) or read_captures(list(by_path), options)
@@ -273,12 +276,16 @@ def _read_large_capture(paths: Sequence[str], options: ReadOptions) -> Analysis 
 
 
 @lru_cache(1)
-def _shared(files: tuple[FileState, ...]) -> list[KeyFile]:
+def _shared(files: tuple[FileState, ...]) -> "list[KeyFile]":
     """The key files for every capture, read once in a process. The batch could read them when it began.
 
     Raises:
         TaskError: this process cannot read a file.
     """
+    if not files:
+        return []
+    from ikeanalyze.keys.detect import KeyFileError, read_keys  # loads cryptography
+
     try:
         return [read_keys(file.path) for file in files]
     except KeyFileError as error:

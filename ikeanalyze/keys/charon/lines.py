@@ -10,8 +10,9 @@ before depends on `time_format`, syslog or journalctl and is ignored, except for
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Final
 
 #: A thread: the process name of syslog, empty if missing, and the thread number, None if missing.
@@ -26,6 +27,11 @@ _HEX: Final = re.compile(rb"\s*(\d{1,7}): ((?:[0-9A-Fa-f]{2}[ ]*){1,16})")
 _BYTES_PER_LINE: Final = 16
 #: No dump is longer than an IKE message; longer ones are ignored.
 _MAX_DUMP_BYTES: Final = 1 << 17
+#: The layout of a line of a dump: the offset, three characters for each byte, and the bytes as text.
+_OFFSETS: Final = b"".join(b"%4d: " % offset for offset in range(0, 10_000, _BYTES_PER_LINE))
+_OFFSET_CHARACTERS: Final = 6
+_BYTE_CHARACTERS: Final = 3
+_TEXT_POSITION: Final = _OFFSET_CHARACTERS + _BYTE_CHARACTERS * _BYTES_PER_LINE
 #: Threads with an incomplete dump. charon has 16 threads; a merged log may have more.
 _MAX_THREADS: Final = 4096
 
@@ -43,6 +49,31 @@ class LogMessage:
     dump: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Prefix:
+    """The beginning of a line before the text."""
+
+    thread: Thread
+    group: bytes | None  # None: a line of the journal
+    sa: int | None
+    size: int  # bytes
+
+
+@lru_cache(maxsize=1024)
+def _parse_prefix(line: bytes) -> _Prefix | None:
+    """Parse the prefix of a line; many lines have the same one."""
+    numbered = _PREFIX.search(line)
+    prefix = numbered or _JOURNAL.match(line)
+    if prefix is None:
+        return None
+    process = _PROCESS.search(line, 0, prefix.start(1) if numbered else prefix.end())
+    name = process[1] if process else b""
+    if numbered is None:
+        return _Prefix((name, None), None, None, prefix.end())
+    sa = None if numbered[3] is None else int(numbered[3])
+    return _Prefix((name, int(numbered[1])), numbered[2], sa, numbered.end())
+
+
 @dataclass(slots=True)
 class _Dump:
     message: LogMessage
@@ -53,28 +84,53 @@ class _Dump:
 class LogMessageReader:
     """Converts lines to messages. A dump is returned after its last line, or when that is known to be missing."""
 
-    def __init__(self, wanted: Container[bytes]) -> None:
-        """`wanted`: labels of the dumps to read; others are skipped."""
-        self._wanted = wanted
+    def __init__(self, wanted: Sequence[bytes], messages: bytes = b"(?!)") -> None:
+        """`wanted`: labels of the dumps to read; `messages`: pattern of other messages to find in a block."""
+        self._wanted = frozenset(wanted)
+        self._messages = messages
         self._unnumbered: Thread = (b"", None)  # the last thread without number
         self._open: dict[Thread, _Dump] = {}
 
+    @property
+    def has_incomplete_dumps(self) -> bool:
+        """Whether any line may continue a dump."""
+        return bool(self._open)
+
+    @cached_property
+    def text_pattern(self) -> bytes:
+        """Pattern of the wanted dumps and other messages. The groups are the label and the size of a dump."""
+        labels = b"|".join(map(re.escape, sorted(self._wanted)))
+        return rb"(?:(%b) => (\d{1,7}) bytes @ (?:0x[0-9a-fA-F]+|\(nil\))[^\S\n]*$|%b)" % (labels, self._messages)
+
+    def read_dump(self, block: bytes, start: int, match: re.Match[bytes], number: int) -> tuple[LogMessage, int] | None:
+        """Read all lines of a dump at once, if none of another thread is between them.
+
+        `start` and `number` belong to the line with the label, which `text_pattern` matches.
+        Returns the message, and the end of the dump in the block; None: the lines must be read one by one.
+        """
+        before, size = block[start : match.start(1)], int(match[2])
+        prefix = _parse_prefix(before)
+        if self._open or prefix is None or prefix.size != len(before):
+            return None
+        if prefix.group is None:
+            self._unnumbered = prefix.thread
+            before = b" " * len(before)  # which the journal has instead in further lines
+        dump = _read_dump_lines(block, match.end() + 1, before, size)
+        if dump is None:
+            return None
+        data, end = dump
+        return LogMessage(prefix.thread, prefix.group, prefix.sa, number, match[1], data, dump=True), end
+
     def feed(self, number: int, line: bytes) -> tuple[bool, list[LogMessage]]:
         """Read a line; returns whether charon wrote it, and the messages that it completes."""
-        prefix = _PREFIX.search(line)
+        match = _PREFIX.search(line) or _JOURNAL.match(line)
+        prefix = None if match is None else _parse_prefix(line[: match.end()])
+        text = line if prefix is None else line[prefix.size :]
+        if prefix is not None and prefix.group is not None:
+            return True, self._complete(prefix.thread, prefix.group, prefix.sa, number, text)
         if prefix is not None:
-            before = _PROCESS.search(line, 0, prefix.start(1))
-            thread: Thread = (before[1] if before else b"", int(prefix[1]))
-            sa = None if prefix[3] is None else int(prefix[3])
-            return True, self._complete(thread, prefix[2], sa, number, line[prefix.end() :])
-        journal = _JOURNAL.match(line)
-        if journal is not None:
-            process = _PROCESS.search(line, 0, journal.end())
-            thread = (process[1] if process else b"", None)
-            text = line[journal.end() :]
-            self._unnumbered = thread
-        else:
-            thread, text = self._unnumbered, line  # may continue a dump of this thread
+            self._unnumbered = prefix.thread
+        thread = self._unnumbered  # without a prefix: may continue a dump of this thread
         if thread in self._open or _LABEL.fullmatch(text.strip()):
             return True, self._complete(thread, None, None, number, text)
         return False, [LogMessage(thread, None, None, number, text.strip())] if text.strip() else []
@@ -132,3 +188,26 @@ class LogMessageReader:
             return False
         dump.data += octets
         return True
+
+
+def _read_dump_lines(block: bytes, start: int, prefix: bytes, size: int) -> tuple[bytes, int] | None:
+    """The bytes of a dump and the end of its last line; None: its lines do not follow each other in charon's layout."""
+    if not size:
+        return b"", start
+    count = -(-size // _BYTES_PER_LINE)
+    stride = block.find(b"\n", start) + 1 - start
+    end = block.find(b"\n", start + (count - 1) * stride) + 1
+    if stride <= 0 or end <= 0 or block.count(b"\n", start, end) != count:
+        return None
+    lines = block[start - 1 : end].split(b"\n" + prefix)
+    del lines[0]  # empty
+    if b"".join([line[:_OFFSET_CHARACTERS] for line in lines]) != _OFFSETS[: count * _OFFSET_CHARACTERS]:
+        return None
+    digits = b"".join([line[_OFFSET_CHARACTERS:_TEXT_POSITION] for line in lines])[: size * _BYTE_CHARACTERS]
+    if digits[_BYTE_CHARACTERS - 1 :: _BYTE_CHARACTERS] != b" " * size:
+        return None
+    try:
+        data = bytes.fromhex(digits.decode())
+    except ValueError:
+        return None
+    return (data, end) if len(data) == size else None

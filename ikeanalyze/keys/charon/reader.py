@@ -58,17 +58,12 @@ _STARTED: Final = re.compile(rb"Starting .*\(strongSwan [\w.+-]")
 _METHOD: Final = re.compile(rb"authentication of '.*' (\(myself\) )?with (pre-shared key|EAP)( successful)?$")
 _SELECTED: Final = re.compile(rb"selected proposal: IKE:(\S{1,400})$")
 
-#: Beginnings of the messages that are parsed, other than dumps.
-_TEXTS: Final = (
-    b"received packet",
-    b"parsed ",
-    b"selected proposal",
-    b"IKE_SA ",
-    b"created IKE_SA",
-    b"check",
-    b"authentication of",
-    b"Starting ",
+#: The beginning of the messages that are parsed, other than dumps.
+_TEXT: Final = (
+    rb"received packet|parsed |selected proposal: IKE:|created IKE_SA|check(?:in IKEv|out )|authentication of '"
+    rb"|IKE_SA [^\n]*(?:CREATED => CONNECTING|=> DESTROYING|successfully checked out)|Starting [^\n]*\(strongSwan "
 )
+_PARSED: Final = re.compile(_TEXT)
 _ZEROS: Final = bytes(8)
 _MAX_REMEMBERED: Final = 65_536  # IKE SAs and threads
 
@@ -123,7 +118,17 @@ class CharonReader:
             b"MSK": self._msk,
             b"EAP MSK": self._msk,
         }
-        self._lines = LogMessageReader({*_DERIVATION, *self._dumps})
+        self._lines = LogMessageReader([*_DERIVATION, *self._dumps], _TEXT)
+
+    @property
+    def text_pattern(self) -> bytes:
+        """Pattern of the messages that matter; the first group is the label of a dump."""
+        return self._lines.text_pattern
+
+    @property
+    def expects_lines(self) -> bool:
+        """Whether each line matters, because a dump is incomplete."""
+        return self._lines.has_incomplete_dumps
 
     def feed(self, number: int, line: bytes) -> bool:
         """Read a line; returns whether charon wrote it."""
@@ -131,6 +136,18 @@ class CharonReader:
         for message in messages:
             self._message(message)
         return ours
+
+    def read_dump(self, block: bytes, start: int, match: re.Match[bytes], number: int) -> int | None:
+        """Read a dump whose lines follow each other in a block; returns its end, or None: read it line by line.
+
+        `start` and `number` belong to the line with the label, which `text_pattern` matches.
+        """
+        dump = self._lines.read_dump(block, start, match, number)
+        if dump is None:
+            return None
+        message, end = dump
+        self._message(message)
+        return end
 
     def finish(self) -> CharonLog | None:
         """Add the keys to the collector and return the other values; None if the log has neither."""
@@ -148,7 +165,7 @@ class CharonReader:
 
     def _message(self, message: LogMessage) -> None:
         if not message.dump:
-            if message.text.startswith(_TEXTS):
+            if _PARSED.match(message.text):
                 self._text(message)
             return
         if message.group not in (None, b"IKE"):

@@ -138,6 +138,14 @@ class HandshakeFlow:
         return sum(1 + (exchange.response is not None) for exchange in self.exchanges)
 
     @property
+    def largest_message_bytes(self) -> int | None:
+        """Bytes of the payloads of the largest message before encryption; None: those of a message are not known."""
+        messages = [message for each in self.exchanges for message in (each.request, each.response) if message]
+        if any(message.payloads is None for message in messages):
+            return None
+        return max(sum(payload.bytes for payload in message.payloads or ()) for message in messages)
+
+    @property
     def unknown(self) -> list[str]:
         """Descriptions of the processing times that are unknown in all comparable handshakes."""
         return [

@@ -3,13 +3,11 @@
 Colour only repeats what the text contains: nothing is lost in a pipe or with NO_COLOR.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final, TextIO, assert_never
-
-from rich.console import Console
-from rich.style import Style
 
 from ikeanalyze.render.core.section import KeyValueSection, Section, TableSection
 from ikeanalyze.render.core.table import fit_columns, format_lines, pad_text
@@ -23,6 +21,13 @@ class TextStyler:
     """Applies colours to text if the output supports them."""
 
     def __init__(self, out: TextIO, width: int | None) -> None:
+        if _is_plain(out):
+            self.width = max(width or 80, _MIN_WIDTH)
+            self._colours = None
+            self.unicode = (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
+            return
+        from rich.console import Console  # not for a pipe or file, because it loads longer than a small report takes
+
         console = Console(file=out)
         # FORCE_COLOR applies to a pipe, but not to a file named with -o
         terminal = console.is_terminal and (out is sys.stdout or out.isatty())
@@ -34,7 +39,14 @@ class TextStyler:
         """Return `text` in `style`, or unchanged without colours."""
         if self._colours is None or not text:
             return text
+        from rich.style import Style
+
         return Style.parse(style).render(text, color_system=self._colours)
+
+
+def _is_plain(out: TextIO) -> bool:
+    """Return whether `out` is a pipe or file, and no variable of the environment makes rich use colours there."""
+    return not out.isatty() and not os.environ.keys() & {"FORCE_COLOR", "TTY_COMPATIBLE"}
 
 
 def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = None) -> None:

@@ -47,6 +47,8 @@ def make_report_figures(report: EvaluatedReport) -> Iterator[Figure]:
             else:
                 yield Figure(spec.id, spec.title, spec.caption, _make_drawing(spec, report.tables))
         except PaperError as error:
+            if report.is_variant:
+                continue
             raise PaperError(f"{report.folder.claims}: figure {spec.id}: {error}") from None
 
 

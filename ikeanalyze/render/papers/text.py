@@ -111,6 +111,8 @@ def make_own_tables(report: EvaluatedReport) -> Iterator[TableSection]:
         try:
             yield _make_table(spec, report.tables)
         except PaperError as error:
+            if report.is_variant:
+                continue
             raise PaperError(f"{report.folder.claims}: table {spec.title!r}: {error}") from None
 
 
@@ -163,6 +165,8 @@ def list_environment(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]
     if recorded.get("first"):
         dates = dict.fromkeys((recorded["first"], recorded["last"]))
         yield "recorded", " to ".join(dates)
+    if values := environment.get("values"):
+        yield "other values", ", ".join(values)
     for name, value in environment.get("machine", {}).items():
         yield name, ", ".join(value) if isinstance(value, list) else str(value)
     for name, counts in environment.get("experiments", {}).items():

@@ -5,7 +5,7 @@ from typing import Final, TextIO
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.core.formats import OutputFormats, make_terminal_writer, make_text_writer
-from ikeanalyze.render.report import csv, document, parquet, text
+from ikeanalyze.render.report import document, parquet, text
 
 
 def _write_page(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
@@ -14,12 +14,18 @@ def _write_page(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
     write_page(analysis, out, view)
 
 
+def _write_csv(analysis: Analysis, out: TextIO, _view: RenderOptions) -> None:
+    from ikeanalyze.render.report.csv import write_csv  # for this format alone
+
+    write_csv(analysis, out)
+
+
 FORMATS: Final[OutputFormats[Analysis]] = OutputFormats(
     {
         Format.TERMINAL: make_terminal_writer(text.render_sections),
         Format.JSON: make_text_writer(document.write_report),
         Format.JSONL: make_text_writer(document.write_json_lines),
-        Format.CSV: make_text_writer(csv.write_csv),
+        Format.CSV: _write_csv,
         Format.MARKDOWN: text.write_markdown,
         Format.HTML: _write_page,
     },

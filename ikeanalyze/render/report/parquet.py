@@ -6,6 +6,7 @@ other table has. `captures.parquet` has the summary of each capture, with column
 accounting (`ike_packets`, `ike_bytes`).
 """
 
+from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -21,11 +22,12 @@ if TYPE_CHECKING:  # loading it early would keep a large capture from being read
 #: Rows of a row group: all of it is in memory while it is written.
 _ROW_GROUP: Final = 1 << 17
 _HANDSHAKE_ROW_GROUP: Final = 1 << 14  # a row has a kilobyte
+TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
 
 
-def write_parquet(analysis: Analysis, directory: str) -> None:
+def write_parquet(analysis: Analysis, directory: str, tables: Collection[str] = TABLES) -> None:
     """Create `directory` and write the tables; they get their names when all are complete."""
-    with ParquetWriter(directory) as writer:
+    with ParquetWriter(directory, tables) as writer:
         writer.finish(analysis)
 
 
@@ -35,9 +37,18 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
     polars writes a table mostly on one processor, so that several are written in parallel, also while others are built.
     """
 
-    def __init__(self, directory: str) -> None:
-        """Create `directory`. Raises `OutputError` if that fails."""
+    def __init__(self, directory: str, tables: Collection[str] = TABLES) -> None:
+        """Create `directory` for these tables of `TABLES`.
+
+        Raises:
+            OutputError: it cannot be created, or has another table, which would not be that of this report.
+        """
         output.check_output(directory, directory=True)
+        for name in TABLES:
+            if name not in tables and (Path(directory) / f"{name}.parquet").exists():
+                raise output.OutputError(
+                    directory, f"has {name}.parquet of another report. Remove it, or name another directory with -o"
+                )
         try:
             Path(directory).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -45,24 +56,29 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._directory = Path(directory)
         self._files = ExitStack()
         self._pool = ThreadPoolExecutor()
+        self._tables = tables
         self._written: dict[str, Future[None]] = {}
 
     def add(self, name: str, table: "pl.DataFrame | pl.LazyFrame") -> None:
-        """Start to write a table. Can be called from any thread."""
+        """Start to write a table, if it is wanted. Can be called from any thread."""
+        if name not in self._tables:
+            return
         path = self._files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
         self._written[name] = self._pool.submit(_write, name, table, path)
 
     def write(self, name: str, table: "pl.LazyFrame") -> None:
-        """Write a table that is larger than memory."""
+        """Write a table that is larger than memory, if it is wanted."""
         self.add(name, table)
-        self._wait(name, self._written[name])
+        if name in self._written:
+            self._wait(name, self._written[name])
 
     def finish(self, analysis: Analysis) -> None:
         """Write the tables that were not added, and wait for all."""
         for name in ("frames", "messages", "exchanges", "handshakes"):
             if name not in self._written:
                 self.add(name, getattr(analysis, name))
-        self.add("captures", build_captures_table(analysis))
+        if "captures" in self._tables:
+            self.add("captures", build_captures_table(analysis))
         for name, written in self._written.items():
             self._wait(name, written)
 
@@ -87,7 +103,8 @@ def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
     portable = table.lazy() if name == "captures" else to_portable_types(table.lazy(), name)
     rows = _HANDSHAKE_ROW_GROUP if name == "handshakes" else _ROW_GROUP
-    # Converted piece by piece as it is written.
+    # Converted piece by piece as it is written. polars chooses the encodings; pyarrow, with delta encoding for times
+    # and ids, takes as long.
     portable.sink_parquet(path, compression="lz4", statistics=False, row_group_size=rows)
 
 

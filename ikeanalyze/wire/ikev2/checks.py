@@ -35,7 +35,7 @@ from ikeanalyze.wire.text import shorten_text
 from ikeanalyze.wire.x509.certificates import ParsedCertificate, check_certificate
 
 #: Payloads that occur at most once in a message.
-_UNIQUE_TYPES: Final = frozenset(
+UNIQUE_TYPES: Final = frozenset(
     {
         PayloadType.SA, PayloadType.KE, PayloadType.IDI, PayloadType.IDR, PayloadType.AUTH, PayloadType.NONCE,
         PayloadType.TSI, PayloadType.TSR, PayloadType.CP, PayloadType.EAP,
@@ -95,7 +95,7 @@ def check_payload_chain(
     findings = [] if chain.error is None else [f"payloads: {chain.error}"]
     counts = Counter(payload.type for payload in chain.payloads)
     for kind, count in counts.items():
-        if count > 1 and kind in _UNIQUE_TYPES:
+        if count > 1 and kind in UNIQUE_TYPES:
             findings.append(f"{get_name(PayloadType, kind)}: {count} times instead of once")
     for check in checks:
         findings.extend(check.findings)

@@ -13,9 +13,9 @@ from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
 #: The modulus q (FIPS 203, section 2.4).
-_MODULUS: Final = 3329
+ML_KEM_MODULUS: Final = 3329
 #: Bytes of the seed rho at the end of an encapsulation key.
-_SEED_BYTES: Final = 32
+ML_KEM_SEED_BYTES: Final = 32
 #: Coefficients of one polynomial (FIPS 203, section 2.4).
 _POLYNOMIAL_COEFFICIENTS: Final = 256
 
@@ -115,17 +115,17 @@ def check_encapsulation_key(key: bytes) -> str | None:
     parameters = next((p for p in ML_KEM_PARAMETER_SETS.values() if p.encapsulation_key == len(key)), None)
     if parameters is None:
         return f"{len(key)} bytes are not an ML-KEM encapsulation key"
-    end = len(key) - _SEED_BYTES
+    end = len(key) - ML_KEM_SEED_BYTES
     invalid = 0
     # three bytes hold two coefficients, the lower bits first
     for low, middle, high in zip(key[0:end:3], key[1:end:3], key[2:end:3], strict=True):
-        invalid += (low | (middle & 0x0F) << 8) >= _MODULUS
-        invalid += (middle >> 4 | high << 4) >= _MODULUS
+        invalid += (low | (middle & 0x0F) << 8) >= ML_KEM_MODULUS
+        invalid += (middle >> 4 | high << 4) >= ML_KEM_MODULUS
     if not invalid:
         return None
     return (
         f"{invalid} of {parameters.rank * _POLYNOMIAL_COEFFICIENTS} coefficients of the {parameters.name} encapsulation"
-        f" key are not below {_MODULUS} (modulus check of FIPS 203, section 7.2)"
+        f" key are not below {ML_KEM_MODULUS} (modulus check of FIPS 203, section 7.2)"
     )
 
 

@@ -1,4 +1,5 @@
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -110,6 +111,50 @@ def test_they_end_with_the_process_that_began_them(tmp_path):
     while alive(marker) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert alive(marker) == []
+
+
+FORK = """
+import multiprocessing, pickle, sys
+from ikeanalyze.dataset.batch.processes import LocalWorkers
+processes = LocalWorkers(2)
+processes.fork()
+print(len(multiprocessing.active_children()), "polars" in sys.modules)
+task = pickle.load(open(sys.argv[1], "rb"))
+print(processes.submit(task).result(timeout=60).shard.rows["handshakes"])
+processes.close()
+print(len(multiprocessing.active_children()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or count_processors() == 1, reason="processes are spawned")
+def test_processes_are_forked_before_polars_is_loaded(task, tmp_path):
+    (tmp_path / "task").write_bytes(pickle.dumps(task))
+    command = [sys.executable, "-c", FORK, str(tmp_path / "task")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("2 False\n1\n0\n", "")
+
+
+def test_processes_are_not_forked_after_polars_is_loaded(processes):
+    processes.fork()
+    assert children() == set()
+
+
+def test_a_script_without_a_main_guard_ends(tmp_path):
+    """Each process runs the script again, and ends because it may not start processes while it starts."""
+    for number in range(4):
+        (tmp_path / f"{number}.pcap").write_bytes(capture(number))
+    (tmp_path / "script.py").write_text(
+        "from pathlib import Path\n"
+        "from ikeanalyze.dataset.batch.processes import LocalWorkers\n"
+        "from ikeanalyze.dataset.batch.run import BatchOptions, run_batch\n"
+        f"run_batch(BatchOptions(['{tmp_path}'], Path('{tmp_path}/out')), LocalWorkers, None, print)\n"
+    )
+    command = [sys.executable, str(tmp_path / "script.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        "ikeanalyze.dataset.batch.task.TaskError: the worker processes ended 3 times before they read anything"
+    )
 
 
 def test_processors():

@@ -97,7 +97,7 @@ def test_accounting_adds_up(task):
 
 
 def test_shared_keys_are_read_once_and_used(task, monkeypatch):
-    from ikeanalyze.dataset.batch import task as module
+    from ikeanalyze.keys import detect as module
 
     keys = get_file_state(str(CAPTURES / "psk-classic.keys.json"))
     psk = TaskCapture("psk", str(CAPTURES / "psk-classic.pcap"), {}, ())

@@ -4,10 +4,11 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from ikeanalyze.model.prediction.layout import LayoutError
 from ikeanalyze.model.prediction.link import IkeTransport, LinkError, LinkModel
-from ikeanalyze.model.prediction.predict import RunConfig, predict_handshake
+from ikeanalyze.model.prediction.predict import RunConfig, estimate_share, predict_handshake
 from ikeanalyze.model.prediction.processing_times import Computation
 from ikeanalyze.model.retransmission_policy import LibreswanTimers, StrongswanTimers
 from tests.model.flows import capture, exchange, flow, made, message
@@ -217,3 +218,9 @@ def test_ten_thousand_runs_are_quick():
     start = time.process_time()
     predict_handshake(recorded, LinkModel(100, 0.2), RunConfig(StrongswanTimers().make_policy()))
     assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(("count", "runs"), [(0, 10), (10, 10), (0, 1), (1, 1), (3, 10), (9_999, 10_000), (1, 10**6)])
+def test_intervals_of_shares_are_those_of_scipy(count, runs):
+    expected = stats.binomtest(count, runs).proportion_ci(0.95, method="wilson")
+    assert estimate_share(count, runs) == pytest.approx((count / runs, expected.low, expected.high), rel=1e-12)

@@ -49,7 +49,8 @@ def test_csv():
     assert [row["loss"] for row in rows[:3]] == ["0", "0.1", "0.2"]
     assert [row["setup_ms_mean"] for row in rows[:3]] == ["100", "200", "300"]
     assert rows[0]["capture"] == "/x/a.pcap"
-    assert rows[0]["burst_unit"] == rows[0]["mtu"] == ""
+    assert rows[0]["burst_unit"] == rows[0]["mtu"] == rows[0]["largest_message_bytes"] == ""
+    assert [rows[0][f"{name}_once"] for name in ("messages", "frames", "bytes")] == ["4", "5", "3206"]
     assert rows[0]["drop_ip_fragments"] == "false"
     assert (rows[6]["burst_mean"], rows[6]["burst_unit"], rows[6]["scenario"]) == ("3", "frames", "ship")
     assert (rows[7]["failure"], rows[7]["setup_ms_mean"], rows[7]["closed_bytes"]) == ("1.0", "", "")

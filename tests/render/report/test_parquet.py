@@ -11,7 +11,7 @@ import ikeanalyze
 from ikeanalyze.render import Format
 from ikeanalyze.render.core.output import OutputError
 from ikeanalyze.render.report.formats import FORMATS
-from ikeanalyze.render.report.parquet import ParquetWriter
+from ikeanalyze.render.report.parquet import ParquetWriter, write_parquet
 from tests.dataset.made import batch
 from tests.paths import CAPTURES
 from tests.render.analysis_examples import analysis
@@ -118,3 +118,20 @@ def test_nothing_appears_when_the_rest_never_comes(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_wanted_tables_are_written(tmp_path):
+    a = analysis()
+    write_parquet(a, str(tmp_path / "some"), ("handshakes", "frames"))
+    write_parquet(a, str(tmp_path / "all"))
+    assert sorted(path.name for path in (tmp_path / "some").iterdir()) == ["frames.parquet", "handshakes.parquet"]
+    for path in (tmp_path / "some").iterdir():
+        assert path.read_bytes() == (tmp_path / "all" / path.name).read_bytes()
+
+
+def test_tables_of_another_report_do_not_stay_beside_those_of_this_one(tmp_path):
+    (tmp_path / "messages.parquet").write_bytes(b"")
+    with pytest.raises(OutputError, match=r"has messages\.parquet of another report\. Remove it"):
+        write_parquet(analysis(), str(tmp_path), ("handshakes",))
+    assert [path.name for path in tmp_path.iterdir()] == ["messages.parquet"]
+    write_parquet(analysis(), str(tmp_path))

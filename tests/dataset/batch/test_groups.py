@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from ikeanalyze.dataset.batch.plan import group_captures
+from ikeanalyze.dataset.batch.groups import group_captures
 from ikeanalyze.dataset.batch.task import TaskCapture
 
 MIB = 1 << 20

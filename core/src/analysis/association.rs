@@ -1,0 +1,92 @@
+//! IKE SAs of datagrams, by initiator SPI (ikeanalyze/analysis/messages/association.py).
+
+use super::grouping::Numbering;
+
+/// `Protocol.IKEV1` of ikeanalyze/capture/decode/classify.py.
+const IKEV1: u8 = 1;
+/// RFC 7296, 3.1: the response flag, and the exchange types of the first messages.
+const RESPONSE: u8 = 0x20;
+const IKE_SA_INIT: u8 = 34;
+const IKE_SESSION_RESUME: u8 = 38;
+/// RFC 2408, 3.1.
+const IKEV1_INFORMATIONAL: u8 = 5;
+
+/// The columns of the datagrams that the association uses, all of one length.
+pub struct Datagrams<'a> {
+    pub spi_i: &'a [u64],
+    pub spi_r: &'a [u64],
+    pub protocol: &'a [u8],
+    pub exchange_type: &'a [u8],
+    pub flags: &'a [u8],
+    pub digest: &'a [u64],
+    pub source: &'a [u64],
+    pub source_port: &'a [u16],
+    pub destination: &'a [u64],
+    pub destination_port: &'a [u16],
+}
+
+/// The datagrams of one initiator SPI so far: the first values, with which later ones are compared.
+struct Group {
+    protocol: u8,
+    spi_r: u64, // 0: unknown
+    initiator: Option<u64>,
+    request: Option<u64>, // digest
+}
+
+/// Group datagrams by `key`, which is the initiator SPI or a number that also differs by capture and tunnel.
+///
+/// Returns the group of each datagram, numbered in order of the first datagrams, and whether each group may contain
+/// several IKE SAs: then more than its SPI must decide.
+pub fn group_by_spi(key: &[u64], datagrams: &Datagrams) -> (Vec<i64>, Vec<bool>) {
+    let mut numbering = Numbering::default();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut ambiguous: Vec<bool> = Vec::new();
+    let mut labels = Vec::with_capacity(key.len());
+    for (row, &key) in key.iter().enumerate() {
+        let (number, is_new) = numbering.number(key);
+        if is_new {
+            groups.push(Group {
+                protocol: datagrams.protocol[row],
+                spi_r: 0,
+                initiator: None,
+                request: None,
+            });
+            ambiguous.push(false);
+        }
+        ambiguous[number as usize] |= !groups[number as usize].fits(datagrams, row);
+        labels.push(i64::from(number));
+    }
+    (labels, ambiguous)
+}
+
+impl Group {
+    /// Whether the datagram may be of the same IKE SA as those before it, as far as this is decided without a closer
+    /// look; remembers its values.
+    fn fits(&mut self, datagrams: &Datagrams, row: usize) -> bool {
+        let spi_r = datagrams.spi_r[row];
+        let protocol = datagrams.protocol[row];
+        let mut fits = datagrams.spi_i[row] != 0 && protocol == self.protocol;
+        if spi_r != 0 {
+            fits &= self.spi_r == 0 || self.spi_r == spi_r;
+            self.spi_r = spi_r;
+        }
+        let exchange_type = datagrams.exchange_type[row];
+        let is_init = match protocol {
+            IKEV1 => spi_r == 0 && exchange_type != IKEV1_INFORMATIONAL,
+            _ => exchange_type == IKE_SA_INIT || exchange_type == IKE_SESSION_RESUME,
+        };
+        if is_init {
+            let is_request = protocol == IKEV1 || datagrams.flags[row] & RESPONSE == 0;
+            let initiator = match is_request {
+                true => datagrams.source[row] << 16 | u64::from(datagrams.source_port[row]),
+                false => datagrams.destination[row] << 16 | u64::from(datagrams.destination_port[row]),
+            };
+            fits &= *self.initiator.get_or_insert(initiator) == initiator;
+            if is_request {
+                let digest = datagrams.digest[row];
+                fits &= *self.request.get_or_insert(digest) == digest;
+            }
+        }
+        fits
+    }
+}

@@ -1,0 +1,13 @@
+//! Replacements of functions of ikeanalyze/analysis.
+
+pub mod association;
+pub mod duplicates;
+pub mod exchanges;
+pub mod grouping;
+pub mod init_messages;
+pub mod messages;
+pub mod retransmission;
+pub mod volumes;
+
+#[cfg(feature = "python")]
+pub mod python;

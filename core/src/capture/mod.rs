@@ -1,0 +1,9 @@
+//! Replacements of functions of ikeanalyze/capture.
+
+mod bytes;
+pub mod copy;
+pub mod frames;
+pub mod records;
+
+#[cfg(feature = "python")]
+pub mod python;

@@ -1,0 +1,229 @@
+//! The functions that ikeanalyze/capture calls.
+
+use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use super::frames::{Link, Packets, Tables};
+use super::records::PcapLayout;
+
+type Array<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// Copy the bytes from `begin` to `end` of `source`, for each pair, to consecutive places of `target` from `at` on.
+#[pyfunction]
+fn copy_ranges(
+    mut target: PyReadwriteArray1<'_, u8>,
+    at: usize,
+    source: PyReadonlyArray1<'_, u8>,
+    begin: PyReadonlyArray1<'_, i64>,
+    end: PyReadonlyArray1<'_, i64>,
+) -> PyResult<()> {
+    let copied = super::copy::copy_ranges(
+        target.as_slice_mut()?,
+        at,
+        source.as_slice()?,
+        begin.as_slice()?,
+        end.as_slice()?,
+    );
+    copied.ok_or_else(|| PyValueError::new_err("a range is outside of its buffer"))
+}
+
+/// Offset, captured length, length and time of the records of a part of a pcap file, and where they end.
+type RecordColumns<'py> = (
+    Array<'py, i64>,
+    Array<'py, i64>,
+    Array<'py, i64>,
+    Array<'py, i64>,
+    usize,
+);
+
+/// The complete records of `buffer[start:end]` of a pcap file; None if Python must check one.
+#[pyfunction]
+#[pyo3(signature = (buffer, start, end, *, big_endian, lengths_swapped, lengths_unordered, header_size, fraction_ns, usual))]
+#[allow(clippy::too_many_arguments)]
+fn walk_pcap<'py>(
+    py: Python<'py>,
+    buffer: PyReadonlyArray1<'py, u8>,
+    start: usize,
+    end: usize,
+    big_endian: bool,
+    lengths_swapped: bool,
+    lengths_unordered: bool,
+    header_size: usize,
+    fraction_ns: i64,
+    usual: i64,
+) -> PyResult<Option<RecordColumns<'py>>> {
+    let layout = PcapLayout {
+        big_endian,
+        lengths_swapped,
+        lengths_unordered,
+        header_size,
+        fraction_ns,
+        usual,
+    };
+    let records = super::records::walk_pcap(buffer.as_slice()?, start, end, &layout);
+    Ok(records.map(|records| {
+        (
+            PyArray1::from_vec(py, records.offset),
+            PyArray1::from_vec(py, records.captured),
+            PyArray1::from_vec(py, records.length),
+            PyArray1::from_vec(py, records.time_ns),
+            records.stop,
+        )
+    }))
+}
+
+/// The positions of the packet blocks in `buffer[start:end]` of a pcapng file before the next block that Python must
+/// decode, and that block's position.
+#[pyfunction]
+fn find_packet_blocks<'py>(
+    py: Python<'py>,
+    buffer: PyReadonlyArray1<'py, u8>,
+    start: usize,
+    end: usize,
+    big_endian: bool,
+) -> PyResult<(Array<'py, i64>, usize)> {
+    let (positions, at) = super::records::find_packet_blocks(buffer.as_slice()?, start, end, big_endian);
+    Ok((PyArray1::from_vec(py, positions), at))
+}
+
+/// What is known about headers; the same for all batches of a capture, except its interfaces.
+#[pyclass(frozen)]
+struct HeaderTables {
+    ethertypes: Vec<u8>,
+    protocols: Vec<u8>,
+    ports: Vec<u8>,
+}
+
+#[pymethods]
+impl HeaderTables {
+    /// What to do by EtherType (65,536), by IP protocol (256) and by port (65,536).
+    #[new]
+    fn new(
+        ethertypes: PyReadonlyArray1<'_, u8>,
+        protocols: PyReadonlyArray1<'_, u8>,
+        ports: PyReadonlyArray1<'_, u8>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            ethertypes: ethertypes.as_slice()?.to_vec(),
+            protocols: protocols.as_slice()?.to_vec(),
+            ports: ports.as_slice()?.to_vec(),
+        })
+    }
+}
+
+/// Rows of the frames table, and what else the packets were.
+#[pyclass(frozen, get_all)]
+struct PlainScan {
+    /// The columns of the frames with a message, and their `row`, `begin`, `end` and `clear`.
+    columns: Py<PyDict>,
+    /// Packets and bytes by category.
+    packets: Py<PyArray1<i64>>,
+    wire_bytes: Py<PyArray1<i64>>,
+    /// IPv6 addresses of the codes in the columns.
+    ipv6: Vec<Py<PyBytes>>,
+    /// Indexes of the packets that are handed back.
+    rest: Py<PyArray1<i64>>,
+}
+
+/// Find the messages in packets without tunnels, IP fragments and the like.
+///
+/// `links` has a pair by interface: bytes of the link header and the offset of the EtherType in it, (0, 0) for IP
+/// packets without a header, None for what is handed back. `first` is the number of the first packet.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn scan_packets<'py>(
+    py: Python<'py>,
+    tables: &HeaderTables,
+    links: Vec<Option<(usize, usize)>>,
+    first: u32,
+    buffer: PyReadonlyArray1<'py, u8>,
+    offset: PyReadonlyArray1<'py, i64>,
+    captured: PyReadonlyArray1<'py, i64>,
+    length: PyReadonlyArray1<'py, i64>,
+    time_ns: PyReadonlyArray1<'py, i64>,
+    interface: PyReadonlyArray1<'py, u32>,
+) -> PyResult<PlainScan> {
+    let packets = Packets {
+        data: buffer.as_slice()?,
+        offset: offset.as_slice()?,
+        captured: captured.as_slice()?,
+        length: length.as_slice()?,
+        time_ns: time_ns.as_slice()?,
+        interface: interface.as_slice()?,
+    };
+    let links: Vec<Link> = links.into_iter().map(make_link).collect();
+    let HeaderTables {
+        ethertypes,
+        protocols,
+        ports,
+    } = tables;
+    let tables = Tables {
+        links: &links,
+        ethertypes,
+        protocols,
+        ports,
+    };
+    let scan = super::frames::scan(&packets, &tables, first);
+    let columns = PyDict::new(py);
+    macro_rules! set {
+        ($($name:ident),*) => { $(columns.set_item(stringify!($name), PyArray1::from_vec(py, scan.$name))?;)* };
+    }
+    set!(
+        row,
+        begin,
+        end,
+        clear,
+        number,
+        time_ns,
+        interface,
+        bytes,
+        captured,
+        encapsulation,
+        source,
+        source_port
+    );
+    set!(
+        destination,
+        destination_port,
+        ttl,
+        ip_id,
+        digest,
+        protocol,
+        spi_i,
+        spi_r,
+        next_payload,
+        exchange_type
+    );
+    set!(flags, message_id, ike_bytes, fragment, fragments);
+    Ok(PlainScan {
+        columns: columns.unbind(),
+        packets: PyArray1::from_slice(py, &scan.packets).unbind(),
+        wire_bytes: PyArray1::from_slice(py, &scan.total).unbind(),
+        ipv6: scan
+            .ipv6
+            .iter()
+            .map(|address| PyBytes::new(py, address).unbind())
+            .collect(),
+        rest: PyArray1::from_vec(py, scan.rest).unbind(),
+    })
+}
+
+fn make_link(link: Option<(usize, usize)>) -> Link {
+    match link {
+        None => Link::HandBack,
+        Some((0, _)) => Link::Raw,
+        Some((size, at)) => Link::EtherType { size, at },
+    }
+}
+
+/// Add the functions and classes to the module `_core`.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<HeaderTables>()?;
+    module.add_class::<PlainScan>()?;
+    module.add_function(wrap_pyfunction!(copy_ranges, module)?)?;
+    module.add_function(wrap_pyfunction!(walk_pcap, module)?)?;
+    module.add_function(wrap_pyfunction!(find_packet_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(scan_packets, module)?)
+}

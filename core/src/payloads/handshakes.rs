@@ -1,0 +1,268 @@
+//! Decrypts the messages of handshakes, each with the key sets that name its IKE SA.
+//!
+//! The rules are those of ikeanalyze/keys/key_ring.py (rule 4) and of SkfReassembler in
+//! ikeanalyze/crypto/skf_fragments.py. A handshake goes back to Python if an algorithm of its key sets is not
+//! implemented here, or if fragments of one of its messages are missing.
+
+use super::ciphers::{make_direction, Direction, Sizes};
+use super::encrypted_payload::find_encrypted_payload;
+use std::collections::{BTreeMap, HashMap};
+
+/// Encrypted datagrams, handshake by handshake in order of time. Columns of one length.
+pub struct Datagrams<'a> {
+    pub heap: &'a [u8],
+    /// Offset of the message in the heap, and its bytes.
+    pub begin: &'a [i64],
+    pub size: &'a [i64],
+    /// Slot and body of Messages: the same for all transmissions and fragments of a message.
+    pub slot: &'a [i64],
+    pub body: &'a [i64],
+    /// Fragment number and total fragments; 0: not fragmented.
+    pub number: &'a [u16],
+    pub total: &'a [u16],
+    pub from_initiator: &'a [bool],
+}
+
+/// The key sets of one handshake, in the order of the key files.
+pub struct KeySet<'a> {
+    pub encryption: u16,
+    pub integrity: u16,
+    pub sk_ei: &'a [u8],
+    pub sk_er: &'a [u8],
+    pub sk_ai: &'a [u8],
+    pub sk_ar: &'a [u8],
+}
+
+/// The results of all handshakes; `*_ends` are exclusive.
+#[derive(Default)]
+pub struct Decrypted {
+    /// Of each handshake: whether it was decrypted here.
+    pub handled: Vec<bool>,
+    /// Of each handshake: where its messages and its undecrypted messages end.
+    pub message_ends: Vec<i64>,
+    pub undecrypted_ends: Vec<i64>,
+    /// Of each message: the last datagram that was used, and the position of its key set.
+    pub last: Vec<i64>,
+    pub position: Vec<i64>,
+    /// Of each message: type of the first payload, and where its plaintext ends.
+    pub first: Vec<u8>,
+    pub plaintext_ends: Vec<i64>,
+    pub plaintext: Vec<u8>,
+    /// Of each message: where its datagrams end; they are sorted by fragment number.
+    pub part_ends: Vec<i64>,
+    pub parts: Vec<i64>,
+    /// The first datagram of each message that could not be decrypted.
+    pub undecrypted: Vec<i64>,
+}
+
+struct Ciphers {
+    initiator: Box<dyn Direction>,
+    responder: Box<dyn Direction>,
+    sizes: Sizes,
+}
+
+fn make_ciphers(keys: &KeySet) -> Option<Ciphers> {
+    let (initiator, sizes) = make_direction(keys.encryption, keys.integrity, keys.sk_ei, keys.sk_ai)?;
+    let (responder, _) = make_direction(keys.encryption, keys.integrity, keys.sk_er, keys.sk_ar)?;
+    Some(Ciphers {
+        initiator,
+        responder,
+        sizes,
+    })
+}
+
+/// One distinct message: a slot and body.
+#[derive(Default)]
+struct Task {
+    unit: usize,
+    done: bool,
+    fragmented: bool,
+    total: u16,
+    first: u8,
+    /// By fragment number: datagram and plaintext.
+    parts: BTreeMap<u16, (usize, Vec<u8>)>,
+}
+
+/// Decrypt all handshakes; `ends`, `key_ends`: where the datagrams and key sets of each handshake end.
+pub fn decrypt_handshakes(datagrams: &Datagrams, ends: &[i64], key_sets: &[KeySet], key_ends: &[i64]) -> Decrypted {
+    let mut result = Decrypted::default();
+    let (mut low, mut key_low) = (0, 0);
+    for (&high, &key_high) in ends.iter().zip(key_ends) {
+        let (high, key_high) = (high as usize, key_high as usize);
+        let marks = (
+            result.last.len(),
+            result.parts.len(),
+            result.plaintext.len(),
+            result.undecrypted.len(),
+        );
+        let handled = decrypt_handshake(datagrams, low..high, &key_sets[key_low..key_high], &mut result).is_some();
+        if !handled {
+            result.last.truncate(marks.0);
+            result.position.truncate(marks.0);
+            result.first.truncate(marks.0);
+            result.plaintext_ends.truncate(marks.0);
+            result.part_ends.truncate(marks.0);
+            result.parts.truncate(marks.1);
+            result.plaintext.truncate(marks.2);
+            result.undecrypted.truncate(marks.3);
+        }
+        result.handled.push(handled);
+        result.message_ends.push(result.last.len() as i64);
+        result.undecrypted_ends.push(result.undecrypted.len() as i64);
+        (low, key_low) = (high, key_high);
+    }
+    result
+}
+
+/// Decrypt one handshake; None: it goes back to Python.
+fn decrypt_handshake(
+    datagrams: &Datagrams,
+    rows: std::ops::Range<usize>,
+    key_sets: &[KeySet],
+    result: &mut Decrypted,
+) -> Option<()> {
+    let ciphers: Vec<Ciphers> = key_sets.iter().map(make_ciphers).collect::<Option<_>>()?;
+    let mut starts = Starts::new(ciphers.len());
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut places: HashMap<(i64, i64), usize> = HashMap::new();
+    let mut plaintext = Vec::new();
+    for row in rows {
+        let place = *places
+            .entry((datagrams.slot[row], datagrams.body[row]))
+            .or_insert_with(|| {
+                tasks.push(Task {
+                    unit: row,
+                    ..Task::default()
+                });
+                tasks.len() - 1
+            });
+        let task = &mut tasks[place];
+        let (number, total) = (datagrams.number[row], datagrams.total[row]);
+        let repeated = number != 0 && task.fragmented && task.total == total && task.parts.contains_key(&number);
+        if task.done || repeated {
+            continue;
+        }
+        let begin = usize::try_from(datagrams.begin[row]).ok()?;
+        let message = datagrams
+            .heap
+            .get(begin..begin + usize::try_from(datagrams.size[row]).ok()?)?;
+        let Some(payload) = find_encrypted_payload(message) else {
+            continue;
+        };
+        let from_initiator = datagrams.from_initiator[row];
+        let asked = from_initiator != payload.response;
+        let position = starts
+            .list_positions(asked, payload.message_id)
+            .into_iter()
+            .find(|&position| {
+                let ciphers = &ciphers[position];
+                let direction = if from_initiator {
+                    &ciphers.initiator
+                } else {
+                    &ciphers.responder
+                };
+                plaintext.clear();
+                payload.decrypt(message, direction.as_ref(), ciphers.sizes, &mut plaintext)
+            });
+        let Some(position) = position else {
+            continue;
+        };
+        starts.use_position(asked, position, payload.message_id);
+        if number == 0 {
+            task.parts = BTreeMap::from([(0, (row, std::mem::take(&mut plaintext)))]);
+            task.first = payload.first;
+        } else {
+            task.fragmented = true;
+            if !task.add_fragment(number, total, payload.first, row, &mut plaintext) {
+                continue;
+            }
+        }
+        task.done = true;
+        for (part, content) in task.parts.values() {
+            result.parts.push(*part as i64);
+            result.plaintext.extend_from_slice(content);
+        }
+        task.parts.clear();
+        result.last.push(row as i64);
+        result.position.push(position as i64);
+        result.first.push(task.first);
+        result.plaintext_ends.push(result.plaintext.len() as i64);
+        result.part_ends.push(result.parts.len() as i64);
+    }
+    for task in tasks.iter().filter(|task| !task.done) {
+        if task.fragmented {
+            return None;
+        }
+        result.undecrypted.push(task.unit as i64);
+    }
+    Some(())
+}
+
+impl Task {
+    /// Add a decrypted fragment as SkfReassembler does; returns whether the message is complete.
+    fn add_fragment(&mut self, number: u16, total: u16, first: u8, row: usize, plaintext: &mut Vec<u8>) -> bool {
+        if (1..=total).contains(&number) && total >= self.total {
+            if total > self.total {
+                // fragmented again, into smaller fragments
+                self.parts.clear();
+                self.total = total;
+                self.first = 0;
+            }
+            if !self.parts.contains_key(&number) {
+                self.parts.insert(number, (row, std::mem::take(plaintext)));
+                if number == 1 {
+                    self.first = first;
+                }
+            }
+        }
+        self.total > 0 && self.parts.len() == usize::from(self.total)
+    }
+}
+
+/// The first message ID of each key set in use, by who sent the request (rule 4 of ikeanalyze/keys/key_ring.py).
+struct Starts {
+    by_sender: [Vec<Option<u32>>; 2],
+}
+
+impl Starts {
+    fn new(count: usize) -> Self {
+        Self {
+            by_sender: [vec![None; count], vec![None; count]],
+        }
+    }
+
+    /// Positions that may decrypt the exchange: the one in use, those after it, those before it.
+    fn list_positions(&self, initiator_asked: bool, message_id: u32) -> Vec<usize> {
+        let starts = &self.by_sender[usize::from(initiator_asked)];
+        let count = starts.len();
+        if count < 2 {
+            return (0..count).collect();
+        }
+        let in_use = starts
+            .iter()
+            .enumerate()
+            .filter_map(|(position, start)| Some((position, (*start)?)));
+        let current = match in_use.max_by_key(|&(position, start)| (start <= message_id, start, position)) {
+            Some((position, _)) => position,
+            // the last one that the initiator's exchanges use
+            None => self.by_sender[1].iter().rposition(Option::is_some).unwrap_or(0),
+        };
+        let may_decrypt = |&position: &usize| match starts[position] {
+            Some(start) => !starts
+                .iter()
+                .flatten()
+                .any(|&other| start < other && other <= message_id),
+            None => true,
+        };
+        std::iter::once(current)
+            .chain(current + 1..count)
+            .chain(0..current)
+            .filter(may_decrypt)
+            .collect()
+    }
+
+    fn use_position(&mut self, initiator_asked: bool, position: usize, message_id: u32) {
+        let start = &mut self.by_sender[usize::from(initiator_asked)][position];
+        *start = Some(start.map_or(message_id, |known| known.min(message_id)));
+    }
+}

@@ -1,0 +1,111 @@
+//! The functions that ikeanalyze/analysis/decryption calls.
+
+use super::handshakes::{self, Datagrams, KeySet};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Add the functions to the module `_core`.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(decrypt_handshakes, module)?)
+}
+
+/// Whether these are the ends of consecutive ranges of `count` values.
+fn are_ends(ends: &[i64], count: usize) -> bool {
+    ends.windows(2).all(|pair| pair[0] <= pair[1])
+        && ends.first().is_none_or(|&first| first >= 0)
+        && ends
+            .last()
+            .map_or(count == 0, |&last| usize::try_from(last) == Ok(count))
+}
+
+/// Decrypt the messages of handshakes with their key sets; returns the columns of `handshakes::Decrypted`.
+///
+/// `keys`: SK_ei, SK_er, SK_ai and SK_ar of each key set; `encryption`, `integrity`: its transform IDs.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn decrypt_handshakes<'py>(
+    py: Python<'py>,
+    heap: PyReadonlyArray1<'py, u8>,
+    columns: &Bound<'py, PyDict>,
+    ends: PyReadonlyArray1<'py, i64>,
+    keys: Vec<(
+        pyo3::Bound<'py, pyo3::types::PyBytes>,
+        pyo3::Bound<'py, pyo3::types::PyBytes>,
+        pyo3::Bound<'py, pyo3::types::PyBytes>,
+        pyo3::Bound<'py, pyo3::types::PyBytes>,
+    )>,
+    encryption: PyReadonlyArray1<'py, u16>,
+    integrity: PyReadonlyArray1<'py, u16>,
+    key_ends: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let get = |name: &str| -> PyResult<Bound<'py, PyAny>> {
+        columns
+            .get_item(name)?
+            .ok_or_else(|| PyValueError::new_err("a column is missing"))
+    };
+    let begin: PyReadonlyArray1<'py, i64> = get("begin")?.extract()?;
+    let size: PyReadonlyArray1<'py, i64> = get("size")?.extract()?;
+    let slot: PyReadonlyArray1<'py, i64> = get("slot")?.extract()?;
+    let body: PyReadonlyArray1<'py, i64> = get("body")?.extract()?;
+    let number: PyReadonlyArray1<'py, u16> = get("number")?.extract()?;
+    let total: PyReadonlyArray1<'py, u16> = get("total")?.extract()?;
+    let from_initiator: PyReadonlyArray1<'py, bool> = get("from_initiator")?.extract()?;
+    let datagrams = Datagrams {
+        heap: heap.as_slice()?,
+        begin: begin.as_slice()?,
+        size: size.as_slice()?,
+        slot: slot.as_slice()?,
+        body: body.as_slice()?,
+        number: number.as_slice()?,
+        total: total.as_slice()?,
+        from_initiator: from_initiator.as_slice()?,
+    };
+    let (ends, key_ends) = (ends.as_slice()?, key_ends.as_slice()?);
+    let (encryption, integrity) = (encryption.as_slice()?, integrity.as_slice()?);
+    let count = datagrams.begin.len();
+    let lengths = [
+        datagrams.size.len(),
+        datagrams.slot.len(),
+        datagrams.body.len(),
+        datagrams.number.len(),
+        datagrams.total.len(),
+        datagrams.from_initiator.len(),
+    ];
+    if lengths.iter().any(|&length| length != count)
+        || encryption.len() != keys.len()
+        || integrity.len() != keys.len()
+        || ends.len() != key_ends.len()
+        || !are_ends(ends, count)
+        || !are_ends(key_ends, keys.len())
+    {
+        return Err(PyValueError::new_err("columns differ in length"));
+    }
+    let key_sets: Vec<KeySet> = keys
+        .iter()
+        .zip(encryption.iter().zip(integrity))
+        .map(|((sk_ei, sk_er, sk_ai, sk_ar), (&encryption, &integrity))| KeySet {
+            encryption,
+            integrity,
+            sk_ei: sk_ei.as_bytes(),
+            sk_er: sk_er.as_bytes(),
+            sk_ai: sk_ai.as_bytes(),
+            sk_ar: sk_ar.as_bytes(),
+        })
+        .collect();
+    let decrypted = py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends));
+    let result = PyDict::new(py);
+    result.set_item("handled", PyArray1::from_vec(py, decrypted.handled))?;
+    result.set_item("message_ends", PyArray1::from_vec(py, decrypted.message_ends))?;
+    result.set_item("undecrypted_ends", PyArray1::from_vec(py, decrypted.undecrypted_ends))?;
+    result.set_item("last", PyArray1::from_vec(py, decrypted.last))?;
+    result.set_item("position", PyArray1::from_vec(py, decrypted.position))?;
+    result.set_item("first", PyArray1::from_vec(py, decrypted.first))?;
+    result.set_item("plaintext_ends", PyArray1::from_vec(py, decrypted.plaintext_ends))?;
+    result.set_item("plaintext", pyo3::types::PyBytes::new(py, &decrypted.plaintext))?;
+    result.set_item("part_ends", PyArray1::from_vec(py, decrypted.part_ends))?;
+    result.set_item("parts", PyArray1::from_vec(py, decrypted.parts))?;
+    result.set_item("undecrypted", PyArray1::from_vec(py, decrypted.undecrypted))?;
+    Ok(result)
+}

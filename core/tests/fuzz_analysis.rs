@@ -1,0 +1,266 @@
+//! Runs the functions of the analysis on generated columns: no values may make them panic, and nothing may be lost.
+//!
+//! `RUNS=10000000 cargo test --release --no-default-features --test fuzz_analysis` makes that many executions, and
+//! `SEED` selects others. Arithmetic that overflows panics in tests.
+
+use _core::analysis::association::{group_by_spi, Datagrams as SpiColumns};
+use _core::analysis::duplicates::{find_candidates, Frames};
+use _core::analysis::exchanges::{self, end_in_order, pair_exchanges, ExchangeTimes, MessageTimes};
+use _core::analysis::grouping::find_distinct;
+use _core::analysis::init_messages::{compare_nat_hashes, fit_form, Endpoints};
+use _core::analysis::messages::{group_messages, Column, Datagrams, Messages};
+use _core::analysis::volumes::{self, sum_phases, sum_volumes};
+use fastrand::Rng;
+
+const HANDSHAKES: usize = 5;
+/// Times outside of this range are set to its ends when a capture is read.
+const LATEST_NS: i64 = (1 << 62) - 1;
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+fn column<T>(rng: &mut Rng, rows: usize, mut value: impl FnMut(&mut Rng) -> T) -> Vec<T> {
+    (0..rows).map(|_| value(rng)).collect()
+}
+
+fn choose<T: Copy>(values: &'static [T]) -> impl FnMut(&mut Rng) -> T {
+    |rng| values[rng.usize(..values.len())]
+}
+
+/// Times in order, seldom at the ends of what is possible.
+fn times(rng: &mut Rng, rows: usize) -> Vec<i64> {
+    let mut values = column(rng, rows, |rng| match rng.u8(..32) {
+        0 => -LATEST_NS,
+        1 => LATEST_NS,
+        _ => rng.i64(0..10_000_000_000),
+    });
+    values.sort_unstable();
+    values
+}
+
+#[test]
+fn generated_columns() {
+    let mut rng = Rng::with_seed(variable("SEED", 1));
+    for _ in 0..variable("RUNS", 20_000) {
+        let rows = rng.usize(..60);
+        frames(&mut rng, rows);
+        init_messages(&mut rng);
+        spis(&mut rng, rows);
+        datagrams(&mut rng, rows);
+    }
+}
+
+fn frames(rng: &mut Rng, rows: usize) {
+    let digest = column(rng, rows, choose(&[0, 1, 2, 3, 1 << 40, u64::MAX]));
+    let mut time_ns = times(rng, rows);
+    if rng.bool() {
+        rng.shuffle(&mut time_ns);
+    }
+    let (ttl, interface) = (column(rng, rows, choose(&[63, 64])), column(rng, rows, choose(&[0, 1])));
+    let frames = Frames {
+        digest: &digest,
+        time_ns: &time_ns,
+        ttl: &ttl,
+        interface: &interface,
+    };
+    let (repeated, candidates) = find_candidates(&frames);
+    let (distinct, place) = find_distinct(&digest);
+    assert_eq!(rows - repeated, distinct.len());
+    assert!(digest
+        .iter()
+        .zip(&place)
+        .all(|(&value, &place)| distinct[place as usize] == value));
+    assert!(candidates.is_sorted_by_key(|&row| time_ns[row as usize]));
+}
+
+fn init_messages(rng: &mut Rng) {
+    let size = rng.usize(..80);
+    let heap = column(rng, size, |rng| rng.u8(..2));
+    let begin = column(rng, 4, |rng| rng.i64(-1..100));
+    let (low, high) = (
+        column(rng, 3, |rng| rng.i64(-1..40)),
+        column(rng, 3, |rng| rng.i64(-1..40)),
+    );
+    fit_form(&heap, &begin, &heap[..size / 2], &low, &high);
+    let address = column(rng, 4, choose(&[1, 1 << 32, (1 << 32) + 1, u64::MAX]));
+    let ends = Endpoints {
+        address: &address,
+        port: &[500; 4],
+        ipv6: &[1; 16],
+    };
+    compare_nat_hashes(&heap, &begin, &[16, i64::MAX], &ends);
+    compare_nat_hashes(&heap, &begin, &low, &ends);
+}
+
+fn spis(rng: &mut Rng, rows: usize) {
+    let spi_i = column(rng, rows, choose(&[0, 1, 2, 3, u64::MAX]));
+    let columns = SpiColumns {
+        spi_i: &spi_i,
+        spi_r: &column(rng, rows, choose(&[0, 1])),
+        protocol: &column(rng, rows, choose(&[0, 0, 0, 1])),
+        exchange_type: &column(rng, rows, choose(&[5, 34, 35, 38])),
+        flags: &column(rng, rows, |rng| rng.u8(..)),
+        digest: &column(rng, rows, choose(&[1, 2])),
+        source: &column(rng, rows, choose(&[1, u64::MAX])),
+        source_port: &column(rng, rows, choose(&[500, u16::MAX])),
+        destination: &column(rng, rows, choose(&[1, u64::MAX])),
+        destination_port: &column(rng, rows, choose(&[500, u16::MAX])),
+    };
+    let (labels, ambiguous) = group_by_spi(&spi_i, &columns);
+    let (distinct, place) = find_distinct(&spi_i);
+    assert_eq!(ambiguous.len(), distinct.len());
+    assert!(labels
+        .iter()
+        .zip(place)
+        .all(|(&label, place)| label == i64::from(place)));
+}
+
+/// Datagrams to messages, exchanges and sums of handshakes: messages, frames and bytes are the same in all of them.
+fn datagrams(rng: &mut Rng, rows: usize) {
+    let handshake = column(rng, rows, |rng| rng.i64(0..HANDSHAKES as i64));
+    let message_id = column(rng, rows, choose(&[0, 1, 2]));
+    let exchange_type = column(rng, rows, choose(&[34, 35, 37]));
+    let (asked, response) = (column(rng, rows, Rng::bool), column(rng, rows, Rng::bool));
+    let slot: Vec<i64> = (0..rows)
+        .map(|row| {
+            let pair = (handshake[row] << 2 | i64::from(message_id[row])) << 8 | i64::from(exchange_type[row]);
+            (pair << 1 | i64::from(!asked[row])) << 1 | i64::from(response[row])
+        })
+        .collect();
+    let fragmented = rng.bool();
+    let fragment = column(rng, rows, |rng| if fragmented { rng.u16(..4) } else { 0 });
+    let totals: &'static [u16] = &[0, 2, 3, 3, u16::MAX];
+    let fragments: Vec<u16> = fragment
+        .iter()
+        .map(|&number| {
+            if number > 0 {
+                totals[rng.usize(..totals.len())]
+            } else {
+                0
+            }
+        })
+        .collect();
+    let first_ns = times(rng, rows);
+    let last_ns: Vec<i64> = first_ns
+        .iter()
+        .map(|&when| when.saturating_add(rng.i64(0..1000)))
+        .collect();
+    let frames = column(rng, rows, |rng| rng.i64(1..4));
+    let bytes = column(rng, rows, |rng| i64::from(rng.u32(..)));
+    let resent_bytes: Vec<i64> = bytes.iter().map(|&size| rng.i64(0..=size)).collect();
+    let ip_fragments = column(rng, rows, choose(&[0, 0, 2]));
+    let columns = Datagrams {
+        handshake: &handshake,
+        from_initiator: &asked,
+        initiator_asked: &asked,
+        response: &response,
+        ikev1: &column(rng, rows, choose(&[false, false, true])),
+        first_ns: &first_ns,
+        last_ns: &last_ns,
+        number: &column(rng, rows, |rng| rng.u32(..)),
+        frames: if rng.bool() {
+            Column::Rows(&frames)
+        } else {
+            Column::Same(1)
+        },
+        bytes: &bytes,
+        resent_bytes: if rng.bool() {
+            Column::Rows(&resent_bytes)
+        } else {
+            Column::Same(0)
+        },
+        ip_fragments: if rng.bool() {
+            Column::Rows(&ip_fragments)
+        } else {
+            Column::Same(0)
+        },
+        protocol: &column(rng, rows, choose(&[0, 1])),
+        exchange_type: &exchange_type,
+        next_payload: &column(rng, rows, choose(&[33, 41])),
+        message_id: &message_id,
+        fragment: &fragment,
+        fragments: &fragments,
+        digest: &column(rng, rows, choose(&[1, 2, u64::MAX])),
+    };
+    let messages = group_messages(&slot, &columns).expect("no handshake is negative");
+    assert!(messages.slot.is_sorted());
+    assert!(messages.transmission.iter().all(|&transmission| transmission > 0));
+    assert_eq!(messages.bytes.iter().sum::<i64>(), bytes.iter().sum::<i64>());
+    for (row, &message) in messages.of_datagram.iter().enumerate() {
+        assert_eq!(messages.slot[message as usize], slot[row]);
+    }
+    exchanges_and_sums(rng, &messages, &first_ns);
+}
+
+fn exchanges_and_sums(rng: &mut Rng, messages: &Messages, first_ns: &[i64]) {
+    let columns = exchanges::Messages {
+        slot: &messages.slot,
+        handshake: &messages.handshake,
+        protocol: &messages.protocol,
+        exchange_type: &messages.exchange_type,
+        message_id: &messages.message_id,
+        initiator_asked: &messages.initiator_asked,
+        response: &messages.response,
+        first_ns: &messages.first_ns,
+        frames: &messages.frames,
+        bytes: &messages.bytes,
+    };
+    let count = messages.slot.len();
+    let attempt = if rng.bool() {
+        vec![0; count]
+    } else {
+        messages.body.clone()
+    };
+    let paired = pair_exchanges(&columns, &attempt);
+    let sent = paired.request.bytes.iter().chain(&paired.response.bytes).sum::<i64>();
+    assert_eq!(sent, messages.bytes.iter().sum::<i64>());
+    let times = MessageTimes {
+        exchange: &paired.of_message,
+        response: &messages.response,
+        first_ns: &messages.first_ns,
+        last_ns: &messages.last_ns,
+    };
+    let of_exchanges = ExchangeTimes {
+        handshake: &paired.handshake,
+        protocol: &paired.protocol,
+        initiator_asked: &paired.initiator_asked,
+        start_ns: &paired.start_ns,
+        request_ns: &paired.request.first_ns,
+        response_ns: &paired.response.first_ns,
+    };
+    let endings = end_in_order(&times, &of_exchanges).expect("each exchange has a message");
+    assert_eq!(endings.end_ns.len(), paired.handshake.len());
+    assert!(endings
+        .answered_ns
+        .iter()
+        .all(|when| *when == i64::MIN || first_ns.contains(when)));
+    let sums = volumes::Messages {
+        handshake: &messages.handshake,
+        set_up: &column(rng, count, Rng::bool),
+        from_initiator: &messages.from_initiator,
+        protocol: &messages.protocol,
+        exchange_type: &messages.exchange_type,
+        transmission: &messages.transmission,
+        first_ns: &messages.first_ns,
+        frames: &messages.frames,
+        bytes: &messages.bytes,
+        needed_bytes: &messages.needed_bytes,
+        fragments_seen: &messages.fragments_seen,
+        ip_fragments: &messages.ip_fragments,
+    };
+    let volumes = sum_volumes(&sums, HANDSHAKES).expect("each message is of a handshake");
+    let total: u32 = volumes
+        .by_side
+        .iter()
+        .flatten()
+        .flat_map(|volume| &volume.messages)
+        .sum();
+    assert_eq!(total as usize, count);
+    let phases = sum_phases(&sums, HANDSHAKES).expect("messages are in order of handshake");
+    let in_set_up: u32 = volumes.by_side[0].iter().flat_map(|volume| &volume.messages).sum();
+    assert_eq!(phases.messages.iter().sum::<u32>(), in_set_up);
+}

@@ -1,0 +1,209 @@
+"""The compiled core; its source is core/. Import it through `ikeanalyze.core`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.messages.association import SaAssociation
+from ikeanalyze.analysis.messages.datagrams import Datagrams
+from ikeanalyze.analysis.messages.messages import MessageColumns
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array
+
+INTERFACE: int
+
+def copy_ranges(target: UInt8Array, at: int, source: UInt8Array, begin: Int64Array, end: Int64Array) -> None:
+    """Copy the bytes from `begin` to `end` of `source`, for each pair, to consecutive places of `target` from `at` on.
+
+    Raises:
+        ValueError: a range is outside of its buffer.
+    """
+
+def walk_pcap(
+    buffer: UInt8Array,
+    start: int,
+    end: int,
+    *,
+    big_endian: bool,
+    lengths_swapped: bool,
+    lengths_unordered: bool,
+    header_size: int,
+    fraction_ns: int,
+    usual: int,
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, int] | None:
+    """Offset, captured length, length and time of the complete records in buffer[start:end], and where they end.
+
+    None if a record is empty or longer than `usual`, which Python must check.
+    """
+
+def find_packet_blocks(buffer: UInt8Array, start: int, end: int, big_endian: bool) -> tuple[Int64Array, int]:
+    """The positions of the packet blocks in buffer[start:end] of a pcapng file before the next block that Python must
+    decode, and that block's position.
+    """
+
+class HeaderTables:
+    """What to do by EtherType (65,536), by IP protocol (256) and by port (65,536)."""
+
+    def __new__(cls, ethertypes: UInt8Array, protocols: UInt8Array, ports: UInt8Array) -> HeaderTables: ...
+
+class PlainScan:
+    """Rows of the frames table, and what else the packets were."""
+
+    @property
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of the frames with a message, and their `row`, `begin`, `end` and `clear`."""
+
+    @property
+    def packets(self) -> Int64Array:
+        """Packets by category."""
+
+    @property
+    def wire_bytes(self) -> Int64Array:
+        """Bytes on the wire by category."""
+
+    @property
+    def ipv6(self) -> list[bytes]:
+        """IPv6 addresses of the codes in the columns."""
+
+    @property
+    def rest(self) -> Int64Array:
+        """Indexes of the packets that are handed back."""
+
+def scan_packets(
+    tables: HeaderTables,
+    links: Sequence[tuple[int, int] | None],
+    first: int,
+    buffer: UInt8Array,
+    offset: Int64Array,
+    captured: Int64Array,
+    length: Int64Array,
+    time_ns: Int64Array,
+    interface: UInt32Array,
+) -> PlainScan:
+    """Find the messages in packets without tunnels, IP fragments and the like.
+
+    `links` has a pair by interface: bytes of the link header and the offset of the EtherType in it, (0, 0) for IP
+    packets without a header, None for what is handed back. `first` is the number of the first packet, and the arrays
+    after it are those of a RecordBatch.
+    """
+
+def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
+    """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
+
+def find_candidates(
+    digest: UInt64Array, time_ns: Int64Array, ttl: UInt8Array, interface: UInt32Array
+) -> tuple[int, Int64Array]:
+    """How many frames repeat the content of another; and the rows of those that may be sightings of the same frame.
+
+    The latter are all frames of such a content, in order of time. (k,)
+    """
+
+def group_by_spi(key: UInt64Array, datagrams: Datagrams) -> tuple[Int64Array, BoolArray]:
+    """Group datagrams by `key`: initiator SPIs, or numbers that also differ by capture and tunnel.
+
+    Returns the group of each datagram, numbered in order of the first datagrams, and whether each group may contain
+    several IKE SAs. (datagrams,), (groups,)
+    """
+
+def classify_slot(
+    time_ns: Int64Array, fragment: UInt16Array, total: UInt16Array, digest: UInt64Array, ikev1: bool
+) -> tuple[Int64Array, Int64Array, BoolArray]:
+    """Body, transmission and first copy of each datagram of one slot, in order of time. (n,) each"""
+
+def group_messages(
+    slot: Int64Array,
+    datagrams: Datagrams,
+    association: SaAssociation,
+    initiator_asked: BoolArray,
+    response: BoolArray,
+    ikev1: BoolArray,
+    several: bool,
+) -> dict[str, Any]:
+    """The columns of `MessageColumns` by name, and `of_datagram`: the row of the message of each datagram.
+
+    `several`: some datagrams have several frames.
+    """
+
+def fit_form(heap: UInt8Array, begin: Int64Array, sample: bytes, low: Int64Array, high: Int64Array) -> BoolArray:
+    """Whether each message in the heap has the bytes of the sample in the ranges from `low` to `high`. (messages,)
+
+    Raises:
+        ValueError: a message or a range is outside of its buffer.
+    """
+
+def compare_nat_hashes(
+    heap: UInt8Array, begin: Int64Array, places: Int64Array, address: UInt64Array, port: UInt16Array, ipv6: bytes
+) -> npt.NDArray[np.int8]:
+    """Whether the end of each message in the heap differs from all its NAT detection hashes at `places`: 1 or 0.
+
+    `address` are codes without numbers of captures; `ipv6` are the addresses that they stand for, one after another.
+
+    Raises:
+        ValueError: a message, hash or address is outside of its buffer.
+    """
+
+def pair_exchanges(messages: MessageColumns, attempt: Int64Array) -> dict[str, Any]:
+    """The columns of `ExchangeColumns` but `set_up` by name, and `of_message`: the row of the exchange of each message.
+
+    `attempt` is that of each message.
+    """
+
+def end_in_order(
+    messages: MessageColumns, exchange_of_message: Int64Array, exchange_columns: ExchangeColumns
+) -> dict[str, Int64Array]:
+    """The columns of `ExchangeEndings` but `uncertain` by name, by the order of the transmissions.
+
+    Raises:
+        ValueError: a message is of no exchange, or an exchange has no messages.
+    """
+
+def sum_volumes(messages: MessageColumns, set_up: BoolArray, count: int) -> dict[str, Any]:
+    """What the messages of each of `count` handshakes add up to, by name. (handshakes,) each
+
+    `set_up`: whether each message sets up its IKE SA.
+
+    Raises:
+        ValueError: a message is of no handshake.
+    """
+
+def sum_phases(
+    messages: MessageColumns, set_up: BoolArray, count: int
+) -> tuple[Int64Array, UInt32Array, UInt32Array, UInt64Array, Int64Array]:
+    """The exchange types of the set-up of each of `count` handshakes, in order of handshake and time.
+
+    Returns the type (the protocol in the high bits), messages, frames and bytes of each, (phases,); and how many each
+    handshake has, (handshakes,).
+
+    Raises:
+        ValueError: the messages are not in order of handshake.
+    """
+
+def decrypt_handshakes(
+    heap: UInt8Array,
+    columns: dict[str, npt.NDArray[Any]],
+    ends: Int64Array,
+    keys: list[tuple[bytes, bytes, bytes, bytes]],
+    encryption: npt.NDArray[np.uint16],
+    integrity: npt.NDArray[np.uint16],
+    key_ends: Int64Array,
+) -> dict[str, Any]:
+    """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `core_decryption`).
+
+    Args:
+        heap: bytes of the encrypted messages.
+        columns: `begin`, `size`, `slot`, `body`, `number`, `total`, `from_initiator` of their datagrams.
+        ends: where the datagrams of each handshake end.
+        keys: SK_ei, SK_er, SK_ai and SK_ar of each key set.
+        encryption: transform ID of each key set.
+        integrity: transform ID of each key set; 0: none.
+        key_ends: where the key sets of each handshake end.
+
+    Returns:
+        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `plaintext_ends`,
+        `part_ends` of each message; `parts`, `undecrypted`: positions of datagrams; `plaintext`: bytes.
+
+    Raises:
+        ValueError: the columns differ in length.
+    """

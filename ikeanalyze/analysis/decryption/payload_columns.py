@@ -1,0 +1,170 @@
+"""The payloads of many decoded messages as columns: type, offset and length of each, without an object.
+
+Only regular messages are parsed here: messages of IKEv2, clear or with nothing but the encrypted payload after the
+header, whose chain of payloads is complete. All others are decoded one by one (`decoded_messages`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.analysis.decryption.decoded_messages import MessageRecord
+from ikeanalyze.analysis.grouping import argsort_stable
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_uint8, read_uint16_be, read_uint32_be
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, PAYLOAD_HEADER, Payload
+
+_CRITICAL: Final = 0x80
+#: Messages with more payloads are decoded one by one: each step of the walk costs as much for one message as for many.
+_MAX_PAYLOADS: Final = 64
+#: Offset of the type of the first payload, and of the length, in the IKE header.
+_NEXT_PAYLOAD: Final = 16
+_LENGTH: Final = 24
+#: Zeros after the messages, so that the fields of a header can be read at any offset.
+_MARGIN: Final = bytes(HEADER.size)
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadColumns:
+    """The payloads of regular messages, in the order of the messages. (payloads,) each"""
+
+    heap: UInt8Array  # the bytes of the messages
+    message: Int64Array  # index of the decoded message
+    type: UInt8Array
+    critical: BoolArray
+    begin: Int64Array  # offset of the body in the heap, after the generic header
+    size: Int64Array  # bytes of the body
+    starts: Int64Array  # row of the first payload of each decoded message, and the number of rows. (messages + 1,)
+    regular: BoolArray  # which decoded messages have their payloads here. (messages,)
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+    def get_payload(self, row: int) -> Payload:
+        """One payload as an object; its offset in the message is unknown."""
+        begin = int(self.begin[row])
+        body = self.heap[begin : begin + int(self.size[row])].tobytes()
+        return Payload(int(self.type[row]), bool(self.critical[row]), body, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedColumns:
+    """Decoded messages as columns, and their payloads. (messages,) each"""
+
+    handshake: Int64Array  # row of the handshake
+    exchange: Int64Array  # row of the exchange
+    protocol: UInt8Array
+    exchange_type: UInt8Array
+    message_id: Int64Array
+    from_initiator: BoolArray
+    response: BoolArray
+    set_up: BoolArray
+    frame: Int64Array
+    encrypted: BoolArray
+    epoch: Int64Array  # -1: unknown
+    verified: BoolArray  # the ICV is correct
+    payloads: PayloadColumns
+
+    def __len__(self) -> int:
+        return len(self.handshake)
+
+
+def build_decoded_columns(state: AnalysisState, records: Sequence[MessageRecord]) -> DecodedColumns:
+    """Build the columns of decoded messages."""
+    row = np.array([record.row for record in records], np.int64)
+    message = np.array([record.message for record in records], np.int64)
+    sent, exchange = state.messages, state.exchange_of_message[message]
+    return DecodedColumns(
+        handshake=state.association.handshake[row],
+        exchange=exchange,
+        protocol=sent.protocol[message],
+        exchange_type=sent.exchange_type[message],
+        message_id=sent.message_id[message].astype(np.int64),
+        from_initiator=sent.from_initiator[message],
+        response=sent.response[message],
+        set_up=state.exchanges.set_up[exchange],
+        frame=state.datagrams.number[row].astype(np.int64),
+        encrypted=np.array([record.opened is not None for record in records], np.bool_),
+        epoch=np.array([-1 if record.epoch is None else record.epoch for record in records], np.int64),
+        verified=np.array([record.opened is not None and record.opened.verified for record in records], np.bool_),
+        payloads=_parse_messages(records, sent.protocol[message] == Protocol.IKEV2),
+    )
+
+
+def _parse_messages(records: Sequence[MessageRecord], is_ikev2: BoolArray) -> PayloadColumns:
+    """Parse the regular ones of these messages."""
+    # of a decrypted message the header and the plaintext
+    parts: list[bytes] = []
+    for record in records:
+        if record.opened is None:
+            parts.append(record.data)
+        else:
+            parts += record.data[: HEADER.size], record.opened.plaintext
+    heap = np.frombuffer(b"".join([*parts, _MARGIN]), np.uint8)
+    is_clear = np.array([record.opened is None for record in records], np.bool_)
+    header = np.array([min(len(record.data), HEADER.size) for record in records], np.int64)
+    size = np.array(
+        [
+            len(record.data) if record.opened is None else HEADER.size + len(record.opened.plaintext)
+            for record in records
+        ],
+        np.int64,
+    )
+    begin = np.cumsum(size) - size
+    next_payload = read_uint8(heap, begin + _NEXT_PAYLOAD)
+    inner = np.array([0 if record.opened is None else record.opened.first for record in records], np.uint8)
+    regular = is_ikev2 & (header == HEADER.size) & (is_clear | np.isin(next_payload, list(ENCRYPTED_TYPES)))
+    # bytes after the length in the header do not belong to a clear message
+    length = np.maximum(read_uint32_be(heap, begin + _LENGTH), HEADER.size)
+    end = begin + np.where(is_clear, np.minimum(size, length), size)
+    return _walk_chains(heap, begin + HEADER.size, end, np.where(is_clear, next_payload, inner), regular)
+
+
+def _walk_chains(
+    heap: UInt8Array, begin: Int64Array, end: Int64Array, first: UInt8Array, regular: BoolArray
+) -> PayloadColumns:
+    """Walk the chains of all messages at once, one payload of each message in a step.
+
+    `begin`, `end`: offsets of the chain of each message. `first`: type of its first payload. `regular`: the messages to
+    parse. (messages,) each
+    """
+    regular = regular.copy()
+    at, kind = begin.copy(), first.astype(np.uint8)
+    active = np.flatnonzero(regular & (kind != 0))
+    steps: list[tuple[Int64Array, UInt8Array, UInt8Array, Int64Array, Int64Array]] = []
+    for _ in range(_MAX_PAYLOADS):
+        if not len(active):
+            break
+        here = at[active]
+        length = read_uint16_be(heap, here + 2).astype(np.int64)
+        fits = (here + PAYLOAD_HEADER.size <= end[active]) & (length >= PAYLOAD_HEADER.size)
+        fits &= here + length <= end[active]
+        if not fits.all():
+            regular[active[~fits]] = False
+            active, here, length = active[fits], here[fits], length[fits]
+        steps.append((active, kind[active], heap[here + 1], here + PAYLOAD_HEADER.size, length - PAYLOAD_HEADER.size))
+        # the next payload field of an encrypted payload is the type of the first payload inside
+        ended = np.isin(kind[active], list(ENCRYPTED_TYPES))
+        kind[active] = np.where(ended, 0, heap[here])
+        at[active] = here + length
+        active = active[kind[active] != 0]
+    regular[active] = False
+    empty = (np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.uint8), *[np.zeros(0, np.int64)] * 2)
+    message, kinds, flags, body, size = (np.concatenate(column) for column in zip(empty, *steps, strict=True))
+    order = argsort_stable(message)
+    order = order[regular[message[order]]]
+    counts = np.bincount(message[order], minlength=len(begin))
+    return PayloadColumns(
+        heap=heap,
+        message=message[order],
+        type=kinds[order],
+        critical=flags[order] & _CRITICAL != 0,
+        begin=body[order],
+        size=size[order],
+        starts=np.concatenate([[0], np.cumsum(counts)]),
+        regular=regular,
+    )

@@ -1,0 +1,117 @@
+"""Reads plain packets with the compiled core: those without tunnels, IP fragments, TCP streams and the like.
+
+The modules of `decode` define what the core returns, and read the packets that it hands back.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ikeanalyze import core
+from ikeanalyze.capture.accounting import PacketCategory
+from ikeanalyze.capture.arrays import Int64Array, UInt8Array
+from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.layers import IS_KNOWN
+from ikeanalyze.capture.decode.link import ETHERTYPE_LINKS, RAW_LINKS
+from ikeanalyze.capture.decode.tunnels import IS_TUNNEL_PORT, IS_TUNNEL_PROTOCOL, PORT_L2TP
+from ikeanalyze.capture.formats.records import RECORD_COLUMNS, Interface, RecordBatch
+from ikeanalyze.capture.protocol_numbers import (
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_PPPOE_SESSION,
+    ETHERTYPES_VLAN,
+    EXTENSION_HEADERS,
+    FRAGMENT_HEADER,
+    PORT_HIP,
+    PORT_IKE,
+    PORT_IKE_NAT,
+    PORTS_RADIUS,
+    PROTOCOL_AH,
+    PROTOCOL_ESP,
+    PROTOCOL_HIP,
+    PROTOCOL_ICMP,
+    PROTOCOL_ICMPV6,
+    PROTOCOL_TCP,
+    PROTOCOL_UDP,
+)
+
+if TYPE_CHECKING:
+    from ikeanalyze._core import HeaderTables
+
+# What the core does with EtherTypes, protocols and ports: the constants of these names in core/src/capture/frames.rs.
+_ETHERTYPE_IPV4: Final = 1
+_ETHERTYPE_IPV6: Final = 2
+_ETHERTYPE_VLAN: Final = 3
+_ETHERTYPE_HAND_BACK: Final = 255
+_PROTOCOL_UDP: Final = 253
+_PROTOCOL_TCP: Final = 254
+_PROTOCOL_HAND_BACK: Final = 255
+_PORT_500: Final = 1
+_PORT_4500: Final = 2
+_PORT_EXTRA: Final = 4
+_PORT_EITHER: Final = 8
+_PORT_DESTINATION: Final = 16
+_PORT_TCP: Final = 32
+
+#: How the core finds the IP packet in a frame: size of the link header and offset of the EtherType in it.
+_LINKS: Final[dict[int, tuple[int, int]]] = {**ETHERTYPE_LINKS, **dict.fromkeys(RAW_LINKS, (0, 0))}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPackets:
+    """The plain packets of a batch."""
+
+    columns: Columns  # of the frames with an IKE message, with `row`, `begin`, `end` and `clear`; some have one value
+    packets: Int64Array  # by PacketCategory
+    wire_bytes: Int64Array  # by PacketCategory
+    ipv6: list[bytes]  # addresses of an AddressBook of its own, whose codes are in the columns
+    rest: RecordBatch  # the other packets
+
+
+def read_plain_packets(
+    batch: RecordBatch, first: int, interfaces: Sequence[Interface], ports: Collection[int]
+) -> PlainPackets | None:
+    """Read the plain packets of a batch, whose first packet has the number `first`; None: without the core, or none.
+
+    `ports` are UDP and TCP ports on which IKE is expected in addition to 500 and 4500.
+    """
+    if core.compiled is None:
+        return None
+    links = [_LINKS.get(interface.link_type) for interface in interfaces]
+    if not any(links):
+        return None
+    columns = (np.ascontiguousarray(getattr(batch, name)) for name in RECORD_COLUMNS)
+    scan = core.compiled.scan_packets(_make_tables(frozenset(ports)), links, first, batch.buffer, *columns)
+    if len(scan.rest) == len(batch):
+        return None
+    return PlainPackets(scan.columns, scan.packets, scan.wire_bytes, scan.ipv6, batch.pick(scan.rest))
+
+
+@lru_cache(maxsize=16)
+def _make_tables(ports: frozenset[int]) -> "HeaderTables":
+    ethertypes = np.where(IS_KNOWN, _ETHERTYPE_HAND_BACK, 0).astype(np.uint8)
+    ethertypes[ETHERTYPE_PPPOE_SESSION] = _ETHERTYPE_HAND_BACK
+    ethertypes[list(ETHERTYPES_VLAN)] = _ETHERTYPE_VLAN
+    ethertypes[ETHERTYPE_IPV4], ethertypes[ETHERTYPE_IPV6] = _ETHERTYPE_IPV4, _ETHERTYPE_IPV6
+    return core.compiled.HeaderTables(ethertypes, _make_protocols(), _make_ports(ports))
+
+
+def _make_protocols() -> UInt8Array:
+    protocols = np.where(IS_TUNNEL_PROTOCOL, _PROTOCOL_HAND_BACK, PacketCategory.OTHER).astype(np.uint8)
+    protocols[[*EXTENSION_HEADERS, FRAGMENT_HEADER, PROTOCOL_AH, PROTOCOL_HIP]] = _PROTOCOL_HAND_BACK
+    protocols[PROTOCOL_ESP] = PacketCategory.ESP
+    protocols[[PROTOCOL_ICMP, PROTOCOL_ICMPV6]] = PacketCategory.ICMP
+    protocols[PROTOCOL_UDP], protocols[PROTOCOL_TCP] = _PROTOCOL_UDP, _PROTOCOL_TCP
+    return protocols
+
+
+def _make_ports(extra: Collection[int]) -> UInt8Array:
+    flags = np.where(IS_TUNNEL_PORT, _PORT_DESTINATION, 0).astype(np.uint8)
+    flags[[*PORTS_RADIUS, PORT_HIP, PORT_L2TP]] |= _PORT_EITHER
+    flags[PORT_IKE] |= _PORT_500
+    flags[PORT_IKE_NAT] |= _PORT_4500 | _PORT_TCP
+    flags[list(extra)] |= _PORT_EXTRA | _PORT_TCP
+    return flags

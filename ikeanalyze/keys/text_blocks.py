@@ -1,0 +1,145 @@
+"""Read a key file of lines in blocks of whole lines, whatever its encoding and compression."""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, Final, cast
+
+from ikeanalyze.io.decompress import DamagedStreamError
+from ikeanalyze.keys.collector import KeyCollector
+
+_UTF16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
+_UTF8_BOM: Final = b"\xef\xbb\xbf"
+
+#: Bytes of a line that count; more than ten times the longest line of any format.
+MAX_LINE_BYTES: Final = 1 << 16
+_BLOCK_BYTES: Final = 1 << 20
+_HEAD_BYTES: Final = 4096
+#: What a device or pipe, which may never end, may have before its first line of a known format.
+_MAX_UNKNOWN_BYTES: Final = 256 << 20
+_MAX_UNKNOWN_LINES: Final = 4_000_000
+
+
+class EndlessTextError(Exception):
+    """The first lines of a device or pipe have no known format; the message has their bytes and number."""
+
+
+class TextBlocks:
+    """Reads a stream. Damaged compressed data ends it with a warning."""
+
+    def __init__(self, stream: BinaryIO, collector: KeyCollector, *, ends: bool) -> None:
+        """`ends`: the stream is a file, and not a device or pipe that may never end."""
+        self._stream = cast(io.BufferedReader, stream)
+        self._ends = ends
+        self._collector = collector
+        self._lines = 0  # so far
+        self._size = 0  # bytes or characters so far
+        self.recognised = False  # the lines so far have one of a known format
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the beginning looks like text."""
+        head = self.head()
+        if head.startswith(_UTF16_BOMS):
+            return True
+        control = sum(byte < 32 and byte not in b"\t\n\r\x1b\0" for byte in head)
+        return control * 20 <= len(head)
+
+    def head(self) -> bytes:
+        """Return the first bytes, at most `_HEAD_BYTES`, without advancing."""
+        return self._read(lambda: self._stream.peek(_HEAD_BYTES))[:_HEAD_BYTES]
+
+    def read_all(self, limit: int) -> bytes | None:
+        """Return the rest of the stream; None if it exceeds the limit."""
+        pieces, size = [], 0
+        while piece := self._read(lambda: self._stream.read(1 << 16)):
+            size += len(piece)
+            if size > limit:
+                return None
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def read_blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Yield blocks of whole lines, without NUL bytes, and the number of their first lines, from 1.
+
+        Lines end with a newline, except possibly the last one of the stream.
+
+        Raises:
+            EndlessTextError: the stream is a long device or pipe, and none of its lines has been recognised.
+        """
+        for block in self._decode_utf16() if self.head().startswith(_UTF16_BOMS) else self._split():
+            number = self._lines + 1
+            self._lines += block.count(b"\n") + (not block.endswith(b"\n"))
+            yield number, block
+            self._check_unknown()
+
+    def _split(self) -> Iterator[bytes]:
+        """The text, cut after the last newline of each block."""
+        rest, first, ended = b"", True, False
+        while not ended:
+            data, ended, damage = self._gather()
+            self._size += len(data)
+            end = data.rfind(b"\n") + 1
+            if end:
+                block, rest = b"".join((rest, memoryview(data)[:end])), data[end:]
+                yield _clean(block, first=first)
+                first = False
+            else:
+                rest = (rest + data)[: MAX_LINE_BYTES + len(_UTF8_BOM)]
+                self._check_unknown()
+            if damage is not None:
+                self._warn_of_damage(damage)
+                return
+        if rest:
+            yield _clean(rest, first=first)
+
+    def _gather(self) -> tuple[bytes, bool, Exception | None]:
+        """A block of the stream, whether it is the last one, and the damage after it."""
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            while size < _BLOCK_BYTES:
+                piece = self._stream.read1(_BLOCK_BYTES)
+                if not piece:
+                    return b"".join(pieces), True, None
+                pieces.append(piece)
+                size += len(piece)
+        except (EOFError, DamagedStreamError) as error:
+            return b"".join(pieces), True, error
+        return b"".join(pieces), False, None
+
+    def _decode_utf16(self) -> Iterator[bytes]:
+        """The lines of a UTF-16 file, which shells of Windows write when output is redirected."""
+        text = io.TextIOWrapper(cast(Any, self._stream), "utf-16", errors="replace")
+        try:
+            while line := text.readline(MAX_LINE_BYTES):
+                self._size += len(line)
+                yield line.rstrip("\r\n").encode() + b"\n"
+        except (EOFError, DamagedStreamError, UnicodeError):
+            self._collector.warn(self._lines, "the file is damaged after this line")
+        finally:
+            text.detach()
+
+    def _check_unknown(self) -> None:
+        if self._ends or self.recognised:
+            return
+        if self._size > _MAX_UNKNOWN_BYTES or self._lines >= _MAX_UNKNOWN_LINES:
+            raise EndlessTextError(f"{self._size >> 20:,} MiB ({self._lines:,} lines)")
+
+    def _read(self, read: Callable[[], bytes]) -> bytes:
+        """Bytes of the stream; none if it is damaged from here on."""
+        try:
+            return read()
+        except (EOFError, DamagedStreamError) as error:
+            self._warn_of_damage(error)
+            return b""
+
+    def _warn_of_damage(self, error: Exception) -> None:
+        problem = "ends too early" if isinstance(error, EOFError) else "is damaged"
+        self._collector.warn(self._lines or None, f"the compressed data {problem} after this line")
+
+
+def _clean(block: bytes, *, first: bool) -> bytes:
+    """Remove NUL bytes, and the byte order mark of the first block."""
+    if first:
+        block = block.removeprefix(_UTF8_BOM)
+    return block.replace(b"\0", b"") if b"\0" in block else block

@@ -1,0 +1,140 @@
+"""Read the lines of a key file, which may mix logs of charon and libreswan, Wireshark's tables and tcpdump's secrets.
+
+Until the file is known to be a log, each line is offered to the readers of all formats. A log may have millions of
+lines, of which few matter: in a log, the patterns of each reader find those to read, in a block at once.
+They may match lines that do not matter, too. Hex dumps are the exception: while one is incomplete, each line is read.
+"""
+
+import re
+from functools import cached_property
+from typing import Final
+
+from ikeanalyze.keys.charon.model import CharonLog
+from ikeanalyze.keys.charon.reader import CharonReader
+from ikeanalyze.keys.collector import KeyCollector
+from ikeanalyze.keys.libreswan import LOG, LibreswanReader
+from ikeanalyze.keys.text_blocks import MAX_LINE_BYTES, TextBlocks
+from ikeanalyze.keys.wireshark import TableReader
+
+_MAX_UNREAD: Final = 100  # lines that are not rows and whose numbers are kept
+
+
+class TextReader:
+    """Reads blocks of lines, and adds their keys to a collector."""
+
+    def __init__(self, collector: KeyCollector) -> None:
+        self._collector = collector
+        self._charon = CharonReader(collector)
+        self._libreswan = LibreswanReader(collector)
+        self._tables = TableReader(collector)
+        self._unread: list[int] = []
+        self._more_unread = 0
+        self._rows = False
+        self.charon = False  # some lines are of charon
+        self.pluto = False  # some lines are of libreswan's pluto
+
+    @property
+    def recognised(self) -> bool:
+        """Whether some lines have a known format."""
+        return self._is_log or self._rows or bool(self._collector.formats)
+
+    @property
+    def _is_log(self) -> bool:
+        return self.charon or self.pluto or LOG in self._collector.formats
+
+    def read(self, blocks: TextBlocks) -> CharonLog | None:
+        """Read all blocks; returns the values of a charon log other than keys, if it is one."""
+        for number, data in blocks.read_blocks():
+            block = _Block(data, number)
+            while block.position < len(data) and not self._is_log:
+                self._read_line(block)
+            if block.position < len(data):
+                self._read_relevant_lines(block)
+            blocks.recognised = self.recognised
+        log = self._charon.finish()
+        self._libreswan.finish()
+        if not self._is_log and self.recognised:
+            for number in self._unread:
+                self._collector.warn(number, "not a row of a key table; not used")
+            self._collector.dropped_warnings += self._more_unread
+        return log
+
+    @cached_property
+    def _relevant(self) -> tuple[re.Pattern[bytes], ...]:
+        """The patterns that find the lines of a log that matter. None has groups, except for dumps of charon."""
+        text = self._charon.text_pattern
+        # Two spaces after a prefix begin a line of a dump, which is the most frequent kind of line.
+        message = rb"\](?!  )(?: <(?:[^>\n]*\|)?\d{1,10}>|:)?+[^\S\n]*+%b" % text
+        # So does a number, except in a table.
+        line = rb"\n(?!\d+ [^\s\",])[^\S\n]*+(?:%b|%b|(?!\d)%b)" % (
+            TableReader.LINE_PATTERN,
+            LibreswanReader.LINE_PATTERN,
+            text,
+        )
+        words = LibreswanReader.WORD_PATTERN
+        return tuple(re.compile(pattern, re.MULTILINE) for pattern in (message, line, words))
+
+    def _read_relevant_lines(self, block: "_Block") -> None:
+        """Read the lines of a log from the position of a block to its end, without those that do not matter."""
+        data = block.data
+        matches = [match for pattern in self._relevant for match in pattern.finditer(data, block.position)]
+        matches.sort(key=re.Match.start)
+        self._read_message(block)  # the first line, because the patterns of lines match the newline before
+        for match in matches:
+            start = data.rfind(b"\n", 0, match.start() + 1) + 1
+            if start < block.position:
+                continue  # in a dump
+            block.position = start
+            if match.lastindex and (end := self._charon.read_dump(data, start, match, block.number)) is not None:
+                block.position = end
+            else:
+                self._read_message(block)
+
+    def _read_message(self, block: "_Block") -> None:
+        """Read a line and, if it begins a dump, the lines up to the end of the dump or of the block."""
+        self._read_line(block)
+        while self._charon.expects_lines and block.position < len(block.data):
+            self._read_line(block)
+
+    def _read_line(self, block: "_Block") -> None:
+        number, line = block.read_line()
+        if self._charon.feed(number, line):
+            self.charon = True
+            return
+        if (b"ikev" in line or b"@" in line) and self._libreswan.feed(number, line):
+            return
+        stripped = line.strip()
+        if not stripped or stripped.startswith(b"#"):
+            return
+        if b"," in stripped and self._tables.feed(number, stripped.decode("utf-8", "replace")):
+            self._rows = True
+        elif len(self._unread) < _MAX_UNREAD:
+            self._unread.append(number)
+            self.pluto = self.pluto or b"Pluto" in line or b"pluto" in line
+        else:
+            self._more_unread += 1
+
+
+class _Block:
+    """Whole lines, and the position of the next one to read."""
+
+    __slots__ = ("_counted", "_number", "data", "position")
+
+    def __init__(self, data: bytes, number: int) -> None:
+        self.data = data
+        self.position = 0
+        self._number = number  # of the line at `_counted`
+        self._counted = 0
+
+    @property
+    def number(self) -> int:
+        """Number of the line at the position."""
+        self._number += self.data.count(b"\n", self._counted, self.position)
+        self._counted = self.position
+        return self._number
+
+    def read_line(self) -> tuple[int, bytes]:
+        """Return the number and the bytes of the line at the position, and go to the next one."""
+        number, start = self.number, self.position
+        self.position = self.data.find(b"\n", start) + 1 or len(self.data)
+        return number, self.data[start : min(self.position, start + MAX_LINE_BYTES)].rstrip(b"\r\n")

@@ -1,0 +1,174 @@
+"""Decryption by the compiled core, against that by the key ring in Python: every cipher, and damaged captures."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.analysis.decryption import decrypt
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
+from ikeanalyze.keys.export import build_key_json
+from ikeanalyze.keys.key_set import KeySet, Origin
+from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
+from tests.analysis import encrypted_handshakes
+from tests.analysis.encrypted_handshakes import Sa
+from tests.core.equality import both
+from tests.craft import Trace, ike
+from tests.paths import CAPTURES
+
+#: What the core decrypts: the rest goes back to Python.
+CIPHERS_OF_THE_CORE = {
+    Encryption.AES_CBC, Encryption.AES_CTR, Encryption.AES_CCM_8, Encryption.AES_CCM_12, Encryption.AES_CCM_16,
+    Encryption.AES_GCM_12, Encryption.AES_GCM_16, Encryption.CHACHA20_POLY1305,
+}  # fmt: skip
+MACS_OF_THE_CORE = {
+    Integrity.HMAC_MD5_96, Integrity.HMAC_SHA1_96, Integrity.HMAC_MD5_128, Integrity.HMAC_SHA1_160,
+    Integrity.HMAC_SHA2_256_128, Integrity.HMAC_SHA2_384_192, Integrity.HMAC_SHA2_512_256, HMAC_SHA2_256_96,
+}  # fmt: skip
+SUITES = [
+    (algorithm, size, mac)
+    for algorithm in ENCRYPTION.values()
+    for size in algorithm.key_sizes
+    for mac in ([None] if algorithm.aead else INTEGRITY.values())
+]
+#: Recordings with fragments, losses, rekeying, several additional key exchanges, certificates.
+RECORDED = (
+    "psk-classic",
+    "pq-mlkem768-psk",
+    "two-additional",
+    "followup",
+    "loss20",
+    "fragments-dropped_fragment-size-0",
+)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How many messages the core decrypted in each call."""
+    counts: list[int] = []
+
+    def count(*arguments):
+        done = decrypt_with_core(*arguments)
+        counts.append(sum(len(handshake.messages) for handshake in done.values()))
+        return done
+
+    decrypt_with_core = decrypt.decrypt_with_core
+    monkeypatch.setattr(decrypt, "decrypt_with_core", count)
+    return counts
+
+
+def describe(path: Path, keys: Path):
+    """All that was read: contents of messages, tables, warnings."""
+    contents: list[object] = []
+    analysis = read_captures(
+        path, ReadOptions(keys=[keys], payloads=True, on_contents=lambda *parts: contents.append(list(parts[2].all)))
+    )
+    tables = [table.rows() for table in (analysis.messages, analysis.exchanges, analysis.handshakes)]
+    return contents, tables, analysis.warnings
+
+
+def are_equal(path: Path, keys: Path) -> bool:
+    compiled, plain = both(lambda: describe(path, keys))
+    return compiled == plain
+
+
+def make_handshakes(monkeypatch, algorithm, size, mac, count: int = 3) -> list[Sa]:
+    """Handshakes with an additional key exchange, and messages in fragments."""
+    sizes = size + algorithm.salt, 0 if mac is None else mac.key
+    monkeypatch.setitem(encrypted_handshakes.CIPHERS, algorithm.transform, (*sizes, algorithm.iv, "", ""))
+
+    def make_keys(sa: Sa) -> KeySet:
+        parts = [sa.rng.randbytes(sizes[number // 2]) for number in range(4)]
+        return KeySet(
+            origin=Origin("test", None), spi_i=sa.spi_i, spi_r=sa.spi_r, encryption=algorithm.transform,
+            integrity=0 if mac is None else mac.transform,
+            sk_ei=parts[0], sk_er=parts[1], sk_ai=parts[2], sk_ar=parts[3],
+        )  # fmt: skip
+
+    monkeypatch.setattr(Sa, "_keys", make_keys)
+    transforms = [
+        ike.Transform(ike.ENCR, algorithm.transform, 8 * size),
+        *([] if mac is None else [ike.Transform(ike.INTEG, mac.transform)]),
+        *(item for item in ike.HYBRID.transforms if item.kind not in (ike.ENCR, ike.INTEG)),
+    ]
+    return [Sa(seed, proposals=(ike.Proposal(transforms),)) for seed in range(count)]
+
+
+def write(folder: Path, sas: list[Sa]) -> tuple[Path, Path]:
+    """A capture of all of these handshakes, and their keys."""
+    trace, path, keys = Trace(), folder / "capture.pcap", folder / "keys.json"
+    for sa in sas:
+        trace.play(sa.whole(auth=(2, 1)))
+    path.write_bytes(trace.pcap())
+    keys.write_text(build_key_json([key_set for sa in sas for key_set in sa.key_sets], (), ()))
+    return path, keys
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "size", "mac"),
+    SUITES,
+    ids=[f"{algorithm.name}-{8 * size}-{mac.name if mac else ''}" for algorithm, size, mac in SUITES],
+)
+def test_every_cipher(algorithm, size, mac, tmp_path, monkeypatch, counted):
+    sas = make_handshakes(monkeypatch, algorithm, size, mac)
+    path, keys = write(tmp_path, sas)
+    contents, _, warnings = describe(path, keys)
+    assert not warnings
+    opened = [content for content in contents[0] if content.encrypted]
+    put = {(sa.spi_i, key): put for sa in sas for key, put in sa.inside.items()}
+    assert {
+        (item.header[:8], (item.message_id, item.exchange_type, item.from_initiator, item.response)): item.plaintext
+        for item in opened
+    } == {key: value.plaintext for key, value in put.items()}
+    known = algorithm.transform in CIPHERS_OF_THE_CORE and (mac is None or mac.transform in MACS_OF_THE_CORE)
+    assert counted == [len(put) if known else 0]
+    assert are_equal(path, keys)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_damaged_captures_and_keys(seed, tmp_path, monkeypatch):
+    choices = random.Random(seed)
+    algorithm, size, mac = choices.choice(SUITES)
+    path, keys = write(tmp_path, make_handshakes(monkeypatch, algorithm, size, mac))
+    data = bytearray(path.read_bytes())
+    for _ in range(choices.choice((1, 4, 20))):
+        data[choices.randrange(60, len(data))] ^= 1 << choices.randrange(8)
+    path.write_bytes(data)
+    assert are_equal(path, keys)
+    document = json.loads(keys.read_text())
+    listed = document["key_sets"]
+    choices.shuffle(listed)
+    del listed[choices.randrange(len(listed))]
+    changed = choices.choice(listed)
+    changed["sk_ei"] = changed["sk_ei"][:-2] + ("00" if changed["sk_ei"][-2:] != "00" else "01")
+    keys.write_text(json.dumps(document))
+    assert are_equal(path, keys)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_captures_with_keys_that_name_their_ike_sas(name, tmp_path, counted):
+    (unnamed,) = CAPTURES.glob(f"**/{name}.keys.json")
+    (path,) = unnamed.parent.glob(f"{name}.pcap*")
+    contents, _, _ = describe(path, unnamed)
+    used = {}
+    for content in contents[0]:
+        if content.keys is not None:
+            spis = {"spi_i": content.header[:8].hex(), "spi_r": content.header[8:16].hex()}
+            values = {name: getattr(content.keys, name).hex() for name in ("sk_ei", "sk_er", "sk_ai", "sk_ar")}
+            used[*spis.values(), values["sk_ei"]] = spis | values
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps(list(used.values())))
+    counted.clear()
+    data = path.read_bytes()
+    assert are_equal(path, keys)
+    assert counted[0] > 0
+    for seed in range(6):
+        choices, damaged = random.Random(seed), bytearray(data)
+        for _ in range(choices.choice((1, 5, 30))):
+            damaged[choices.randrange(60, len(data))] ^= 1 << choices.randrange(8)
+        copy = tmp_path / "damaged"
+        copy.write_bytes(damaged)
+        assert are_equal(copy, keys)

@@ -1,0 +1,123 @@
+"""Python, the compiled core and the Wireshark plugin classify and pair the messages of the test vectors as expected."""
+
+import numpy as np
+import pytest
+
+import ikeanalyze
+from ikeanalyze import core
+from ikeanalyze.analysis.messages.retransmission import (
+    DatagramTransmission,
+    SlotDatagram,
+    classify_slot,
+    classify_transmissions,
+)
+from tests.dissectors.run_plugin import fields
+from tests.rules.vectors import make_capture, read_cases
+
+CASES = read_cases()
+WITH_CAPTURE = [case for case in CASES if not case.ikev1]
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_capture = pytest.mark.parametrize("case", WITH_CAPTURE, ids=str)
+
+
+def make_columns(datagrams):
+    """Time, fragment, total and digest of each."""
+    names = ("time_ns", "fragment", "total", "digest")
+    return [np.array([getattr(datagram, name) for datagram in datagrams]) for name in names]
+
+
+def expect(datagrams):
+    return [
+        DatagramTransmission(datagram.body - 1, datagram.transmission, datagram.first_copy) for datagram in datagrams
+    ]
+
+
+def as_list(*columns):
+    return [DatagramTransmission(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+@each_case
+def test_the_definition_classifies_datagrams(case):
+    for datagrams in case.slots:
+        units = [
+            SlotDatagram(datagram.time_ns, datagram.fragment, datagram.total, datagram.digest) for datagram in datagrams
+        ]
+        assert classify_slot(units, ikev1=case.ikev1) == expect(datagrams)
+
+
+@each_case
+def test_columns_classify_datagrams(case):
+    datagrams = [datagram for slot in case.slots for datagram in slot]
+    slot = np.repeat(np.arange(len(case.slots)), [len(slot) for slot in case.slots])
+    time, fragment, total, digest = make_columns(datagrams)
+    columns = classify_transmissions(
+        slot, time, fragment, total, digest.astype(np.uint64), np.full(len(slot), case.ikev1)
+    )
+    assert as_list(*columns) == expect(datagrams)
+
+
+@each_case
+def test_the_core_classifies_datagrams(case):
+    if core.compiled is None:
+        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+    for datagrams in case.slots:
+        time, fragment, total, digest = make_columns(datagrams)
+        columns = core.compiled.classify_slot(
+            time, fragment.astype(np.uint16), total.astype(np.uint16), digest.astype(np.uint64), case.ikev1
+        )
+        assert as_list(*columns) == expect(datagrams)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@each_capture
+def test_reports_have_the_messages_and_exchanges(case, compiled, tmp_path, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(core, "compiled", None)
+    elif core.compiled is None:
+        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+    analysis = ikeanalyze.read(make_capture([case], tmp_path / "capture.pcap"))
+    message_of_frame = dict(analysis.frames.select("number", "message").rows())
+    messages = {row["message"]: row for row in analysis.messages.iter_rows(named=True)}
+    keys, needed = {}, {}
+    for number, datagram in enumerate(case.datagrams, 1):
+        message = message_of_frame[number]
+        assert messages[message]["transmission"] == datagram.transmission
+        # the frames of one transmission are one message, and no others are
+        key = (datagram.slot, datagram.body, datagram.transmission)
+        assert keys.setdefault(message, key) == key
+        size = analysis.frames["bytes"][number - 1]
+        needed[message] = needed.get(message, 0) + size * datagram.first_copy
+    assert len(set(keys.values())) == len(keys) == len(messages)
+    assert {message: row["needed_bytes"] for message, row in messages.items()} == needed
+    assert list_exchanges(analysis) == [
+        (
+            "initiator" if exchange.by_initiator else "responder",
+            exchange.exchange_type,
+            exchange.message_id,
+            exchange.attempt,
+            exchange.rtt,
+            exchange.wait,
+        )
+        for exchange in case.exchanges
+    ]
+
+
+def list_exchanges(analysis):
+    names = ("initiated_by", "type", "message_id", "attempt", "rtt_ns", "wait_ns")
+    return [
+        (*row[:4], *(None if time is None else time / 1e6 for time in row[4:]))
+        for row in analysis.exchanges.select(names).rows()
+    ]
+
+
+def test_the_plugin_has_the_transmissions_and_times(tshark, tmp_path):
+    path = make_capture(WITH_CAPTURE, tmp_path / "capture.pcap")
+    rows = iter(fields(tshark, path, "ikex.transmission", "ikex.response_time"))
+    for case in WITH_CAPTURE:
+        own = [next(rows) for _ in case.datagrams]
+        assert [int(transmission) for transmission, _ in own] == [vector.transmission for vector in case.datagrams], (
+            case
+        )
+        times = sorted({float(time) for _, time in own if time})
+        assert times == pytest.approx(sorted({exchange.rtt for exchange in case.exchanges if exchange.rtt})), case
+    assert not list(rows)

@@ -1,0 +1,145 @@
+"""Reads the test vectors of messages.toml, and makes a capture of a case."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from zlib import crc32
+
+from tests.craft import MS, SECOND, Trace, ike
+from tests.craft.handshake import NAMES
+
+EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2}
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A datagram of a case, and its expected classification."""
+
+    time_ns: int
+    from_initiator: bool
+    exchange_type: str
+    message_id: int
+    response: bool
+    fragment: int
+    total: int
+    content: str
+    body: int  # from 1
+    transmission: int  # from 1
+    first_copy: bool
+
+    @property
+    def slot(self):
+        return self.exchange_type, self.message_id, self.response, self.from_initiator
+
+    @property
+    def digest(self):
+        """Equal for equal bytes."""
+        return crc32(f"{self.content} {self.fragment}/{self.total}".encode())
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An expected exchange; times in ms."""
+
+    by_initiator: bool
+    exchange_type: str
+    message_id: int
+    attempt: int
+    rtt: float | None
+    wait: float | None
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    ikev1: bool
+    datagrams: tuple[Vector, ...]
+    exchanges: tuple[Exchange, ...]
+
+    def __str__(self):
+        return self.name
+
+    @property
+    def slots(self):
+        """The datagrams of each slot, in order of time."""
+        ordered = sorted(self.datagrams, key=lambda datagram: datagram.slot)
+        return [list(group) for _, group in groupby(ordered, key=lambda datagram: datagram.slot)]
+
+
+def _read_datagram(line: str) -> Vector:
+    time, sender, exchange_type, message_id, kind, fragment, content, expected, *again = line.split()
+    number, _, total = ("0/0" if fragment == "-" else fragment).partition("/")
+    body, _, transmission = expected.partition(".")
+    assert sender in ("initiator", "responder"), line
+    assert kind in ("request", "response"), line
+    assert again in ([], ["again"]), line
+    return Vector(
+        time_ns=round(float(time) * MS),
+        from_initiator=sender == "initiator",
+        exchange_type=exchange_type,
+        message_id=int(message_id),
+        response=kind == "response",
+        fragment=int(number),
+        total=int(total),
+        content=content,
+        body=int(body),
+        transmission=int(transmission),
+        first_copy=not again,
+    )
+
+
+def _read_exchange(line: str) -> Exchange:
+    asked, exchange_type, message_id, attempt, _, rtt, _, wait = line.split()
+    times = (None if text == "-" else float(text) for text in (rtt, wait))
+    return Exchange(asked == "initiator", exchange_type, int(message_id), int(attempt), *times)
+
+
+@cache
+def read_cases() -> list[Case]:
+    table = tomllib.loads(Path(__file__).with_name("messages.toml").read_text())
+    return [
+        Case(
+            name=case["name"],
+            ikev1=case.get("ikev1", False),
+            datagrams=tuple(_read_datagram(line) for line in case["datagrams"].strip().splitlines()),
+            exchanges=tuple(_read_exchange(line) for line in case.get("exchanges", [])),
+        )
+        for case in table["case"]
+    ]
+
+
+def make_datagram(vector: Vector, number: int) -> bytes:
+    """An IKEv2 message, or a fragment of one, of the IKE SA with this number."""
+    spi_i, spi_r = (role + number.to_bytes(4, "big") for role in (b"init", b"resp"))
+    kind = EXCHANGE_TYPES[vector.exchange_type]
+    flags = ike.RESPONSE * vector.response | ike.INITIATOR * vector.from_initiator
+    noise = Random(vector.digest)
+    if kind == ike.IKE_SA_INIT:
+        refuses = vector.content.startswith("refuse")
+        cookie = ike.notify(ike.COOKIE, noise.randbytes(16))
+        # requests of one initiator keep their nonce
+        payloads = (
+            [cookie]
+            if refuses
+            else [ike.sa([ike.CLASSIC]), ike.nonce(bytes(32)), ike.notify(40960, noise.randbytes(8))]
+        )
+        answered = vector.response and not refuses
+        return ike.message(spi_i, spi_r if answered else bytes(8), kind, flags, vector.message_id, payloads)
+    if not vector.fragment:
+        return ike.sealed(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, noise.randbytes(80))
+    bodies = [noise.randbytes(80)] * vector.fragment
+    return ike.skf(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, bodies, vector.total)[-1]
+
+
+def make_capture(cases: Sequence[Case], path: Path) -> Path:
+    """A capture of cases one after another, each with its own SPIs."""
+    trace = Trace()
+    for number, case in enumerate(cases):
+        for vector in case.datagrams:
+            time = number * 1000 * SECOND + vector.time_ns
+            trace.send(time, make_datagram(vector, number), from_initiator=vector.from_initiator)
+    return trace.write(path)
