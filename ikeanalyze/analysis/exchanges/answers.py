@@ -291,11 +291,11 @@ def _end_by_path(
     following = _find_next_exchanges(exchanges)
     continues = _continues_at_once(exchanges, following)
     known = path.initiator_rtt_ns[exchanges.handshake]
-    estimated = _estimate_round_trips(exchanges, endings, following, hosts, facts, needed=len(rows) > 0)
+    estimated = _estimate_round_trips(exchanges, endings, following, hosts, facts, rows)
     rtt = np.where(known != UNKNOWN, known, estimated)
     uncertain = np.zeros(len(exchanges), np.bool_)
     unknown = rows[(known[rows] == UNKNOWN) & (rtt[rows] == 0) & exchanges.set_up[rows]]
-    possibly_long = _find_possibly_long_paths(state, endings, following, hosts, facts, needed=len(unknown) > 0)
+    possibly_long = _find_possibly_long_paths(state, endings, following, hosts, facts, unknown)
     uncertain[unknown] = possibly_long[unknown]
     if not len(rows):
         return endings
@@ -362,12 +362,11 @@ def _find_possibly_long_paths(
     following: Int64Array,
     hosts: UInt64Array,
     facts: CaptureFacts,
-    *,
-    needed: bool,
+    wanted: Int64Array,
 ) -> BoolArray:
     """Whether the round trip of each exchange may take longer than the retransmission timer. (exchanges,)
 
-    `hosts` are the hosts of each handshake. (2, handshakes)
+    `hosts` are the hosts of each handshake. (2, handshakes). Only the rows `wanted` need to be right.
     """
     exchanges, messages = state.exchanges, state.messages
     of_handshake = number_host_pairs(*hosts)
@@ -393,7 +392,9 @@ def _find_possibly_long_paths(
         totals = {"often": often, "seldom": seldom, "longest": longest, "timer": timer}
         return {**dict(zip(HOSTS, ends, strict=True)), **totals}
 
-    shared = facts.share(SharedFact.LONG_PATHS, rows, needed=needed)
+    shared = facts.share(
+        SharedFact.LONG_PATHS, rows, needed=len(wanted) > 0, hosts=lambda: hosts[:, exchanges.handshake[wanted]]
+    )
     if shared is not None:
         of_handshake, of_shared = number_shared_host_pairs((hosts[0], hosts[1]), shared)
         pair = of_handshake[exchanges.handshake]
@@ -447,12 +448,11 @@ def _estimate_round_trips(
     following: Int64Array,
     hosts: UInt64Array,
     facts: CaptureFacts,
-    *,
-    needed: bool,
+    wanted: Int64Array,
 ) -> Int64Array:
     """The shortest round trip between capture point and initiator for the hosts of each exchange; 0: unknown.
 
-    `hosts` are the hosts of each handshake. (2, handshakes). Returns ns. (exchanges,)
+    `hosts` are the hosts of each handshake. (2, handshakes). Only the rows `wanted` need to be right. Returns ns.
     """
     single = exchanges.initiator_asked & (exchanges.response_messages == 1) & (endings.end_ns != UNKNOWN)
     rows = np.flatnonzero(single & _continues_at_once(exchanges, following))
@@ -462,7 +462,8 @@ def _estimate_round_trips(
     shared = facts.share(
         SharedFact.ROUND_TRIPS,
         lambda: {**dict(zip(HOSTS, ends, strict=True)), "repeated": repeated, "gap": gap},
-        needed=needed,
+        needed=len(wanted) > 0,
+        hosts=lambda: hosts[:, exchanges.handshake[wanted]],
     )
     if shared is None:
         pair = number_host_pairs(*hosts)

@@ -259,7 +259,10 @@ def _measure_paths(
         initiator, responder = (ends[paths.handshake[possible]] for ends in hosts)
         return {"initiator": initiator, "responder": responder, **{n: getattr(paths, n)[possible] for n in names}}
 
-    shared = facts.share(SharedFact.PATH_INTERVALS, rows, needed=needed)
+    ends = np.stack(hosts)
+    shared = facts.share(
+        SharedFact.PATH_INTERVALS, rows, needed=needed, hosts=lambda: ends[:, paths.handshake[paths.possible]]
+    )
     if not needed:
         return np.full(count, UNKNOWN)
     by_responder, interval, wait, certain = (getattr(paths, name) for name in names)

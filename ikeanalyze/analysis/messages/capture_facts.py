@@ -48,11 +48,13 @@ class CaptureFacts:
         rows: Callable[[], Rows],  # noqa: ARG002
         *,
         needed: bool = True,  # noqa: ARG002
+        hosts: Callable[[], npt.NDArray[np.uint64]] | None = None,  # noqa: ARG002
     ) -> Rows | None:
         """Share rows; return those of the whole capture, or None if these are all.
 
         The rows of the whole capture are in any order, and without those that change no result. If they are not
-        `needed`, because this part does not depend on them, the result is None.
+        `needed`, because this part does not depend on them, the result is None. `hosts` are the pairs of hosts that it
+        depends on if it does not depend on others: address codes of initiators and responders. (2, n)
         """
         return None
 

@@ -71,9 +71,9 @@ def write_facts(folder: BucketFolder, number: int, facts: dict[SharedFact, pl.Da
         raise folder.make_error(error) from None
 
 
-def _read_facts(task: BucketTask) -> dict[SharedFact, pl.DataFrame]:
+def _read_facts(task: BucketTask) -> dict[SharedFact, pl.LazyFrame]:
     directory = Path(task.folder) / f"facts-{task.known}"
-    return {SharedFact[file.stem]: pl.read_ipc(file) for file in sorted(directory.iterdir())}
+    return {SharedFact[file.stem]: pl.scan_ipc(file) for file in sorted(directory.iterdir())}
 
 
 def survey_bucket(task: BucketTask) -> SurveyedBucket:

@@ -15,6 +15,8 @@ _DEFAULT_SHARE: Final = 4
 #: packets are IKE.
 _PROCESS_BYTES: Final = 160 << 20
 _BYTES_PER_BYTE: Final = 0.8
+#: The numbers and facts of all buckets take at most this part of the capture's size.
+_SIZE_OF_SHARED: Final = 64
 #: Least memory for a bucket, whatever the limit: more buckets would only be slower.
 _MIN_BUCKET_BYTES: Final = 48 << 20
 _MAX_BUCKETS: Final = 4096
@@ -65,6 +67,6 @@ def plan_buckets(size: int, jobs: int, max_memory: int | None) -> BucketPlan | N
     if _PROCESS_BYTES + _BYTES_PER_BYTE * size <= limit:
         return None
     jobs = max(1, min(jobs, limit // (_PROCESS_BYTES + _MIN_BUCKET_BYTES)))
-    of_bucket = max(limit // jobs - _PROCESS_BYTES, _MIN_BUCKET_BYTES)
+    of_bucket = max((limit - size // _SIZE_OF_SHARED) // jobs - _PROCESS_BYTES, _MIN_BUCKET_BYTES)
     buckets = math.ceil(_BYTES_PER_BYTE * size / of_bucket)
     return BucketPlan(min(-(-buckets // jobs) * jobs, _MAX_BUCKETS), jobs)

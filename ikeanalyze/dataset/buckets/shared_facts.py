@@ -5,7 +5,7 @@ capture are the rows of all buckets together, without those that change no resul
 order of the buckets, and buckets of any number share about as much as the capture has hosts.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +14,7 @@ import polars as pl
 import xxhash
 
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
+from ikeanalyze.capture.arrays import UInt64Array
 
 #: Facts on which no other fact depends.
 FINAL_FACTS: Final = frozenset(
@@ -106,23 +107,50 @@ class BucketFacts(CaptureFacts):
 
     partial = True
 
-    def __init__(self, known: Mapping[SharedFact, pl.DataFrame], *, collect: bool) -> None:
+    def __init__(self, known: Mapping[SharedFact, pl.LazyFrame], *, collect: bool) -> None:
         """`known` are the facts of the capture so far; without `collect`, the bucket shares nothing."""
         self.shared: dict[SharedFact, pl.DataFrame] = {}
-        self.used: dict[SharedFact, int] = {}  #: fingerprints of the facts that the results depend on
+        self.used: dict[SharedFact, UsedFact] = {}
         self._known = known
         self._collect = collect
 
-    def share(self, fact: SharedFact, rows: Callable[[], Rows], *, needed: bool = True) -> Rows | None:
+    def share(
+        self,
+        fact: SharedFact,
+        rows: Callable[[], Rows],
+        *,
+        needed: bool = True,
+        hosts: Callable[[], UInt64Array] | None = None,
+    ) -> Rows | None:
         """Share rows; return those of the capture, or None if they are not known or not needed."""
-        known = self._known.get(fact)
         if self._collect:
             self.shared[fact] = merge_facts(fact, [make_frame(rows())])
-            if needed:
-                self.used[fact] = fingerprint(self.shared[fact] if known is None else known)
-        if known is None or not needed:
+        if not needed:
             return None
-        return {name: known[name].to_numpy() for name in known.columns}
+        pairs = None if hosts is None else pl.DataFrame(dict(zip(_HOSTS, hosts(), strict=True))).unique()
+        scan = self._known.get(fact)
+        # reading them lazily keeps those of other hosts out of memory
+        known = None if scan is None else select_hosts(scan, pairs).collect()
+        if self._collect and fact not in FINAL_FACTS:
+            own = select_hosts(self.shared[fact].lazy(), pairs).collect()
+            self.used[fact] = UsedFact(fingerprint(own if known is None else known), pairs)
+        return None if known is None else {name: known[name].to_numpy() for name in known.columns}
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFact:
+    """What the results of a bucket depend on."""
+
+    number: int  # the fingerprint of the rows
+    hosts: pl.DataFrame | None  # only those of these hosts; None: all
+
+
+def select_hosts(rows: pl.LazyFrame, hosts: pl.DataFrame | None) -> pl.LazyFrame:
+    """The rows of pairs of hosts, in order; all if `hosts` is None."""
+    if hosts is None:
+        return rows
+    chosen = rows.join(hosts.lazy(), on=_HOSTS, how="semi")
+    return chosen.sort(chosen.collect_schema().names())
 
 
 @dataclass(slots=True)
@@ -131,7 +159,7 @@ class SurveyedBucket:
 
     index: int
     shared: dict[SharedFact, pl.DataFrame] = field(default_factory=dict)
-    used: dict[SharedFact, int] = field(default_factory=dict)
+    used: dict[SharedFact, UsedFact] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -150,10 +178,17 @@ class SharedFacts:
             if not parts:
                 self.known.pop(fact, None)
                 continue
-            self.known[fact] = merge_facts(fact, parts)
-            number = fingerprint(self.known[fact])
+            used = {index: bucket.used[fact] for index, bucket in self.buckets.items() if fact in bucket.used}
             if fact not in FINAL_FACTS:
-                changed.update(b.index for b in self.buckets.values() if b.used.get(fact, number) != number)
+                if not used:
+                    self.known.pop(fact, None)
+                    continue
+                parts = _select_used(parts, list(used.values()))
+            self.known[fact] = merge_facts(fact, parts)
+            for index, use in used.items():
+                rows = select_hosts(self.known[fact].lazy(), use.hosts).collect()
+                if fingerprint(rows) != use.number:
+                    changed.add(index)
         return changed
 
     def find_waiting(self) -> set[int]:
@@ -163,3 +198,12 @@ class SharedFacts:
             if index and SharedFact.WAITING in bucket.shared:
                 waiting.update(bucket.shared[SharedFact.WAITING]["spi_i"].to_list())
         return waiting
+
+
+def _select_used(parts: Sequence[pl.DataFrame], used: Sequence[UsedFact]) -> list[pl.DataFrame]:
+    """The rows that some bucket depends on."""
+    hosts = [use.hosts for use in used if use.hosts is not None]
+    if len(hosts) < len(used):
+        return list(parts)
+    pairs = pl.concat(hosts).unique()
+    return [part.join(pairs, on=_HOSTS, how="semi") for part in parts]

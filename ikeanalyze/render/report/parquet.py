@@ -67,9 +67,10 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._written[name] = self._pool.submit(_write, name, table, path)
 
     def write(self, name: str, table: "pl.LazyFrame") -> None:
-        """Write a table that is larger than memory."""
+        """Write a table that is larger than memory, if it is wanted."""
         self.add(name, table)
-        self._wait(name, self._written[name])
+        if name in self._written:
+            self._wait(name, self._written[name])
 
     def finish(self, analysis: Analysis) -> None:
         """Write the tables that were not added, and wait for all."""
