@@ -23,6 +23,7 @@ local Keyring = require("ikex.keyring")
 local View = require("ikex.view")
 local compat = require("ikex.compat")
 local fields = require("ikex.fields")
+local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
 local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
@@ -42,7 +43,10 @@ ikex.prefs.dissect = Pref.bool(
     "Dissect decrypted messages", true,
     "Pass decrypted messages to the built-in dissector, so that filters on its fields match them"
 )
-
+ikex.prefs.info = Pref.bool(
+    "Payloads in the Info column", true,
+    "Show exchange, kind and payloads of each message in the Info column, with keys or columns of the plugin"
+)
 ikex.prefs.ports = Pref.range(
     "UDP ports", "",
     "UDP ports that carry IKE besides 500 and 4500; use `Decode As` to select the built-in dissector for them", 65535
@@ -148,8 +152,12 @@ function ikex.init()
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 
+local NO_COLUMN = "(info)" -- the text of the Info column where no columns are built
+
 local function show_packet(pinfo, number, tree)
     capture:process_queue()
+    local texts = {}
+    local has_info = ikex.prefs.info and tostring(pinfo.cols.info) ~= NO_COLUMN
     for _, datagram in ipairs(capture:datagrams(number)) do
         if datagram.slot then
             capture:decode(datagram.slot.pair.sa)
@@ -158,6 +166,10 @@ local function show_packet(pinfo, number, tree)
         if ikex.prefs.dissect then
             subdissect.show(root, pinfo, datagram)
         end
+        texts[#texts + 1] = has_info and info.describe(datagram) or nil
+    end
+    if #texts > 0 then
+        pinfo.cols.info = table.concat(texts, "; ")
     end
 end
 

@@ -53,6 +53,12 @@ function statistics.handshakes(capture)
         }
     end
     local lines = format_rows(rows)
+    if capture.queue.late > 0 then
+        lines[#lines + 1] = string.format(
+            "%d packets were read after packets with later times: sort the capture with reordercap to count correctly",
+            capture.queue.late
+        )
+    end
     table.insert(lines, 1, "IKE handshakes: set-up messages from the initiator and from the responder")
     return table.concat(lines, "\n") .. "\n"
 end

@@ -147,5 +147,5 @@ def test_documented_fields_exist(tshark):
     documented = set(re.findall(r"`(ikex\.[a-z_.]+)`", (PLUGIN / "README.md").read_text()))
     done = tshark.run("-G", "fields", plugins=PLUGIN)
     existing = {line.split("\t")[2] for line in done.lines if line.startswith("F\t")}
-    preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect", "ikex.ports"}
+    preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect", "ikex.ports", "ikex.info"}
     assert documented - preferences - {"ikex.lua"} <= existing
