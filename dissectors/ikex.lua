@@ -6,7 +6,7 @@ ML-KEM key exchange data. Its fields can be used as filters and columns; README.
 
 How to run: copy this file and the folder `ikex` into the personal plugin folder (Help, About Wireshark, Folders), which
 `ikeanalyze wireshark install` does; or `tshark -X lua_script:ikex.lua -r CAPTURE -O ikex`. Keys: preference ikex.keys.
-Statistics: `tshark -q -z ikex,handshakes -r CAPTURE`, `-z ikex,exchanges`; in the window under Tools, IKE.
+Statistics: `tshark -q -z ikex,handshakes -r CAPTURE`, `-z ikex,exchanges`; in the window under Statistics, IKE.
 
 Needs: Wireshark 4.0 or later. The plugin tests for the features of the running version: with GcryptCipher it decrypts
 faster. Newer versions do not run Lua as root.
@@ -221,6 +221,7 @@ local function register_statistics(name)
     end)
 end
 register_statistics("handshakes")
+register_statistics("list")
 register_statistics("exchanges")
 
 if gui_enabled() then
@@ -231,12 +232,16 @@ if gui_enabled() then
             window:set(statistics_text(name))
         end)
     end
+    local menu = MENU_STAT_UNSORTED or MENU_TOOLS_UNSORTED
     register_menu("IKE/Handshakes", function()
-        open_window("IKE handshakes", "handshakes")
-    end, MENU_TOOLS_UNSORTED)
+        open_window("IKE handshakes", "list")
+    end, menu)
+    register_menu("IKE/Handshakes in full", function()
+        open_window("IKE handshakes in full", "handshakes")
+    end, menu)
     register_menu("IKE/Round trips by exchange", function()
         open_window("IKE exchanges", "exchanges")
-    end, MENU_TOOLS_UNSORTED)
+    end, menu)
 end
 
 -- IKE in TCP (RFC 9329)
