@@ -6,7 +6,7 @@ ML-KEM key exchange data. Its fields can be used as filters and columns; README.
 
 How to run: copy this file and the folder `ikex` into the personal plugin folder (Help, About Wireshark, Folders), which
 `ikeanalyze wireshark install` does; or `tshark -X lua_script:ikex.lua -r CAPTURE -O ikex`. Keys: preference ikex.keys.
-Statistics: `tshark -q -z ikex,handshakes -r CAPTURE`, `-z ikex,exchanges`; in the window under Tools, IKE.
+Statistics: `tshark -q -z ikex,handshakes -r CAPTURE`, `-z ikex,exchanges`; in the window under Statistics, IKE.
 
 Needs: Wireshark 4.0 or later. The plugin tests for the features of the running version: with GcryptCipher it decrypts
 faster. Newer versions do not run Lua as root.
@@ -23,6 +23,7 @@ local Keyring = require("ikex.keyring")
 local View = require("ikex.view")
 local compat = require("ikex.compat")
 local fields = require("ikex.fields")
+local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
 local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
@@ -42,7 +43,10 @@ ikex.prefs.dissect = Pref.bool(
     "Dissect decrypted messages", true,
     "Pass decrypted messages to the built-in dissector, so that filters on its fields match them"
 )
-
+ikex.prefs.info = Pref.bool(
+    "Payloads in the Info column", true,
+    "Show exchange, kind and payloads of each message in the Info column, with keys or columns of the plugin"
+)
 ikex.prefs.ports = Pref.range(
     "UDP ports", "",
     "UDP ports that carry IKE besides 500 and 4500; use `Decode As` to select the built-in dissector for them", 65535
@@ -148,8 +152,12 @@ function ikex.init()
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 
+local NO_COLUMN = "(info)" -- the text of the Info column where no columns are built
+
 local function show_packet(pinfo, number, tree)
     capture:process_queue()
+    local texts = {}
+    local has_info = ikex.prefs.info and tostring(pinfo.cols.info) ~= NO_COLUMN
     for _, datagram in ipairs(capture:datagrams(number)) do
         if datagram.slot then
             capture:decode(datagram.slot.pair.sa)
@@ -158,6 +166,10 @@ local function show_packet(pinfo, number, tree)
         if ikex.prefs.dissect then
             subdissect.show(root, pinfo, datagram)
         end
+        texts[#texts + 1] = has_info and info.describe(datagram) or nil
+    end
+    if #texts > 0 then
+        pinfo.cols.info = table.concat(texts, "; ")
     end
 end
 
@@ -209,6 +221,7 @@ local function register_statistics(name)
     end)
 end
 register_statistics("handshakes")
+register_statistics("list")
 register_statistics("exchanges")
 
 if gui_enabled() then
@@ -219,12 +232,16 @@ if gui_enabled() then
             window:set(statistics_text(name))
         end)
     end
+    local menu = MENU_STAT_UNSORTED or MENU_TOOLS_UNSORTED
     register_menu("IKE/Handshakes", function()
-        open_window("IKE handshakes", "handshakes")
-    end, MENU_TOOLS_UNSORTED)
+        open_window("IKE handshakes", "list")
+    end, menu)
+    register_menu("IKE/Handshakes in full", function()
+        open_window("IKE handshakes in full", "handshakes")
+    end, menu)
     register_menu("IKE/Round trips by exchange", function()
         open_window("IKE exchanges", "exchanges")
-    end, MENU_TOOLS_UNSORTED)
+    end, menu)
 end
 
 -- IKE in TCP (RFC 9329)

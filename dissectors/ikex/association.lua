@@ -131,8 +131,17 @@ local function continues(candidate, notifies, protocol)
     return notifies[COOKIE] and not candidate.answered
 end
 
+-- The IKE SA of later messages that came before its request, if it is the only one with this SPI.
+local function find_without_request(group, parsed, address)
+    local only = group.only
+    if group.count == 1 and not only.requested and only.protocol == parsed.head.major and only.address == address then
+        return only
+    end
+    return nil
+end
+
 local function associate_request(self, group, parsed, endpoint, address)
-    local candidate = group.by_digest[parsed.digest]
+    local candidate = group.by_digest[parsed.digest] or find_without_request(group, parsed, address)
     if not candidate and group.count > 0 then
         local notifies = read_notifies(parsed.data)
         candidate = find_by_nonce(group, notifies.nonce)
@@ -157,6 +166,7 @@ local function associate_request(self, group, parsed, endpoint, address)
         group.unread[#group.unread + 1] = { data = parsed.data, candidate = candidate }
     end
     group.by_endpoint[endpoint] = candidate
+    candidate.requested = true
     candidate.retry_requested = false
     return candidate
 end

@@ -150,6 +150,32 @@ local function group_attempts(pair)
     return list
 end
 
+-- Whether the capture has all fragments of a response, so that the time to it can be measured: its transmissions
+-- together have those of RFC 7383, and one of them has all of its IP fragments.
+local function is_measurable(responses)
+    local fragments, counts, totals, complete = {}, {}, {}, false
+    for _, transmission in ipairs(responses) do
+        local body, lacks = transmission.body, false
+        for _, datagram in ipairs(transmission.datagrams) do
+            lacks = lacks or datagram.incomplete
+        end
+        complete = complete or not lacks
+        if transmission.fragments then
+            fragments[body], counts[body] = fragments[body] or {}, counts[body] or 0
+            totals[body] = totals[body] or transmission.total
+            for number in pairs(transmission.fragments) do
+                if not fragments[body][number] then
+                    fragments[body][number], counts[body] = true, counts[body] + 1
+                end
+            end
+        end
+    end
+    for body, total in pairs(totals) do
+        complete = complete and counts[body] >= total
+    end
+    return complete
+end
+
 -- Find the response that ended an exchange, and the transmission that it answers; `following`: the next request's time.
 local function match_responses(exchange, following)
     local requests, responses = exchange.requests, exchange.responses
@@ -200,7 +226,9 @@ local function match_responses(exchange, following)
         end
         if answered and answered.time <= answer then
             exchange.answered = answered
-            exchange.rtt = answer - answered.time
+            if is_measurable(responses) then
+                exchange.rtt = answer - answered.time
+            end
         end
     end
 end

@@ -128,15 +128,12 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     local pair = datagram.slot.pair
     local sa = pair.sa
     if transmission and transmission.number > 1 then
-        add("retransmission", string.format(
-            "Retransmission %d of the message in frame %d",
-            transmission.number - 1, transmission.first.datagrams[1].number
-        ))
+        add("retransmission", "Retransmission of an earlier message") -- the fields have its number and frame
     end
     if transmission and transmission.fragments and capture.finished then
         local missing = transmission.total - transmission.fragment_count
         if missing > 0 then
-            add("missing_fragment", string.format("%d of %d fragments are missing", missing, transmission.total))
+            add("missing_fragment", "Fragments of the message are missing")
         end
     end
     if datagram.incomplete then

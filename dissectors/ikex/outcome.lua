@@ -324,7 +324,7 @@ function outcome.summarize(sa, last_time, replaced, sas)
     local succeeded = result.outcome == "completed" or result.outcome == "established"
     local whole = evidence.begun and evidence.finished and not evidence.has_gap and proven ~= "open"
     if first and succeeded and whole then
-        local finish = last.rtt and last.ended_by and last.ended_by.last_time or last.request_time
+        local finish = last.answered and last.ended_by and last.ended_by.last_time or last.request_time
         result.setup = finish - first.request_time
     end
     return result

@@ -25,6 +25,9 @@ function PacketQueue.new(keep_all)
         segments = {}, -- TCP segments by direction, without those of messages that are complete
         next_sequence = {}, -- the sequence number after the latest segment, by direction
         last_time = 0, -- of all packets, s
+        last_queued = 0, -- of the packets that were added, s
+        last_processed = 0,
+        late = 0, -- packets that were processed after packets with later times
         latest = 0, -- number of the latest packet
     }, PacketQueue)
     self:clear()
@@ -36,6 +39,7 @@ function PacketQueue:clear()
     self.numbers, self.times, self.sizes, self.raws, self.ports = {}, {}, {}, {}, {}
     self.tails, self.lengths, self.endpoints = {}, {}, {}
     self.count, self.compacted, self.held = 0, 0, 0
+    self.disordered = false
 end
 
 -- Of encrypted messages without keys, keep only the bytes that distinguish them.
@@ -64,6 +68,11 @@ local function append(self, number, time, size, raw, ports)
     local n = self.count + 1
     self.count = n
     self.numbers[n], self.times[n], self.sizes[n], self.raws[n], self.ports[n] = number, time, size, raw, ports
+    if time < self.last_queued then
+        self.disordered = true
+    else
+        self.last_queued = time
+    end
     local held = self.held + #raw
     self.held = held
     if held > MAX_HELD then
@@ -183,13 +192,32 @@ local function process_packet(self, n, callback)
     end
 end
 
---- Empty the queue, and call `callback` with a record of each message in order: {number, time (us), size, data, length,
--- endpoints, headers, tail, group, segments}. `data`: the kept bytes of a message with `length` captured bytes; `tail`:
--- its last bytes, if not all bytes were kept; `group`: its IP fragments; `segments`: its TCP segments except the last.
+--- Empty the queue, and call `callback` with a record of each message in order of time: {number, time (us), size, data,
+-- length, endpoints, headers, tail, group, segments}. `data`: the kept bytes of a message with `length` captured bytes;
+-- `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments; `segments`: its TCP segments except
+-- the last.
 function PacketQueue:process(callback)
-    local count = self.count
+    local count, order, times = self.count, nil, self.times
+    if self.disordered then -- a capture merged of several, for example
+        order = {}
+        for n = 1, count do
+            order[n] = n
+        end
+        table.sort(order, function(a, b)
+            if times[a] ~= times[b] then
+                return times[a] < times[b]
+            end
+            return a < b
+        end)
+    end
     for n = 1, count do
-        process_packet(self, n, callback)
+        local index = order and order[n] or n
+        if times[index] < self.last_processed then
+            self.late = self.late + 1
+        else
+            self.last_processed = times[index]
+        end
+        process_packet(self, index, callback)
     end
     if count > 0 then
         self:clear()

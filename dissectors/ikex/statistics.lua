@@ -1,4 +1,4 @@
---[[ Statistics as text: `tshark -z ikex,handshakes` and `-z ikex,exchanges`, and the windows under Tools. ]]
+--[[ Statistics as text: `tshark -z ikex,handshakes` and `-z ikex,exchanges`, and the windows under Statistics. ]]
 local compat = require("ikex.compat")
 local names = require("ikex.names")
 
@@ -53,8 +53,33 @@ function statistics.handshakes(capture)
         }
     end
     local lines = format_rows(rows)
+    if capture.queue.late > 0 then
+        lines[#lines + 1] = string.format(
+            "%d packets were read after packets with later times: sort the capture with reordercap to count correctly",
+            capture.queue.late
+        )
+    end
     table.insert(lines, 1, "IKE handshakes: set-up messages from the initiator and from the responder")
     return table.concat(lines, "\n") .. "\n"
+end
+
+--- One short line per handshake, which fits into a window as it opens.
+function statistics.list(capture)
+    capture:finish()
+    local rows = {
+        left_aligned = { [2] = true, [5] = true, [6] = true },
+        { "no.", "SPIi", "retrans.", "set-up ms", "outcome", "remark" },
+    }
+    for _, sa in ipairs(capture.conversation.sas) do
+        local summary = capture:summary(sa)
+        rows[#rows + 1] = {
+            compat.format_integer(sa.number), compat.hex(sa.spi_i:sub(1, 4)),
+            compat.format_integer(summary.retransmitted.messages), summary.setup and compat.ms(summary.setup) or "-",
+            summary.outcome or "-", summary.reason or summary.extra[1] and "+" .. summary.extra[1] or "",
+        }
+    end
+    return "IKE handshakes; to show one, filter ikex.handshake == its number\n"
+        .. table.concat(format_rows(rows), "\n") .. "\n"
 end
 
 --- Round trips by exchange type.

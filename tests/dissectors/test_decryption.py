@@ -313,6 +313,22 @@ def test_the_log_of_libreswan_is_a_key_file(tshark):
     ]
 
 
+def test_the_info_column_names_the_payloads(tshark):
+    """With keys, in any profile; versions that lack the exchange type do not show "Unknown 43" next to it."""
+    lines = run_plugin(tshark, PQ, keys=keys_of("pq-mlkem768-psk")).lines
+    assert [line.partition(" IKE_")[2] for line in lines[3:6]] == [
+        "INTERMEDIATE request, fragment 1/2",
+        "INTERMEDIATE request, fragment 2/2, KE(ML-KEM-768)",
+        "INTERMEDIATE response, KE(ML-KEM-768)",
+    ]
+    assert lines[7].endswith(
+        "IKE_AUTH response, IDr, AUTH, SA, TSi, TSr, N(MOBIKE_SUPPORTED), N(ADDITIONAL_IP4_ADDRESS)"
+    )
+    assert not any("Unknown 43" in line for line in lines)
+    off = run_plugin(tshark, PQ, "-o", "ikex.info:FALSE", keys=keys_of("pq-mlkem768-psk")).lines
+    assert not any("KE(ML-KEM-768)" in line for line in off)
+
+
 def test_keys_without_spis_decrypt_a_rekeyed_ike_sa(tshark):
     """Its cipher is the one that the decrypted CREATE_CHILD_SA exchange negotiated, if the keys name none."""
     document = json.loads((LAB / "followup.keys.json").read_text())

@@ -30,8 +30,8 @@ def test_retransmissions_link_to_the_first_transmission(tshark):
         ["6", "3", "2", "3"],
     ]
     assert findings(tshark, trace.pcap()) == [
-        (5, "Retransmission 1 of the message in frame 3"),
-        (6, "Retransmission 2 of the message in frame 3"),
+        (5, "Retransmission of an earlier message"),
+        (6, "Retransmission of an earlier message"),
     ]
 
 
@@ -55,7 +55,7 @@ def test_missing_fragments_are_listed_in_each_frame_of_the_message(tshark):
         ["3", "1", "4", "3,4", "2,4"],
         ["4", "3", "4", "3,4", "2,4"],
     ]
-    assert findings(tshark, trace.pcap()) == [(frame, "2 of 4 fragments are missing") for frame in (3, 4)]
+    assert findings(tshark, trace.pcap()) == [(frame, "Fragments of the message are missing") for frame in (3, 4)]
     assert fields(tshark, capture, "ikex.fragment.missing", only="ikex.fragment.missing") == []
 
 

@@ -147,5 +147,14 @@ def test_documented_fields_exist(tshark):
     documented = set(re.findall(r"`(ikex\.[a-z_.]+)`", (PLUGIN / "README.md").read_text()))
     done = tshark.run("-G", "fields", plugins=PLUGIN)
     existing = {line.split("\t")[2] for line in done.lines if line.startswith("F\t")}
-    preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect", "ikex.ports"}
+    preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect", "ikex.ports", "ikex.info"}
     assert documented - preferences - {"ikex.lua"} <= existing
+
+
+def test_the_list_of_handshakes_is_as_narrow_as_a_window(tshark):
+    """The window opens with 500 pixels; a row names the handshake by its number."""
+    done = run_plugin(tshark, CAPTURES / "invalid-ke.pcap", "-q", "-z", "ikex,list")
+    lines = [line for line in done.lines if line.strip()]
+    assert lines[1].split() == ["no.", "SPIi", "retrans.", "set-up", "ms", "outcome", "remark"]
+    assert [lines[2].split()[0], *lines[2].split()[4:]] == ["1", "completed", "+INVALID_KE_PAYLOAD"]
+    assert max(map(len, lines)) <= 70
