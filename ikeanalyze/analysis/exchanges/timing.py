@@ -120,27 +120,7 @@ def compute_time_breakdown(
     handshake, last = intervals.handshake, intervals.last
     by_responder, next_by_responder = intervals.by_responder, intervals.next_by_responder
     turn = intervals.turn - intervals.aaa
-    # seen from the initiator's side, the path is in the responder's intervals, and the reverse; also where the
-    # responder sends requests (XAuth)
-    vantage = path.vantage[handshake]
-    in_turn = np.where(vantage == INITIATOR, ~by_responder, by_responder)
-    between = np.where(vantage == INITIATOR, next_by_responder, ~last & ~next_by_responder)
-    holds_path = intervals.answered & (in_turn | between) & (vantage != UNKNOWN_VANTAGE)
-    measured = np.where(in_turn, intervals.turn, intervals.longest_gap)
-    measurable = holds_path & ~(in_turn & intervals.doubtful)
-    rtt = path.rtt_ns[handshake]
-    unknown = bool((rtt[holds_path] == UNKNOWN).any())
-    if unknown or facts.partial:
-        paths = _PathIntervals(
-            handshake=handshake,
-            by_responder=vantage == RESPONDER,
-            interval=measured,
-            wait=intervals.wait,
-            certain=measurable,
-            possible=holds_path,
-        )
-        rtt = np.where(rtt == UNKNOWN, _measure_paths(paths, hosts, facts, needed=unknown), rtt)
-    rtt = np.where(holds_path, rtt, UNKNOWN)
+    rtt, in_turn = _find_round_trips(intervals, hosts, path, facts)
     known = rtt != UNKNOWN
     network = np.where(known, np.minimum(rtt, np.where(in_turn, turn, intervals.gap)), 0)
     turn = turn - np.where(in_turn, network, 0)
@@ -177,6 +157,36 @@ def compute_time_breakdown(
         path_rtt_ns=path_rtt,
         end_ns=end_ns,
     )
+
+
+def _find_round_trips(
+    intervals: _Intervals, hosts: tuple[UInt64Array, UInt64Array], path: NetworkPath, facts: CaptureFacts
+) -> tuple[Int64Array, BoolArray]:
+    """Return the round-trip time of the path in each exchange, and whether the path is in the turn; see `_Intervals`.
+
+    The other place is the gap. The round-trip time is UNKNOWN where the path is in neither. (exchanges,) each
+    """
+    # seen from the initiator's side, the path is in the responder's intervals, and the reverse; also where the
+    # responder sends requests (XAuth)
+    vantage = path.vantage[intervals.handshake]
+    in_turn = np.where(vantage == INITIATOR, ~intervals.by_responder, intervals.by_responder)
+    between = np.where(
+        vantage == INITIATOR, intervals.next_by_responder, ~intervals.last & ~intervals.next_by_responder
+    )
+    holds_path = intervals.answered & (in_turn | between) & (vantage != UNKNOWN_VANTAGE)
+    rtt = path.rtt_ns[intervals.handshake]
+    unknown = bool((rtt[holds_path] == UNKNOWN).any())
+    if unknown or facts.partial:
+        paths = _PathIntervals(
+            handshake=intervals.handshake,
+            by_responder=vantage == RESPONDER,
+            interval=np.where(in_turn, intervals.turn, intervals.longest_gap),
+            wait=intervals.wait,
+            certain=holds_path & ~(in_turn & intervals.doubtful),
+            possible=holds_path,
+        )
+        rtt = np.where(rtt == UNKNOWN, _measure_paths(paths, hosts, facts, needed=unknown), rtt)
+    return np.where(holds_path, rtt, UNKNOWN), in_turn
 
 
 def _build_intervals(
