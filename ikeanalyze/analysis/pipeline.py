@@ -192,7 +192,6 @@ def survey_frames(
 
 
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
-    release_free_memory()
     return run.finish("messages", build_messages_table(sources))
 
 
@@ -201,7 +200,6 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     clear, facts = traffic.clear, run.facts
     grouped = _group_datagrams(traffic, facts)
     state = _build_state(run, grouped)
-    release_free_memory()  # polars has an allocator of its own
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
     radius = grouped.radius
     handshake_ids = numbering.number_handshakes(state)
@@ -210,7 +208,6 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
-    release_free_memory()
     path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
     endings = find_exchange_endings(state, path, facts)
     if facts.partial:
@@ -237,7 +234,6 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
-    release_free_memory()
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
     warnings += _warn_of_unused_rtt(state, path, facts)
     warnings += _warn_of_uncertain_times(state, handshakes, facts)

@@ -177,7 +177,7 @@ def build_messages_table(sources: TableSources) -> pl.DataFrame:
         elif value is not None:
             ordered[name] = narrow_integers(value, dtype)[order]
         value = None
-    release_free_memory()
+    release_free_memory()  # polars has an allocator of its own
     return make_table(ordered, schema.MESSAGES, ids.numbering.capture_column(ids.message.capture))
 
 
