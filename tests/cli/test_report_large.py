@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 from benchmarks.generate import generate
 from ikeanalyze.cli.large_captures import parse_size
 from tests.craft import MS, Handshake, Trace
+from tests.floods.measure import measure
 from tests.paths import CAPTURES
 
 #: So little that each capture is analysed in parts.
@@ -136,15 +137,21 @@ def test_an_interrupted_analysis_leaves_nothing(tmp_path, jobs):
 
 
 @pytest.mark.large
-def test_memory_stays_below_the_limit(tmp_path):
-    generate("ike-heavy", 160 << 20, tmp_path / "large.pcap")
+def test_memory_stays_near_the_limit(tmp_path):
+    generate("ike-heavy", 640 << 20, tmp_path / "large.pcap")
     peaks = []
-    for limit in ("230M", "4G"):
-        with start(tmp_path / "large.pcap", tmp_path / limit, "--max-memory", limit, "--jobs", "1") as process:
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
-        peaks.append(usage.ru_maxrss / 1024)
-    assert peaks[0] < 245
+    for limit in ("320M", "4G"):
+        command = [
+            "report",
+            str(tmp_path / "large.pcap"),
+            "--format",
+            "parquet",
+            "-o",
+            str(tmp_path / limit),
+            "--quiet",
+        ]
+        peaks.append(measure([*command, "--max-memory", limit, "--jobs", "1"]).peak / 2**20)
+    assert peaks[0] < 384  # the limit is a plan, which threads exceed by some tens of MiB
+    assert peaks[1] > 400
     for path in sorted((tmp_path / "4G").iterdir()):
-        assert_frame_equal(pl.read_parquet(tmp_path / "230M" / path.name), pl.read_parquet(path))
+        assert_frame_equal(pl.read_parquet(tmp_path / "320M" / path.name), pl.read_parquet(path))
