@@ -1,7 +1,7 @@
 """Measure what docs/speed.md states: python -m benchmarks.speed [--update]
 
-Each work is timed in turns with another program that does the same, with and without the compiled core where it is
-installed; the table has medians. Missing captures are generated in benchmarks/data/. tshark is this machine's, or with
+Each work is timed in turns with another program that does the same (once if that takes minutes), with and without the
+compiled core where it is installed; the table has medians. Missing captures are generated in benchmarks/data/. tshark is this machine's, or with
 --tree that of another Debian release (`make trees`). --update writes the table into docs/speed.md.
 """
 
@@ -56,11 +56,13 @@ class Work:
     ours: list[Reader]
     other: Reader | None = None
     written: list[Path] = field(default_factory=list)  # what our readers write, removed before each run
+    other_once: bool = False  # the other program takes minutes, and is run once
 
     def run(self, runs: int) -> None:
         """Run all readers in turns."""
         for turn in range(runs):
-            for reader in (*self.ours, *([self.other] if self.other else ())):
+            others = [self.other] if self.other and not (self.other_once and turn) else []
+            for reader in (*self.ours, *others):
                 say(f"{self.name}: {reader.name}, run {turn + 1} of {runs}")
                 for path in self.written:
                     shutil.rmtree(path, ignore_errors=True)
@@ -156,7 +158,7 @@ def list_works(size: int, tshark: Tshark, out: Path, keys: dict[str, str], *, co
     batch = our_readers(["batch", str(small), "-o", str(dataset), "--workers", "2"], compiled=compiled)
     host = find_tshark(None)
     many = tshark_reader(host.command, host.version, small, 2)
-    yield Work(f"`batch` of {CAPTURES:,} captures", small, batch, many, [dataset])
+    yield Work(f"`batch` of {CAPTURES:,} captures", small, batch, many, [dataset], other_once=True)
     report = our_readers(["report", str(SMALL)], compiled=compiled)
     yield Work("`report` of four messages", SMALL, report, Reader("import numpy, polars", [IMPORTS], from_stdin=False))
 
