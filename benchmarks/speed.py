@@ -1,8 +1,9 @@
 """Measure what docs/speed.md states: python -m benchmarks.speed [--update]
 
 Each work is timed in turns with another program that does the same (once if that takes minutes), with and without the
-compiled core where it is installed; the table has medians. Missing captures are generated in benchmarks/data/. tshark is this machine's, or with
---tree that of another Debian release (`make trees`). --update writes the table into docs/speed.md.
+compiled core where it is installed; the table has medians. Missing captures are generated in benchmarks/data/. tshark
+is this machine's, or with --tree that of another Debian release (`make trees`). --update writes the table into
+docs/speed.md.
 """
 
 import argparse
