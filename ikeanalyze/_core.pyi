@@ -211,3 +211,19 @@ def decrypt_handshakes(
     Raises:
         ValueError: the columns differ in length.
     """
+
+#: A line of a log that matters; see `find_log_lines`.
+FoundLine = tuple[int, int, int, int, bool, tuple[int, bytes, bool | None] | None]
+
+def find_log_lines(
+    block: bytes, start: int, labels: Sequence[bytes], messages: Sequence[tuple[bytes, Sequence[bytes]]]
+) -> list[FoundLine]:
+    """Find the lines of a log that matter in `block` from `start` on, where a line begins.
+
+    `labels`: those of the dumps; `messages`: how other messages of charon begin, and phrases of which they have one,
+    if there are any.
+
+    Returns for each line its start, the beginning of the text after charon's prefix, its end, and how many lines are
+    before it; whether it is a message; and of a whole dump the index of the label, the bytes, and whether its further
+    lines are indented (None: it has none).
+    """

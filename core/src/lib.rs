@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod logs;
 pub mod payloads;
 
 #[cfg(feature = "python")]
@@ -15,13 +16,14 @@ mod module {
     use pyo3::prelude::*;
 
     /// Number of the interface between Python and this module, equal to INTERFACE in ikeanalyze/core.py.
-    const INTERFACE: u32 = 5;
+    const INTERFACE: u32 = 6;
 
     #[pymodule(name = "_core")]
     fn core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("INTERFACE", INTERFACE)?;
         crate::analysis::python::register(module)?;
         crate::capture::python::register(module)?;
+        crate::logs::python::register(module)?;
         crate::payloads::python::register(module)
     }
 }

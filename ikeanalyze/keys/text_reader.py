@@ -7,14 +7,18 @@ They may match lines that do not matter, too. Hex dumps are the exception: while
 
 import re
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from ikeanalyze import core
 from ikeanalyze.keys.charon.model import CharonLog
 from ikeanalyze.keys.charon.reader import CharonReader
 from ikeanalyze.keys.collector import KeyCollector
 from ikeanalyze.keys.libreswan import LOG, LibreswanReader
 from ikeanalyze.keys.text_blocks import MAX_LINE_BYTES, TextBlocks
 from ikeanalyze.keys.wireshark import TableReader
+
+if TYPE_CHECKING:
+    from ikeanalyze._core import FoundLine
 
 _MAX_UNREAD: Final = 100  # lines that are not rows and whose numbers are kept
 
@@ -76,18 +80,40 @@ class TextReader:
 
     def _read_relevant_lines(self, block: "_Block") -> None:
         """Read the lines of a log from the position of a block to its end, without those that do not matter."""
-        data = block.data
-        matches = [match for pattern in self._relevant for match in pattern.finditer(data, block.position)]
-        matches.sort(key=re.Match.start)
+        data, begin = block.data, block.position
         self._read_message(block)  # the first line, because the patterns of lines match the newline before
+        if core.compiled is not None:
+            self._read_found(block, core.compiled.find_log_lines(data, block.position, *self._charon.wanted))
+            return
+        matches = [match for pattern in self._relevant for match in pattern.finditer(data, begin)]
+        matches.sort(key=re.Match.start)
         for match in matches:
             start = data.rfind(b"\n", 0, match.start() + 1) + 1
             if start < block.position:
                 continue  # in a dump
             block.position = start
             if match.lastindex and (end := self._charon.read_dump(data, start, match, block.number)) is not None:
+                self.charon = True
                 block.position = end
             else:
+                self._read_message(block)
+
+    def _read_found(self, block: "_Block", lines: "list[FoundLine]") -> None:
+        """Read the lines that the compiled core has found from the position of a block on."""
+        data, first = block.data, block.number
+        for start, text, end, lines_before, is_message, dump in lines:
+            if start >= block.position:
+                number = first + lines_before
+                if is_message:
+                    used = self._charon.use_text(number, data[start:text], data[text:end])
+                else:
+                    used = dump is not None and self._charon.use_dump(number, data[start:text], *dump)
+                if used:
+                    self.charon = True
+                    block.position = end
+                    continue
+                block.go_to(start, number)
+            while block.position < end:  # unless it was read with a dump before
                 self._read_message(block)
 
     def _read_message(self, block: "_Block") -> None:
@@ -132,6 +158,11 @@ class _Block:
         self._number += self.data.count(b"\n", self._counted, self.position)
         self._counted = self.position
         return self._number
+
+    def go_to(self, position: int, number: int) -> None:
+        """Continue with the line of this number at the position."""
+        self.position = self._counted = position
+        self._number = number
 
     def read_line(self) -> tuple[int, bytes]:
         """Return the number and the bytes of the line at the position, and go to the next one."""

@@ -1,111 +1,22 @@
 """Reading the relevant lines of a log gives what reading each line gives."""
 
-import gzip
 import random
-from collections.abc import Callable
-from dataclasses import asdict
 
 import pytest
 
-from ikeanalyze.keys.collector import KeyCollector
-from ikeanalyze.keys.text_reader import TextReader
-from tests.keys.logs_of import LOGS
-from tests.paths import CAPTURES
-
-ROW = b'904a132d2b087803,f2748b73dae9f971,00112233445566778899aabbccddeeff,00,"NULL [RFC2410]",,,"NONE [RFC4306]"\n'
-PATHS = sorted([*CAPTURES.glob("*.log.gz"), *LOGS.glob("*.log.gz")])
-LAB_PATHS = sorted((CAPTURES / "lab").glob("*.log.gz"))
+from ikeanalyze import core
+from tests.keys.mutated_logs import LAB_PATHS, MUTATIONS, PATHS, cut, load, read
 
 
-class Blocks:
-    """Blocks of whole lines, without a file."""
-
-    def __init__(self, blocks: list[list[bytes]]) -> None:
-        self.blocks = blocks
-        self.recognised = False
-
-    def read_blocks(self):
-        number = 1
-        for block in self.blocks:
-            yield number, b"".join(block)
-            number += len(block)
-
-
-def read(blocks: list[list[bytes]]):
-    """Everything that is read from lines, and which daemons they are of."""
-    collector = KeyCollector("x.log")
-    reader = TextReader(collector)
-    log = reader.read(Blocks(blocks))
-    return {"log": log and asdict(log), "charon": reader.charon, "pluto": reader.pluto, **asdict(collector)}
+@pytest.fixture(autouse=True)
+def without_core(monkeypatch):
+    """tests/core compares with the compiled core."""
+    monkeypatch.setattr(core, "compiled", None)
 
 
 def compare(lines: list[bytes], chance: random.Random) -> None:
     """The first line of a block is always read, so that blocks of one line are the definition."""
-    expected = read([[line] for line in lines])
-    cuts = sorted({0, *(chance.randrange(len(lines) + 1) for _ in range(chance.randrange(4)))})
-    assert read([lines[start:end] for start, end in zip(cuts, [*cuts[1:], len(lines)], strict=True)]) == expected
-
-
-def load(path) -> list[bytes]:
-    return gzip.decompress(path.read_bytes()).splitlines(keepends=True)
-
-
-def with_prefix(prefix: bytes) -> Callable[[list[bytes], random.Random], list[bytes]]:
-    """Another prefix instead of the time."""
-    return lambda lines, _: [prefix + line.split(b" ", 1)[-1] for line in lines]
-
-
-def as_journal(lines: list[bytes], _: random.Random) -> list[bytes]:
-    """A journal, without threads; lines of dumps are indented."""
-    texts = [line.split(b"] ", 1)[-1] for line in lines]
-    prefix = b"Nov 21 12:00:00 host charon-systemd[812]: "
-    return [(b" " * len(prefix) if text[:1] == b" " or b": " in text[:7] else prefix) + text for text in texts]
-
-
-def flip(lines: list[bytes], chance: random.Random) -> list[bytes]:
-    text = bytearray(b"".join(lines))
-    for _ in range(max(1, len(text) // 2000)):
-        text[chance.randrange(len(text))] = chance.choice(b" \n\r\t:[]<>|,@0aZ=\xff")
-    return [line + b"\n" for line in bytes(text).split(b"\n")]
-
-
-def swap(lines: list[bytes], chance: random.Random) -> list[bytes]:
-    """Lines of several threads in another order."""
-    for _ in range(len(lines) // 50):
-        index = chance.randrange(len(lines) - 1)
-        lines[index : index + 2] = lines[index + 1], lines[index]
-    return lines
-
-
-def interleave(lines: list[bytes], chance: random.Random) -> list[bytes]:
-    """Two daemons in one syslog."""
-    queues = [[b"Nov 21 12:00:00 host charon[%d]: %b" % (pid, line) for line in lines] for pid in (1, 2)]
-    merged = []
-    while all(queues):
-        queue = chance.choice(queues)
-        count = chance.choice((1, 2, 3, 40, 400))
-        merged += queue[:count]
-        del queue[:count]
-    return merged + queues[0] + queues[1]
-
-
-MUTATIONS: dict[str, Callable[[list[bytes], random.Random], list[bytes]]] = {
-    "none": lambda lines, _: lines,
-    "no newline at the end": lambda lines, _: [*lines[:-1], lines[-1].rstrip(b"\n")],
-    "cut": lambda lines, chance: lines[chance.randrange(len(lines)) : chance.randrange(1, len(lines) + 1)],
-    "lost lines": lambda lines, chance: [line for line in lines if chance.random() > 0.01],
-    "repeated lines": lambda lines, chance: [x for line in lines for x in [line] * (1 + (chance.random() < 0.01))],
-    "swapped lines": swap,
-    "flipped bytes": flip,
-    "CRLF": lambda lines, _: [line.rstrip(b"\n") + b"\r\n" for line in lines],
-    "syslog": with_prefix(b"Nov 21 12:00:00 host charon[812]: "),
-    "milliseconds": with_prefix(b"2026-11-21T12:00:00+0000.126 "),
-    "no time": with_prefix(b""),
-    "journal": as_journal,
-    "two daemons": interleave,
-    "rows in between": lambda lines, chance: [x for line in lines for x in [ROW] * (chance.random() < 0.01) + [line]],
-    "junk before": lambda lines, _: [b"some, text\n"] * 150 + lines,
-}
+    assert read(cut(lines, chance)) == read([[line] for line in lines])
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)

@@ -121,6 +121,30 @@ class LogMessageReader:
         data, end = dump
         return LogMessage(prefix.thread, prefix.group, prefix.sa, number, match[1], data, dump=True), end
 
+    def make_dump(
+        self, number: int, before: bytes, label: bytes, data: bytes, indented: bool | None
+    ) -> LogMessage | None:
+        """Make the message of a whole dump; None: its lines must be read one by one.
+
+        `before` precedes the label in its line, and each further line; or, `indented`, as many spaces do. None: there
+        are no further lines.
+        """
+        prefix = _parse_prefix(before)
+        if self._open or prefix is None or prefix.size != len(before):
+            return None
+        if indented is not None and indented != (prefix.group is None):
+            return None
+        if prefix.group is None:
+            self._unnumbered = prefix.thread
+        return LogMessage(prefix.thread, prefix.group, prefix.sa, number, label, data, True)
+
+    def make_text(self, number: int, before: bytes, text: bytes) -> LogMessage | None:
+        """Make the message of a line with `text` after `before`; None: the line must be read."""
+        prefix = _parse_prefix(before)
+        if self._open or prefix is None or prefix.group is None or prefix.size != len(before) or b" bytes @ " in text:
+            return None
+        return LogMessage(prefix.thread, prefix.group, prefix.sa, number, text.strip())
+
     def feed(self, number: int, line: bytes) -> tuple[bool, list[LogMessage]]:
         """Read a line; returns whether charon wrote it, and the messages that it completes."""
         match = _PREFIX.search(line) or _JOURNAL.match(line)

@@ -59,9 +59,21 @@ _METHOD: Final = re.compile(rb"authentication of '.*' (\(myself\) )?with (pre-sh
 _SELECTED: Final = re.compile(rb"selected proposal: IKE:(\S{1,400})$")
 
 #: The beginning of the messages that are parsed, other than dumps.
-_TEXT: Final = (
-    rb"received packet|parsed |selected proposal: IKE:|created IKE_SA|check(?:in IKEv|out )|authentication of '"
-    rb"|IKE_SA [^\n]*(?:CREATED => CONNECTING|=> DESTROYING|successfully checked out)|Starting [^\n]*\(strongSwan "
+#: With phrases, they contain one of them.
+_MESSAGES: Final[tuple[tuple[bytes, tuple[bytes, ...]], ...]] = (
+    (b"received packet", ()),
+    (b"parsed ", ()),
+    (b"selected proposal: IKE:", ()),
+    (b"created IKE_SA", ()),
+    (b"checkin IKEv", ()),
+    (b"checkout ", ()),
+    (b"authentication of '", ()),
+    (b"IKE_SA ", (b"CREATED => CONNECTING", b"=> DESTROYING", b"successfully checked out")),
+    (b"Starting ", (b"(strongSwan ",)),
+)
+_TEXT: Final = b"|".join(
+    re.escape(beginning) + (rb"[^\n]*(?:%b)" % b"|".join(map(re.escape, phrases)) if phrases else b"")
+    for beginning, phrases in _MESSAGES
 )
 _PARSED: Final = re.compile(_TEXT)
 _ZEROS: Final = bytes(8)
@@ -118,7 +130,8 @@ class CharonReader:
             b"MSK": self._msk,
             b"EAP MSK": self._msk,
         }
-        self._lines = LogMessageReader([*_DERIVATION, *self._dumps], _TEXT)
+        self._labels = [*_DERIVATION, *self._dumps]
+        self._lines = LogMessageReader(self._labels, _TEXT)
 
     @property
     def text_pattern(self) -> bytes:
@@ -148,6 +161,30 @@ class CharonReader:
         message, end = dump
         self._message(message)
         return end
+
+    @property
+    def wanted(self) -> tuple[list[bytes], tuple[tuple[bytes, tuple[bytes, ...]], ...]]:
+        """What matters, for the compiled core: labels of dumps, and the beginnings and phrases of messages."""
+        return self._labels, _MESSAGES
+
+    def use_dump(self, number: int, before: bytes, label: int, data: bytes, indented: bool | None) -> bool:
+        """Use a whole dump that the compiled core has read; returns False if its lines must be read one by one.
+
+        `label` is an index of `wanted`; the others are those of `LogMessageReader.make_dump`.
+        """
+        message = self._lines.make_dump(number, before, self._labels[label], data, indented)
+        if message is None:
+            return False
+        self._message(message)
+        return True
+
+    def use_text(self, number: int, before: bytes, text: bytes) -> bool:
+        """Use a message, `text` after `before`, that the compiled core has found; returns False: read its line."""
+        message = self._lines.make_text(number, before, text)
+        if message is None:
+            return False
+        self._text(message)
+        return True
 
     def finish(self) -> CharonLog | None:
         """Add the keys to the collector and return the other values; None if the log has neither."""

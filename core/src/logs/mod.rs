@@ -1,0 +1,9 @@
+//! The lines of a daemon's log that matter, and the bytes of its hex dumps.
+//!
+//! Replaces the patterns of ikeanalyze/keys/text_reader.py and the dumps of ikeanalyze/keys/charon/lines.py.
+//! The dumps are secrets: nothing here prints or logs a byte of them.
+
+pub mod dumps;
+pub mod lines;
+#[cfg(feature = "python")]
+pub mod python;
