@@ -20,6 +20,23 @@ pub struct Patterns<'a> {
     pub messages: &'a [(&'a [u8], Vec<&'a [u8]>)],
 }
 
+/// Whether a text that matters begins with each byte: most lines are decided by it.
+type FirstBytes = [bool; 256];
+
+impl Patterns<'_> {
+    fn first_bytes(&self) -> FirstBytes {
+        let mut firsts = [false; 256];
+        let texts = self
+            .labels
+            .iter()
+            .chain(self.messages.iter().map(|(beginning, _)| beginning));
+        for first in texts.filter_map(|text| text.first()) {
+            firsts[usize::from(*first)] = true;
+        }
+        firsts
+    }
+}
+
 /// The rest of a line that matters.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Content {
@@ -47,6 +64,7 @@ pub struct Line {
 /// Find the lines that matter in `block` from `start` on, where a line begins.
 pub fn find_lines(block: &[u8], start: usize, patterns: &Patterns<'_>) -> Vec<Line> {
     let secrets = memmem::Finder::new(b"ikev");
+    let firsts = patterns.first_bytes();
     let mut lines = Vec::new();
     let (mut position, mut number) = (start, 0);
     while let Some(rest) = block.get(position..).filter(|rest| !rest.is_empty()) {
@@ -56,7 +74,7 @@ pub fn find_lines(block: &[u8], start: usize, patterns: &Patterns<'_>) -> Vec<Li
         let first = number;
         position += size + 1;
         number += 1;
-        let (text, content) = if let Some((text, found)) = find_text(line, patterns) {
+        let (text, content) = if let Some((text, found)) = find_text(line, patterns, &firsts) {
             let (prefix, is_short) = (line.get(..text), line.len() <= MAX_LINE_BYTES);
             let content = match (found, prefix) {
                 (Text::Dump(label, size), Some(prefix)) if is_short && prefix.len() <= MAX_PREFIX_BYTES => {
@@ -94,9 +112,9 @@ enum Text {
 }
 
 /// The first text in a line that matters, and where it begins: after a prefix, or at the beginning of the line.
-fn find_text(line: &[u8], patterns: &Patterns<'_>) -> Option<(usize, Text)> {
+fn find_text(line: &[u8], patterns: &Patterns<'_>, firsts: &FirstBytes) -> Option<(usize, Text)> {
     let begin = count_spaces(line);
-    if let Some(text) = line.get(begin..).and_then(|text| match_text(text, patterns)) {
+    if let Some(text) = line.get(begin..).and_then(|text| match_text(text, patterns, firsts)) {
         return Some((begin, text));
     }
     memchr_iter(b']', line).find_map(|bracket| {
@@ -107,7 +125,7 @@ fn find_text(line: &[u8], patterns: &Patterns<'_>) -> Option<(usize, Text)> {
         }
         let name = skip_name(after);
         let spaces = count_spaces(after.get(name..)?);
-        let text = match_text(after.get(name + spaces..)?, patterns)?;
+        let text = match_text(after.get(name + spaces..)?, patterns, firsts)?;
         Some((bracket + 1 + name + spaces, text))
     })
 }
@@ -130,8 +148,11 @@ fn skip_name(text: &[u8]) -> usize {
     }
 }
 
-fn match_text(text: &[u8], patterns: &Patterns<'_>) -> Option<Text> {
+fn match_text(text: &[u8], patterns: &Patterns<'_>, firsts: &FirstBytes) -> Option<Text> {
     let first = *text.first()?;
+    if !firsts[usize::from(first)] {
+        return None;
+    }
     for (index, label) in patterns.labels.iter().enumerate() {
         if label.first() == Some(&first) {
             if let Some(size) = text.strip_prefix(*label).and_then(match_size) {
