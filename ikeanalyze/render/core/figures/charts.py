@@ -130,11 +130,12 @@ def draw_points(
     y = alt.Y("y:Q").title(y_title).axis(make_number_axis(style)).scale(type="log" if log else "linear", zero=not log)
     x = alt.X("x:Q").title(x_title).axis(make_number_axis(style, 8)).scale(zero=True, nice=False, padding=style.font)
     colour = make_group_colours(groups, style)
-    chart: Any = (
-        make_chart(rows)
-        .mark_point(filled=True, size=style.font * 4, opacity=0.65)
-        .encode(x=x, y=y, color=colour, shape=alt.Shape("group:N", sort=list(groups), legend=None), description=_SAID)
-    )
+    # the same legend as that of the colours, so that both are in one: shapes are all that differs in grey
+    legend = None if len(groups) < 2 else _legend(groups, style)
+    shape = alt.Shape("group:N", sort=list(groups), title=None).legend(legend)
+    shape = shape.scale(domain=list(groups), range=[_SHAPES[i % len(_SHAPES)] for i in range(len(groups))])
+    marks: Any = make_chart(rows).mark_point(filled=True, size=style.font * 4, opacity=0.65)
+    chart: Any = marks.encode(x=x, y=y, color=colour, shape=shape, description=_SAID)
     if ranged:
         base = make_chart(ranged).encode(x=x, color=colour)
         chart += base.mark_rule(strokeWidth=style.font / 8).encode(y="low:Q", y2="high:Q")
