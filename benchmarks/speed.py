@@ -176,7 +176,8 @@ def main() -> None:
     options = parser.parse_args()
     DATA.mkdir(exist_ok=True)
     tshark = find_tshark(options.tree)
-    lines = [f"{processor()}; medians of {options.runs} runs in turns; captures in the page cache.\n\n", HEADING]
+    runs = "one run of each" if options.runs == 1 else f"medians of {options.runs} runs in turns"
+    lines = [f"{processor()}; {runs}; captures in the page cache.\n\n", HEADING]
     keys = make_keyed() / "ikev2_decryption_table"
     with tempfile.TemporaryDirectory(dir=DATA) as out, tshark.with_keys(keys) as environment:
         for work in list_works(options.size, tshark, Path(out), environment, compiled=core.problem is None):
