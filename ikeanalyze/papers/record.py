@@ -145,8 +145,10 @@ def write_data(
         for capture in file.captures if file else ():
             copy = folder.data / "captures" / capture
             copy.parent.mkdir(parents=True, exist_ok=True)
-            if not values or (recordings / capture).exists():
-                shutil.copyfile(recordings / capture, copy)
+            if values and not (recordings / capture).exists():
+                copy.unlink(missing_ok=True)  # of a recording with other values
+                continue
+            shutil.copyfile(recordings / capture, copy)
         document = describe_environment(recordings) | ({"values": list(values)} if values else {})
         with replace_atomically(str(folder.environment)) as path:
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -60,13 +60,10 @@ def test_tables_are_small_and_have_the_names_of_the_scenarios(recordings, tmp_pa
         assert set(table["experiment"]) <= {"psk", "ecdsa"}
     # two round trips of 600 ms
     assert tables["predictions"].select("within_1000_ms", "within_2000_ms").rows() == [(0, 1)]
-    assert tables["cases"].columns[:3] == [
-        "experiment",
-        "capture",
-        "scenario",
-    ]  # keeps columns without values, as the others do not
+    assert tables["cases"].columns[:3] == ["experiment", "capture", "scenario"]
     assert "replaces" not in tables["handshakes"].columns
-    assert all(column.null_count() < len(column) for column in tables["handshakes"])
+    for name in tables.keys() - {"cases"}:  # the table `cases` keeps its columns without values
+        assert all(column.null_count() < len(column) for column in tables[name]), name
     # lists became tables: the phases of a handshake add up to its bytes
     handshakes, key = tables["handshakes"], ["capture", "handshake"]
     phases = tables["phases"].group_by(key).agg(pl.col("bytes").sum())
@@ -134,3 +131,13 @@ def test_the_way_to_record_a_scenario_that_does_not_exist_is_an_error(tmp_path):
     (tmp_path / "scenarios" / "psk.toml").write_text("iterations = 1\n")
     with pytest.raises(PaperError, match="recording: there is no scenario pks; there are: psk"):
         run_scenarios(ReportFolder(tmp_path), tmp_path, {"pks": Recording(jobs=2)}, RecordOptions(), print)
+
+
+def test_with_other_values_the_copy_of_a_capture_that_was_not_recorded_is_removed(recordings, tmp_path):
+    folder = ReportFolder(tmp_path)
+    copies = folder.data / "captures"
+    (copies / "rsa").mkdir(parents=True)
+    (copies / "rsa" / "rsa.pcapng").write_text("recorded earlier with the values of the scenarios")
+    folder.claims.write_text(f'{BARE}\ncaptures = ["psk/psk.pcapng", "rsa/rsa.pcapng"]\n')
+    write_data(folder, recordings, print, load_claims(folder.claims), values=["responder.stack=libreswan"])
+    assert [path.name for path in copies.rglob("*.pcapng")] == ["psk.pcapng"]
