@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
@@ -19,6 +18,7 @@ from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.lab_manifest import CaptureHost
+from ikeanalyze.io.near_names import suggest_name
 from ikeanalyze.io.toml import TomlFileError, parse_toml, read_toml
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network.traffic import parse_traffic_step
@@ -431,10 +431,10 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
 def _check_key(where: str, key: str, given: set[str]) -> None:
     """Check that a key exists and is given once, and add it to the given ones."""
     if key not in KEYS:
-        near = get_close_matches(key, KEYS, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
         siblings = [name for name in KEYS if name.split(".")[0] == key.split(".")[0]]
-        raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
+        raise LabScenarioError(
+            f"{where}: unknown key {key}; {suggest_name(key, KEYS)}allowed are {', '.join(siblings or KEYS)}"
+        )
     if key in given:  # TOML: a table's key and a quoted key with a dot are different
         raise LabScenarioError(f"{where}: {key} is given twice")
     given.add(key)

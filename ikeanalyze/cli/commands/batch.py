@@ -15,6 +15,7 @@ from ikeanalyze.cli.capture_options import PortOption, VantageOption
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, SOME_SKIPPED, fail_command, log_stderr, refuse_option
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.progress import is_progress_visible
+from ikeanalyze.cli.selection_options import SelectionOptions
 from ikeanalyze.dataset.batch.discovery import DiscoveryResult, find_captures
 from ikeanalyze.dataset.batch.dispatch import Workers
 from ikeanalyze.dataset.batch.groups import group_captures
@@ -81,6 +82,7 @@ class DatasetOptions:
 def batch(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", hidden=True)],
     options: DatasetOptions,
+    selected: SelectionOptions,
     messages: MessageOptions,
 ) -> None:
     """Convert any number of captures to a dataset: a directory of Parquet tables.
@@ -101,6 +103,7 @@ def batch(
     if options.output == "-":
         raise typer.BadParameter("a dataset is a directory: name it", param_hint="-o")
     tls = _check_tls(options)
+    selection = selected.parse()
     with refuse_option("--label", PatternError):
         patterns = [parse_pattern(text) for text in options.label] or None
     discovered = find_captures(paths, Path(options.output))
@@ -115,7 +118,7 @@ def batch(
             dataset=Path(options.output),
             keys=options.keys,
             patterns=patterns,
-            reading=BatchReadOptions(tuple(sorted(set(options.port))), options.vantage),
+            reading=BatchReadOptions(tuple(sorted(set(options.port))), options.vantage, selection),
         ),
         partial(_make_workers, local, options.cluster, tls),
         discovered,

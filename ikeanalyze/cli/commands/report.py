@@ -3,13 +3,18 @@
 import os
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.analysis.tables.selection import (
+    HandshakeSelection,
+    find_selected,
+    keep_selected,
+    select_handshakes,
+)
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.formats.source import open_source
 from ikeanalyze.cli.capture_options import (
@@ -25,6 +30,8 @@ from ikeanalyze.cli.exit_status import SOME_SKIPPED
 from ikeanalyze.cli.large_captures import LargeCaptureOptions, analyse_in_parts, plan_parts
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
+from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
+from ikeanalyze.io.near_names import suggest_name
 from ikeanalyze.render.report.parquet import TABLES, ParquetWriter, write_parquet
 
 if TYPE_CHECKING:
@@ -100,8 +107,7 @@ class ReportOutputOptions(FigureOptions):
         names = tuple(name.strip() for name in self.tables.split(","))
         for name in names:
             if name not in TABLES:
-                near = get_close_matches(name, TABLES, 1)
-                hint = f"did you mean {near[0]}? " if near else ""
+                hint = suggest_name(name, TABLES)
                 raise typer.BadParameter(
                     f"unknown table {name!r}; {hint}there are {', '.join(TABLES)}", param_hint="--tables"
                 )
@@ -120,6 +126,7 @@ def report(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURE...", hidden=True)],
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
+    selected: SelectionOptions,
     large: LargeCaptureOptions,
     messages: MessageOptions,
 ) -> None:
@@ -143,9 +150,10 @@ def report(
     if output.output_format == "parquet" and output.output == "-":
         raise typer.BadParameter("parquet is a directory: name it with -o", param_hint="--format")
     tables = output.list_tables()
+    selection = selected.parse()
     output.check()
-    streamed = output.output_format == "parquet" and inputs.handshake is None and not output.is_drawn
-    in_parts = _read_in_parts(captures, output, inputs, large, messages, streamed=streamed)
+    streamed = output.output_format == "parquet" and inputs.handshake is None and not (selection or output.is_drawn)
+    in_parts = _read_in_parts(captures, output, inputs, large, messages, selection, streamed=streamed)
     if in_parts is not None:
         analysis = in_parts
     elif streamed:
@@ -154,10 +162,7 @@ def report(
             writer.finish(analysis)
     else:
         analysis = _read(captures, output, inputs, messages)
-    if inputs.handshake is not None:
-        analysis = select_handshake(analysis, inputs.handshake)
-    elif analysis.handshakes.is_empty():
-        messages.remark(describe_missing_handshakes(analysis))
+    analysis = _select(analysis, selection, inputs.handshake, messages)
     if output.output_format != "parquet":
         from ikeanalyze.render.report.formats import FORMATS  # loads polars, after which the capture reader cannot fork
 
@@ -167,6 +172,20 @@ def report(
     output.write_figures(_write_figures, analysis, messages)
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
+
+
+def _select(
+    analysis: Analysis, selection: HandshakeSelection, handshake: int | None, messages: MessageOptions
+) -> Analysis:
+    """Return the analysis of the selected handshakes, or of one of them by its number."""
+    matching = select_handshakes(analysis, selection)
+    if handshake is not None:
+        return select_handshake(matching, handshake)
+    if analysis.handshakes.is_empty():
+        messages.remark(describe_missing_handshakes(analysis))
+    elif matching.handshakes.is_empty():
+        messages.remark(describe_empty_selection(analysis, selection))
+    return matching
 
 
 def _write_figures(analysis: Analysis, directory: str) -> "Sequence[Path]":
@@ -209,12 +228,14 @@ def _read_in_parts(
     inputs: ReportInputOptions,
     large: LargeCaptureOptions,
     messages: MessageOptions,
+    selection: HandshakeSelection,
     *,
     streamed: bool,
 ) -> Analysis | None:
     """Analyse a capture that is larger than memory in parts; None: it has to be read in memory.
 
-    If its tables are `streamed` to Parquet, the result has only the first row of each.
+    If its tables are `streamed` to Parquet, the result has only the first row of each. With a selection, all handshakes
+    are in the result, but frames, messages and exchanges only of those that are selected.
     """
     plan = plan_parts(captures, inputs, large, messages, join=inputs.join)
     if plan is None or (output.is_drawn and _is_small(captures)):
@@ -228,6 +249,10 @@ def _read_in_parts(
         if parts is None:
             return None
         result, tables = parts
+        if selection:
+            keys = find_selected(tables["handshakes"].collect(), result.captures, selection)
+            narrowed = {name: keep_selected(tables[name], keys) for name in ("frames", "messages", "exchanges")}
+            tables = {**tables, **narrowed}
         if writer is None:
             analysis = result.make_analysis(tables)
         else:

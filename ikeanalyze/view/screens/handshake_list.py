@@ -148,7 +148,8 @@ class HandshakeListScreen(Screen[None]):
         if shown:
             about.update(_describe_handshake(handshakes.row(handshakes.cursor)))
         elif total:
-            about.update(Text("no handshake matches the filter; Esc removes it"))
+            problem = handshakes.problem or "no handshake matches the filter"
+            about.update(Text(f"{escape_text(problem)}; Esc removes it"))
         else:
             about.update(Text("no handshake found. If IKE uses another UDP port, name it with --port"))
 
