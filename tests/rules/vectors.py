@@ -54,11 +54,22 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class ExpectedHandshake:
+    """An expected handshake; the set-up time in ms."""
+
+    outcome: str
+    setup: float | None = None
+    uncertain: bool = False
+
+
+@dataclass(frozen=True)
 class Case:
     name: str
     ikev1: bool
     datagrams: tuple[Vector, ...]
     exchanges: tuple[Exchange, ...]
+    handshake: ExpectedHandshake | None
+    ttl: tuple[int, int]  # of the initiator's and of the responder's packets
 
     def __str__(self):
         return self.name
@@ -107,6 +118,8 @@ def read_cases() -> list[Case]:
             ikev1=case.get("ikev1", False),
             datagrams=tuple(_read_datagram(line) for line in case["datagrams"].strip().splitlines()),
             exchanges=tuple(_read_exchange(line) for line in case.get("exchanges", [])),
+            handshake=ExpectedHandshake(**case["handshake"]) if "handshake" in case else None,
+            ttl=tuple(case.get("ttl", (64, 64))),
         )
         for case in table["case"]
     ]
@@ -136,10 +149,18 @@ def make_datagram(vector: Vector, number: int) -> bytes:
 
 
 def make_capture(cases: Sequence[Case], path: Path) -> Path:
-    """A capture of cases one after another, each with its own SPIs."""
+    """A capture of cases one after another, each with its own SPIs and initiator; it goes on for a minute."""
     trace = Trace()
     for number, case in enumerate(cases):
+        start, initiator = number * 1000 * SECOND, f"198.51.100.{number + 1}"
         for vector in case.datagrams:
-            time = number * 1000 * SECOND + vector.time_ns
-            trace.send(time, make_datagram(vector, number), from_initiator=vector.from_initiator)
+            ends = (initiator, trace.responder) if vector.from_initiator else (trace.responder, initiator)
+            trace.send(
+                start + vector.time_ns,
+                make_datagram(vector, number),
+                source=ends[0],
+                destination=ends[1],
+                ttl=case.ttl[not vector.from_initiator],
+            )
+        trace.send(start + case.datagrams[-1].time_ns + 60 * SECOND, b"other traffic", sport=53, dport=53)
     return trace.write(path)
