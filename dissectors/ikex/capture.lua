@@ -51,7 +51,7 @@ local function add_to_frame(self, number, datagram)
 end
 
 local function add_datagram(self, datagram, parsed)
-    local original = self.duplicates:original(datagram)
+    local original = self.duplicates:original(datagram, parsed)
     if original then
         self.association:add_translation(parsed, original.parsed)
         add_to_frame(self, datagram.number, { number = datagram.number, time = datagram.time, duplicate_of = original })

@@ -5,6 +5,7 @@ local findings = require("ikex.findings")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
+local paths = require("ikex.paths")
 local proposals = require("ikex.proposals")
 
 local View = {}
@@ -253,6 +254,9 @@ function View:datagram(tree, capture, datagram)
             ": handshake %d, %s %s", pair.sa.number, names.of_exchange(pair.sa.version, pair.exchange),
             datagram.slot.response and "response" or "request"
         ))
+    end
+    if capture.finished then
+        paths.settle(pair.sa)
     end
     self:handshake(root, capture, datagram)
     local exchange, transmission, all = exchanges.of_datagram(datagram)
