@@ -363,7 +363,7 @@ def load_cases(path: Path, overrides: Mapping[str, Any] = MappingProxyType({})) 
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split `KEY=VALUE`, with a value as in TOML; what is not TOML is a string.
+    """Split `KEY=VALUE`. The value is that of TOML if it is valid TOML, otherwise the text itself.
 
     Raises:
         LabScenarioError: there is no `=`, or no such key.
@@ -371,7 +371,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator:
         raise LabScenarioError(f"{text}: needed is KEY=VALUE, such as responder.stack=libreswan")
-    _check_key("--set", key, set())
+    _check_key(text, key, set())
     try:
         return key, parse_toml(f"value = {value}".encode())["value"]
     except TomlFileError:
@@ -379,7 +379,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def _override(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario with other values of some keys, which are no dimension any more unless the value is a list."""
+    """Return a scenario with other values of some keys, which vary no longer unless the new value is a list."""
     if not overrides:
         return dict(data)
     tables = {key: value for key, value in _flatten_tables(data) if key not in overrides} | dict(overrides)
