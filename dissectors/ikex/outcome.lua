@@ -20,6 +20,7 @@ local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED, REDIRECT = 36, 37, 
 -- Notifies by which a responder asks for another IKE_SA_INIT request: INVALID_KE_PAYLOAD, COOKIE.
 local WANTS_ANOTHER_REQUEST = { [17] = true, [16390] = true }
 local NOTIFY_V1 = 11
+local MISSES_PACKETS = { cut = true, unanswered = true, ["half-open"] = true }
 
 -- The name of the first error notify in a clear message, and of the first one that asks for another request; nil if
 -- there is none.
@@ -327,6 +328,13 @@ function outcome.summarize(sa, last_time, replaced, sas)
         end
     end
     return result
+end
+
+--- Whether packets that a running capture may still bring can no longer change the outcome of a handshake from one that
+-- means that packets are missing.
+function outcome.is_decided(capture, sa)
+    local summary = capture:summary(sa)
+    return not MISSES_PACKETS[summary.outcome or ""] or capture:is_final(sa.last_time)
 end
 
 return outcome

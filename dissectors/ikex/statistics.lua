@@ -1,6 +1,7 @@
 --[[ Statistics as text: `tshark -z ikex,handshakes` and `-z ikex,exchanges`, and the windows under Statistics. ]]
 local compat = require("ikex.compat")
 local names = require("ikex.names")
+local outcome = require("ikex.outcome")
 
 local statistics = {}
 
@@ -34,6 +35,14 @@ local function format_setup(summary)
         return "-"
     end
     return (summary.uncertain and UNCERTAIN_MARK or "") .. compat.ms(summary.setup)
+end
+
+-- The outcome; "-" if it is unknown, "running" if the capture may still bring the packets that it lacks.
+local function format_outcome(capture, sa)
+    if not outcome.is_decided(capture, sa) then
+        return "running"
+    end
+    return capture:summary(sa).outcome or "-"
 end
 
 -- Notes below a list of handshakes.
@@ -77,7 +86,7 @@ function statistics.handshakes(capture)
             compat.format_integer(summary.initiator.bytes), compat.format_integer(summary.responder.messages),
             compat.format_integer(summary.responder.frames), compat.format_integer(summary.responder.bytes),
             compat.format_integer(summary.retransmitted.messages), format_setup(summary),
-            summary.outcome or "-", table.concat(remarks, ", "),
+            format_outcome(capture, sa), table.concat(remarks, ", "),
         }
     end
     local lines = format_rows(rows)
@@ -98,7 +107,7 @@ function statistics.list(capture)
         rows[#rows + 1] = {
             compat.format_integer(sa.number), compat.hex(sa.spi_i:sub(1, 4)),
             compat.format_integer(summary.retransmitted.messages), format_setup(summary),
-            summary.outcome or "-", summary.reason or summary.extra[1] and "+" .. summary.extra[1] or "",
+            format_outcome(capture, sa), summary.reason or summary.extra[1] and "+" .. summary.extra[1] or "",
         }
     end
     local lines = format_rows(rows)

@@ -5,6 +5,7 @@ local findings = require("ikex.findings")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
+local outcome = require("ikex.outcome")
 local paths = require("ikex.paths")
 local proposals = require("ikex.proposals")
 
@@ -62,11 +63,13 @@ function View:handshake(tree, capture, datagram)
     end
     if capture.finished and (self:is_needed(tree, "outcome") or self:is_needed(tree, "reason")) then
         local summary = capture:summary(sa)
-        if summary.outcome then
-            self:add(tree, "outcome", summary.outcome)
-        end
-        if summary.reason then
-            self:add(tree, "reason", summary.reason)
+        if outcome.is_decided(capture, sa) then
+            if summary.outcome then
+                self:add(tree, "outcome", summary.outcome)
+            end
+            if summary.reason then
+                self:add(tree, "reason", summary.reason)
+            end
         end
     end
 end
@@ -123,7 +126,7 @@ function View:fragments(tree, capture, datagram, transmission)
         end
         self:append(self:add(item, "fragment_frame", part.number), string.format(" (%d)", part.fragment))
     end
-    if capture.finished then
+    if capture:is_final(transmission.last_time) then
         for _, number in ipairs(findings.missing_fragments(transmission, MAX_LISTED)) do
             self:add(item, "fragment_missing", number)
         end
