@@ -125,7 +125,8 @@ def _ikeanalyze(
     bytes, round trips, retransmissions and how the set-up time was spent.
 
     Results go to standard output, everything else to standard error. Exit status: 0 success, 1 the input could not be
-    read or the command failed, 2 wrong usage, 3 success, but some of several inputs were skipped.
+    read or the command failed, 2 wrong usage, 3 success, but some of several inputs were skipped, 4 success, but a
+    condition of --fail-on holds.
     """
 
 

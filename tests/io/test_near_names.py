@@ -1,4 +1,4 @@
-from ikeanalyze.io.near_names import suggest_name
+from ikeanalyze.io.near_names import describe_choices, suggest_name
 
 
 def test_the_most_similar_name_is_suggested():
@@ -13,3 +13,9 @@ def test_case_does_not_matter():
 
 def test_no_similar_name():
     assert suggest_name("zzz", ["config"]) == suggest_name("config", []) == ""
+
+
+def test_choices_follow_the_problem():
+    assert describe_choices("confg", ["config", "loss"]) == "; did you mean config? (choose from config, loss)"
+    assert describe_choices("x", ["config", "loss"]) == " (choose from config, loss)"
+    assert describe_choices("x", ["a", "b"], "labels a; columns b") == " (choose from labels a; columns b)"

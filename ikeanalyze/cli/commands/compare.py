@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-from ikeanalyze.cli.exit_status import CommandError
+from ikeanalyze.cli.exit_status import CONDITION_HOLDS, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import PageOptions
 from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.columns import RowCondition
 from ikeanalyze.dataset.compare.compare import DEFAULT_METRICS, SUCCESS, ComparisonRequest, compare_groups
+from ikeanalyze.dataset.compare.limits import find_exceeded, parse_limits
+from ikeanalyze.dataset.compare.metrics import select_metrics
 from ikeanalyze.dataset.compare.result import Comparison
 from ikeanalyze.dataset.compare.source import open_tables
 from ikeanalyze.render import RenderOptions
@@ -85,6 +87,15 @@ class ComparisonOptions:
         int, typer.Option(metavar="N", min=100, max=1_000_000, help="Number of bootstrap resamples.")
     ] = 2_000
 
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC>PERCENT%,...",
+            help="Exit with status 4 and name the group if its mean is worse than the baseline's by more than PERCENT and "
+            "by more than noise: setup_ms>10%. METRIC<PERCENT%: smaller values are worse.",
+        ),
+    ] = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOutputOptions(PageOptions):
@@ -122,9 +133,12 @@ def compare(
         raise typer.BadParameter(f"{options.confidence:g} is not between 50 and 100", param_hint="--confidence")
     output.check()
     try:
+        limits = () if options.fail_on is None else parse_limits(options.fail_on)
+        tables = open_tables(dataset)
+        select_metrics(tables.handshakes, [limit.metric for limit in limits], "fail-on")
         request = ComparisonRequest(
             options.by,
-            options.metric or DEFAULT_METRICS,
+            list(dict.fromkeys([*(options.metric or DEFAULT_METRICS), *(limit.metric for limit in limits)])),
             options.baseline,
             _parse_conditions(options.where),
             options.outcome or SUCCESS,
@@ -134,7 +148,8 @@ def compare(
             options.against,
             options.predicted,
         )
-        comparison = compare_groups(open_tables(dataset), request)
+        comparison = compare_groups(tables, request)
+        exceeded = find_exceeded(comparison, limits) if limits else []
     except CompareError as error:
         if error.argument is None:
             raise CommandError(str(error)) from None
@@ -142,6 +157,14 @@ def compare(
     _warn(comparison, messages)
     output.write(FORMATS, comparison)
     output.write_figures(partial(write_comparison_figures, view=output.get_view()), comparison, messages)
+    for group in exceeded:
+        text = f"{group.group}: {group.limit.metric} {group.problem}"
+        if group.noise:
+            messages.remark(f"{text}: may be noise, so --fail-on {group.limit.text} does not fail")
+        else:
+            log_stderr(f"{text} (--fail-on {group.limit.text})")
+    if any(not group.noise for group in exceeded):
+        raise typer.Exit(CONDITION_HOLDS)
 
 
 def _warn(comparison: Comparison, messages: MessageOptions) -> None:

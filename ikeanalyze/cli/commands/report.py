@@ -9,6 +9,8 @@ import typer
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.analysis.tables.fail_conditions import UNDECRYPTED, FailCondition, parse_conditions
+from ikeanalyze.analysis.tables.filter_language import FilterError
 from ikeanalyze.analysis.tables.selection import (
     HandshakeSelection,
     find_selected,
@@ -26,12 +28,13 @@ from ikeanalyze.cli.capture_options import (
     read_captures,
     select_handshake,
 )
-from ikeanalyze.cli.exit_status import SOME_SKIPPED
+from ikeanalyze.cli.exit_status import CONDITION_HOLDS, SOME_SKIPPED, log_stderr, refuse_option
 from ikeanalyze.cli.large_captures import LargeCaptureOptions, analyse_in_parts, plan_parts
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
 from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
 from ikeanalyze.io.near_names import suggest_name
+from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.report.parquet import TABLES, ParquetWriter, write_parquet
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
 _PAYLOAD_LIMIT: Final = 32 << 20
+_MAX_VIOLATIONS: Final = 100
 
 app = make_app()
 
@@ -90,7 +94,7 @@ class ReportOutputOptions(FigureOptions):
         ),
     ] = "-"
     output_format: Annotated[
-        Literal["terminal", "json", "jsonl", "csv", "parquet", "markdown", "html"], FORMAT_OPTION
+        Literal["terminal", "json", "jsonl", "csv", "parquet", "markdown", "html", "junit"], FORMAT_OPTION
     ] = "terminal"
     tables: Annotated[
         str,
@@ -101,6 +105,25 @@ class ReportOutputOptions(FigureOptions):
             show_default=False,
         ),
     ] = ",".join(TABLES)
+
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION,...",
+            help="Exit with status 4 and name each handshake if one meets a condition: failed, unanswered, half-open, "
+            "cut, undecrypted, no-handshake, or a word of filters such as retransmissions>4, setup_ms>100, blowup>2. "
+            "Also the failures of --format junit.",
+        ),
+    ] = None
+
+    def get_view(self) -> RenderOptions:
+        """Return the options of the formats."""
+        return RenderOptions(every=self.no_limit, fail_on=self.parse_conditions())
+
+    def parse_conditions(self) -> tuple[FailCondition, ...]:
+        """Return the conditions of --fail-on; `typer.BadParameter` if one is wrong."""
+        with refuse_option("--fail-on", FilterError):
+            return () if self.fail_on is None else parse_conditions(self.fail_on)
 
     def list_tables(self) -> tuple[str, ...]:
         """Return the names of the tables to write; `typer.BadParameter` if one is unknown."""
@@ -141,7 +164,7 @@ def report(
 
     A CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd; - is standard input. Several captures
     make one report. Captures and key files that cannot be read are skipped and named on standard error; the exit status
-    is then 3.
+    is then 3. If a condition of --fail-on holds, it is 4.
     """
     check_rtt(inputs.rtt, "--rtt")
     check_inputs({"CAPTURE": captures, "--keys": inputs.keys}, output.output)
@@ -151,6 +174,9 @@ def report(
         raise typer.BadParameter("parquet is a directory: name it with -o", param_hint="--format")
     tables = output.list_tables()
     selection = selected.parse()
+    conditions = output.parse_conditions()
+    if not inputs.keys and any(condition.text == UNDECRYPTED for condition in conditions):
+        raise typer.BadParameter(f"{UNDECRYPTED} needs --keys", param_hint="--fail-on")
     output.check()
     streamed = output.output_format == "parquet" and inputs.handshake is None and not (selection or output.is_drawn)
     in_parts = _read_in_parts(captures, output, inputs, large, messages, selection, streamed=streamed)
@@ -170,8 +196,23 @@ def report(
     elif not streamed:
         write_parquet(analysis, output.output, tables)
     output.write_figures(_write_figures, analysis, messages)
+    if conditions and _report_violations(analysis, conditions, messages):
+        raise typer.Exit(CONDITION_HOLDS)
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
+
+
+def _report_violations(analysis: Analysis, conditions: "Sequence[FailCondition]", messages: MessageOptions) -> bool:
+    """Print a line for each violation, even if the command is quiet; return whether there are any."""
+    from ikeanalyze.render.report.violations import find_violations  # loads polars, as above
+
+    violations = find_violations(analysis, conditions)
+    shown = violations if messages.verbose else violations[:_MAX_VIOLATIONS]
+    for violation in shown:
+        log_stderr(f"{violation} (--fail-on {violation.condition})")
+    if len(violations) > len(shown):
+        log_stderr(f"{len(violations) - len(shown):,} more. --verbose names all of them")
+    return bool(violations)
 
 
 def _select(
@@ -234,7 +275,8 @@ def _read_in_parts(
 ) -> Analysis | None:
     """Analyse a capture that is larger than memory in parts; None: it has to be read in memory.
 
-    If its tables are `streamed` to Parquet, the result has only the first row of each. With a selection, all handshakes
+    If its tables are `streamed` to Parquet, the result has only the first row of each, except of the handshakes that
+    --fail-on needs. With a selection, all handshakes
     are in the result, but frames, messages and exchanges only of those that are selected.
     """
     plan = plan_parts(captures, inputs, large, messages, join=inputs.join)
@@ -256,7 +298,10 @@ def _read_in_parts(
         if writer is None:
             analysis = result.make_analysis(tables)
         else:
-            analysis = result.make_analysis({name: table.head(1) for name, table in tables.items()})
+            whole = ("handshakes",) if output.fail_on is not None else ()
+            analysis = result.make_analysis(
+                {name: table if name in whole else table.head(1) for name, table in tables.items()}
+            )
             for name, table in tables.items():
                 writer.write(name, table)
             writer.finish(analysis)
