@@ -7,7 +7,7 @@ import json
 import polars as pl
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.report.diagnosis import format_evidence, render_diagnosis_table
+from ikeanalyze.render.report.sections.diagnosis import format_evidence, render_diagnosis_table
 from tests.render.analysis_examples import analysis
 from tests.render.handshake_examples import SILENT_RESPONDER
 
