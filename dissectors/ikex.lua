@@ -25,6 +25,7 @@ local compat = require("ikex.compat")
 local fields = require("ikex.fields")
 local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
+local menus = require("ikex.menus")
 local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
 
@@ -50,6 +51,10 @@ ikex.prefs.info = Pref.bool(
 ikex.prefs.ports = Pref.range(
     "UDP ports", "",
     "UDP ports that carry IKE besides 500 and 4500; use `Decode As` to select the built-in dissector for them", 65535
+)
+ikex.prefs.command = Pref.string(
+    "Command of ikeanalyze", "ikeanalyze",
+    "The command that writes decrypted captures (Statistics, IKE): a program in the search path, or its full path"
 )
 
 local all_fields = fields.make()
@@ -223,25 +228,14 @@ end
 register_statistics("handshakes")
 register_statistics("list")
 register_statistics("exchanges")
+register_statistics("ladders")
 
 if gui_enabled() then
-    local function open_window(title, name)
-        local window = TextWindow.new(title)
-        window:set(statistics_text(name))
-        window:add_button("Refresh", function()
-            window:set(statistics_text(name))
-        end)
-    end
-    local menu = MENU_STAT_UNSORTED or MENU_TOOLS_UNSORTED
-    register_menu("IKE/Handshakes", function()
-        open_window("IKE handshakes", "list")
-    end, menu)
-    register_menu("IKE/Handshakes in full", function()
-        open_window("IKE handshakes in full", "handshakes")
-    end, menu)
-    register_menu("IKE/Round trips by exchange", function()
-        open_window("IKE exchanges", "exchanges")
-    end, menu)
+    menus.register(function()
+        return capture
+    end, key_paths, function()
+        return ikex.prefs.command
+    end)
 end
 
 -- IKE in TCP (RFC 9329)
