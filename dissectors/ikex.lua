@@ -25,6 +25,7 @@ local compat = require("ikex.compat")
 local fields = require("ikex.fields")
 local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
+local menus = require("ikex.menus")
 local packet = require("ikex.packet")
 local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
@@ -52,6 +53,10 @@ ikex.prefs.ports = Pref.range(
     "UDP ports", "",
     "UDP ports that carry IKE besides 500 and 4500; use `Decode As` to select the built-in dissector for them", 65535
 )
+ikex.prefs.command = Pref.string(
+    "Command of ikeanalyze", "ikeanalyze",
+    "The command that writes decrypted captures (Statistics, IKE): a program in the search path, or its full path"
+)
 
 local all_fields = fields.make()
 local experts = fields.experts()
@@ -70,7 +75,7 @@ local TABLE = "isakmp.ikev2_decryption_table"
 local DEFAULT_KEYS = "ikex_keys" -- in the personal configuration folder
 
 local view = View.new(ikex, all_fields, experts)
-local capture = Capture.new(Keyring.new({}))
+local capture = Capture.new(Keyring.new({}), gui_enabled())
 local own_dissector = nil
 
 -- Each problem of the key files is reported once: in a window, or on standard error by tshark.
@@ -149,7 +154,7 @@ end
 
 function ikex.init()
     set_ports()
-    capture = Capture.new(load_keys())
+    capture = Capture.new(load_keys(), gui_enabled())
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 
@@ -232,25 +237,14 @@ end
 register_statistics("handshakes")
 register_statistics("list")
 register_statistics("exchanges")
+register_statistics("ladders")
 
 if gui_enabled() then
-    local function open_window(title, name)
-        local window = TextWindow.new(title)
-        window:set(statistics_text(name))
-        window:add_button("Refresh", function()
-            window:set(statistics_text(name))
-        end)
-    end
-    local menu = MENU_STAT_UNSORTED or MENU_TOOLS_UNSORTED
-    register_menu("IKE/Handshakes", function()
-        open_window("IKE handshakes", "list")
-    end, menu)
-    register_menu("IKE/Handshakes in full", function()
-        open_window("IKE handshakes in full", "handshakes")
-    end, menu)
-    register_menu("IKE/Round trips by exchange", function()
-        open_window("IKE exchanges", "exchanges")
-    end, menu)
+    menus.register(function()
+        return capture
+    end, key_paths, function()
+        return ikex.prefs.command
+    end)
 end
 
 -- IKE in TCP (RFC 9329)
