@@ -17,7 +17,7 @@ _DAY: Final = 86_400_000_000_000  # ns
 #: Columns of the list table that are searched.
 _TEXTS: Final = (
     *("initiator", "responder", "aaa", "outcome", "reason", "child_error", "kex", "spii", "spir", "auth"),
-    *("protocol", "algorithms"),
+    *("protocol", "algorithms", "diagnosis"),
 )
 
 
@@ -43,6 +43,7 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         .list.eval(pl.coalesce(pl.element().struct.field("method"), pl.lit("?")))
         .list.join(" + ")
     )
+    codes = pl.col("diagnosis").list.eval(pl.element().struct.field("code"))
     table = table.select(
         "handshake",
         "protocol",
@@ -56,6 +57,8 @@ def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         "outcome",
         "reason",
         "child_error",
+        codes.list.join(" ").alias("diagnosis"),
+        pl.col("diagnosis").list.first().struct.field("message").alias("problem"),
         (pl.col("initiator_messages") + pl.col("responder_messages")).alias("messages"),
         (pl.col("initiator_bytes") + pl.col("responder_bytes")).alias("bytes"),
         pl.col("setup_ns").alias("setup"),

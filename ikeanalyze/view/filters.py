@@ -23,6 +23,7 @@ import polars as pl
 _TEXTS: Final = {
     "outcome": ("outcome",),
     "reason": ("reason", "child_error"),
+    "diagnosis": ("diagnosis",),
     "protocol": ("protocol",),
     "initiator": ("initiator",),
     "responder": ("responder",),

@@ -96,3 +96,7 @@ def test_all_names_are_understood():
     for name in NAMES:
         assert isinstance(ids(f"{name}:x"), list)
         assert isinstance(ids(f"{name}>1"), list)
+
+
+def test_codes_of_the_diagnosis_are_a_column():
+    assert ids("diagnosis:responder-silent") == ids("udp-4500-blocked") == where(outcome="unanswered")
