@@ -69,7 +69,7 @@ local TABLE = "isakmp.ikev2_decryption_table"
 local DEFAULT_KEYS = "ikex_keys" -- in the personal configuration folder
 
 local view = View.new(ikex, all_fields, experts)
-local capture = Capture.new(Keyring.new({}))
+local capture = Capture.new(Keyring.new({}), gui_enabled())
 local own_dissector = nil
 
 -- Each problem of the key files is reported once: in a window, or on standard error by tshark.
@@ -148,7 +148,7 @@ end
 
 function ikex.init()
     set_ports()
-    capture = Capture.new(load_keys())
+    capture = Capture.new(load_keys(), gui_enabled())
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 

@@ -130,7 +130,7 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     if transmission and transmission.number > 1 then
         add("retransmission", "Retransmission of an earlier message") -- the fields have its number and frame
     end
-    if transmission and transmission.fragments and capture.finished then
+    if transmission and transmission.fragments and capture:is_final(transmission.last_time) then
         local missing = transmission.total - transmission.fragment_count
         if missing > 0 then
             add("missing_fragment", "Fragments of the message are missing")
@@ -142,8 +142,10 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     local informational_v1 = sa.version == 1 and pair.exchange == 5
     if exchange and not informational_v1 then
         if #exchange.requests == 0 then
-            add("no_request", "The request to this response is not in the capture")
-        elseif #exchange.responses == 0 and capture.finished and sa.version == 2 then
+            if capture:is_final(datagram.time) then
+                add("no_request", "The request to this response is not in the capture")
+            end
+        elseif #exchange.responses == 0 and sa.version == 2 and capture:is_final(sa.last_time) then
             add("no_response", "The capture has no response to this request")
         end
         local reason = datagram.slot.response and exchanges.retry_reason(exchange)

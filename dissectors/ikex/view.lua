@@ -5,6 +5,8 @@ local findings = require("ikex.findings")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
+local outcome = require("ikex.outcome")
+local paths = require("ikex.paths")
 local proposals = require("ikex.proposals")
 
 local View = {}
@@ -61,11 +63,13 @@ function View:handshake(tree, capture, datagram)
     end
     if capture.finished and (self:is_needed(tree, "outcome") or self:is_needed(tree, "reason")) then
         local summary = capture:summary(sa)
-        if summary.outcome then
-            self:add(tree, "outcome", summary.outcome)
-        end
-        if summary.reason then
-            self:add(tree, "reason", summary.reason)
+        if outcome.is_decided(capture, sa) then
+            if summary.outcome then
+                self:add(tree, "outcome", summary.outcome)
+            end
+            if summary.reason then
+                self:add(tree, "reason", summary.reason)
+            end
         end
     end
 end
@@ -122,7 +126,7 @@ function View:fragments(tree, capture, datagram, transmission)
         end
         self:append(self:add(item, "fragment_frame", part.number), string.format(" (%d)", part.fragment))
     end
-    if capture.finished then
+    if capture:is_final(transmission.last_time) then
         for _, number in ipairs(findings.missing_fragments(transmission, MAX_LISTED)) do
             self:add(item, "fragment_missing", number)
         end
@@ -253,6 +257,9 @@ function View:datagram(tree, capture, datagram)
             ": handshake %d, %s %s", pair.sa.number, names.of_exchange(pair.sa.version, pair.exchange),
             datagram.slot.response and "response" or "request"
         ))
+    end
+    if capture.finished then
+        paths.settle(pair.sa)
     end
     self:handshake(root, capture, datagram)
     local exchange, transmission, all = exchanges.of_datagram(datagram)

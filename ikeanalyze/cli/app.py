@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "ladder": ("commands.ladder", "Draw a handshake message by message."),
     "view": ("commands.view", "Browse handshakes in the terminal."),
     "decrypt": ("commands.decrypt", "Write a decrypted copy of a capture."),
+    "extract": ("commands.extract", "Copy the packets of handshakes to a capture."),
     "keys": ("commands.keys", "Inspect key files and convert them for Wireshark."),
     "verify": ("commands.verify", "Verify a capture against a daemon's log."),
     "batch": ("commands.batch", "Convert captures to a Parquet dataset."),

@@ -21,7 +21,7 @@ from ikeanalyze.lab.manifest import RecordedLabHandshake
 from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks
-from ikeanalyze.lab.scenario import ScenarioCase, load_cases, parse_override
+from ikeanalyze.lab.scenario import LabScenarioError, ScenarioCase, load_cases, parse_override
 
 #: Requirements of this machine if the daemons run on others.
 _NEEDED_FOR_SSH: Final = ("editcap", "vici")
@@ -193,7 +193,11 @@ def _describe(handshake: RecordedLabHandshake) -> str:
 
 def _load_cases(scenario: str, values: Sequence[str]) -> list[ScenarioCase]:
     """Return the cases of a scenario file with other values of keys, whose stacks support their settings."""
-    cases = load_cases(Path(scenario), dict(map(parse_override, values)))
+    try:
+        overrides = dict(map(parse_override, values))
+    except LabScenarioError as error:
+        raise typer.BadParameter(str(error), param_hint="--set") from None
+    cases = load_cases(Path(scenario), overrides)
     for case in cases:
         try:
             check_stacks(case)

@@ -11,7 +11,7 @@ from ikeanalyze.cli.options import MessageOptions, SetOption, command, make_app
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import load_claims
-from ikeanalyze.papers.report import EvaluatedReport, evaluate_report, find_report, list_reports, list_unexpected
+from ikeanalyze.papers.report import EvaluatedReport, describe_unexpected, evaluate_report, find_report, list_reports
 
 #: Handshakes of each case with --quick.
 _QUICK: Final = 3
@@ -75,7 +75,8 @@ def run(
 
     ID is the number of a report, or the name of its folder. The lab needs root (see `ikeanalyze lab doctor`).
 
-    Exit status: 0 each verdict is the expected one; 1 the lab failed, or a verdict is not the expected one.
+    Exit status: 0 each verdict is the expected one, or undecided; 1 the lab failed, or another verdict is not the
+    expected one.
     """
     import tempfile
 
@@ -91,7 +92,7 @@ def run(
             options = RecordOptions(_QUICK if quick else runs, jobs, tuple(values))
             run_scenarios(folder, output, file.recording, options, messages.remark)
             write_data(folder, output, messages.remark, file, values)
-    _write(Path(reports), [folder.number])
+    _write(Path(reports), [folder.number], recorded=True)
 
 
 @command(app, "[ID]... [OPTIONS]", "Write the pages of reports again.")
@@ -174,8 +175,11 @@ def _render_files(
             yield readme, render_index(every, readme)
 
 
-def _write(reports: Path, ids: Sequence[str]) -> None:
-    """Write the generated files, and fail if a verdict is not the expected one."""
+def _write(reports: Path, ids: Sequence[str], *, recorded: bool = False) -> None:
+    """Write the generated files, and fail if a verdict is not the expected one.
+
+    In newly recorded data, intervals differ by chance: there, `undecided` does not fail.
+    """
     every, selected = _evaluate(reports, ids)
     try:
         for path, content in _render_files(reports, every, selected):
@@ -185,7 +189,7 @@ def _write(reports: Path, ids: Sequence[str]) -> None:
             print_result(str(path))
     except OSError as error:
         raise CommandError(f"{error.filename or reports}: {error.strerror}") from None
-    if _report_unexpected(selected):
+    if _report_unexpected(selected, by_chance=recorded):
         raise typer.Exit(FAILED)
 
 
@@ -210,9 +214,14 @@ def _clip(line: str, other: str) -> str:
     return line[start : start + _SHOWN]
 
 
-def _report_unexpected(reports: Sequence[EvaluatedReport]) -> bool:
-    """Print a line for each verdict that is not the expected one; return whether there are any."""
-    lines = [line for report in reports for line in list_unexpected(report)]
-    for line in lines:
-        log_stderr(line)
-    return bool(lines)
+def _report_unexpected(reports: Sequence[EvaluatedReport], *, by_chance: bool = False) -> bool:
+    """Print a line for each verdict that is not the expected one; return whether this is a failure.
+
+    With `by_chance`, a change from or to `undecided` is none.
+    """
+    failed = False
+    for report in reports:
+        for claim in (claim for claim in report.claims if not claim.is_expected):
+            log_stderr(describe_unexpected(report.folder, claim))
+            failed |= not (by_chance and claim.is_within_chance)
+    return failed

@@ -31,13 +31,15 @@ from ikeanalyze.render.report.decrypted_contents import (
     render_key_exchanges,
     render_payload_bytes,
 )
+from ikeanalyze.render.report.diagnosis import render_diagnosis
 from ikeanalyze.render.report.selection import get_handshake_row
 
 
 def render_handshake(analysis: Analysis) -> Iterator[Section]:
     """Yield the sections of the only handshake of `analysis`."""
     row = get_handshake_row(analysis)
-    yield KeyValueSection(format_handshake_title(row), list(_identity(row, analysis)), level=1)
+    facts = [*render_diagnosis(row), *_identity(row, analysis)]
+    yield KeyValueSection(format_handshake_title(row), facts, level=1)
     if proposal := list(_proposal(row)):
         yield KeyValueSection("Proposal", proposal)
     yield from render_key_exchanges(row, analysis.exchanges)
