@@ -6,7 +6,7 @@ anything.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.tables.fail_conditions import FailCondition
@@ -23,6 +23,21 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
     HTML = "html"
     JUNIT = "junit"
+
+
+#: Formats that the suffix of a file name stands for, the usual one first.
+SUFFIXES: Final = {
+    ".json": (Format.JSON, Format.JSONL),
+    ".jsonl": (Format.JSONL,),
+    ".ndjson": (Format.JSONL,),
+    ".csv": (Format.CSV,),
+    ".parquet": (Format.PARQUET,),
+    ".md": (Format.MARKDOWN,),
+    ".markdown": (Format.MARKDOWN,),
+    ".html": (Format.HTML,),
+    ".htm": (Format.HTML,),
+    ".xml": (Format.JUNIT,),
+}
 
 
 @dataclass(frozen=True, slots=True)

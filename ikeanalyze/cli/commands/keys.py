@@ -11,7 +11,7 @@ import typer
 
 from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, convert_output_errors, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import FORMAT_OPTION, OutputOptions, check_inputs
+from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, OutputOptions, check_inputs, choose_format
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
@@ -50,7 +50,7 @@ class KeyOutputOptions(OutputOptions):
     show_secrets: Annotated[
         bool, typer.Option("--show-secrets", help="Show the keys themselves, also on standard output.")
     ] = False
-    output_format: Annotated[Literal["terminal", "json"], FORMAT_OPTION] = "terminal"
+    output_format: Annotated[Literal["terminal", "json"] | None, NAMED_FORMAT_OPTION] = None
 
 
 @command(app, "FILE... [OPTIONS]")
@@ -76,6 +76,7 @@ def keys(
             "keys are secrets: name a file or directory with -o, or use --show-secrets for standard output",
             param_hint="--to",
         )
+    output_format = choose_format(output.output_format, output.output, list(FORMATS)) if output.to is None else ""
     check_inputs({"FILE": files}, output.output)
     key_files: list[KeyFile] = []
     skipped: list[tuple[str, str]] = []
@@ -91,7 +92,7 @@ def keys(
     if not key_files:
         raise typer.Exit(FAILED)
     if output.to is None:
-        _list(KeyList(key_files, skipped, output.show_secrets), Format(output.output_format), output.output)
+        _list(KeyList(key_files, skipped, output.show_secrets), Format(output_format), output.output)
     else:
         _convert(key_files, output.to, output.output, messages)
     if skipped:

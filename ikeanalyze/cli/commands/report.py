@@ -31,7 +31,7 @@ from ikeanalyze.cli.capture_options import (
 from ikeanalyze.cli.exit_status import CONDITION_HOLDS, SOME_SKIPPED, log_stderr, refuse_option
 from ikeanalyze.cli.large_captures import LargeCaptureOptions, analyse_in_parts, plan_parts
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import FORMAT_OPTION, FigureOptions, check_inputs
+from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, FigureOptions, check_inputs
 from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
 from ikeanalyze.io.near_names import suggest_name
 from ikeanalyze.render import RenderOptions
@@ -94,8 +94,8 @@ class ReportOutputOptions(FigureOptions):
         ),
     ] = "-"
     output_format: Annotated[
-        Literal["terminal", "json", "jsonl", "csv", "parquet", "markdown", "html", "junit"], FORMAT_OPTION
-    ] = "terminal"
+        Literal["terminal", "json", "jsonl", "csv", "parquet", "markdown", "html", "junit"] | None, NAMED_FORMAT_OPTION
+    ] = None
     tables: Annotated[
         str,
         typer.Option(
