@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "report": ("commands.report", "Report messages, bytes and time of each handshake."),
     "ladder": ("commands.ladder", "Draw a handshake message by message."),
     "view": ("commands.view", "Browse handshakes in the terminal."),
+    "live": ("commands.live", "Report handshakes while they are captured."),
     "decrypt": ("commands.decrypt", "Write a decrypted copy of a capture."),
     "extract": ("commands.extract", "Copy the packets of handshakes to a capture."),
     "keys": ("commands.keys", "Inspect key files and convert them for Wireshark."),
