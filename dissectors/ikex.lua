@@ -26,6 +26,7 @@ local fields = require("ikex.fields")
 local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
 local menus = require("ikex.menus")
+local packet = require("ikex.packet")
 local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
 
@@ -184,9 +185,7 @@ local function dissect(tvb, pinfo, tree)
     if number > queue.latest then -- the first pass
         queue.latest = number
         local time = pinfo.abs_ts
-        if time > queue.last_time then
-            queue.last_time = time
-        end
+        queue:see_time(time)
         local source_port, destination_port = pinfo.src_port, pinfo.dst_port
         if ports[source_port] or ports[destination_port] then
             queue:with_ports(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
@@ -202,7 +201,17 @@ local function dissect(tvb, pinfo, tree)
     end
 end
 
+-- The method Tvb:raw, which is looked up once.
+local raw
+
 function ikex.dissector(tvb, pinfo, tree)
+    raw = raw or tvb.raw
+    -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
+    local whole, start = pcall(raw, tvb, packet.START, packet.START_SIZE)
+    if whole and packet.is_other(start, ports) then
+        capture.queue:see_time(pinfo.abs_ts)
+        return
+    end
     local ok, problem = pcall(dissect, tvb, pinfo, tree)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
