@@ -185,7 +185,13 @@ def list_shown(tshark: Tshark, path: Path) -> tuple[list[Row], dict[str, Row]]:
 
 def are_equal(left: str, right: str) -> bool:
     """Whether two values are equal; times may differ by a microsecond of rounding."""
-    if left == right or "." not in left or "." not in right or left.count(".") > 1 or left.startswith("~") != right.startswith("~"):
+    if (
+        left == right
+        or "." not in left
+        or "." not in right
+        or left.count(".") > 1
+        or left.startswith("~") != right.startswith("~")
+    ):
         return left == right
     return abs(float(left.lstrip("~")) - float(right.lstrip("~"))) < 0.0015
 

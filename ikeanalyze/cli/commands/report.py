@@ -204,7 +204,7 @@ def report(
 
 def _report_violations(analysis: Analysis, conditions: "Sequence[FailCondition]", messages: MessageOptions) -> bool:
     """Print a line for each violation, even if the command is quiet; return whether there are any."""
-    from ikeanalyze.render.report.violations import find_violations  # loads polars, as above
+    from ikeanalyze.render.report.gate.violations import find_violations  # loads polars, as above
 
     violations = find_violations(analysis, conditions)
     shown = violations if messages.verbose else violations[:_MAX_VIOLATIONS]
