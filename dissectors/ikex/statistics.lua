@@ -1,5 +1,6 @@
 --[[ Statistics as text: `tshark -z ikex,handshakes` and `-z ikex,exchanges`, and the windows under Statistics. ]]
 local compat = require("ikex.compat")
+local ladder = require("ikex.ladder")
 local names = require("ikex.names")
 local outcome = require("ikex.outcome")
 
@@ -95,8 +96,9 @@ function statistics.handshakes(capture)
     return table.concat(lines, "\n") .. "\n"
 end
 
---- One short line per handshake, which fits into a window as it opens.
-function statistics.list(capture)
+--- One short line per handshake, which fits into a window as it opens. `selected`: number of the handshake that is
+-- marked, or nil.
+function statistics.list(capture, selected)
     capture:finish()
     local rows = {
         left_aligned = { [2] = true, [5] = true, [6] = true },
@@ -111,9 +113,24 @@ function statistics.list(capture)
         }
     end
     local lines = format_rows(rows)
+    if selected then
+        for index, line in ipairs(lines) do
+            lines[index] = (index == selected + 1 and "> " or "  ") .. line
+        end
+    end
     append_notes(lines, capture)
     table.insert(lines, 1, "IKE handshakes; to show one, filter ikex.handshake == its number")
     return table.concat(lines, "\n") .. "\n"
+end
+
+--- The messages of each handshake.
+function statistics.ladders(capture)
+    capture:finish()
+    local texts = {}
+    for _, sa in ipairs(capture.conversation.sas) do
+        texts[#texts + 1] = ladder.describe(capture, sa)
+    end
+    return table.concat(texts, "\n")
 end
 
 --- Round trips by exchange type.

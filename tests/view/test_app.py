@@ -301,3 +301,13 @@ def test_hip_has_hits_in_place_of_spis(tmp_path):
         assert "None" not in first
 
     drive(browsed(str(tmp_path / "hip.pcap")), script)
+
+
+def test_the_diagnosis_is_below_the_list_and_above_the_ladder():
+    async def script(driver):
+        assert "The responder refused every proposal" in driver.screen()
+        ladder = await driver.press("enter")
+        assert "(no-proposal-chosen)" in " ".join(ladder.split())
+        assert ladder.index("refused every proposal") < ladder.index("time, ms  initiator")
+
+    drive(browsed("lab/no-proposal.pcapng"), script, size=(100, 30))

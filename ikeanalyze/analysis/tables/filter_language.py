@@ -23,6 +23,7 @@ from ikeanalyze.io.near_names import suggest_name
 TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "outcome": ("outcome",),
     "reason": ("reason", "child_error"),
+    "diagnosis": ("diagnosis",),
     "protocol": ("protocol",),
     "initiator": ("initiator",),
     "responder": ("responder",),

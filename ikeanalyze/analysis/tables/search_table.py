@@ -12,7 +12,7 @@ from ikeanalyze.analysis.tables.filter_language import FilterCondition, Handshak
 #: Columns of text that are searched.
 _TEXTS: Final = (
     *("initiator", "responder", "aaa", "outcome", "reason", "child_error", "kex", "spii", "spir", "auth"),
-    *("protocol", "algorithms"),
+    *("protocol", "algorithms", "diagnosis"),
 )
 _OPERATORS: Final[Mapping[str, Callable[[pl.Expr, float], pl.Expr]]] = {"<": lt, "<=": le, "=": eq, ">=": ge, ">": gt}
 
@@ -27,6 +27,7 @@ def build_search_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         .list.eval(pl.coalesce(pl.element().struct.field("method"), pl.lit("?")))
         .list.join(" + ")
     )
+    codes = pl.col("diagnosis").list.eval(pl.element().struct.field("code"))
     table = handshakes.select(
         "handshake",
         pl.col("capture").cast(pl.String),
@@ -41,6 +42,8 @@ def build_search_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         pl.col("outcome").cast(pl.String),
         "reason",
         "child_error",
+        codes.list.join(" ").alias("diagnosis"),
+        pl.col("diagnosis").list.first().struct.field("message").alias("problem"),
         (pl.col("initiator_messages") + pl.col("responder_messages")).alias("messages"),
         (pl.col("initiator_frames") + pl.col("responder_frames")).alias("frames"),
         (pl.col("initiator_bytes") + pl.col("responder_bytes")).alias("bytes"),

@@ -31,8 +31,8 @@ from ikeanalyze.render.core.values import (
     format_ms,
     format_time,
 )
-from ikeanalyze.render.report.decrypted_contents import describe_decryption, describe_radius_matching
-from ikeanalyze.render.report.diagnosis import format_diagnosis, format_evidence, list_diagnoses
+from ikeanalyze.render.report.sections.decrypted_contents import describe_decryption, describe_radius_matching
+from ikeanalyze.render.report.sections.diagnosis import format_diagnosis, format_evidence, list_diagnoses
 from ikeanalyze.render.report.selection import get_handshake_row
 
 _WIDE_ENOUGH: Final = 110  # cells: longer arrows are harder to follow

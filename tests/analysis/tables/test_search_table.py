@@ -99,3 +99,7 @@ def test_blow_up_is_compared_as_it_is_shown():
     assert matching(table, "blowup>1.5")["handshake"].to_list() == [2, 4]
     assert matching(table, "blowup=1.933")["handshake"].to_list() == [2]
     assert matching(table, "blowup=1.934").is_empty()
+
+
+def test_codes_of_the_diagnosis_are_a_column():
+    assert ids("diagnosis:responder-silent") == ids("udp-4500-blocked") == where(outcome="unanswered")

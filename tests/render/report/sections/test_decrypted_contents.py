@@ -1,6 +1,6 @@
 import polars as pl
 
-from ikeanalyze.render.report import decrypted_contents
+from ikeanalyze.render.report.sections import decrypted_contents
 from tests.render.analysis_examples import analysis
 from tests.render.conftest import titled
 from tests.render.handshake_examples import BAD_KEY

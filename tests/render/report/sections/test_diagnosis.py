@@ -7,7 +7,8 @@ import json
 import polars as pl
 
 from ikeanalyze.render import Format
-from ikeanalyze.render.report.diagnosis import format_evidence, render_diagnosis_table
+from ikeanalyze.render.ladder.text import render_heading
+from ikeanalyze.render.report.sections.diagnosis import format_evidence, render_diagnosis_table
 from tests.render.analysis_examples import analysis
 from tests.render.handshake_examples import SILENT_RESPONDER
 
@@ -61,3 +62,23 @@ def test_text_from_a_capture_is_escaped():
     handshakes = handshakes.with_columns(pl.Series("diagnosis", [[evil]], dtype=handshakes.schema["diagnosis"]))
     (table,) = render_diagnosis_table(handshakes, every=False)
     assert "\x1b" not in "".join(table.rows[0])
+
+
+def test_a_page_begins_with_the_diagnosis(rendered):
+    page = rendered(analysis([4]), Format.HTML)
+    assert 0 < page.index(SILENT_RESPONDER["message"]) < page.index('<section id="summary"') < page.index("<svg")
+    assert page.count(SILENT_RESPONDER["message"]) == 1
+    several = rendered(analysis([1, 4]), Format.HTML)
+    assert several.index('<h2 id="diagnosis">') < several.index('<section id="summary"')
+    # in the table, and above its ladder
+    assert several.count(SILENT_RESPONDER["message"]) == 2
+    assert '<a href="#diagnosis">' in several
+    assert 'id="diagnosis"' not in rendered(analysis([1]), Format.HTML)
+
+
+def test_a_ladder_begins_with_the_diagnosis():
+    title, diagnosis, evidence, remedy, *_ = render_heading(analysis([4]))
+    assert title == "Handshake 1: unanswered"
+    assert diagnosis == f"diagnosis: {SILENT_RESPONDER['message']} (responder-silent)"
+    assert evidence.startswith("evidence: IKE_SA_INIT 0 request of the initiator, packets 1, 2")
+    assert remedy == f"try: {SILENT_RESPONDER['remedy']}"

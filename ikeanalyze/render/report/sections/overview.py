@@ -20,7 +20,7 @@ from ikeanalyze.render.core.values import (
     format_ratio,
 )
 from ikeanalyze.render.report import document
-from ikeanalyze.render.report.decrypted_contents import describe_decryption, render_payload_bytes
+from ikeanalyze.render.report.sections.decrypted_contents import describe_decryption, render_payload_bytes
 
 
 def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:

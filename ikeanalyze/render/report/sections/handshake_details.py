@@ -24,14 +24,14 @@ from ikeanalyze.render.core.values import (
     format_time,
     join_items,
 )
-from ikeanalyze.render.report.decrypted_contents import (
+from ikeanalyze.render.report.sections.decrypted_contents import (
     describe_decryption,
     describe_radius_matching,
     render_certificates,
     render_key_exchanges,
     render_payload_bytes,
 )
-from ikeanalyze.render.report.diagnosis import render_diagnosis
+from ikeanalyze.render.report.sections.diagnosis import render_diagnosis
 from ikeanalyze.render.report.selection import get_handshake_row
 
 
