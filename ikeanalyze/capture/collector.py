@@ -273,6 +273,15 @@ class FrameCollector:
         self._append_datagrams(list(self._reassembler.finish()))
         self._append_segments(self._streams.finish())
 
+    @property
+    def pending_ends(self) -> set[tuple[int, int]]:
+        """Address codes of source and destination of the IP datagrams that still lack fragments."""
+        return self._reassembler.pending_ends
+
+    def expire_fragments(self, now_ns: int) -> None:
+        """Give up the IP datagrams that have lacked fragments for too long, although no packet follows them yet."""
+        self._append_datagrams(list(self._reassembler.expire(now_ns)))
+
     def make_partial_result(self, damage: CaptureDamage | None) -> PartialResult:
         """The result of this collector, for `merge_partial_result` of another collector."""
         return PartialResult(

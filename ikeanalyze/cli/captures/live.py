@@ -1,0 +1,219 @@
+"""`ikeanalyze live`: handshakes while they are captured."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt
+from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import FORMAT_OPTION, check_inputs
+from ikeanalyze.keys.detect import KeyFileError, read_keys
+from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
+from ikeanalyze.live.rules import EndingRules
+from ikeanalyze.live.run import LiveRun
+from ikeanalyze.render.core.output import check_output
+from ikeanalyze.render.core.values import format_count
+from ikeanalyze.render.live.table import LiveTable
+from ikeanalyze.render.report.document import write_json_lines
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveInputOptions(CaptureOptions):
+    """Where packets come from."""
+
+    interface: Annotated[
+        list[str], typer.Option("-i", "--interface", metavar="IFACE", help="Capture here with dumpcap. Repeatable.")
+    ] = field(default_factory=list)
+    capture_filter: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="With -i: capture filter in the language of libpcap.")
+    ] = None
+    vantage: VantageOption = None
+    rtt: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MS",
+            help="Round-trip time of the path in milliseconds, for the breakdown of the set-up time (default: estimated).",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOutputOptions:
+    """What is written, and when a handshake has ended."""
+
+    output_format: Annotated[Literal["terminal", "jsonl"], FORMAT_OPTION] = "terminal"
+    settle: Annotated[
+        float,
+        typer.Option(
+            metavar="S",
+            min=1,
+            help="Seconds without a message after which a completed or failed handshake is reported.",
+        ),
+    ] = 10
+    timeout: Annotated[
+        float,
+        typer.Option(metavar="S", min=1, help="Seconds without a message after which any handshake is reported."),
+    ] = 180
+
+    def make_rules(self) -> EndingRules:
+        """When handshakes end."""
+        if self.timeout < self.settle:
+            raise typer.BadParameter(f"{self.timeout:g} is less than --settle, {self.settle:g}", param_hint="--timeout")
+        return EndingRules(settle_ns=round(self.settle * 1e9), timeout_ns=round(self.timeout * 1e9))
+
+
+@command(app, "[-i IFACE]... [CAPTURE] [OPTIONS]")
+def live(
+    inputs: LiveInputOptions,
+    output: LiveOutputOptions,
+    messages: MessageOptions,
+    capture: Annotated[str | None, typer.Argument(metavar="CAPTURE", hidden=True)] = None,
+) -> None:
+    """Report handshakes while they are captured, each when it has ended.
+
+    With -i, dumpcap captures. Otherwise CAPTURE is a pcap or pcapng file or pipe; - is standard input, so that
+    'dumpcap -w - | ikeanalyze live -' does the same.
+
+    A handshake has ended if it is completed or failed and no message came for some seconds (--settle), or if it is not
+    and no message came for longer (--timeout). Its row or record is written once and not changed. Frames of ended
+    handshakes are given up, so that memory does not grow.
+
+    --format jsonl writes a line for each handshake, with the keys of a report's JSON. Ctrl-C ends the capture and
+    reports the handshakes that have not ended. Numbers are those of 'ikeanalyze report' on the same packets: see
+    docs/live.md for the differences.
+    """
+    check_rtt(inputs.rtt, "--rtt")
+    if (capture is None) == (not inputs.interface):
+        raise typer.BadParameter("name an interface with -i, or a CAPTURE; - is standard input", param_hint="-i")
+    if inputs.capture_filter and not inputs.interface:
+        raise typer.BadParameter("only with -i", param_hint="--capture-filter")
+    check_inputs({"CAPTURE": [capture] if capture else [], "--keys": inputs.keys}, "-")
+    check_output("-")
+    rules = output.make_rules()
+    keys = _read_keys(inputs.keys, messages)
+    options = ReadOptions(ports=tuple(inputs.port), vantage=inputs.vantage, rtt_ms=inputs.rtt)
+    writer = _Writer(as_lines=output.output_format == "jsonl", messages=messages)
+    with _open_input(capture, inputs) as (name, source, dumpcap), _stop_on_signals(source, dumpcap):
+        dropped = None
+        try:
+            with fail_command(CaptureError):
+                run = LiveRun(source, name, writer.write, options, rules, keys)
+            writer.begin()
+            run.run()
+        except CommandError:
+            if dumpcap is not None:
+                with fail_command(DumpcapError):
+                    dumpcap.finish()  # its reason is the better one
+            raise
+        if dumpcap is not None:
+            with fail_command(DumpcapError):
+                dropped = dumpcap.finish()
+    _report_end(run, source, dropped, messages)
+
+
+def _read_keys(paths: Sequence[str], messages: MessageOptions) -> "CaptureKeys | None":
+    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys  # loads cryptography
+
+    if not paths:
+        return None
+    sets, phase1 = [], []
+    for path in paths:
+        with fail_command(KeyFileError):
+            file = read_keys(path)
+        sets.extend(file.key_sets)
+        phase1.extend(file.phase1)
+        where = (f"line {warning.line}: " if warning.line is not None else "" for warning in file.warnings)
+        messages.warn(
+            path, [f"{path}: {at}{warning.message}" for at, warning in zip(where, file.warnings, strict=True)]
+        )
+    return CaptureKeys(sets, phase1)
+
+
+@contextmanager
+def _open_input(capture: str | None, inputs: LiveInputOptions) -> Iterator[tuple[str, LiveInput, Dumpcap | None]]:
+    """Yield the name of the capture, its bytes, and the dumpcap that makes it."""
+    if capture is None:
+        with fail_command(DumpcapError), Dumpcap(inputs.interface, inputs.capture_filter) as dumpcap:
+            yield ",".join(inputs.interface), LiveInput(dumpcap.descriptor), dumpcap
+    elif capture == "-":
+        if sys.stdin is None:
+            raise CommandError("standard input: is closed; name a file instead")
+        yield "-", LiveInput(sys.stdin.fileno()), None
+    else:
+        try:
+            descriptor = os.open(capture, os.O_RDONLY)
+        except OSError as error:
+            raise CommandError(f"{capture}: cannot be opened: {error.strerror}") from None
+        try:
+            yield capture, LiveInput(descriptor), None
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _stop_on_signals(source: LiveInput, dumpcap: Dumpcap | None) -> Iterator[None]:
+    """End the capture on SIGINT and SIGTERM; on a second one, the process as usual."""
+
+    def stop(number: int, _frame: object) -> None:
+        signal.signal(number, before[signal.Signals(number)])
+        if dumpcap is not None:
+            dumpcap.stop()
+        source.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Writer:
+    """Writes handshakes to standard output, at once."""
+
+    def __init__(self, messages: MessageOptions, *, as_lines: bool) -> None:
+        """`as_lines`: as JSON lines, otherwise as rows of a table."""
+        self._messages = messages
+        self._as_lines = as_lines
+        self._table: LiveTable | None = None
+
+    def begin(self) -> None:
+        """Write the heading of the table."""
+        if not self._as_lines:
+            self._table = LiveTable(sys.stdout)
+            sys.stdout.flush()
+
+    def write(self, analysis: Analysis) -> None:
+        """Write handshakes, and the warnings about them if they were asked for."""
+        if self._table is not None:
+            self._table.add(analysis)
+        else:
+            write_json_lines(analysis, sys.stdout)
+        sys.stdout.flush()
+        for warning in analysis.warnings if self._messages.verbose else ():
+            log_stderr(f"{warning.capture}: {warning}")
+
+
+def _report_end(run: LiveRun, source: LiveInput, dropped: int | None, messages: MessageOptions) -> None:
+    counts = run.counts
+    if run.damage is not None and not source.stopped:
+        messages.remark(f"the capture ends early: {run.damage.what}")
+    text = f"{format_count(counts.handshakes, 'handshake')} in {format_count(counts.packets, 'packet')}"
+    if counts.late_frames:
+        text += f"; {format_count(counts.late_frames, 'frame')} came after their handshakes had been reported"
+    messages.remark(f"{text}{f'; the kernel dropped {dropped:,} packets' if dropped else ''}")
