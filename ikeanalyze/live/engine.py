@@ -1,7 +1,7 @@
 """Collects packets, decides which handshakes have ended, and analyses them as a report does."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -15,10 +15,12 @@ from ikeanalyze.analysis.pipeline import CaptureContext, build_tables
 from ikeanalyze.analysis.result import Analysis, AnalysisWarning, RequestedDetails
 from ikeanalyze.analysis.tables.row_ids import RowNumbering
 from ikeanalyze.analysis.tables.tables import AnalysisTables
+from ikeanalyze.capture.accounting import Accounting
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import tune_malloc
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.formats.records import Interface, RecordBatch
+from ikeanalyze.capture.frames import FrameStorage
 from ikeanalyze.live.ended_sas import EndedSas
 from ikeanalyze.live.frame_window import RADIUS_KEY, FrameWindow, SaTimes, WindowSelection
 from ikeanalyze.live.path_facts import KnownFacts, PathFacts
@@ -38,12 +40,33 @@ class LiveCounts:
 
     packets: int
     bytes: int
+    last_ns: int | None  # time of the last packet; None: no packets
     accounting: dict[str, int]  # packets by the categories of a report
     handshakes: int  # reported
     rekeyed: int  # IKE SAs that replaced another one, which are not handshakes
     open: int  # IKE SAs that have not ended
     frames: int  # kept, of IKE SAs that have not ended and of RADIUS
     late_frames: int  # of IKE SAs that had ended
+
+
+@dataclass(frozen=True, slots=True)
+class _CollectorCounts:
+    """The counts of the collectors that were renewed."""
+
+    packets: int = 0
+    bytes: int = 0
+    accounting: Accounting = field(default_factory=Accounting)
+
+    def add(self, collector: FrameCollector) -> "_CollectorCounts":
+        """Return the sum with those of another collector."""
+        accounting = Accounting()
+        accounting.merge(self.accounting)
+        accounting.merge(collector.accounting)
+        return _CollectorCounts(self.packets + collector.packets, self.bytes + collector.bytes, accounting)
+
+    def subtract_packets(self, count: int) -> "_CollectorCounts":
+        """Return the counts without packets that the next collector has in its numbers."""
+        return replace(self, packets=self.packets - count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +112,9 @@ class LiveEngine:
         self._rules = rules
         self._window = FrameWindow(sealed=keys is not None)
         self._ended = EndedSas(rules.remembered)
-        storage = self._window.storage
-        self._collector = FrameCollector(options.ports, interfaces, storage.rows, storage.messages)
+        self._interfaces = interfaces
+        self._collector = self._make_collector(self._window.storage)
+        self._before = _CollectorCounts()
         self._context = CaptureContext([keys], [None])
         self._facts: KnownFacts = {}
         self._unfinished = SaTimes(_NO_KEYS, *(np.zeros(0, np.int64) for _ in range(3)))  # as they were analysed
@@ -101,11 +125,12 @@ class LiveEngine:
     @property
     def counts(self) -> LiveCounts:
         """The counts so far."""
-        collector = self._collector
+        seen = self._before.add(self._collector)
         return LiveCounts(
-            packets=collector.packets,
-            bytes=collector.bytes,
-            accounting=collector.accounting.packets(),
+            packets=seen.packets,
+            bytes=seen.bytes,
+            last_ns=self._collector.last_ns,
+            accounting=seen.accounting.packets(),
             handshakes=self._handshakes,
             rekeyed=self._rekeyed,
             open=self._open,
@@ -140,9 +165,27 @@ class LiveEngine:
             self._report(key, key, now_ns)
         self._open = 0
 
+    def _make_collector(self, storage: FrameStorage, packets: int = 0, units: int = 0) -> FrameCollector:
+        return FrameCollector(
+            self._options.ports, self._interfaces, storage.rows, storage.messages, packets=packets, units=units
+        )
+
+    def _renew(self) -> None:
+        """Begin to number frames, messages and addresses again, before the numbers take too much memory or bits."""
+        old = self._collector
+        old.finish()
+        self._window.receive(self._ended)
+        self._before = self._before.add(old)
+        self._collector = self._window.renew(old, self._make_collector)
+        self._before = self._before.subtract_packets(self._collector.packets)
+        self._facts = {}  # of hosts by their old numbers
+
     def _decide_at(self, tick: int) -> None:
         if tick == self._tick:
             return
+        collector, rules = self._collector, self._rules
+        if collector.packets > rules.renewal_packets or len(collector.book.ipv6) > rules.renewal_addresses:
+            self._renew()
         self._tick = tick
         now_ns = tick * TICK_NS
         self._receive(now_ns)

@@ -4,7 +4,7 @@ An IKE SA has a number, its key: the initiator's SPI; for HIP a number made from
 `RADIUS_KEY` for RADIUS, which no SPI assigns. IKE SAs that a REDIRECT connects (RFC 5685) have the same key.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore
 from ikeanalyze.capture.collector import FrameCollector, share_digests
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook
+from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL
 from ikeanalyze.capture.frames import FrameStorage
 from ikeanalyze.capture.protocol_numbers import PHASE1_EXCHANGES
 from ikeanalyze.capture.traffic import CombinedFrames
@@ -24,6 +26,8 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 #: The key of all RADIUS frames.
 RADIUS_KEY: Final = np.uint64(0)
+#: Number of the last packet before frames are numbered again.
+_LAST_NUMBER: Final = 1 << 30
 _KEY: Final = "key"
 _RESPONSE: Final = 0x20
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -64,7 +68,8 @@ class FrameWindow:
 
     def __init__(self, *, sealed: bool) -> None:
         """`sealed`: keep the bytes of encrypted messages too."""
-        self.storage: Final = FrameStorage(DrainedRows(), MessageStore(None if sealed else ()))
+        self._spis = None if sealed else ()
+        self.storage = FrameStorage(DrainedRows(), MessageStore(self._spis))
         self.late_frames = 0  # of IKE SAs that had ended
         self._rows: Columns = {**DrainedRows().take(), _KEY: np.zeros(0, np.uint64)}
 
@@ -151,6 +156,37 @@ class FrameWindow:
             if len(store):
                 store.keep(units)
 
+    def renew(
+        self, old: FrameCollector, make_collector: Callable[[FrameStorage, int, int], FrameCollector]
+    ) -> FrameCollector:
+        """Number frames, messages, addresses and tunnels again, as those that the window has; return a new collector.
+
+        `make_collector` makes it from its storage, and the numbers of packets and messages that come before.
+        """
+        rows = self._rows
+        units, unit = np.unique(rows["unit"], return_inverse=True)
+        ranks = np.arange(len(units), dtype=np.uint32)
+        messages = (_copy_messages(store, units, ranks) for store in (old.messages.clear, old.messages.sealed))
+        self.storage = FrameStorage(DrainedRows(), MessageStore(self._spis, *messages))
+        # the last packet gets this number, so that earlier ones can have smaller numbers
+        new = make_collector(self.storage, min(old.packets, _LAST_NUMBER), len(units))
+        new.incomplete = set(
+            ranks[np.isin(units, np.fromiter(old.incomplete, np.uint32, len(old.incomplete)))].tolist()
+        )
+        number = rows["number"].astype(np.int64) - (old.packets - new.packets)
+        tunnels, tunnel = np.unique(rows["tunnel"], return_inverse=True)
+        names = [NO_TUNNEL if code == NO_TUNNEL else new.tunnels.add(old.tunnels.names[code - 1]) for code in tunnels]
+        self._rows = {
+            **rows,
+            "unit": ranks[unit],
+            "number": np.maximum(number, 1).astype(np.uint32),
+            "tunnel": np.array(names, np.uint32)[tunnel],
+            **{end: _translate(rows[end], old.book, new.book) for end in ("source", "destination")},
+        }
+        hip = rows["protocol"] == Protocol.HIP
+        self._rows[_KEY] = np.where(hip, _make_keys(self._rows), rows[_KEY])
+        return new
+
     def _keep(self, rows: BoolArray) -> None:
         if not rows.all():
             self._rows = {name: column[rows] for name, column in self._rows.items()}
@@ -184,6 +220,19 @@ class WindowSelection:
         share_digests(columns, incomplete, clear)
         addresses, tunnels = collector.book.ipv6, collector.tunnels.names
         return CombinedFrames(columns, clear, sealed, addresses, tunnels, np.array([last_ns], np.int64), incomplete)
+
+
+def _translate(codes: UInt64Array, old: AddressBook, new: AddressBook) -> UInt64Array:
+    """Address codes of one book as those of another, which gets the addresses. (n,)"""
+    known, place = np.unique(codes, return_inverse=True)
+    first = np.uint64(FIRST_IPV6)
+    is_ipv6 = known >= first
+    addresses = [old.ipv6[index] for index in (known[is_ipv6] - first).tolist()]
+    translated = known.copy()
+    if addresses:
+        translated[is_ipv6] = new.encode(np.frombuffer(b"".join(addresses), "V16"))
+    result: UInt64Array = translated[place]
+    return result
 
 
 def _copy_messages(store: MessageBytes, units: npt.NDArray[np.uint32], numbers: npt.NDArray[np.uint32]) -> MessageBytes:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -28,6 +29,7 @@ from ikeanalyze.render.report.document import write_json_lines
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.live.metrics import LiveMetrics
 
 app = make_app()
 
@@ -57,6 +59,15 @@ class LiveOutputOptions:
     """What is written, and when a handshake has ended."""
 
     output_format: Annotated[Literal["terminal", "jsonl"], FORMAT_OPTION] = "terminal"
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Also serve metrics for Prometheus on this port of 127.0.0.1; 0: any.",
+        ),
+    ] = None
     settle: Annotated[
         float,
         typer.Option(
@@ -107,13 +118,17 @@ def live(
     rules = output.make_rules()
     keys = _read_keys(inputs.keys, messages)
     options = ReadOptions(ports=tuple(inputs.port), vantage=inputs.vantage, rtt_ms=inputs.rtt)
-    writer = _Writer(as_lines=output.output_format == "jsonl", messages=messages)
-    with _open_input(capture, inputs) as (name, source, dumpcap), _stop_on_signals(source, dumpcap):
+    with (
+        _serve_metrics(output.metrics, messages) as metrics,
+        _open_input(capture, inputs) as (name, source, dumpcap),
+        _stop_on_signals(source, dumpcap),
+    ):
+        writer = _Writer(messages, metrics, as_lines=output.output_format == "jsonl")
         dropped = None
         try:
             with fail_command(CaptureError):
                 run = LiveRun(source, name, writer.write, options, rules, keys)
-            writer.begin()
+            writer.begin(run)
             run.run()
         except CommandError:
             if dumpcap is not None:
@@ -183,17 +198,39 @@ def _stop_on_signals(source: LiveInput, dumpcap: Dumpcap | None) -> Iterator[Non
             signal.signal(number, handler)
 
 
+@contextmanager
+def _serve_metrics(port: int | None, messages: MessageOptions) -> "Iterator[LiveMetrics | None]":
+    """Yield the metrics that are served on a port; None without one."""
+    if port is None:
+        yield None
+        return
+    if find_spec("prometheus_client") is None:
+        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install 'ikeanalyze[live]'")
+    from ikeanalyze.live.metrics import LiveMetrics, MetricsError
+
+    with fail_command(MetricsError):
+        metrics = LiveMetrics(port)
+    messages.remark(f"metrics: {metrics.address}")
+    try:
+        yield metrics
+    finally:
+        metrics.close()
+
+
 class _Writer:
     """Writes handshakes to standard output, at once."""
 
-    def __init__(self, messages: MessageOptions, *, as_lines: bool) -> None:
-        """`as_lines`: as JSON lines, otherwise as rows of a table."""
+    def __init__(self, messages: MessageOptions, metrics: "LiveMetrics | None", *, as_lines: bool) -> None:
+        """`as_lines`: as JSON lines, otherwise as rows of a table; `metrics` count them too."""
         self._messages = messages
+        self._metrics = metrics
         self._as_lines = as_lines
         self._table: LiveTable | None = None
 
-    def begin(self) -> None:
+    def begin(self, run: LiveRun) -> None:
         """Write the heading of the table."""
+        if self._metrics is not None:
+            self._metrics.watch(lambda: run.counts)
         if not self._as_lines:
             self._table = LiveTable(sys.stdout)
             sys.stdout.flush()
@@ -205,6 +242,8 @@ class _Writer:
         else:
             write_json_lines(analysis, sys.stdout)
         sys.stdout.flush()
+        if self._metrics is not None:
+            self._metrics.add(analysis)
         for warning in analysis.warnings if self._messages.verbose else ():
             log_stderr(f"{warning.capture}: {warning}")
 
