@@ -23,6 +23,7 @@ from ikeanalyze.capture.formats.records import Interface, RecordBatch
 from ikeanalyze.capture.frames import FrameStorage
 from ikeanalyze.live.ended_sas import EndedSas
 from ikeanalyze.live.frame_window import RADIUS_KEY, FrameWindow, SaTimes, WindowSelection
+from ikeanalyze.live.packet_ring import PacketRing
 from ikeanalyze.live.path_facts import KnownFacts, PathFacts
 from ikeanalyze.live.rules import TICK_NS, EndingRules
 
@@ -93,6 +94,7 @@ class LiveEngine:
         options: ReadOptions,
         rules: EndingRules,
         keys: CaptureKeys | None = None,
+        packets: PacketRing | None = None,
     ) -> None:
         """Prepare an engine without packets.
 
@@ -104,6 +106,7 @@ class LiveEngine:
             options: ports, vantage and round-trip time, as for a report.
             rules: when handshakes end.
             keys: keys for decryption.
+            packets: keeps the packets of IKE SAs until `on_ended` returns.
         """
         tune_malloc()
         self._name = name
@@ -113,6 +116,7 @@ class LiveEngine:
         self._window = FrameWindow(sealed=keys is not None)
         self._ended = EndedSas(rules.remembered)
         self._interfaces = interfaces
+        self._packets = packets
         self._collector = self._make_collector(self._window.storage)
         self._before = _CollectorCounts()
         self._context = CaptureContext([keys], [None])
@@ -147,7 +151,10 @@ class LiveEngine:
         starts = np.flatnonzero(find_group_starts(clock)).tolist()
         for start, stop in zip(starts, [*starts[1:], len(batch)], strict=True):
             self._decide_at(int(clock[start]))
-            self._collector.add(batch.select(slice(start, stop)), None)
+            part = batch.select(slice(start, stop))
+            if self._packets is not None:
+                self._packets.add(part, self._collector.packets + 1)
+            self._collector.add(part, None)
 
     def advance(self, now_ns: int) -> None:
         """Report the handshakes that have ended at a time of the capture, at which no packet has come."""
@@ -173,11 +180,14 @@ class LiveEngine:
     def _renew(self) -> None:
         """Begin to number frames, messages and addresses again, before the numbers take too much memory or bits."""
         old = self._collector
+        self._receive(old.last_ns or 0)
         old.finish()
-        self._window.receive(self._ended)
+        self._receive(old.last_ns or 0)
         self._before = self._before.add(old)
         self._collector = self._window.renew(old, self._make_collector)
         self._before = self._before.subtract_packets(self._collector.packets)
+        if self._packets is not None:
+            self._packets.renumber(old.packets - self._collector.packets)
         self._facts = {}  # of hosts by their old numbers
 
     def _decide_at(self, tick: int) -> None:
@@ -233,7 +243,9 @@ class LiveEngine:
 
     def _receive(self, now_ns: int) -> None:
         self._collector.expire_fragments(now_ns)
-        self._window.receive(self._ended)
+        added = self._window.receive(self._ended)
+        if self._packets is not None and added:
+            self._packets.keep(added["number"])
 
     def _report(self, candidates: UInt64Array, over: UInt64Array, now_ns: int) -> None:
         """Analyse IKE SAs, and report those that are complete or in `over`."""
@@ -252,7 +264,7 @@ class LiveEngine:
         self._emit(result, ended)
         self._ended.add(ended)
         self._window.remove(ended)
-        self._window.release()
+        self._release()
 
     def _report_with_radius(self, candidates: UInt64Array, over: UInt64Array, now_ns: int) -> None:
         """Analyse IKE SAs together with all others, because RADIUS packets may belong to any of them.
@@ -274,7 +286,13 @@ class LiveEngine:
         gone = times.key[~is_open & (times.last_ns < oldest_ns)]
         self._window.remove(gone)
         self._with_radius = np.setdiff1d(self._with_radius, gone)
+        self._release()
+
+    def _release(self) -> None:
+        """Free the memory of what the window does not have any more."""
         self._window.release()
+        if self._packets is not None:
+            self._packets.release(self._window.numbers)
 
     def _analyse(self, selection: WindowSelection, now_ns: int, *, keep: bool) -> _AnalysedSas:
         traffic = selection.make_traffic(self._collector, now_ns)
@@ -309,12 +327,13 @@ class LiveEngine:
         first = self._handshakes + 1
         self._handshakes += table.height
         new = pl.DataFrame({"handshake": table["handshake"], "id": range(first, first + table.height)})
-        handshakes, exchanges = (_renumber(part, new) for part in (table, result.tables.exchanges))
+        tables = result.tables
+        handshakes, exchanges, frames = (_renumber(part, new) for part in (table, tables.exchanges, tables.frames))
         self._on_ended(
             Analysis(
                 captures=[],
-                frames=result.tables.frames.clear(),
-                messages=result.tables.messages,
+                frames=frames,
+                messages=tables.messages,
                 exchanges=exchanges,
                 handshakes=handshakes,
                 warnings=result.warnings,

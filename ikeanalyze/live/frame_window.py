@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.grouping import find_group_starts
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore
 from ikeanalyze.capture.collector import FrameCollector, share_digests
 from ikeanalyze.capture.decode.classify import Protocol
@@ -41,10 +41,7 @@ class DrainedRows(FrameRows):
 
     def take(self) -> Columns:
         """The rows since the last call, in order of their frames."""
-        columns = self.columns()
-        number = columns["number"]
-        order = np.argsort(number, kind="stable") if (number[1:] < number[:-1]).any() else slice(None)
-        taken = {name: column[order].copy() for name, column in columns.items()}
+        taken = _sort_by_number({name: column.copy() for name, column in self.columns().items()})
         self._count = 0
         return taken
 
@@ -81,6 +78,12 @@ class FrameWindow:
         """Whether there are frames of RADIUS."""
         return bool((self._rows[_KEY] == RADIUS_KEY).any())
 
+    @property
+    def numbers(self) -> UInt32Array:
+        """The numbers of the frames. (n,)"""
+        numbers: UInt32Array = self._rows["number"]
+        return numbers
+
     def receive(self, ended: EndedSas) -> Columns:
         """Add the frames that were collected, except those of IKE SAs that have ended; return the added ones.
 
@@ -101,7 +104,10 @@ class FrameWindow:
                 late &= ~np.isin(key, again)
             self.late_frames += int(late.sum())
             added = {name: column[~late] for name, column in added.items()}
-        self._rows = {name: np.concatenate([column, added[name]]) for name, column in self._rows.items()}
+        # IP fragments that waited for others come after later frames
+        self._rows = _sort_by_number(
+            {name: np.concatenate([column, added[name]]) for name, column in self._rows.items()}
+        )
         return added
 
     def measure(self) -> SaTimes:
@@ -220,6 +226,15 @@ class WindowSelection:
         share_digests(columns, incomplete, clear)
         addresses, tunnels = collector.book.ipv6, collector.tunnels.names
         return CombinedFrames(columns, clear, sealed, addresses, tunnels, np.array([last_ns], np.int64), incomplete)
+
+
+def _sort_by_number(rows: Columns) -> Columns:
+    """The frames in order of their numbers; those of one number remain in their order."""
+    number = rows["number"]
+    if not (number[1:] < number[:-1]).any():
+        return rows
+    order = np.argsort(number, kind="stable")
+    return {name: column[order] for name, column in rows.items()}
 
 
 def _translate(codes: UInt64Array, old: AddressBook, new: AddressBook) -> UInt64Array:

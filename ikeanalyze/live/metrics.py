@@ -32,7 +32,8 @@ class LiveMetrics:
         Raises:
             MetricsError: the port cannot be used.
         """
-        disable_created_metrics()  # otherwise each counter has another metric with the time of its start
+        # otherwise each counter has another metric with the time of its start
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         self._handshakes = Counter(
             "ikeanalyze_handshakes", "Handshakes that have ended.", ("protocol", "outcome"), registry=registry

@@ -7,9 +7,10 @@ from typing import Final
 from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.capture.formats.records import CaptureDamage, RecordBatch
+from ikeanalyze.capture.formats.records import CaptureDamage, Interface, RecordBatch
 from ikeanalyze.live.capture_feed import LiveInput, open_live_reader
 from ikeanalyze.live.engine import LiveCounts, LiveEngine
+from ikeanalyze.live.packet_ring import PacketRing
 from ikeanalyze.live.rules import EndingRules
 
 #: Packets whose time is nearer to the present were captured just now; others are of a recording.
@@ -33,6 +34,7 @@ class LiveRun:
         options: ReadOptions,
         rules: EndingRules,
         keys: CaptureKeys | None = None,
+        packets: PacketRing | None = None,
     ) -> None:
         """Wait for the file header, and read it. Arguments as of `LiveEngine`.
 
@@ -40,7 +42,7 @@ class LiveRun:
             CaptureError: the input is not a capture.
         """
         self._reader = open_live_reader(source, name)
-        self.engine: Final = LiveEngine(name, self._reader.interfaces, on_ended, options, rules, keys)
+        self.engine: Final = LiveEngine(name, self._reader.interfaces, on_ended, options, rules, keys, packets)
         self._is_present = False
         self._source = source
 
@@ -48,6 +50,11 @@ class LiveRun:
     def counts(self) -> LiveCounts:
         """The counts so far."""
         return self.engine.counts
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        """The interfaces of the capture so far."""
+        return self._reader.interfaces
 
     @property
     def damage(self) -> CaptureDamage | None:

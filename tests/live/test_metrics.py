@@ -14,9 +14,9 @@ from tests.paths import CAPTURES
 
 pytest.importorskip("prometheus_client")
 
-from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
+from prometheus_client.parser import text_string_to_metric_families
 
-from ikeanalyze.live.metrics import LiveMetrics, MetricsError  # noqa: E402
+from ikeanalyze.live.metrics import LiveMetrics, MetricsError
 
 CAPTURE = CAPTURES / "loss20-classic.pcap"
 

@@ -148,10 +148,10 @@ def parse_packet_block_header(block: bytes, order: str) -> PacketBlockHeader:
     return PacketBlockHeader(interface, block[12:20], options)
 
 
-def encode_enhanced_packet(head: PacketBlockHeader, frame: bytes, order: str) -> bytes:
-    """An enhanced packet block with all of a frame."""
+def encode_enhanced_packet(head: PacketBlockHeader, frame: bytes, order: str, length: int | None = None) -> bytes:
+    """An enhanced packet block with a frame; `length` is that on the wire, if the frame is truncated."""
     word = Struct(order + "I")
-    lengths = word.pack(len(frame)) * 2
+    lengths = word.pack(len(frame)) + word.pack(len(frame) if length is None else length)
     fixed = word.pack(head.interface) + head.time + lengths
     return _block(ENHANCED_PACKET, fixed + _padded(frame) + write_options(head.options, order), order)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -22,14 +23,17 @@ from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
 from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.live.run import LiveRun
-from ikeanalyze.render.core.output import check_output
+from ikeanalyze.render.core.output import check_output, make_output_error
 from ikeanalyze.render.core.values import format_count
 from ikeanalyze.render.live.table import LiveTable
 from ikeanalyze.render.report.document import write_json_lines
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.capture.formats.records import Interface
+    from ikeanalyze.live.failure_captures import FailureCaptures
     from ikeanalyze.live.metrics import LiveMetrics
+    from ikeanalyze.live.packet_ring import PacketRing
 
 app = make_app()
 
@@ -68,6 +72,13 @@ class LiveOutputOptions:
             help="Also serve metrics for Prometheus on this port of 127.0.0.1; 0: any.",
         ),
     ] = None
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Write the packets of each handshake that failed to a pcapng file in DIR."),
+    ] = None
+    keep_files: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --keep: remove the oldest of more files than this.")
+    ] = 1000
     settle: Annotated[
         float,
         typer.Option(
@@ -80,6 +91,18 @@ class LiveOutputOptions:
         float,
         typer.Option(metavar="S", min=1, help="Seconds without a message after which any handshake is reported."),
     ] = 180
+
+    def open_failures(self) -> "FailureCaptures | None":
+        """Return what keeps the packets of handshakes that failed, if that was asked for."""
+        if self.keep is None:
+            return None
+        from ikeanalyze.live.failure_captures import FailureCaptures  # for this option alone
+
+        check_output(self.keep, directory=True, option="--keep")
+        try:
+            return FailureCaptures(Path(self.keep), self.keep_files)
+        except OSError as error:
+            raise make_output_error(self.keep, error, "--keep") from None
 
     def make_rules(self) -> EndingRules:
         """When handshakes end."""
@@ -123,11 +146,11 @@ def live(
         _open_input(capture, inputs) as (name, source, dumpcap),
         _stop_on_signals(source, dumpcap),
     ):
-        writer = _Writer(messages, metrics, as_lines=output.output_format == "jsonl")
+        writer = _Writer(output, messages, metrics)
         dropped = None
         try:
             with fail_command(CaptureError):
-                run = LiveRun(source, name, writer.write, options, rules, keys)
+                run = LiveRun(source, name, writer.write, options, rules, keys, writer.packets)
             writer.begin(run)
             run.run()
         except CommandError:
@@ -220,15 +243,24 @@ def _serve_metrics(port: int | None, messages: MessageOptions) -> "Iterator[Live
 class _Writer:
     """Writes handshakes to standard output, at once."""
 
-    def __init__(self, messages: MessageOptions, metrics: "LiveMetrics | None", *, as_lines: bool) -> None:
-        """`as_lines`: as JSON lines, otherwise as rows of a table; `metrics` count them too."""
+    def __init__(self, output: LiveOutputOptions, messages: MessageOptions, metrics: "LiveMetrics | None") -> None:
+        """`metrics` count them too."""
         self._messages = messages
         self._metrics = metrics
-        self._as_lines = as_lines
+        self._as_lines = output.output_format == "jsonl"
         self._table: LiveTable | None = None
+        self._failures = output.open_failures()
+        self._directory = output.keep or ""
+        self._interfaces: Sequence[Interface] = ()
+
+    @property
+    def packets(self) -> "PacketRing | None":
+        """The packets that must be kept until a handshake is written."""
+        return None if self._failures is None else self._failures.packets
 
     def begin(self, run: LiveRun) -> None:
         """Write the heading of the table."""
+        self._interfaces = run.interfaces
         if self._metrics is not None:
             self._metrics.watch(lambda: run.counts)
         if not self._as_lines:
@@ -244,6 +276,11 @@ class _Writer:
         sys.stdout.flush()
         if self._metrics is not None:
             self._metrics.add(analysis)
+        if self._failures is not None:
+            try:
+                self._failures.add(analysis, self._interfaces)
+            except OSError as error:
+                raise make_output_error(self._directory, error, "--keep") from None
         for warning in analysis.warnings if self._messages.verbose else ():
             log_stderr(f"{warning.capture}: {warning}")
 
