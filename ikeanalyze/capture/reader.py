@@ -126,11 +126,28 @@ class CaptureReader:
                 self.damage = self._damage_at_end()
                 return
 
+    @property
+    def position(self) -> int:
+        """The file offset of the next record or block."""
+        return self._base + self._start
+
+    @property
+    def plain_pcap(self) -> pcap.Pcap | None:
+        """The format of an uncompressed pcap file; None: of another format, compressed, or not a regular file."""
+        is_plain = isinstance(self._format, pcap.Pcap) and not self.source.compression and self.source.size
+        return self._format if is_plain and isinstance(self._format, pcap.Pcap) else None
+
+    def skip_to(self, offset: int) -> None:
+        """Continue an uncompressed file at this offset, where a record begins."""
+        self.source.seek(offset)
+        self._base, self._start, self._end, self._at_end = offset, 0, 0, False
+
     def guess_record(self, offset: int) -> int | None:
         """The probable offset of the first record at or after `offset`; None: unknown, as in all but plain pcap."""
-        if not isinstance(self._format, pcap.Pcap) or self.source.compression or not self.source.size:
+        plain = self.plain_pcap
+        if plain is None:
             return None
-        position = self._format.guess(self.source.peek(offset, _SEARCH_BYTES))
+        position = plain.guess(self.source.peek(offset, _SEARCH_BYTES))
         return None if position is None else offset + position
 
     def find_packet_at(self, batch: RecordBatch, offset: int) -> int | None:

@@ -41,6 +41,7 @@ from ikeanalyze.dataset.compare.result import (
     Values,
 )
 from ikeanalyze.dataset.compare.source import UNREADABLE, ComparisonTables, find_unreadable_file, open_tables
+from ikeanalyze.io.near_names import describe_choices
 
 #: Metrics that are compared if none is named.
 DEFAULT_METRICS: Final = ("setup_ms", "bytes", "retransmissions")
@@ -88,7 +89,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
     for outcome in request.outcomes:
         if outcome not in OUTCOMES.categories:
             raise CompareError(
-                f"unknown outcome {outcome!r} (choose from {join_values(OUTCOMES.categories)})", "outcome"
+                f"unknown outcome {outcome!r}{describe_choices(outcome, OUTCOMES.categories)}", "outcome"
             )
     if request.predicted and not set(request.outcomes) <= set(SUCCESS):
         raise CompareError(f"predictions are of handshakes that are {' or '.join(SUCCESS)}", "predicted")
@@ -176,7 +177,8 @@ def _find_baseline(wanted: str | None, name: str, values: Sequence[Value]) -> Va
     for value in values:
         if matches_value(value, wanted):
             return value
-    raise CompareError(f"{name} is never {wanted!r} (choose from {join_values(dict.fromkeys(values))})", "baseline")
+    choices = describe_choices(wanted, map(format_value, dict.fromkeys(values)))
+    raise CompareError(f"{name} is never {wanted!r}{choices}", "baseline")
 
 
 def _count_groups(parts: Mapping[tuple[Value, ...], pl.DataFrame], first: Value) -> Iterator[ComparisonGroup]:

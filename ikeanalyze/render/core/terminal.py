@@ -14,7 +14,7 @@ from ikeanalyze.render.core.table import fit_columns, format_lines, pad_text
 
 _MIN_WIDTH: Final = 60
 #: Names of facts that are shown in colour.
-_PROBLEMS: Final = ("damaged", "warnings", "one-sided", "malformed", "cut by the snaplen")
+_PROBLEMS: Final = ("diagnosis", "damaged", "warnings", "one-sided", "malformed", "cut by the snaplen")
 
 
 class TextStyler:

@@ -31,7 +31,8 @@ from ikeanalyze.render.core.values import (
     format_ms,
     format_time,
 )
-from ikeanalyze.render.report.decrypted_contents import describe_decryption, describe_radius_matching
+from ikeanalyze.render.report.sections.decrypted_contents import describe_decryption, describe_radius_matching
+from ikeanalyze.render.report.sections.diagnosis import format_diagnosis, format_evidence, list_diagnoses
 from ikeanalyze.render.report.selection import get_handshake_row
 
 _WIDE_ENOUGH: Final = 110  # cells: longer arrows are harder to follow
@@ -62,6 +63,10 @@ def render_heading(analysis: Analysis) -> Iterator[str]:
     """What stands above the ladder of the one handshake of `analysis`, a line each."""
     row = get_handshake_row(analysis)
     yield format_handshake_title(row)
+    for entry in list_diagnoses(row):
+        yield f"diagnosis: {format_diagnosis(entry)}"
+        yield f"evidence: {format_evidence(entry)}"
+        yield f"try: {escape_text(entry['remedy'])}"
     if row["protocol"] == "HIP":
         hits = (escape_text(row[f"{side}_hit"] or UNKNOWN) for side in ("initiator", "responder"))
         yield f"HIP, HITs {', '.join(hits)}"
