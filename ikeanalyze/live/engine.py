@@ -328,12 +328,13 @@ class LiveEngine:
         self._handshakes += table.height
         new = pl.DataFrame({"handshake": table["handshake"], "id": range(first, first + table.height)})
         tables = result.tables
-        handshakes, exchanges, frames = (_renumber(part, new) for part in (table, tables.exchanges, tables.frames))
+        parts = (table, tables.exchanges, tables.messages, tables.frames)
+        handshakes, exchanges, messages, frames = (_renumber(part, new) for part in parts)
         self._on_ended(
             Analysis(
                 captures=[],
                 frames=frames,
-                messages=tables.messages,
+                messages=messages,
                 exchanges=exchanges,
                 handshakes=handshakes,
                 warnings=result.warnings,

@@ -1,6 +1,5 @@
 """`ikeanalyze live`: handshakes while they are captured."""
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,9 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
+from ikeanalyze.cli.live_input import join_keys, open_descriptor, read_key_files
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, check_inputs
-from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
 from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.live.run import LiveRun
@@ -29,7 +28,6 @@ from ikeanalyze.render.live.table import LiveTable
 from ikeanalyze.render.report.document import write_json_lines
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
     from ikeanalyze.capture.formats.records import Interface
     from ikeanalyze.live.failure_captures import FailureCaptures
     from ikeanalyze.live.metrics import LiveMetrics
@@ -139,7 +137,7 @@ def live(
     check_inputs({"CAPTURE": [capture] if capture else [], "--keys": inputs.keys}, "-")
     check_output("-")
     rules = output.make_rules()
-    keys = _read_keys(inputs.keys, messages)
+    keys = join_keys(read_key_files(inputs.keys, messages))
     options = ReadOptions(ports=tuple(inputs.port), vantage=inputs.vantage, rtt_ms=inputs.rtt)
     with (
         _serve_metrics(output.metrics, messages) as metrics,
@@ -155,6 +153,7 @@ def live(
             run.run()
         except CommandError:
             if dumpcap is not None:
+                dumpcap.stop()
                 with fail_command(DumpcapError):
                     dumpcap.finish()  # its reason is the better one
             raise
@@ -162,24 +161,6 @@ def live(
             with fail_command(DumpcapError):
                 dropped = dumpcap.finish()
     _report_end(run, source, dropped, messages)
-
-
-def _read_keys(paths: Sequence[str], messages: MessageOptions) -> "CaptureKeys | None":
-    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys  # loads cryptography
-
-    if not paths:
-        return None
-    sets, phase1 = [], []
-    for path in paths:
-        with fail_command(KeyFileError):
-            file = read_keys(path)
-        sets.extend(file.key_sets)
-        phase1.extend(file.phase1)
-        where = (f"line {warning.line}: " if warning.line is not None else "" for warning in file.warnings)
-        messages.warn(
-            path, [f"{path}: {at}{warning.message}" for at, warning in zip(where, file.warnings, strict=True)]
-        )
-    return CaptureKeys(sets, phase1)
 
 
 @contextmanager
@@ -193,14 +174,8 @@ def _open_input(capture: str | None, inputs: LiveInputOptions) -> Iterator[tuple
             raise CommandError("standard input: is closed; name a file instead")
         yield "-", LiveInput(sys.stdin.fileno()), None
     else:
-        try:
-            descriptor = os.open(capture, os.O_RDONLY)
-        except OSError as error:
-            raise CommandError(f"{capture}: cannot be opened: {error.strerror}") from None
-        try:
+        with open_descriptor(capture) as descriptor:
             yield capture, LiveInput(descriptor), None
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager
