@@ -157,6 +157,23 @@ def read_pcap(
     one begins.
     """
 
+def write_parquet(
+    path: str,
+    template: bytes,
+    columns: Sequence[tuple[npt.NDArray[Any] | str | None, BoolArray | None, list[str] | None]],
+    rows: int,
+    row_group: int,
+) -> None:
+    """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
+
+    Each column has its values (a text: that of all rows; None: no row has a value), which of them are known (None:
+    all), and the texts in which the values are places (None: the values are numbers).
+
+    Raises:
+        ValueError: the columns differ in length, or are not those of the schema.
+        OSError: the file cannot be written.
+    """
+
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
 

@@ -50,13 +50,14 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
+from ikeanalyze.analysis.tables.polars_columns import TableColumns
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
     AnalysisTables,
     TableSources,
-    build_exchanges_table,
-    build_frames_table,
-    build_messages_table,
+    build_exchange_columns,
+    build_frame_columns,
+    build_message_columns,
     label_datagrams,
     make_empty_tables,
 )
@@ -111,6 +112,13 @@ class _PipelineRun:
             self.options.on_table(name, table)
         return table
 
+    def make_table(self, name: str, columns: TableColumns) -> pl.DataFrame:
+        """Make a table, unless the caller takes its columns; then it is empty."""
+        if self.options.on_columns is not None and self.options.on_columns(name, columns):
+            columns.columns.clear()
+            return pl.DataFrame(schema=columns.layout)
+        return self.finish(name, columns.make_table())
+
 
 @dataclass(frozen=True, slots=True)
 class _CaptureDatagrams:
@@ -156,7 +164,7 @@ def build_tables(
         sources = result.sources
         needed = select_handshake_sources(sources)
         messages = pool.submit(_build_messages_table, run, sources) if options.messages_table else None
-        exchanges = run.finish("exchanges", build_exchanges_table(sources))
+        exchanges = run.make_table("exchanges", build_exchange_columns(sources))
         frames = pl.DataFrame(schema=schema.FRAMES) if result.frames is None else result.frames.result()
         messages_table = pl.DataFrame(schema=schema.MESSAGES) if messages is None else messages.result()
         if options.cleartext and sources.contents is not None:
@@ -192,7 +200,7 @@ def survey_frames(
 
 
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
-    return run.finish("messages", build_messages_table(sources))
+    return run.make_table("messages", build_message_columns(sources))
 
 
 def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
@@ -360,10 +368,10 @@ def _start_frames_table(
 
     def write() -> pl.DataFrame:
         traffic = run.traffic
-        table = build_frames_table(
+        table = build_frame_columns(
             run.numbering, columns, traffic.addresses, traffic.tunnels, duplicate, labels, handshake_ids
         )
-        return run.finish("frames", table)
+        return run.make_table("frames", table)
 
     tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
     duplicates = labels.count(columns["unit"][duplicate], state.association.count)
