@@ -177,6 +177,15 @@ def write_parquet(
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
 
+def find_distinct_bodies(
+    heap: UInt8Array, begin: Int64Array, end: Int64Array, number: UInt64Array
+) -> tuple[Int64Array, UInt32Array]:
+    """The rows of the first of bodies with equal numbers and bytes, and which of those each body is. (k,), (n,)
+
+    Raises:
+        ValueError: the columns differ in length, or a body is outside of the heap.
+    """
+
 def find_candidates(
     digest: UInt64Array, time_ns: Int64Array, ttl: UInt8Array, interface: UInt32Array
 ) -> tuple[int, Int64Array]:

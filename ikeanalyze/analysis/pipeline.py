@@ -316,6 +316,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         reassembled=reassemble_clear_messages(datagrams, messages, message_of_datagram, clear),
         addresses=traffic.addresses,
         capture=capture,
+        lacking_fragments=find_incomplete_messages(messages),
         incomplete=np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete))),
         last_ns=traffic.last_ns,
         translated=grouped.translated,
@@ -382,7 +383,7 @@ def _warn_of_missing_fragments(state: AnalysisState, facts: CaptureFacts) -> lis
     """Return a warning for each capture with messages that lack fragments."""
     messages = state.messages
     warnings: list[tuple[int, CaptureWarning]] = []
-    incomplete = find_incomplete_messages(messages)
+    incomplete = state.lacking_fragments
     captures = state.capture[messages.handshake[incomplete]]
     first_frame = messages.first_frame[incomplete]
     shared = facts.share(SharedFact.MISSING_FRAGMENTS, lambda: {"first_frame": first_frame})

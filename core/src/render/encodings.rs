@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 /// Values of a column are looked up in a table if they differ by less than this.
 const TABLE: usize = 1 << 16;
@@ -86,7 +86,7 @@ fn find_in_table(values: &[i64], low: i64, size: usize) -> (Vec<i64>, Vec<u32>) 
 /// None: most values are different.
 fn find_by_hash(values: &[i64]) -> Option<(Vec<i64>, Vec<u32>)> {
     let sample = &values[..values.len().min(SAMPLE)];
-    let mut codes_of: HashMap<i64, u32, FixedState> = HashMap::default();
+    let mut codes_of: HashMap<i64, u32, RandomState> = HashMap::default();
     codes_of.extend(sample.iter().map(|&value| (value, 0)));
     if codes_of.len() > sample.len() / 2 {
         return None;

@@ -133,8 +133,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """Build the handshakes from the results of the previous steps."""
     state, count = sources.state, sources.state.association.count
     datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
-    head = np.zeros(count, np.int64)  # row of the first datagram of each handshake
-    head[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
+    head = association.find_first_rows()
     request, response = _find_last_inits(datagrams, association, count)
     endpoints = _get_endpoints(state, head, request)
     phase1 = _collect_phase1_facts(state, datagrams.protocol[head])

@@ -60,6 +60,12 @@ class SaAssociation:
     from_initiator: BoolArray
     count: int  # number of handshakes
 
+    def find_first_rows(self) -> Int64Array:
+        """The row of the first datagram of each handshake. (handshakes,)"""
+        first = np.zeros(self.count, np.int64)
+        first[self.handshake[::-1]] = np.arange(len(self.handshake))[::-1]
+        return first
+
 
 def associate_datagrams(
     datagrams: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})
