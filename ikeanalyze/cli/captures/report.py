@@ -263,7 +263,8 @@ def _make_options(
         frames_table=output.output_format == "parquet" and "frames" in tables,
         messages_table="messages" in tables or "frames" in tables or output.is_drawn or inputs.handshake is not None,
         on_table=None if writer is None else writer.add,
-        on_columns=None if writer is None else writer.add_columns,
+        # conditions are about the tables of exchanges and handshakes
+        on_columns=None if writer is None or output.fail_on is not None else writer.add_columns,
     )
 
 
