@@ -145,8 +145,9 @@ lab: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -n 4 -m lab tests/lab tests/replay
 
-# Needs root, as the lab does.
-reports: $(REPORTS)
+# Needs root, as the lab does. A report that fails does not stop the others.
+reports:
+	@$(MAKE) --keep-going $(REPORTS)
 
 $(REPORTS): reports/%: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare

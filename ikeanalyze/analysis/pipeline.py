@@ -32,6 +32,7 @@ from ikeanalyze.analysis.exchanges.radius import (
     share_waiting_handshakes,
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
+from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts, find_short_responses
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
@@ -128,6 +129,7 @@ class _PipelineResult:
 
     sources: TableSources
     frames: "Future[pl.DataFrame] | None"  # None: not wanted
+    suspects: pl.DataFrame | None  # facts about the handshakes to diagnose; None: all are clean
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
 
@@ -171,10 +173,11 @@ def build_tables(
         for number, warning in result.warnings:
             warnings[number].append(warning)
         # the table of handshakes is the largest of a flood
+        suspects = result.suspects
         del result, sources
         traffic.columns.clear()
         release_free_memory()
-        handshakes = run.finish("handshakes", build_handshakes_table(needed))
+        handshakes = run.finish("handshakes", _diagnose(build_handshakes_table(needed), suspects))
         return AnalysisTables(frames, messages_table, exchanges, handshakes), warnings
 
 
@@ -189,6 +192,16 @@ def survey_frames(
     options = replace(options, frames_table=False)
     with ThreadPoolExecutor(1) as pool:
         _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool))
+
+
+def _diagnose(handshakes: pl.DataFrame, suspects: pl.DataFrame | None) -> pl.DataFrame:
+    """The handshakes table with the column `diagnosis`."""
+    if suspects is None:
+        return handshakes
+    # not needed for most captures
+    from ikeanalyze.analysis.handshakes.diagnosis.diagnose import add_diagnosis
+
+    return add_diagnosis(handshakes, suspects)
 
 
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
@@ -230,6 +243,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
     frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
+    short = find_short_responses(traffic.columns)
     if frames.table is None:
         traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
@@ -239,6 +253,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     warnings += _warn_of_uncertain_times(state, handshakes, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
+    suspects = collect_facts(handshakes, state, answers, short)
     clear.clear()
     exchange_ids = numbering.number_exchanges(state)
     sources = TableSources(
@@ -255,7 +270,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         tunnels=frames.tunnels,
         lab=lab,
     )
-    return _PipelineResult(sources, frames.table, warnings)
+    return _PipelineResult(sources, frames.table, suspects, warnings)
 
 
 def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDatagrams:

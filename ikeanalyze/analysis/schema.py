@@ -200,6 +200,24 @@ HANDSHAKES: Final[Schema] = {
     "one_sided": SENDERS,  # only this side's messages are in the capture; null: both
     "replaces": pl.UInt32,  # id of the handshake whose IKE SA this one was made to replace, by decrypted payloads
     "child_error": pl.String,  # error notify by which the first CHILD_SA was refused, though the IKE SA stands
+    #: What stopped the handshake or made it slow, the most important first; null: no rule of the diagnosis applies.
+    "diagnosis": pl.List(
+        pl.Struct(
+            {
+                "code": pl.String,  # see docs/diagnosis.md
+                "effect": pl.String,  # "stopped", "disconnected", "slowed" or "weakened"
+                "confidence": pl.String,  # "certain" or "consistent with"
+                "message": pl.String,  # one sentence for people
+                "exchange": pl.String,  # the IKE message that it concerns: exchange type
+                "message_id": pl.UInt32,
+                "sender": pl.String,
+                "kind": pl.String,  # "request" or "response"
+                "frames": pl.List(pl.UInt32),  # numbers of the packets that are the evidence
+                "remedy": pl.String,  # what to try
+                "rfc": pl.String,
+            }
+        )
+    ),
     "payload_bytes": pl.List(pl.Struct({"payload": pl.String, "bytes": pl.UInt64})),  # null: nothing was decrypted
     "key_exchanges": pl.List(
         pl.Struct(

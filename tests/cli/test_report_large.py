@@ -97,10 +97,11 @@ def test_sizes():
     assert parse_size("100000") == 100000
 
 
-def test_the_directory_of_the_parts_must_exist(run):
-    done = run("report", CAPTURE, *LITTLE, "--temp", "/nonexistent")
+@pytest.mark.parametrize("directory", ["/nonexistent", "/dev/null", "/proc"])
+def test_the_directory_of_the_parts_must_exist_and_take_files(run, directory):
+    done = run("report", CAPTURE, *LITTLE, "--temp", directory)
     assert done.exit_code == 2
-    assert "--temp" in done.stderr
+    assert f"--temp: {directory} is not a directory that can be written to" in done.stderr
 
 
 def test_a_full_disk_is_named(run, monkeypatch, tmp_path):

@@ -63,6 +63,27 @@ SILENT: list[Sent] = [
     (0.0, "initiator", "request", "IKE_SA_INIT", 0, 1, [354], {}),
     (400.0, "initiator", "request", "IKE_SA_INIT", 0, 1, [354], {"transmission": 2}),
 ]
+_UNANSWERED = {
+    "effect": "stopped",
+    "confidence": "consistent with",
+    "exchange": "IKE_SA_INIT",
+    "message_id": 0,
+    "sender": "initiator",
+    "kind": "request",
+    "frames": [1, 2],
+}
+SILENT_RESPONDER = _UNANSWERED | {
+    "code": "responder-silent",
+    "message": "192.0.2.2 answered nothing: the IKE_SA_INIT request was sent 2 times in 0.4 s.",
+    "remedy": "Check the address, and that firewalls pass UDP port 500 in both directions.",
+    "rfc": "RFC 7296, 2.1",
+}
+BLOCKED_PORT = _UNANSWERED | {
+    "code": "udp-4500-blocked",
+    "message": "The handshake stops where it changes to UDP port 4500.",
+    "remedy": "Let UDP port 4500 pass.",
+    "rfc": "RFC 7296, 2.23",
+}
 OLD: list[Sent] = [
     (0.0, "initiator", "request", "Identity Protection", 0, 1, [214], {"protocol": "IKEv1"}),
     (1.0, "responder", "response", "Identity Protection", 0, 1, [146], {"protocol": "IKEv1"}),
@@ -220,6 +241,7 @@ HANDSHAKES: list[tuple[list[Sent], dict[str, Any]]] = [
             "retransmitted_bytes": 354,
             "one_sided": "initiator",
             "vantage": "unknown",
+            "diagnosis": [SILENT_RESPONDER, BLOCKED_PORT],
         },
     ),
     (

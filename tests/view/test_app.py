@@ -105,6 +105,8 @@ def test_filter_while_typing_and_sort():
         assert listing.columns[listing.sorted_by].name == "set-up, ms"
         assert listing.shown == [row[0] for row in slowest]
         assert (await driver.press("slash", "z", "z")).count("no handshake matches") == 1
+        await driver.press("escape", "slash")
+        assert "unknown name 'outcom' in 'outcom:'; did you mean outcome?" in await driver.type("outcom:")
         await driver.press("enter", "space", "s", "d", "j")
         assert listing.current is None
         await driver.press("escape")
@@ -299,3 +301,13 @@ def test_hip_has_hits_in_place_of_spis(tmp_path):
         assert "None" not in first
 
     drive(browsed(str(tmp_path / "hip.pcap")), script)
+
+
+def test_the_diagnosis_is_below_the_list_and_above_the_ladder():
+    async def script(driver):
+        assert "The responder refused every proposal" in driver.screen()
+        ladder = await driver.press("enter")
+        assert "(no-proposal-chosen)" in " ".join(ladder.split())
+        assert ladder.index("refused every proposal") < ladder.index("time, ms  initiator")
+
+    drive(browsed("lab/no-proposal.pcapng"), script, size=(100, 30))

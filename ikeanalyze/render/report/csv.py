@@ -90,6 +90,7 @@ def flatten_handshakes(handshakes: pl.DataFrame, names: ListNames) -> pl.DataFra
             .list.join("; "),
             _texts("key_exchanges", _key_exchange),
             _texts("certificates", _certificate),
+            *_diagnoses(),
         )
         .rename({**{n: f"{n[:-3]}_time" for n in points}, **{n: f"{n[:-3]}_ms" for n in spans}})
         .drop("rekeyed", "phases", "payload_bytes")
@@ -114,6 +115,18 @@ def _certificate(field: Field) -> pl.Expr:
     """Sender, name and signature algorithm."""
     signed = pl.format(", signed with {}", field("signature")).fill_null("")
     return pl.format("{} {}{}", field("side"), field("name"), signed)
+
+
+def _diagnoses() -> list[pl.Expr]:
+    """The codes of the diagnoses in `diagnosis`, and a column for each of their other facts that people need."""
+
+    def text(name: str) -> pl.Expr:
+        return _texts("diagnosis", lambda field: field(name)).alias(
+            "diagnosis" if name == "code" else f"diagnosis_{name}"
+        )
+
+    frames = _texts("diagnosis", lambda field: field("frames").cast(pl.List(pl.String)).list.join(" "))
+    return [*map(text, ("code", "confidence", "message", "remedy", "rfc")), frames.alias("diagnosis_frames")]
 
 
 def _inside(handshakes: pl.DataFrame) -> pl.DataFrame:

@@ -241,6 +241,7 @@ def _measurements() -> list[pl.Expr]:
         _ms("setup_ns"),
         _ms("initiator_setup_ns"),
         pl.struct(*map(_ms, parts), *path).alias("breakdown"),
+        pl.col("diagnosis").fill_null([]),
         _counts("retransmitted", "retransmissions"),
         pl.col("blowup").fill_nan(None),
         _renamed(

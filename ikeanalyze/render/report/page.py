@@ -25,9 +25,10 @@ from ikeanalyze.render.ladder.diagram import LadderLayout, draw_ladder
 from ikeanalyze.render.ladder.model import LOSSES, Ladder, LadderArrow, build_ladder
 from ikeanalyze.render.report import document, selection
 from ikeanalyze.render.report.figures import make_figures
-from ikeanalyze.render.report.handshake_details import render_handshake
-from ikeanalyze.render.report.overview import render_overview
-from ikeanalyze.render.report.rekeyed import render_rekeyed_ike_sas
+from ikeanalyze.render.report.sections.diagnosis import render_diagnosis, render_diagnosis_table
+from ikeanalyze.render.report.sections.handshake_details import render_handshake
+from ikeanalyze.render.report.sections.overview import render_overview
+from ikeanalyze.render.report.sections.rekeyed import render_rekeyed_ike_sas
 from ikeanalyze.render.report.selection import SelectedHandshake, select_detailed, select_noteworthy
 from ikeanalyze.render.report.text import PACKETS
 
@@ -48,11 +49,13 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
     analysis = select_detailed(analysis)
     table, common, together = _table(analysis, every=every) if analysis.handshakes.height > 1 else (None, None, [])
     chosen = select_noteworthy(analysis.handshakes)
+    diagnosis = list(render_diagnosis_table(analysis.handshakes, every=False)) if table is not None else []
     warnings = render_warning_table(analysis)
     skipped = render_skipped_table(analysis)
     names = [format_input_name(summary.path) for summary in analysis.captures]
     figures = [prepare_figure(figure) for figure in make_figures(analysis)]
     contents = [
+        ("diagnosis", "Diagnosis", diagnosis),
         ("handshakes", "Handshakes", table),
         ("handshake", "Ladder", chosen),
         ("figures", "Figures", figures),
@@ -71,6 +74,7 @@ def render_page(analysis: Analysis, *, every: bool = False) -> str:
         notices=list(_notices(analysis, table, chosen)),
         table=table,
         common=common,
+        diagnosis=diagnosis,
         linked=[str(handshake.handshake) for handshake in chosen],
         handshakes=[_handshake(analysis, handshake) for handshake in chosen],
         figures=figures,
@@ -158,6 +162,9 @@ def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
     drawing = build_ladder(single)
     first, *sections = render_handshake(single)
     row = single.handshakes.row(0, named=True)
+    diagnosis = list(render_diagnosis(row))
+    assert isinstance(first, KeyValueSection)
+    identity = KeyValueSection("Identity", first.rows[len(diagnosis) :], first.level)
     uncertain = row["uncertain"] is not None
     time = f", {format_ms(row['setup_ns'], uncertain=uncertain)} ms" if row["setup_ns"] is not None else ""
     why = f" ({chosen.why})" if chosen.why else ""
@@ -165,9 +172,10 @@ def _handshake(analysis: Analysis, chosen: SelectedHandshake) -> dict[str, Any]:
         "id": chosen.handshake,
         "choice": f"{chosen.handshake:,}: {format_outcome(row['outcome'], None)}{time}{why}",
         "title": first.title,
+        "diagnosis": diagnosis,
         "ladder": make_inline_svg(draw_ladder(drawing, LadderLayout.BOTH)),
         "messages": render_message_table(drawing),
-        "sections": [replace(first, title="Identity"), *sections],
+        "sections": [identity, *sections],
     }
 
 

@@ -18,9 +18,10 @@ from ikeanalyze.render.core.values import (
     format_integer,
     format_time,
 )
-from ikeanalyze.render.report.handshake_details import render_handshake
-from ikeanalyze.render.report.overview import render_overview
-from ikeanalyze.render.report.rekeyed import render_rekeyed_ike_sas
+from ikeanalyze.render.report.sections.diagnosis import render_diagnosis_table
+from ikeanalyze.render.report.sections.handshake_details import render_handshake
+from ikeanalyze.render.report.sections.overview import render_overview
+from ikeanalyze.render.report.sections.rekeyed import render_rekeyed_ike_sas
 from ikeanalyze.render.report.selection import select_detailed, select_handshake
 
 #: The label of each kind of packet in ACCOUNTING.
@@ -95,6 +96,7 @@ def render_sections(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     if detailed.handshakes.height == 1:
         yield from render_handshake(select_handshake(analysis, detailed.handshakes["handshake"][0]))
     elif detailed.handshakes.height:
+        yield from render_diagnosis_table(detailed.handshakes, every=every)
         yield from render_overview(detailed, every=every)
     else:
         yield KeyValueSection("Handshakes", [("found", "none")])

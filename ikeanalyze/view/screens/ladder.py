@@ -33,6 +33,8 @@ _KEYS = [
 _LADDER: Final = {False: 55, True: 85}
 _MESSAGE: Final = 54
 _TALL: Final = 16  # lines of a screen from which on the heading of the handshake is shown
+_HEADING: Final = 4  # lines of the heading at most, and with a diagnosis
+_DIAGNOSIS: Final = 9
 _SHARES: Final = range(20, 81, 10)  # share of the screen for the ladder in per cent
 _MARKS: Final = ("1", "2")
 
@@ -141,6 +143,8 @@ class LadderScreen(Screen[None]):
         self._details = details
         about = "  ".join(text.render_heading(details.analysis))
         self.query_one("#about", Static).update(Text(about))
+        diagnosed = details.analysis.handshakes["diagnosis"][0] is not None
+        self.query_one("#about").styles.max_height = _DIAGNOSIS if diagnosed else _HEADING
         self._show_marks()
         self._arrange()
         self.ladder.show(details)

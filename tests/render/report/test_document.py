@@ -32,6 +32,7 @@ HANDSHAKE = [
     "setup_ms",
     "initiator_setup_ms",
     "breakdown",
+    "diagnosis",
     "retransmissions",
     "blowup",
     "fragmentation",

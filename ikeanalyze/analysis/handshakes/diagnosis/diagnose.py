@@ -1,0 +1,130 @@
+"""Applies the table of rules to the suspects of a capture."""
+
+from string import Formatter
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.handshakes.diagnosis.rule import Effect, Rule
+from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
+
+_PROPOSALS: Final = " or "
+
+
+def add_diagnosis(handshakes: pl.DataFrame, facts: pl.DataFrame | None) -> pl.DataFrame:
+    """The handshakes table with the column `diagnosis`; `facts` are those of its suspects (see `suspects.FACTS`)."""
+    if facts is None:
+        return handshakes
+    suspects = handshakes[facts["row"].to_list()].with_columns(facts).with_columns(**_DERIVED)
+    matches = suspects.select(rule.when.fill_null(False).alias(str(place)) for place, rule in enumerate(RULES))
+    chosen = _choose(matches.to_numpy().astype(np.bool_))
+    parts = [_describe(RULES[place], suspects, np.flatnonzero(chosen[:, place])) for place in range(len(RULES))]
+    # stable, so those of a handshake are in the order of the rules
+    found = pl.concat(parts).group_by("row", maintain_order=True).agg("diagnosis")
+    place = np.full(handshakes.height, found.height, np.int64)
+    place[found["row"].to_numpy()] = np.arange(found.height)
+    column = pl.concat([found["diagnosis"], pl.Series([None], dtype=found["diagnosis"].dtype)]).gather(place)
+    return handshakes.with_columns(column.cast(schema.HANDSHAKES["diagnosis"]))
+
+
+def _get_tag_bytes() -> pl.Expr:
+    """Bytes of the ICV of encrypted messages, by the names of the algorithms: AES-GCM-16-256, HMAC-SHA2-256-128."""
+    combined = pl.col("encryption").str.extract(r"-(?:GCM|CCM)-(\d+)").cast(pl.Int64)
+    bits = pl.col("integrity").str.extract(r"-(\d+)$").cast(pl.Int64)
+    chacha = pl.when(pl.col("encryption").str.starts_with("ChaCha20")).then(16)
+    return pl.coalesce(combined, chacha, bits // 8)
+
+
+def _get_room() -> pl.Expr:
+    """Bytes for payloads and padding in the last response, if it is short: without headers, IV, pad length and ICV."""
+    vector = pl.when(pl.col("encryption").str.contains("CBC")).then(16).otherwise(8)
+    return pl.col("response_ike_bytes") - (28 + 4 + 1) - vector - _get_tag_bytes()
+
+
+def _quote(label: str, column: str) -> pl.Expr:
+    """A label and an identity in quotation marks; null: not known."""
+    return pl.format(label + ' "{}"', pl.col(column))
+
+
+#: Columns for conditions and sentences, made of others.
+_DERIVED: Final = {
+    "offered": pl.col("offered").list.join(_PROPOSALS),
+    "refusals": pl.col("extra_round_trips").list.len()
+    + pl.col("reason").is_in(["COOKIE", "INVALID_KE_PAYLOAD"]).fill_null(False),
+    "but_smaller": pl.when(pl.col("answered") > 0)
+    .then(pl.lit(", although smaller requests were"))
+    .otherwise(pl.lit("")),
+    "response_room": _get_room(),
+    "later_idle_s": (pl.col("later_idle_ns") / 1e9).round(0).cast(pl.Int64),
+    "path_rtt_ms": pl.col("path_rtt_ns") / 1e6,
+    "shortest_timer_ms": pl.col("shortest_timer_ns") / 1e6,
+    "slow_rtt_s": pl.col("slow_rtt_ns") / 1e9,
+    "identities": pl.concat_str(
+        pl.lit(" ("),
+        pl.concat_list(
+            _quote("initiator", "initiator_identity"),
+            _quote("wanted responder", "wanted_identity"),
+            _quote("responder", "responder_identity"),
+        )
+        .list.drop_nulls()
+        .list.join(", "),
+        pl.lit(")"),
+    ).replace(" ()", ""),
+    "child_of": pl.coalesce(pl.format(": {}", pl.col("child_offered")), pl.lit("")),
+    "between": pl.coalesce(pl.format(" ({})", pl.col("selectors")), pl.lit("")),
+}
+
+
+def _choose(matches: BoolArray) -> BoolArray:
+    """Of the rules that apply, the first one of each effect, and other explanations. (suspects, rules)"""
+    chosen = np.zeros_like(matches)
+    for effect in Effect:
+        open_ = np.ones(len(matches), np.bool_)
+        for place, rule in enumerate(RULES):
+            if rule.effect == effect:
+                chosen[:, place] = matches[:, place] & (open_ | rule.also)
+                open_ &= ~matches[:, place]
+    return chosen
+
+
+def _describe(rule: Rule, suspects: pl.DataFrame, rows: Int64Array) -> pl.DataFrame:
+    """The row of the handshakes table and the diagnosis of each of these suspects."""
+    chosen = suspects[rows.tolist()]
+    message = rule.subject.value
+    kind = pl.col(f"{message.exchange}_kind") if message.kind is None else pl.lit(message.kind)
+    by_initiator = pl.col(f"{message.exchange}_by") == "initiator"
+    from_initiator = by_initiator == (kind == "request")
+    sender = pl.when(from_initiator).then(pl.lit("initiator")).otherwise(pl.lit("responder"))
+    result: pl.DataFrame = chosen.select(
+        "row",
+        pl.struct(
+            pl.lit(rule.code).alias("code"),
+            pl.lit(str(rule.effect)).alias("effect"),
+            pl.lit(str(rule.confidence)).alias("confidence"),
+            format_template(rule.sentence, chosen).alias("message"),
+            pl.col(f"{message.exchange}_type").alias("exchange"),
+            pl.col(f"{message.exchange}_message_id").alias("message_id"),
+            sender.alias("sender"),
+            kind.alias("kind"),
+            pl.col(message.frames).fill_null([]).alias("frames"),
+            format_template(rule.remedy, chosen).alias("remedy"),
+            pl.lit(rule.rfc).alias("rfc"),
+        ).alias("diagnosis"),
+    )
+    return result
+
+
+def format_template(template: str, rows: pl.DataFrame) -> pl.Expr | pl.Series:
+    """The template with the values of the columns that it names, for each row. Equal texts are made and stored once."""
+    columns = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(template) if name))
+    if not columns:
+        return pl.lit(template)
+    distinct = rows.select(columns).unique(maintain_order=True)
+    texts = pl.Series("text", [template.format(**values) for values in distinct.iter_rows(named=True)], dtype=pl.String)
+    place = rows.select(columns).join(
+        distinct.with_columns(texts), on=columns, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return place["text"]

@@ -1,0 +1,34 @@
+"""docs/diagnosis.md describes each code of the diagnosis, and has the remedies and RFCs of the rules."""
+
+import re
+
+import pytest
+
+from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
+from tests.paths import ROOT
+
+PAGE = (ROOT / "docs" / "diagnosis.md").read_text()
+SECTIONS = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+CODES = list(dict.fromkeys(rule.code for rule in RULES))
+
+
+def test_each_code_has_a_section_in_the_order_of_precedence():
+    assert list(SECTIONS)[: len(CODES)] == CODES
+
+
+def test_the_table_links_to_each_section():
+    rows = dict(re.findall(r"^\| \[`(\S+)`\]\(#(\S+)\) \|", PAGE, re.MULTILINE))
+    assert list(rows) == list(rows.values()) == list(SECTIONS)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_section_has_remedy_and_rfc(rule):
+    text = " ".join(SECTIONS[rule.code].split())
+    for part in ("Evidence: ", "Try: ", "Specified in: "):
+        assert part in text
+    assert rule.remedy.replace("{", "`").replace("}", "`") in text
+    assert rule.rfc in text
+    row = re.search(rf"^\| \[`{rule.code}`\].*$", PAGE, re.MULTILINE)
+    assert row is not None
+    assert str(rule.effect) in row[0]
+    assert str(rule.confidence) in row[0]
