@@ -74,7 +74,7 @@ ikex.experts = list
 local TABLE = "isakmp.ikev2_decryption_table"
 local DEFAULT_KEYS = "ikex_keys" -- in the personal configuration folder
 
-local view = View.new(ikex, all_fields, experts)
+local view = View.new(ikex, all_fields, experts, gui_enabled())
 local capture = Capture.new(Keyring.new({}), gui_enabled())
 local own_dissector = nil
 
@@ -142,8 +142,11 @@ end
 
 -- Packets on these ports may be IKE; a preference adds more.
 local ports = {}
+-- Preferences that each packet needs: Wireshark takes long to look one up.
+local preferences = { info = true, dissect = true }
 
-local function set_ports()
+local function read_preferences()
+    preferences = { info = ikex.prefs.info, dissect = ikex.prefs.dissect }
     ports = { [500] = true, [4500] = true }
     for first, last in tostring(ikex.prefs.ports):gmatch("(%d+)%s*%-?%s*(%d*)") do
         for port = tonumber(first), tonumber(last) or tonumber(first) do
@@ -153,31 +156,47 @@ local function set_ports()
 end
 
 function ikex.init()
-    set_ports()
+    read_preferences()
     capture = Capture.new(load_keys(), gui_enabled())
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 
-local NO_COLUMN = "(info)" -- the text of the Info column where no columns are built
+-- Show a datagram; returns the text for the Info column, nil if there is none.
+local function show_datagram(pinfo, tree, datagram)
+    local slot = datagram.slot
+    if slot then
+        capture:decode(slot.pair.sa)
+    end
+    local root, transmission = view:datagram(tree, capture, datagram)
+    if slot and preferences.dissect then
+        subdissect.show(root, pinfo, datagram)
+    end
+    return slot and preferences.info and info.describe(datagram, transmission) or nil
+end
 
 local function show_packet(pinfo, number, tree)
     capture:process_queue()
-    local texts = {}
-    local has_info = ikex.prefs.info and tostring(pinfo.cols.info) ~= NO_COLUMN
-    for _, datagram in ipairs(capture:datagrams(number)) do
-        if datagram.slot then
-            capture:decode(datagram.slot.pair.sa)
-        end
-        local root = view:datagram(tree, capture, datagram)
-        if ikex.prefs.dissect then
-            subdissect.show(root, pinfo, datagram)
-        end
-        texts[#texts + 1] = has_info and info.describe(datagram) or nil
+    local datagrams = capture:datagrams(number)
+    if not datagrams then
+        return
     end
-    if #texts > 0 then
-        pinfo.cols.info = table.concat(texts, "; ")
+    view:begin(tree, number, pinfo.visited)
+    local text
+    if datagrams.several then
+        local texts = {}
+        for _, datagram in ipairs(datagrams) do
+            texts[#texts + 1] = show_datagram(pinfo, tree, datagram)
+        end
+        text = #texts > 0 and table.concat(texts, "; ")
+    else
+        text = show_datagram(pinfo, tree, datagrams)
+    end
+    if text then
+        pinfo.cols.info = text
     end
 end
+
+ikex.prefs_changed = read_preferences
 
 local function dissect(tvb, pinfo, tree)
     local number = pinfo.number

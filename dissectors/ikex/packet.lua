@@ -55,6 +55,12 @@ end
 
 -- Position of the header of `protocol` with these ports, position of the IP header, and IP version.
 local function find_transport(frame, source_port, destination_port, protocol)
+    if byte(frame, 15) == 0x45 and byte(frame, 24) == protocol then -- usually IPv4 in Ethernet
+        local a, b, c, d = byte(frame, 35, 38)
+        if d and a * 256 + b == source_port and c * 256 + d == destination_port then
+            return 35, 15, 4
+        end
+    end
     local ports = char(
         floor(source_port / 256), source_port % 256, floor(destination_port / 256), destination_port % 256
     )
@@ -169,33 +175,43 @@ local function ipv6_address(frame, at)
     return table.concat(text)
 end
 
+-- The texts of addresses, by their bytes.
+local texts, text_count = {}, 0
+local MAX_TEXTS = 10000
+
+local function format_address(data, at, version)
+    local key = sub(data, at, at + (version == 4 and 3 or 15))
+    local text = texts[key]
+    if not text then
+        if text_count >= MAX_TEXTS then
+            texts, text_count = {}, 0
+        end
+        text = version == 4 and string.format("%d.%d.%d.%d", byte(key, 1, 4)) or ipv6_address(key, 1)
+        texts[key], text_count = text, text_count + 1
+    end
+    return text
+end
+
 --- Source and destination address of an IP header at position `at`, as text.
 local function addresses(frame, at, version)
     if version == 4 then
-        local a, b, c, d, e, f, g, h = byte(frame, at + 12, at + 19)
-        return string.format("%d.%d.%d.%d", a, b, c, d), string.format("%d.%d.%d.%d", e, f, g, h)
+        return format_address(frame, at + 12, 4), format_address(frame, at + 16, 4)
     end
-    return ipv6_address(frame, at + 8), ipv6_address(frame, at + 24)
+    return format_address(frame, at + 8, 6), format_address(frame, at + 24, 6)
 end
 
---- Values of the headers of a message at position `at`: {ttl, ip_id, size, quoted, source, destination}. `ip_id`: nil
--- in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0; `quoted`: the message is
--- quoted by an ICMP error.
+--- Values of the headers of a message at position `at`: {ttl, ip_id, size, source, destination}; nil if it is quoted by
+-- an ICMP error. `ip_id`: nil in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0.
 function packet.headers(frame, at, udp, ip, version)
-    local headers = {}
+    if find_ip_before(frame, ip - 8, version == 4 and ICMP or ICMPV6) then
+        return nil
+    end
+    local source, destination = addresses(frame, ip, version)
     local length = u16(frame, udp + 4)
-    if length > 0 then
-        headers.size = length - (at - udp)
-    end
-    headers.source, headers.destination = addresses(frame, ip, version)
-    if version == 4 then
-        headers.ip_id, headers.ttl = u16(frame, ip + 4), byte(frame, ip + 8)
-        headers.quoted = find_ip_before(frame, ip - 8, ICMP) ~= nil
-    else
-        headers.ttl = byte(frame, ip + 7)
-        headers.quoted = find_ip_before(frame, ip - 8, ICMPV6) ~= nil
-    end
-    return headers
+    return {
+        size = length > 0 and length - (at - udp) or nil, source = source, destination = destination,
+        ttl = byte(frame, version == 4 and ip + 8 or ip + 7), ip_id = version == 4 and u16(frame, ip + 4) or nil,
+    }
 end
 
 --- The payload of the TCP segment of a frame, the sequence number after it, and its source and destination address; nil

@@ -12,7 +12,7 @@ local byte, floor, sub = string.byte, math.floor, string.sub
 local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
-local MAX_HELD = 64 * 1024 * 1024 -- bytes of packets that are kept complete
+local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
 PacketQueue.TAIL = TAIL
@@ -129,7 +129,7 @@ local function process_tcp_message(self, record, raw, endpoints, callback)
     record.repeated_number = self.latest_tcp_number == record.number
     self.latest_tcp_number = record.number
     if raw ~= "" then
-        record.data, record.length, record.endpoints = raw, #raw, endpoints
+        record.data, record.at, record.length, record.endpoints = raw, 1, #raw, endpoints
         callback(record)
     end
 end
@@ -159,14 +159,18 @@ end
 local function process_fragment(self, record, raw, at, callback)
     local group = self.fragments:add(record.number, record.time, record.size, raw, at)
     if group then
-        record.group, record.data, record.length, record.endpoints = group, group.ike.data, #group.ike.data, group.ike
+        record.group, record.data, record.at = group, group.ike.data, 1
+        record.length, record.endpoints = #group.ike.data, group.ike
         callback(record)
     end
 end
 
 local function process_packet(self, n, callback)
     local raw, ports = self.raws[n], self.ports[n]
-    local record = { number = self.numbers[n], time = PacketQueue.microseconds(self.times[n]), size = self.sizes[n] }
+    local record = {
+        number = self.numbers[n], time = PacketQueue.microseconds(self.times[n]), size = self.sizes[n],
+        headers = nil, endpoints = nil, data = nil, at = nil, length = nil,
+    }
     if ports == 0 then
         process_fragment(self, record, raw, nil, callback)
         return
@@ -181,12 +185,14 @@ local function process_packet(self, n, callback)
     elseif udp then
         local at = packet.message(raw, udp, source_port, destination_port)
         if at then
-            record.headers = packet.headers(raw, at, udp, ip, version)
-            record.endpoints = record.headers
-            record.endpoints.source_port, record.endpoints.destination_port = source_port, destination_port
-            record.data, record.tail = sub(raw, at), self.tails[n]
-            record.length = (self.lengths[n] or #raw) - at + 1
-            callback(record)
+            local headers = packet.headers(raw, at, udp, ip, version)
+            if headers then
+                headers.source_port, headers.destination_port = source_port, destination_port
+                record.headers, record.endpoints = headers, headers
+                record.data, record.at, record.tail = raw, at, self.tails[n]
+                record.length = (self.lengths[n] or #raw) - at + 1
+                callback(record)
+            end
         end
     elseif source_port == 4500 or destination_port == 4500 then
         local frames = self.fragments.frames
@@ -200,8 +206,8 @@ local function process_packet(self, n, callback)
 end
 
 --- Empty the queue, and call `callback` with a record of each message in order of time: {number, time (us), size, data,
--- length, endpoints, headers, tail, group, segments}. `data`: the kept bytes of a message with `length` captured bytes;
--- `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments; `segments`: its TCP segments except
+-- at, length, endpoints, headers, tail, group, segments}. `data`: the kept bytes of a message with `length` captured
+-- bytes, from position `at` on; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments; `segments`: its TCP segments except
 -- the last.
 function PacketQueue:process(callback)
     local count, order, times = self.count, nil, self.times
@@ -226,8 +232,11 @@ function PacketQueue:process(callback)
         end
         process_packet(self, index, callback)
     end
-    if count > 0 then
+    if count > 1 then
         self:clear()
+    elseif count == 1 then -- a packet that is shown while the capture is read: new arrays would take longer
+        self.tails[1], self.lengths[1], self.endpoints[1] = nil, nil, nil
+        self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
     end
 end
 

@@ -1,4 +1,5 @@
 --[[ The plugin's tree in the packet details. ]]
+local Conversation = require("ikex.conversation")
 local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
 local findings = require("ikex.findings")
@@ -14,25 +15,62 @@ View.__index = View
 
 local MAX_LISTED = 64 -- fragments, payloads, transforms
 
---- `fields`, `experts`: from the module `fields`; `proto`: the plugin's protocol.
-function View.new(proto, fields, experts)
-    return setmetatable({ proto = proto, fields = fields, experts = experts }, View)
+-- Fields that need the exchange of a message, and fields of its payloads.
+local GROUPS = {
+    any_of_exchange = {
+        "request_in", "response_in", "response_time", "extra_round_trip", "attempt",
+    },
+    any_of_payloads = {
+        "payload", "transform", "notify", "link", "method", "method_name", "role", "ke_length", "length_ok",
+        "modulus_ok", "slot", "negotiated", "linked_to",
+    },
+}
+local INITS = { [34] = true, [38] = true }
+
+--- `fields`, `experts`: from the module `fields`; `proto`: the plugin's protocol; `has_window`: the program is not tshark.
+function View.new(proto, fields, experts, has_window)
+    local self = setmetatable({ proto = proto, fields = fields, experts = experts, has_window = has_window, latest = 0 }, View)
+    -- whether a field is used by a filter, a column or a colour rule of the packets that are dissected now
+    self.is_referenced = {
+        __index = function(known, name)
+            local referenced = false
+            for _, field in ipairs(GROUPS[name] or { name }) do
+                referenced = referenced or self.referenced(self.root, fields[field])
+            end
+            known[name] = referenced
+            return referenced
+        end,
+    }
+    return self
 end
 
--- Whether a field is shown, or used by a filter, a column or a colour rule. Building an item costs more than asking.
-function View:is_needed(tree, name)
-    return self.visible or self.referenced(tree, self.fields[name])
+local EVERYTHING = setmetatable({}, {
+    __index = function()
+        return true
+    end,
+})
+
+-- Prepare for a packet. tshark uses the same fields in all packets of a pass; a window has a purpose for each packet.
+function View:begin(tree, number, visited)
+    self.visible, self.referenced = tree.visible, self.referenced or tree.referenced
+    if self.visible then
+        self.needed = EVERYTHING
+    elseif self.has_window or number <= self.latest or visited ~= self.visited or self.needed == EVERYTHING then
+        self.needed = setmetatable({}, self.is_referenced)
+    end
+    self.latest, self.visited = number, visited
 end
 
 -- Add a field, if it is needed. Returns its item, or `tree` if it was not added.
 function View:add(tree, name, value)
-    local field = self.fields[name]
-    if self.visible or self.referenced(tree, field) then
-        local item = tree:add(field, value)
-        item:set_generated()
-        return item
+    if not self.needed[name] then
+        return tree
     end
-    return tree
+    local item = tree:add(self.fields[name], value)
+    if self.visible then
+        item:set_generated()
+    end
+    return item
 end
 
 -- Append text to the item of a field, which may not have been added.
@@ -48,22 +86,23 @@ end
 
 function View:handshake(tree, capture, datagram)
     local sa = datagram.slot.pair.sa
+    local needed = self.needed
     self:add(tree, "handshake", sa.number)
-    if self:is_needed(tree, "exchange") then
+    if needed.exchange then
         self:add(tree, "exchange", names.of_exchange(sa.version, datagram.slot.pair.exchange))
     end
     self:add(tree, "sender", datagram.slot.from_initiator and "initiator" or "responder")
     self:add(tree, "kind", datagram.slot.response and "response" or "request")
     self:add(tree, "time", ms(datagram.time - sa.start))
-    if self:is_needed(tree, "bytes_initiator") or self:is_needed(tree, "bytes_responder") then
+    if needed.bytes_initiator or needed.bytes_responder then
         self:add(tree, "bytes_initiator", UInt64(datagram.sent_by_initiator))
         self:add(tree, "bytes_responder", UInt64(datagram.sent_by_responder))
     end
-    local replaced = capture.replaced[sa.spi_i .. sa.spi_r]
+    local replaced = needed.replaces and capture.replaced[sa.spi_i .. sa.spi_r]
     if replaced then
         self:add(tree, "replaces", replaced.number)
     end
-    if capture.finished and (self:is_needed(tree, "outcome") or self:is_needed(tree, "reason")) then
+    if capture.finished and (needed.outcome or needed.reason) then
         local summary = capture:summary(sa)
         if outcome.is_decided(capture, sa) then
             if summary.outcome then
@@ -77,7 +116,7 @@ function View:handshake(tree, capture, datagram)
 end
 
 function View:exchange(tree, datagram, exchange, transmission, all)
-    if not exchange then
+    if not exchange or not self.needed.any_of_exchange then
         return
     end
     if datagram.slot.response then
@@ -88,7 +127,7 @@ function View:exchange(tree, datagram, exchange, transmission, all)
         if exchange.rtt and transmission == exchange.ended_by then
             self:add(tree, "response_time", ms(exchange.rtt))
         end
-        local reason = self:is_needed(tree, "extra_round_trip") and exchanges.retry_reason(exchange)
+        local reason = self.needed.extra_round_trip and exchanges.retry_reason(exchange)
         if reason then
             self:add(tree, "extra_round_trip", reason)
         end
@@ -98,10 +137,15 @@ function View:exchange(tree, datagram, exchange, transmission, all)
     if #all > 1 and datagram.slot.pair.sa.version == 2 then
         self:add(tree, "attempt", exchange.attempt)
     end
-    self:add(tree, "transmission", transmission.number)
-    if transmission.number > 1 then
-        self:add(tree, "retransmission", transmission.number - 1)
-        self:add(tree, "retransmission_of", transmission.first.datagrams[1].number)
+end
+
+function View:transmission(tree, transmission)
+    if transmission then
+        self:add(tree, "transmission", transmission.number)
+        if transmission.number > 1 then
+            self:add(tree, "retransmission", transmission.number - 1)
+            self:add(tree, "retransmission_of", transmission.first.datagrams[1].number)
+        end
     end
 end
 
@@ -120,13 +164,13 @@ function View:fragments(tree, capture, datagram, transmission)
     if not transmission or not transmission.fragments then
         return
     end
-    if self:is_needed(tree, "fragment_frame") then
+    if self.needed.fragment_frame then
         for listed = 1, math.min(#transmission.datagrams, MAX_LISTED) do
             local part = transmission.datagrams[listed]
             self:append(self:add(item, "fragment_frame", part.number), string.format(" (%d)", part.fragment))
         end
     end
-    if self:is_needed(tree, "fragment_missing") and capture:is_final(transmission.last_time) then
+    if self.needed.fragment_missing and capture:is_final(transmission.last_time) then
         for _, number in ipairs(findings.missing_fragments(transmission, MAX_LISTED)) do
             self:add(item, "fragment_missing", number)
         end
@@ -140,7 +184,7 @@ function View:decryption(tree, capture, datagram)
         return
     end
     local key = datagram.key
-    if not key and not self:is_needed(tree, "decryption") then
+    if not key and not self.needed.decryption then
         return
     elseif key then
         local checked = key.verified and "integrity checked" or "integrity not checked"
@@ -169,11 +213,11 @@ function View:key_exchange(tree, content)
     local item = self:add(tree, "method", exchange.method)
     local name = names.of(names.method, exchange.method)
     if self.visible then
-        item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, checks.role, #exchange.data))
+        item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, checks.role, exchange.size))
     end
     self:add(item, "method_name", name)
     self:add(item, "role", checks.role)
-    local length = self:add(item, "ke_length", #exchange.data)
+    local length = self:add(item, "ke_length", exchange.size)
     if checks.length_ok ~= nil then
         self:append(length, checks.length_ok and "" or string.format(" instead of %d", checks.expected))
         self:add(item, "length_ok", checks.length_ok)
@@ -193,7 +237,7 @@ function View:key_exchange(tree, content)
 end
 
 function View:transforms(tree, content, payload)
-    if not self:is_needed(tree, "transform") then
+    if not self.needed.transform then
         return
     end
     local listed = 0
@@ -216,6 +260,9 @@ function View:transforms(tree, content, payload)
 end
 
 function View:content(tree, content)
+    if not self.needed.any_of_payloads then
+        return
+    end
     local ikev2 = content.pair.sa.version == 2
     for number, payload in ipairs(content.payloads) do
         if number > MAX_LISTED then
@@ -233,17 +280,30 @@ function View:content(tree, content)
                     self:add(item, "link", ByteArray.new(notify.data, true):tvb("Link"):range())
                 end
             end
-        elseif content.key_exchange and payload == content.key_exchange.payload then
+        elseif content.key_exchange and payload.first == content.key_exchange.first then
             self:key_exchange(item, content)
         end
     end
 end
 
---- Show a datagram under `tree`. Returns the item of the plugin.
+-- The exchange of a datagram, its transmission, and all exchanges of the pair. The exchange is nil if nothing needs it:
+-- while a capture is read, it must be determined again for each packet.
+function View:find_exchange(capture, datagram)
+    local slot = datagram.slot
+    if capture.finished or self.needed.any_of_exchange or (slot.response and INITS[slot.pair.exchange]) then
+        return exchanges.of_datagram(datagram)
+    end
+    return nil, Conversation.transmission_of(datagram)
+end
+
+--- Show a datagram under `tree`, after `begin`. Returns the item of the plugin, and the transmission of the datagram,
+-- if it is known.
 function View:datagram(tree, capture, datagram)
     local root = tree:add(self.proto)
-    root:set_generated()
-    self.visible, self.referenced = tree.visible, tree.referenced
+    self.root = root
+    if self.visible then
+        root:set_generated()
+    end
     if datagram.duplicate_of then
         self:append(root, string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
         self:add(root, "duplicate_of", datagram.duplicate_of.number)
@@ -264,8 +324,9 @@ function View:datagram(tree, capture, datagram)
         paths.settle(pair.sa)
     end
     self:handshake(root, capture, datagram)
-    local exchange, transmission, all = exchanges.of_datagram(datagram)
+    local exchange, transmission, all = self:find_exchange(capture, datagram)
     self:exchange(root, datagram, exchange, transmission, all)
+    self:transmission(root, transmission)
     self:fragments(root, capture, datagram, transmission)
     self:decryption(root, capture, datagram)
     local content = contents.content(datagram)
@@ -276,7 +337,7 @@ function View:datagram(tree, capture, datagram)
     for _, finding in ipairs(findings.of_datagram(capture, datagram, exchange, transmission)) do
         root:add_proto_expert_info(self.experts[finding[1]], finding[2])
     end
-    return root
+    return root, transmission
 end
 
 return View
