@@ -198,14 +198,17 @@ end
 
 ikex.prefs_changed = read_preferences
 
-local function dissect(tvb, pinfo, tree)
+-- The ports are nil if they are not known yet.
+local function dissect(tvb, pinfo, tree, source_port, destination_port)
     local number = pinfo.number
     local queue = capture.queue
     if number > queue.latest then -- the first pass
         queue.latest = number
         local time = pinfo.abs_ts
         queue:see_time(time)
-        local source_port, destination_port = pinfo.src_port, pinfo.dst_port
+        if not source_port then
+            source_port, destination_port = pinfo.src_port, pinfo.dst_port
+        end
         if ports[source_port] or ports[destination_port] then
             queue:with_ports(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
         elseif source_port == 0 then
@@ -227,11 +230,15 @@ function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
     local whole, start = pcall(raw, tvb, packet.START, packet.START_SIZE)
-    if whole and packet.is_other(start, ports) then
-        capture.queue:see_time(pinfo.abs_ts)
-        return
+    local source_port, destination_port
+    if whole then
+        source_port, destination_port = packet.find_ports(start, ports)
+        if source_port == false then
+            capture.queue:see_time(pinfo.abs_ts)
+            return
+        end
     end
-    local ok, problem = pcall(dissect, tvb, pinfo, tree)
+    local ok, problem = pcall(dissect, tvb, pinfo, tree, source_port, destination_port)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
     end

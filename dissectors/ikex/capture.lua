@@ -108,32 +108,27 @@ local function get_tail(data, at, last)
     return sub(data, math.max(at, last - PacketQueue.TAIL + 1), last)
 end
 
+-- The header and the message that are parsed: in the same tables for each message.
+local parsed_head, parsed = {}, {}
+
 -- Parse and add the datagram of a record of the queue. `incomplete`: the capture lacks bytes of it.
 local function parse_record(self, record, datagram, incomplete)
     local at = record.at
-    local head = message.header(record.data, at)
+    local head = message.header(record.data, at, parsed_head)
     if not head or head.length < message.HEADER or head.invalid then
         return
     end
-    local headers, endpoints = record.headers, record.endpoints
-    local length = record.length
-    if headers then
-        length = headers.size or length
-        datagram.ttl, datagram.ip_id = headers.ttl, headers.ip_id
-    end
-    if head.length > length and not incomplete then
+    if head.length > (record.size or record.length) and not incomplete then
         return
     end
     local last = at + head.length - 1
     local clear, init = message.is_clear(head), Association.is_init(head)
     local decryptable = not clear and not record.tail and self.keyring:may_decrypt(head.spi_i, head.spi_r)
     local data = (clear or init or decryptable) and sub(record.data, at, last) or nil
-    local parsed = {
-        source = endpoints.source, destination = endpoints.destination,
-        source_port = endpoints.source_port, destination_port = endpoints.destination_port,
-        head = head, data = data, time = datagram.time, init = init, clear = clear,
-        digest = clear and data or record.tail or get_tail(record.data, at, last),
-    }
+    parsed.head, parsed.data, parsed.time, parsed.init, parsed.clear = head, data, datagram.time, init, clear
+    parsed.source, parsed.source_port = record.source, record.source_port
+    parsed.destination, parsed.destination_port = record.destination, record.destination_port
+    parsed.digest = clear and data or record.tail or get_tail(record.data, at, last)
     datagram.fragment, datagram.total, datagram.size, datagram.next = head.fragment, head.total, head.length, head.next
     datagram.clear = clear or nil
     if incomplete then
@@ -155,7 +150,8 @@ local function new_datagram(number, time, bytes)
 end
 
 function process_record(self, record)
-    local datagram = new_datagram(record.number, record.time, record.size)
+    local datagram = new_datagram(record.number, record.time, record.frame_size)
+    datagram.ttl, datagram.ip_id = record.ttl, record.ip_id
     local group = record.group
     if group then
         datagram.time, datagram.last_time, datagram.bytes = group.time, group.last_time, group.size_on_wire
@@ -168,7 +164,7 @@ function process_record(self, record)
         datagram.numbers = {}
         for index, segment in ipairs(record.segments) do
             datagram.numbers[index] = segment.number
-            datagram.bytes, datagram.frames = datagram.bytes + segment.size, datagram.frames + 1
+            datagram.bytes, datagram.frames = datagram.bytes + segment.frame_size, datagram.frames + 1
             datagram.time = math.min(datagram.time, segment.time)
         end
     end
@@ -196,7 +192,12 @@ function Capture:finish()
             time = group.time, last_time = group.last_time, bytes = group.size_on_wire, frames = #group.numbers,
             ttl = group.ttl, ip_id = group.id, ip_fragments = true, incomplete = true,
         }
-        parse_record(self, { data = group.ike.data, at = 1, length = #group.ike.data, endpoints = group.ike }, datagram, true)
+        local ike = group.ike
+        local record = {
+            data = ike.data, at = 1, length = #ike.data, source = ike.source, source_port = ike.source_port,
+            destination = ike.destination, destination_port = ike.destination_port,
+        }
+        parse_record(self, record, datagram, true)
         if datagram.slot then
             Conversation.recount_bytes(datagram.slot.pair.sa)
         end

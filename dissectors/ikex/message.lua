@@ -9,10 +9,11 @@ message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
 message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
 message.FIRST_STATUS = 16384 -- notifies below it are errors
 
---- The header of the message at position `at` of `data` (nil: 1); nil if it is not of version 1 or 2.
+--- The header of the message at position `at` of `data` (nil: 1), in the table `into` (nil: a new one); nil if it is not
+-- of version 1 or 2.
 -- `key`: both SPIs and the version; `major`: 1 or 2; `fragment`, `total`: fragment numbers of RFC 7383 or IKEv1, 0 if the message is not fragmented. In
 -- IKEv1 only the last fragment has the total. `invalid`: the fragment numbers are impossible.
-function message.header(data, at)
+function message.header(data, at, into)
     at = at or 1
     local size = #data - at + 1
     if size < message.HEADER then
@@ -23,22 +24,15 @@ function message.header(data, at)
     if not major then
         return nil
     end
-    local head = {
-        spi_i = sub(data, at, at + 7),
-        spi_r = sub(data, at + 8, at + 15),
-        -- identifies the IKE SA; of another length for each version
-        key = major == 2 and sub(data, at, at + 15) or "1" .. sub(data, at, at + 15),
-        next = following,
-        major = major,
-        exchange = exchange,
-        flags = flags,
-        from_initiator = flags % 16 >= 8,
-        response = flags % 64 >= 32,
-        message_id = ((i1 * 256 + i2) * 256 + i3) * 256 + i4,
-        length = ((l1 * 256 + l2) * 256 + l3) * 256 + l4,
-        fragment = 0,
-        total = 0,
-    }
+    local spis = sub(data, at, at + 15)
+    local head = into or {}
+    head.spi_i, head.spi_r = sub(spis, 1, 8), sub(spis, 9)
+    head.key = major == 2 and spis or "1" .. spis -- of another length for each version
+    head.next, head.major, head.exchange, head.flags = following, major, exchange, flags
+    head.from_initiator, head.response = flags % 16 >= 8, flags % 64 >= 32
+    head.message_id = ((i1 * 256 + i2) * 256 + i3) * 256 + i4
+    head.length = ((l1 * 256 + l2) * 256 + l3) * 256 + l4
+    head.fragment, head.total, head.invalid = 0, 0, nil
     if following == message.SKF and major == 2 and head.length >= 36 and size >= 36 then
         local n1, n2, t1, t2 = byte(data, at + 32, at + 35)
         head.fragment, head.total = n1 * 256 + n2, t1 * 256 + t2

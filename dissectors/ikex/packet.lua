@@ -103,13 +103,14 @@ function packet.is_marked(frame, source_port, destination_port)
         and a * 256 + b == source_port and c * 256 + d == destination_port
 end
 
---- Position (from 0) and number of the bytes of a frame that `is_other` needs.
+--- Position (from 0) and number of the bytes of a frame that `find_ports` needs.
 packet.START, packet.START_SIZE = 12, 38
 
---- A fast test for the most frequent frames without IKE: unfragmented IPv4 in Ethernet, with or without a VLAN tag, that
--- carries TCP on other ports, ICMP, ESP, or ESP in UDP. `start`: START_SIZE bytes of the frame from START on; `ports`:
--- those of IKE, as keys. If false, the frame may still have no IKE message.
-function packet.is_other(start, ports)
+--- A fast test for the most frequent frames: unfragmented IPv4 in Ethernet, with or without a VLAN tag. `start`:
+-- START_SIZE bytes of the frame from START on; `ports`: those of IKE, as keys. Returns false if the frame has no IKE
+-- message: it is TCP on other ports, ICMP, ESP, or ESP in UDP. Returns source and destination port if it is UDP on a port
+-- of IKE, and nil if the frame must be examined.
+function packet.find_ports(start, ports)
     local at = 1
     local kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol = byte(start, 1, 12)
     if kind == 0x81 and kind_low == 0 then -- a VLAN tag
@@ -118,17 +119,26 @@ function packet.is_other(start, ports)
     end
     -- other EtherTypes than 0x0800, and fragments
     if kind ~= 8 or kind_low ~= 0 or head ~= 0x45 or offset ~= 0 or flags % 64 ~= 0 then
-        return false
+        return nil
     end
     local a, b, c, d, _, _, _, _, e, f, g, h = byte(start, at + 22, at + 33)
     local source_port, destination_port = a * 256 + b, c * 256 + d
-    if protocol == UDP then -- other UDP may be a tunnel
-        return (source_port == 4500 or destination_port == 4500)
-            and (e ~= 0 or f ~= 0 or g ~= 0 or h ~= 0) and source_port ~= 500 and destination_port ~= 500
-    elseif protocol == TCP then
-        return not ports[source_port] and not ports[destination_port]
+    if protocol == UDP then
+        if not ports[source_port] and not ports[destination_port] then
+            return nil -- it may be a tunnel
+        end
+        local on_4500 = source_port == 4500 or destination_port == 4500
+        local on_500 = source_port == 500 or destination_port == 500
+        if on_4500 and not on_500 and (e ~= 0 or f ~= 0 or g ~= 0 or h ~= 0) then
+            return false -- ESP
+        end
+        return source_port, destination_port
+    elseif protocol == TCP and (ports[source_port] or ports[destination_port]) then
+        return nil
+    elseif protocol == TCP or protocol == ESP or protocol == ICMP then
+        return false
     end
-    return protocol == ESP or protocol == ICMP
+    return nil
 end
 
 --- Position of the IKE message in the datagram whose UDP header is at `udp`; nil for ESP and keepalives.
@@ -200,18 +210,19 @@ local function addresses(frame, at, version)
     return format_address(frame, at + 8, 6), format_address(frame, at + 24, 6)
 end
 
---- Values of the headers of a message at position `at`: {ttl, ip_id, size, source, destination}; nil if it is quoted by
--- an ICMP error. `ip_id`: nil in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0.
-function packet.headers(frame, at, udp, ip, version)
+--- Put values of the headers of a message at position `at` into `record`: source, destination, ttl, ip_id, size. `ip_id`:
+-- nil in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0. Returns false if the
+-- message is quoted by an ICMP error.
+function packet.read_headers(record, frame, at, udp, ip, version)
     if find_ip_before(frame, ip - 8, version == 4 and ICMP or ICMPV6) then
-        return nil
+        return false
     end
-    local source, destination = addresses(frame, ip, version)
+    record.source, record.destination = addresses(frame, ip, version)
     local length = u16(frame, udp + 4)
-    return {
-        size = length > 0 and length - (at - udp) or nil, source = source, destination = destination,
-        ttl = byte(frame, version == 4 and ip + 8 or ip + 7), ip_id = version == 4 and u16(frame, ip + 4) or nil,
-    }
+    record.size = length > 0 and length - (at - udp) or nil
+    record.ttl = byte(frame, version == 4 and ip + 8 or ip + 7)
+    record.ip_id = version == 4 and u16(frame, ip + 4) or nil
+    return true
 end
 
 --- The payload of the TCP segment of a frame, the sequence number after it, and its source and destination address; nil
