@@ -171,16 +171,16 @@ local function show_datagram(pinfo, tree, datagram)
     if slot and preferences.dissect then
         subdissect.show(root, pinfo, datagram)
     end
-    return slot and preferences.info and info.describe(datagram, transmission) or nil
+    return slot and view.has_columns and preferences.info and info.describe(datagram, transmission) or nil
 end
 
-local function show_packet(pinfo, number, tree)
+local function show_packet(pinfo, tree, number, visible, visited)
     capture:process_queue()
     local datagrams = capture:datagrams(number)
     if not datagrams then
         return
     end
-    view:begin(tree, number, pinfo.visited)
+    view:begin(tree, pinfo, number, visible, visited)
     local text
     if datagrams.several then
         local texts = {}
@@ -198,10 +198,13 @@ end
 
 ikex.prefs_changed = read_preferences
 
+-- Methods of Wireshark's objects, which are looked up once.
+local raw, referenced
+
 -- The ports are nil if they are not known yet.
 local function dissect(tvb, pinfo, tree, source_port, destination_port)
     local number = pinfo.number
-    local queue = capture.queue
+    local queue, visited = capture.queue, false
     if number > queue.latest then -- the first pass
         queue.latest = number
         local time = pinfo.abs_ts
@@ -210,21 +213,23 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
             source_port, destination_port = pinfo.src_port, pinfo.dst_port
         end
         if ports[source_port] or ports[destination_port] then
-            queue:with_ports(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
+            queue:with_ports(number, time, pinfo.len, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
-            queue:without_ports(number, time, pinfo.len, tvb:raw())
+            queue:without_ports(number, time, pinfo.len, raw(tvb))
         end
-    elseif pinfo.visited then
-        capture:finish()
+    else
+        visited = pinfo.visited
+        if visited then
+            capture:finish()
+        end
     end
     -- needed only if the details are shown, or if a filter or column uses a field of the plugin
-    if tree.visible or tree:referenced(own_dissector) or capture.keyring.size > 0 then
-        show_packet(pinfo, number, tree)
+    local visible = tree.visible
+    referenced = referenced or tree.referenced
+    if visible or referenced(tree, own_dissector) or capture.keyring.size > 0 then
+        show_packet(pinfo, tree, number, visible, visited)
     end
 end
-
--- The method Tvb:raw, which is looked up once.
-local raw
 
 function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw

@@ -85,11 +85,22 @@ function contents.each(content, kind)
     end
 end
 
+--- The first payload of a content that has one type; nil if there is none.
+function contents.first(content, kind)
+    for _, payload in ipairs(content.payloads) do
+        if payload.type == kind then
+            return payload
+        end
+    end
+    return nil
+end
+
 --- The first notify of a content that has this type; nil if there is none.
 function contents.notify(content, kind)
-    for payload in contents.each(content, message.NOTIFY) do
-        if message.notify_type(content.data, payload) == kind then
-            return message.notify(content.data, payload)
+    local data = content.data
+    for _, payload in ipairs(content.payloads) do
+        if payload.type == message.NOTIFY and message.notify_type(data, payload) == kind then
+            return message.notify(data, payload)
         end
     end
     return nil
@@ -97,9 +108,11 @@ end
 
 --- The first error notify of a content.
 function contents.error_notify(content)
-    for payload in contents.each(content, message.NOTIFY) do
-        if (message.notify_type(content.data, payload) or message.FIRST_STATUS) < message.FIRST_STATUS then
-            return message.notify(content.data, payload)
+    local data = content.data
+    for _, payload in ipairs(content.payloads) do
+        local kind = payload.type == message.NOTIFY and message.notify_type(data, payload)
+        if kind and kind < message.FIRST_STATUS then
+            return message.notify(data, payload)
         end
     end
     return nil
@@ -109,7 +122,7 @@ end
 function contents.proposals(content)
     local result = parse(content)
     if not result.proposals then
-        local payload = contents.each(content, message.SA)()
+        local payload = contents.first(content, message.SA)
         result.proposals = payload and proposals.read(message.body(content.data, payload)) or {}
     end
     return result.proposals
@@ -130,7 +143,7 @@ local function take_slot(negotiation, pair)
 end
 
 local function nonce_of(content)
-    local payload = contents.each(content, message.NONCE)()
+    local payload = contents.first(content, message.NONCE)
     return payload and message.body(content.data, payload) or ""
 end
 
@@ -192,7 +205,7 @@ end
 
 -- The key exchange of a content, with its slot and the method that was negotiated for it.
 local function decode_key_exchange(sa, content)
-    local payload = contents.each(content, message.KE)()
+    local payload = contents.first(content, message.KE)
     if not payload then
         return
     end

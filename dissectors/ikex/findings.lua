@@ -132,9 +132,15 @@ function findings.missing_fragments(transmission, limit)
     return missing
 end
 
---- The findings about a datagram; `exchange`, `transmission`: from `exchanges.of_datagram`.
+-- The list that `of_datagram` returns: most messages have no findings.
+local list = {}
+
+--- The findings about a datagram, a list that is valid until the next call; `exchange`, `transmission`: from
+-- `exchanges.of_datagram`, nil if they are not known.
 function findings.of_datagram(capture, datagram, exchange, transmission)
-    local list = {}
+    for index = #list, 1, -1 do
+        list[index] = nil
+    end
     local pair = datagram.slot.pair
     local sa = pair.sa
     if transmission and transmission.number > 1 then

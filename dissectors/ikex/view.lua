@@ -15,8 +15,15 @@ View.__index = View
 
 local MAX_LISTED = 64 -- fragments, payloads, transforms
 
--- Fields that need the exchange of a message, and fields of its payloads.
+-- Groups of fields that are made together: the exchange of a message and its payloads are needed for their fields alone.
 local GROUPS = {
+    any_of_handshake = {
+        "handshake", "exchange", "sender", "kind", "time", "bytes_initiator", "bytes_responder", "replaces", "outcome",
+        "reason",
+    },
+    any_of_transmission = { "transmission", "retransmission", "retransmission_of" },
+    any_of_fragments = { "ip_fragments", "fragment", "fragments", "fragment_frame", "fragment_missing" },
+    any_of_decryption = { "decryption", "epoch", "verified" },
     any_of_exchange = {
         "request_in", "response_in", "response_time", "extra_round_trip", "attempt",
     },
@@ -50,15 +57,18 @@ local EVERYTHING = setmetatable({}, {
     end,
 })
 
--- Prepare for a packet. tshark uses the same fields in all packets of a pass; a window has a purpose for each packet.
-function View:begin(tree, number, visited)
-    self.visible, self.referenced = tree.visible, self.referenced or tree.referenced
-    if self.visible then
-        self.needed = EVERYTHING
-    elseif self.has_window or number <= self.latest or visited ~= self.visited or self.needed == EVERYTHING then
-        self.needed = setmetatable({}, self.is_referenced)
+local NO_COLUMN = "(info)" -- the text of the Info column where no columns are built
+
+-- Prepare for a packet: `needed` has the fields that are used, `has_columns` whether columns are built. tshark uses the
+-- same ones in all packets of a pass; a window has a purpose of its own for each packet.
+function View:begin(tree, pinfo, number, visible, visited)
+    local same_purpose = not self.has_window and number > self.latest and visited == self.visited
+    if not same_purpose or visible ~= self.visible then
+        self.referenced = self.referenced or tree.referenced
+        self.needed = visible and EVERYTHING or setmetatable({}, self.is_referenced)
+        self.has_columns = tostring(pinfo.cols.info) ~= NO_COLUMN
     end
-    self.latest, self.visited = number, visited
+    self.latest, self.visible, self.visited = number, visible, visited
 end
 
 -- Add a field, if it is needed. Returns its item, or `tree` if it was not added.
@@ -116,9 +126,6 @@ function View:handshake(tree, capture, datagram)
 end
 
 function View:exchange(tree, datagram, exchange, transmission, all)
-    if not exchange or not self.needed.any_of_exchange then
-        return
-    end
     if datagram.slot.response then
         local request = exchange.answered or exchange.requests[1]
         if request then
@@ -140,12 +147,10 @@ function View:exchange(tree, datagram, exchange, transmission, all)
 end
 
 function View:transmission(tree, transmission)
-    if transmission then
-        self:add(tree, "transmission", transmission.number)
-        if transmission.number > 1 then
-            self:add(tree, "retransmission", transmission.number - 1)
-            self:add(tree, "retransmission_of", transmission.first.datagrams[1].number)
-        end
+    self:add(tree, "transmission", transmission.number)
+    if transmission.number > 1 then
+        self:add(tree, "retransmission", transmission.number - 1)
+        self:add(tree, "retransmission_of", transmission.first.datagrams[1].number)
     end
 end
 
@@ -260,9 +265,6 @@ function View:transforms(tree, content, payload)
 end
 
 function View:content(tree, content)
-    if not self.needed.any_of_payloads then
-        return
-    end
     local ikev2 = content.pair.sa.version == 2
     for number, payload in ipairs(content.payloads) do
         if number > MAX_LISTED then
@@ -323,13 +325,24 @@ function View:datagram(tree, capture, datagram)
     if capture.finished then
         paths.settle(pair.sa)
     end
-    self:handshake(root, capture, datagram)
+    local needed = self.needed
+    if needed.any_of_handshake then
+        self:handshake(root, capture, datagram)
+    end
     local exchange, transmission, all = self:find_exchange(capture, datagram)
-    self:exchange(root, datagram, exchange, transmission, all)
-    self:transmission(root, transmission)
-    self:fragments(root, capture, datagram, transmission)
-    self:decryption(root, capture, datagram)
-    local content = contents.content(datagram)
+    if exchange and needed.any_of_exchange then
+        self:exchange(root, datagram, exchange, transmission, all)
+    end
+    if transmission and needed.any_of_transmission then
+        self:transmission(root, transmission)
+    end
+    if needed.any_of_fragments then
+        self:fragments(root, capture, datagram, transmission)
+    end
+    if needed.any_of_decryption then
+        self:decryption(root, capture, datagram)
+    end
+    local content = needed.any_of_payloads and contents.content(datagram)
     -- the contents of a fragmented message are shown in the frame that completed it
     if content and (content.frame == datagram.number or datagram.fragment == 0) then
         self:content(root, content)
