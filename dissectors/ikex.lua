@@ -22,6 +22,7 @@ local Capture = require("ikex.capture")
 local Keyring = require("ikex.keyring")
 local View = require("ikex.view")
 local compat = require("ikex.compat")
+local contents = require("ikex.contents")
 local fields = require("ikex.fields")
 local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
@@ -162,19 +163,26 @@ function ikex.init()
 end
 
 -- Show a datagram; returns the text for the Info column, nil if there is none.
-local function show_datagram(pinfo, tree, datagram)
-    local slot = datagram.slot
+local function show_datagram(tvb, pinfo, tree, datagram)
+    local slot, tab, source, offset = datagram.slot, nil, nil, nil
     if slot then
         capture:decode(slot.pair.sa)
+        local content = (view.visible or capture.keyring.size > 0) and contents.shown(datagram)
+        if content and content.encrypted then
+            tab = subdissect.add_tab(content)
+            source, offset = tab, 0
+        elseif content and view.visible then
+            source, offset = tvb, subdissect.find_offset(tvb, content)
+        end
     end
-    local root, transmission = view:datagram(tree, capture, datagram)
-    if slot and preferences.dissect then
-        subdissect.show(root, pinfo, datagram)
+    local root, transmission = view:datagram(tree, capture, datagram, source, offset)
+    if tab and preferences.dissect then
+        subdissect.show(root, pinfo, tab)
     end
     return slot and view.has_columns and preferences.info and info.describe(datagram, transmission) or nil
 end
 
-local function show_packet(pinfo, tree, number, visible, visited)
+local function show_packet(tvb, pinfo, tree, number, visible, visited)
     capture:process_queue()
     local datagrams = capture:datagrams(number)
     if not datagrams then
@@ -185,11 +193,11 @@ local function show_packet(pinfo, tree, number, visible, visited)
     if datagrams.several then
         local texts = {}
         for _, datagram in ipairs(datagrams) do
-            texts[#texts + 1] = show_datagram(pinfo, tree, datagram)
+            texts[#texts + 1] = show_datagram(tvb, pinfo, tree, datagram)
         end
         text = #texts > 0 and table.concat(texts, "; ")
     else
-        text = show_datagram(pinfo, tree, datagrams)
+        text = show_datagram(tvb, pinfo, tree, datagrams)
     end
     if text then
         pinfo.cols.info = text
@@ -227,7 +235,7 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
     local visible = tree.visible
     referenced = referenced or tree.referenced
     if visible or referenced(tree, own_dissector) or capture.keyring.size > 0 then
-        show_packet(pinfo, tree, number, visible, visited)
+        show_packet(tvb, pinfo, tree, number, visible, visited)
     end
 end
 

@@ -391,6 +391,13 @@ function contents.update(capture, sa)
     end
 end
 
+--- The content of the message of a datagram that its frame shows: for a fragmented message, the frame that completed it.
+-- nil: there is none.
+function contents.shown(datagram)
+    local content = contents.content(datagram)
+    return content and (datagram.fragment == 0 or content.frame == datagram.number) and content or nil
+end
+
 --- The content of the message of a datagram; nil if it could not be decoded.
 function contents.content(datagram)
     return datagram.content or (datagram.parts and datagram.parts.content)

@@ -58,9 +58,8 @@ function info.describe(datagram, transmission)
     local slot = datagram.slot
     local sa = slot.pair.sa
     local text = describe_header(sa.version, slot.pair.exchange, slot.response, datagram.fragment, datagram.total)
-    local content = contents.content(datagram)
-    -- the payloads of a fragmented message are shown in the frame that completed it
-    if content and (datagram.fragment == 0 or content.frame == datagram.number) then
+    local content = contents.shown(datagram)
+    if content then
         content.text = content.text or describe_payloads(content)
         text = content.text ~= "" and text .. ", " .. content.text or text
     elseif not datagram.clear and datagram.fragment == 0 then

@@ -37,7 +37,7 @@ local function read_transforms(body, at, last, list)
         if finish < at + 7 or finish > last then
             return TRUNCATED
         end
-        local transform = { type = kind, id = id_high * 256 + id_low, key_bits = nil }
+        local transform = { type = kind, id = id_high * 256 + id_low, key_bits = nil, first = at, last = finish }
         list[#list + 1] = transform
         local problem
         transform.key_bits, problem = read_key_bits(body, at + 8, finish)
@@ -49,7 +49,8 @@ local function read_transforms(body, at, last, list)
     return nil
 end
 
---- The proposals in the body of an SA payload: a list of {number, protocol, spi, transforms = {{type, id, key_bits}}}.
+--- The proposals in the body of an SA payload: a list of {number, protocol, spi, transforms}, where
+-- transforms are {type, id, key_bits, first, last}; the last two are positions in the body.
 -- Returns the proposals before the first problem, and a description of the problem.
 function proposals.read(body)
     local list, at, size = {}, 1, #body

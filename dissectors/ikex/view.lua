@@ -83,6 +83,17 @@ function View:add(tree, name, value)
     return item
 end
 
+-- Add a field with its bytes, positions `first` to `last` of the message. Where the bytes are not in the frame, the item
+-- has none.
+function View:add_bytes(tree, name, first, last, value)
+    if not self.needed[name] then
+        return tree
+    elseif not self.source then
+        return self:add(tree, name, value)
+    end
+    return tree:add(self.fields[name], self.source(self.offset + first - 1, last - first + 1), value)
+end
+
 -- Append text to the item of a field, which may not have been added.
 function View:append(item, text)
     if self.visible then
@@ -90,20 +101,28 @@ function View:append(item, text)
     end
 end
 
-local function ms(us)
-    return us / 1000
+local to_time
+
+-- Microseconds as Wireshark's time.
+function to_time(us)
+    if us < 0 then -- in a capture out of order
+        local positive = to_time(-us)
+        return NSTime(-positive.secs, -positive.nsecs)
+    end
+    local seconds = math.floor(us / 1000000)
+    return NSTime(seconds, math.floor((us - seconds * 1000000) * 1000))
 end
 
 function View:handshake(tree, capture, datagram)
     local sa = datagram.slot.pair.sa
     local needed = self.needed
     self:add(tree, "handshake", sa.number)
-    if needed.exchange then
-        self:add(tree, "exchange", names.of_exchange(sa.version, datagram.slot.pair.exchange))
-    end
+    self:add(tree, "exchange", datagram.slot.pair.exchange)
     self:add(tree, "sender", datagram.slot.from_initiator and "initiator" or "responder")
     self:add(tree, "kind", datagram.slot.response and "response" or "request")
-    self:add(tree, "time", ms(datagram.time - sa.start))
+    if needed.time then
+        self:add(tree, "time", to_time(datagram.time - sa.start))
+    end
     if needed.bytes_initiator or needed.bytes_responder then
         self:add(tree, "bytes_initiator", UInt64(datagram.sent_by_initiator))
         self:add(tree, "bytes_responder", UInt64(datagram.sent_by_responder))
@@ -132,7 +151,7 @@ function View:exchange(tree, datagram, exchange, transmission, all)
             self:add(tree, "request_in", request.datagrams[1].number)
         end
         if exchange.rtt and transmission == exchange.ended_by then
-            self:add(tree, "response_time", ms(exchange.rtt))
+            self:add(tree, "response_time", to_time(exchange.rtt))
         end
         local reason = self.needed.extra_round_trip and exchanges.retry_reason(exchange)
         if reason then
@@ -215,14 +234,15 @@ end
 function View:key_exchange(tree, content)
     local exchange = content.key_exchange
     local checks = findings.key_exchange(content)
-    local item = self:add(tree, "method", exchange.method)
+    local first = exchange.first
+    local item = self:add_bytes(tree, "method", first, first + 1, exchange.method)
     local name = names.of(names.method, exchange.method)
     if self.visible then
         item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, checks.role, exchange.size))
     end
     self:add(item, "method_name", name)
     self:add(item, "role", checks.role)
-    local length = self:add(item, "ke_length", exchange.size)
+    local length = self:add_bytes(item, "ke_length", first + 4, first + 3 + exchange.size, exchange.size)
     if checks.length_ok ~= nil then
         self:append(length, checks.length_ok and "" or string.format(" instead of %d", checks.expected))
         self:add(item, "length_ok", checks.length_ok)
@@ -259,8 +279,21 @@ function View:transforms(tree, content, payload)
             if transform.key_bits then
                 text = text .. string.format(", %d bits", transform.key_bits)
             end
-            self:add(tree, "transform", text)
+            local before = payload.first - 1
+            self:add_bytes(tree, "transform", before + transform.first, before + transform.last, text)
         end
+    end
+end
+
+-- The data of N(ADDITIONAL_KEY_EXCHANGE): a field of bytes needs bytes of a tab.
+function View:link(tree, notify, payload)
+    if not self.needed.link then
+        return
+    elseif self.source then
+        local first = payload.last - #notify.data + 1
+        tree:add(self.fields.link, self.source(self.offset + first - 1, #notify.data))
+    else
+        self:add(tree, "link", ByteArray.new(notify.data, true):tvb("Link"):range())
     end
 end
 
@@ -271,15 +304,15 @@ function View:content(tree, content)
             break
         end
         local name = names.of(ikev2 and names.payload or names.payload1, payload.type)
-        local item = self:add(tree, "payload", name)
+        local item = self:add_bytes(tree, "payload", payload.first - 4, payload.last, name)
         if ikev2 and payload.type == message.SA then
             self:transforms(item, content, payload)
         elseif ikev2 and payload.type == message.NOTIFY then
             local notify = message.notify(content.data, payload)
             if notify then
-                self:add(item, "notify", names.both(names.notify, notify.type))
+                self:add_bytes(item, "notify", payload.first + 2, payload.first + 3, notify.type)
                 if notify.type == 16441 and #notify.data > 0 then
-                    self:add(item, "link", ByteArray.new(notify.data, true):tvb("Link"):range())
+                    self:link(item, notify, payload)
                 end
             end
         elseif content.key_exchange and payload.first == content.key_exchange.first then
@@ -298,11 +331,13 @@ function View:find_exchange(capture, datagram)
     return nil, Conversation.transmission_of(datagram)
 end
 
---- Show a datagram under `tree`, after `begin`. Returns the item of the plugin, and the transmission of the datagram,
--- if it is known.
-function View:datagram(tree, capture, datagram)
+--- Show a datagram under `tree`, after `begin`. `source`, `offset`: the Tvb that has the shown content, and the offset of
+-- its first byte there; nil if the frame does not have it. Returns the item of the plugin, and the transmission of the
+-- datagram, if it is known.
+function View:datagram(tree, capture, datagram, source, offset)
     local root = tree:add(self.proto)
     self.root = root
+    self.source, self.offset = offset and source, offset
     if self.visible then
         root:set_generated()
     end
@@ -342,9 +377,8 @@ function View:datagram(tree, capture, datagram)
     if needed.any_of_decryption then
         self:decryption(root, capture, datagram)
     end
-    local content = needed.any_of_payloads and contents.content(datagram)
-    -- the contents of a fragmented message are shown in the frame that completed it
-    if content and (content.frame == datagram.number or datagram.fragment == 0) then
+    local content = needed.any_of_payloads and contents.shown(datagram)
+    if content then
         self:content(root, content)
     end
     for _, finding in ipairs(findings.of_datagram(capture, datagram, exchange, transmission)) do
