@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.craft import MS, SECOND, Handshake, Interface, Trace, ike, ip, link, pcapng, udp
+from tests.dissectors.key_files import keys_of
 from tests.dissectors.run_plugin import PLUGIN, fields, run_plugin
 from tests.paths import CAPTURES
 
@@ -18,9 +19,9 @@ def test_the_plugin_loads_as_a_script_from_any_folder(tshark):
     """With -X lua_script, the modules are found in the folder of the script."""
     with tshark.room() as room:
         room.put("some/where", PLUGIN)
-        options = ("-X", "lua_script:some/where/ikex.lua", "-Y", "ikex", "-Tfields", "-e", "ikex.exchange")
+        options = ("-X", "lua_script:some/where/ikex.lua", "-Y", "ikex", "-Tfields", "-e", "ikex.kind")
         done = room.run(*options, capture=CAPTURES / "psk-classic.pcap")
-    assert (done.stderr, done.lines) == ("", ["IKE_SA_INIT", "IKE_SA_INIT", "IKE_AUTH", "IKE_AUTH"])
+    assert (done.stderr, done.lines) == ("", ["request", "response", "request", "response"])
 
 
 def test_one_pass_links_to_earlier_frames_only(tshark):
@@ -87,6 +88,38 @@ def test_messages_after_extension_headers_and_on_configured_ports_are_found(tsha
     trace.send(0, request.datagrams[0], dport=5000, sport=6000)
     assert fields(tshark, trace.pcap(), "ikex.exchange") == []
     assert fields(tshark, trace.pcap(), "ikex.exchange", options=["ikex.ports:4999-5001"]) == [["IKE_SA_INIT"]]
+
+
+def test_filters_take_names_and_seconds(tshark):
+    """As with Wireshark's own fields, filters compare numbers with names, and times in seconds."""
+    capture = CAPTURES / "pq-mlkem768-psk.pcap"
+    by_name = fields(tshark, capture, "frame.number", only='ikex.exchange == "IKE_INTERMEDIATE"')
+    assert by_name
+    assert by_name == fields(tshark, capture, "frame.number", only="ikex.exchange == 43")
+    assert by_name == fields(tshark, capture, "frame.number", only="isakmp.exchangetype == 43")
+    with_notify = fields(tshark, capture, "frame.number", only='ikex.notify == "NAT_DETECTION_SOURCE_IP"')
+    assert with_notify == fields(tshark, capture, "frame.number", only="isakmp.exchangetype == 34")
+    answered = fields(tshark, capture, "ikex.response_time", only="ikex.response_time > 0.0015")
+    assert answered
+    assert answered == [
+        [time] for [time] in fields(tshark, capture, "ikex.response_time") if time and float(time) > 1.5
+    ]
+
+
+def test_a_click_on_a_payload_shows_its_bytes(tshark):
+    """The KE payload of ML-KEM-768 is in the decrypted message, that of ECP-384 in the frame (RFC 7296, 3.4)."""
+    name = "pq-mlkem768-psk.pcap"
+    output = run_plugin(tshark, CAPTURES / name, "-2", "-Y", "ikex.payload == KE", "-Tpdml", keys=keys_of(name)).stdout
+    shown = re.findall(r'name="ikex.payload" .* size="(\d+)" pos="(\d+)" show="KE" value="(\w{16})', output)
+    # the next payload, flags, length, method and two reserved bytes
+    assert [(int(size), value[4:]) for size, _, value in shown] == [
+        (104, "006800140000"),
+        (104, "006800140000"),
+        (1192, "04a800240000"),
+        (1096, "044800240000"),
+    ]
+    # after Ethernet, IPv4, UDP, the header of IKE and the SA payload; first in the decrypted message
+    assert [int(position) for _, position, _ in shown] == [14 + 20 + 8 + 28 + 48] * 2 + [28, 28]
 
 
 def test_other_traffic_has_no_fields_of_the_plugin(tshark):
