@@ -6,7 +6,6 @@ local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
 local outcome = require("ikex.outcome")
-local paths = require("ikex.paths")
 local proposals = require("ikex.proposals")
 
 local View = {}
@@ -260,9 +259,7 @@ function View:datagram(tree, capture, datagram)
             datagram.slot.response and "response" or "request"
         ))
     end
-    if capture.finished then
-        paths.settle(pair.sa)
-    end
+    capture:settle(pair.sa)
     self:handshake(root, capture, datagram)
     local exchange, transmission, all = exchanges.of_datagram(datagram)
     self:exchange(root, datagram, exchange, transmission, all)
