@@ -2,7 +2,8 @@
 
 A file that differs from the installed one belongs to the user and is kept, and so is a symbolic link. A file is written
 only if it does not exist, if it is unchanged since its installation, or with `force`, which renames the user's file to
-"NAME.orig". Files are written under a temporary name and then renamed, so that they are never incomplete.
+"NAME.orig". A file that Wireshark itself writes is installed once, and removed with the others. Files are written
+under a temporary name and then renamed, so that they are never incomplete.
 """
 
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.plugin import PluginError
 from ikeanalyze.plugin.manifest import NAME, InstallManifest, compute_digest, encode_manifest, read_manifest
-from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile
+from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile, is_state_file
 from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 
 
@@ -59,7 +60,10 @@ def install_files(
         for file in files:
             path = (folders.plugins if file.place is InstallDir.PLUGINS else folders.profiles) / file.name
             known = before.files.get(file.key) if before and before.path(file.key) == path else None
-            done = _install(path, file.content, known, force, created)
+            if known is not None and is_state_file(file.key) and os.path.lexists(path):
+                done = FileStatus.SAME
+            else:
+                done = _install(path, file.content, known, force, created)
             steps.append(FileChange(done, path))
             if done is not FileStatus.KEPT:
                 written[file.key] = compute_digest(file.content)
@@ -109,7 +113,7 @@ def compare_installation(files: Iterable[PluginFile], manifest: InstallManifest)
         digest = _compute_file_digest(path)
         if digest is None:
             done = FileStatus.MISSING
-        elif digest == wanted.get(key):
+        elif digest == wanted.get(key) or (is_state_file(key) and key in wanted):
             done = FileStatus.SAME
         elif digest == manifest.files.get(key):
             done = FileStatus.UPDATED if key in wanted else FileStatus.REMOVED  # the result of installing again
@@ -165,7 +169,7 @@ def _remove(manifest: InstallManifest, files: Mapping[str, str]) -> Iterator[Fil
         digest = _compute_file_digest(path)
         if digest is None:
             yield FileChange(FileStatus.MISSING, path)
-        elif digest == known:
+        elif digest == known or is_state_file(key):
             path.unlink()
             yield FileChange(FileStatus.REMOVED, path)
         else:
