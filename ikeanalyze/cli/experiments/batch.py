@@ -266,6 +266,11 @@ def _report(summary: "BatchSummary", dataset: str, messages: MessageOptions) -> 
         messages.remark(
             f"{format_count(summary.warned, 'capture')} {has} warnings: see the column `warnings` of the table `captures`"
         )
+    overlaps = summary.overlaps if messages.verbose else summary.overlaps[:_MAX_FAILURES]
+    for overlap in overlaps:
+        messages.remark(f"{overlap}. `compare` counts their handshakes several times: leave copies out")
+    if len(summary.overlaps) > len(overlaps):
+        messages.remark(f"{len(summary.overlaps) - len(overlaps):,} more groups of captures overlap")
     parts = [f"{format_count(summary.read, 'capture')} read in {summary.seconds:.1f} s"]
     if summary.unchanged:
         parts.append(f"{summary.unchanged:,} unchanged")

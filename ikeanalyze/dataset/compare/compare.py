@@ -41,6 +41,7 @@ from ikeanalyze.dataset.compare.result import (
     Values,
 )
 from ikeanalyze.dataset.compare.source import UNREADABLE, ComparisonTables, find_unreadable_file, open_tables
+from ikeanalyze.dataset.copies import find_overlaps
 from ikeanalyze.io.near_names import describe_choices
 
 #: Metrics that are compared if none is named.
@@ -51,6 +52,7 @@ SUCCESS: Final = ("established", "completed")
 NOT_KNOWN: Final = "not known"
 
 _MAX_GROUPS: Final = 1_000
+_MAX_OVERLAPS: Final = 5  # that are named
 #: Resamples for values without intervals.
 _MIN_RESAMPLES: Final = 100
 #: Larger values of labels (floats go up to 1.8e308) have no finite mean and variance; they count as unknown.
@@ -99,6 +101,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         selected = select_metrics(tables.handshakes, request.metrics)
         against = [] if request.against is None else select_metrics(tables.handshakes, [request.against], "against")
         table = _read_table(tables, names, [*selected, *against], request.where, labels)
+        remarks = _describe_overlaps(tables, request.where)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
@@ -123,6 +126,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         complete=tables.complete,
         rekeyed=table.height - set_up.height,
         warm_up=set_up.height - grouped.height,
+        remarks=tuple(remarks),
     )
     counted = [part.filter(pl.col("outcome").is_in(request.outcomes)) for part in parts.values()]
     metrics = [_compare_metric(metric, counted, comparison) for metric in selected]
@@ -156,6 +160,15 @@ def _read_table(
         **{f"label {name}": pl.col(name) for name in labels},
         **{f"metric {metric.name}": pl.when(metric.value.abs() <= _MAX_VALUE).then(metric.value) for metric in metrics},
     ).collect()
+
+
+def _describe_overlaps(tables: ComparisonTables, where: Sequence[RowCondition]) -> list[str]:
+    """Sentences about captures whose handshakes count several times."""
+    columns = tables.handshakes.collect_schema()
+    overlaps = find_overlaps(tables.handshakes.filter(match_conditions(where, columns, tables.labels)))
+    texts = [f"{overlap}: these handshakes count once for each capture" for overlap in overlaps[:_MAX_OVERLAPS]]
+    more = len(overlaps) - len(texts)
+    return [*texts, f"{more:,} more groups of captures overlap"] if more else texts
 
 
 def _partition(table: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Value, ...], pl.DataFrame]:

@@ -21,7 +21,7 @@ def _write_csv(analysis: Analysis, out: TextIO, _view: RenderOptions) -> None:
 
 
 def _write_junit(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
-    from ikeanalyze.render.report.junit import write_junit  # for this format alone
+    from ikeanalyze.render.report.gate.junit import write_junit  # for this format alone
 
     write_junit(analysis, out, view)
 

@@ -7,7 +7,7 @@ from xml.dom.minidom import parseString
 from ikeanalyze.analysis.result import SkippedFile
 from ikeanalyze.analysis.tables.fail_conditions import parse_conditions
 from ikeanalyze.render import RenderOptions
-from ikeanalyze.render.report.junit import write_junit
+from ikeanalyze.render.report.gate.junit import write_junit
 from tests.render.analysis_examples import CAPTURE, analysis
 
 

@@ -15,8 +15,8 @@ from ikeanalyze.analysis.tables.fail_conditions import NO_SUCCESS
 from ikeanalyze.analysis.tables.search_table import build_search_table
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.core.values import escape_text, format_iso_time
+from ikeanalyze.render.report.gate.violations import Violation, find_violations
 from ikeanalyze.render.report.selection import select_set_ups
-from ikeanalyze.render.report.violations import Violation, find_violations
 
 #: Attributes of suites that count cases, and the elements that are counted.
 _COUNTS: Final = {"tests": "testcase", "failures": "testcase/failure", "errors": "testcase/error"}

@@ -3,7 +3,7 @@ from dataclasses import replace
 import polars as pl
 
 from ikeanalyze.analysis.tables.fail_conditions import parse_conditions
-from ikeanalyze.render.report.violations import find_violations
+from ikeanalyze.render.report.gate.violations import find_violations
 from tests.render.analysis_examples import CAPTURE, analysis
 
 EXAMPLE = analysis(range(1, 9))
