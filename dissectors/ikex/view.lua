@@ -7,7 +7,6 @@ local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
 local outcome = require("ikex.outcome")
-local paths = require("ikex.paths")
 local proposals = require("ikex.proposals")
 
 local View = {}
@@ -360,9 +359,7 @@ function View:datagram(tree, capture, datagram, source, offset)
             datagram.slot.response and "response" or "request"
         ))
     end
-    if capture.finished then
-        paths.settle(pair.sa)
-    end
+    capture:settle(pair.sa)
     local needed = self.needed
     if needed.any_of_handshake then
         self:handshake(root, capture, datagram)

@@ -1,11 +1,12 @@
 """The plugin's files: how Wireshark loads them, and rules for all of them."""
 
 import re
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from tests.craft import MS, Handshake, Trace, ike, ip, link, udp
+from tests.craft import MS, SECOND, Handshake, Interface, Trace, ike, ip, link, pcapng, udp
 from tests.dissectors.key_files import keys_of
 from tests.dissectors.run_plugin import PLUGIN, fields, run_plugin
 from tests.paths import CAPTURES
@@ -39,6 +40,7 @@ def test_one_pass_links_to_earlier_frames_only(tshark):
     assert done.lines == ["\t", "\t1", "\t", "\t3"]
 
 
+HOUR = 3600 * SECOND
 LINKS = {
     "Ethernet": (link.ethernet, link.ETHERNET),
     "VLAN": (lambda packet: link.ethernet(packet, vlans=[(0x8100, 5), (0x8100, 6)]), link.ETHERNET),
@@ -50,23 +52,27 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("name", LINKS)
-@pytest.mark.parametrize("version", [4, 6])
-def test_messages_are_complete_on_every_link_layer(tshark, name, version):
-    """IPv4 and IPv6, with and without IP fragments."""
-    frame, linktype = LINKS[name]
-    hosts = ("192.0.2.1", "192.0.2.2") if version == 4 else ("2001:db8::1", "2001:db8:0:1::2")
-    handshake = Handshake(Random(12), initiator=hosts[0], responder=hosts[1])
-    messages = [*handshake.init(), *handshake.exchange(ike.IKE_AUTH, (2000, 300))]
-    trace = Trace(frame=frame)
-    trace.play(messages)
-    capture = trace.pcap(linktype=linktype)
+HOSTS = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8:0:1::2")}
+
+
+def test_messages_are_complete_on_every_link_layer(tshark):
+    """IPv4 and IPv6, with and without IP fragments: a handshake on each of several interfaces, one after the other."""
+    cases = [(name, hosts) for name in LINKS for hosts in HOSTS.values()]
+    packets, sizes = [], []
+    for number, (name, hosts) in enumerate(cases):
+        handshake = Handshake(Random(number), initiator=hosts[0], responder=hosts[1])
+        trace = Trace(frame=LINKS[name][0])
+        trace.play([*handshake.init(), *handshake.exchange(ike.IKE_AUTH, (2000, 300))], at=number * HOUR)
+        packets += [replace(packet, interface=number) for packet in trace.packets]
+        sizes.append(sum(len(packet.data) for packet in trace.packets))
+    capture = pcapng(packets, interfaces=[Interface(LINKS[name][1]) for name, _ in cases])
     done = run_plugin(tshark, capture, "-q", "-z", "ikex,handshakes")
-    line = done.lines[2].split()
-    assert line[3:5] == list(hosts)
-    assert [line[5], line[6], line[8], line[9]] == ["2", "3", "2", "2"]
-    assert int(line[7]) + int(line[10]) == sum(len(packet.data) for packet in trace.packets)
-    assert line[13] == "completed"
+    lines = [line.split() for line in done.lines[2:] if line.strip()]
+    for (name, hosts), size, line in zip(cases, sizes, lines, strict=True):
+        assert line[3:5] == list(hosts), name
+        assert [line[5], line[6], line[8], line[9]] == ["2", "3", "2", "2"], name
+        assert int(line[7]) + int(line[10]) == size, name
+        assert line[13] == "completed", name
 
 
 def test_messages_after_extension_headers_and_on_configured_ports_are_found(tshark):
