@@ -57,11 +57,13 @@ _DERIVED: Final = {
     "but_smaller": pl.when(pl.col("answered") > 0)
     .then(pl.lit(", although smaller requests were"))
     .otherwise(pl.lit("")),
+    "rejection": pl.when("aaa_rejected").then(pl.lit("Access-Reject")).otherwise(pl.coalesce("eap_failed", "reason")),
     "response_room": _get_room(),
     "later_idle_s": (pl.col("later_idle_ns") / 1e9).round(0).cast(pl.Int64),
     "path_rtt_ms": pl.col("path_rtt_ns") / 1e6,
     "shortest_timer_ms": pl.col("shortest_timer_ns") / 1e6,
     "slow_rtt_s": pl.col("slow_rtt_ns") / 1e9,
+    "step_back_s": pl.col("step_back_ns") / 1e9,
     "identities": pl.concat_str(
         pl.lit(" ("),
         pl.concat_list(
@@ -81,12 +83,16 @@ _DERIVED: Final = {
 def _choose(matches: BoolArray) -> BoolArray:
     """Of the rules that apply, the first one of each effect, and other explanations. (suspects, rules)"""
     chosen = np.zeros_like(matches)
+    effects = np.array([rule.effect for rule in RULES])
+    unreliable = matches[:, effects == Effect.UNRELIABLE].any(axis=1)
     for effect in Effect:
-        open_ = np.ones(len(matches), np.bool_)
+        explained = np.zeros(len(matches), np.bool_)
         for place, rule in enumerate(RULES):
             if rule.effect == effect:
-                chosen[:, place] = matches[:, place] & (open_ | rule.also)
-                open_ &= ~matches[:, place]
+                chosen[:, place] = matches[:, place] & (~explained | rule.also)
+                explained |= matches[:, place]
+        if effect != Effect.UNRELIABLE:
+            chosen[np.ix_(unreliable, effects == effect)] = False
     return chosen
 
 

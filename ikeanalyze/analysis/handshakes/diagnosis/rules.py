@@ -1,6 +1,6 @@
 """The table of rules, in order of precedence.
 
-Of each effect (stopped, slowed, weakened), the first rule that applies gives the diagnosis, so a rule can rely on the
+Of each effect (see `rule.Effect`), the first rule that applies gives the diagnosis, so a rule can rely on the
 ones before it. Messages that name the problem come first, then patterns of packets, from the most to the least specific
 one. A rule does not claim more than its packets show: where something else could look the same, its confidence is
 "consistent with".
@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
-from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS
+from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS, STEP_BACK_NS
 
 _col = pl.col
 #: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so that paths for smaller ones are no explanation.
@@ -40,6 +40,8 @@ def _is_large(kind: str) -> pl.Expr:
 _NAT_TIMEOUT_NS: Final = 20_000_000_000
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
+#: Retransmissions of a request after its response.
+_MANY_IGNORED: Final = 3
 #: Bytes for payloads and padding of a response that has a notify alone (8 bytes).
 _NOTIFY_ROOM: Final = 16
 #: Those that identity, AUTH with the shortest hash, SA and traffic selectors need at least: 9 + 24 + 36 + 2 * 24.
@@ -52,7 +54,15 @@ _ONE_INIT: Final = 1
 _UNANSWERED: Final = _col("outcome") == "unanswered"
 _HALF_OPEN: Final = _col("outcome") == "half-open"
 _NO_RESPONSE: Final = _UNANSWERED & (_col("responses") == 0)
-_NOT_RECEIVED: Final = _UNANSWERED & (_col("responses") > 0)
+#: The last request was repeated after each response, and the initiator never continued; earlier requests were not
+#: repeated, so that neither random loss nor a slow path explains it.
+_IGNORED: Final = (
+    (_col("ignored") >= _MANY_IGNORED)
+    & (_col("passed_sent").fill_null(1) == 1)
+    & (_col("after_setup_initiator_messages") == 0)
+    & _col("uncertain").is_null()
+)
+_NOT_RECEIVED: Final = (_UNANSWERED & (_col("responses") > 0)) | (_IGNORED & (_col("outcome") != "failed"))
 _AUTH_FAILED: Final = _reason("AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
 _OFFERED_ADDKE: Final = _col("offered").str.contains("ADDKE", literal=True)
 #: Each proposal has an additional key exchange: the proposals are separated by " or ", their transforms by "/".
@@ -72,6 +82,30 @@ _AAA_REMEDY: Final = (
 )
 
 RULES: Final = (
+    Rule(
+        code="clock-jump",
+        effect=Effect.UNRELIABLE,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.4",
+        subject=Subject.REQUEST,
+        when=_col("step_back_ns") > STEP_BACK_NS,
+        sentence="The time stamps go back by {step_back_s:,.1f} s between two packets of this handshake: consistent with "
+        "a clock of the capturing machine that was set back, or with captures that were put one behind the other.",
+        remedy="Do not trust the times of this handshake, nor the order of its messages. Look for a change of the clock "
+        "(NTP), or merge the captures by time (mergecap).",
+    ),
+    Rule(
+        code="clock-jump",
+        effect=Effect.UNRELIABLE,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.4",
+        subject=Subject.SLOW_REQUEST,
+        when=_col("slow_rtt_ns") > LONGEST_RTT_NS,
+        sentence="A response came {slow_rtt_s:,.0f} s after its request, which was not repeated meanwhile: consistent "
+        "with a clock of the capturing machine that was set forward, or with a machine that was suspended.",
+        remedy="Do not trust the times of this handshake. Look for a change of the clock (NTP) or a suspended machine at "
+        "this time.",
+    ),
     Rule(
         code="no-proposal-chosen",
         effect=Effect.STOPPED,
@@ -110,6 +144,22 @@ RULES: Final = (
         remedy="Update the responder, or enable the method there, or "
         "let the initiator offer a second proposal without ADDKE.",
         also=True,
+    ),
+    Rule(
+        code="aaa-rejected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.16; RFC 3748, 4.2; RFC 2865, 4.3",
+        subject=Subject.RESPONSE,
+        when=(_col("outcome") == "failed")
+        & (
+            _col("reason").is_in(["Access-Reject", "EAP failure", "XAUTH_STATUS failure"])
+            | _col("aaa_rejected")
+            | _col("eap_failed").is_not_null()
+        ),
+        sentence="The authentication of the initiator's user was rejected ({rejection}).",
+        remedy="Check user name, password or certificate, and the EAP methods that both allow. The log of the AAA "
+        "server has the reason.",
     ),
     Rule(
         code="certificate-not-valid",
@@ -156,17 +206,6 @@ RULES: Final = (
         sentence="The responder refused the initiator's authentication with {reason}{identities}.",
         remedy="Compare both sides' identities (IDi, IDr) and credentials: the pre-shared key, or the certificate, its "
         "validity, its chain and the trusted CAs. The responder's log has the reason.",
-    ),
-    Rule(
-        code="aaa-rejected",
-        effect=Effect.STOPPED,
-        confidence=Confidence.CERTAIN,
-        rfc="RFC 7296, 2.16; RFC 3748, 4.2; RFC 2865, 4.3",
-        subject=Subject.RESPONSE,
-        when=_reason("Access-Reject", "EAP failure", "XAUTH_STATUS failure"),
-        sentence="The authentication of the initiator's user was rejected ({reason}).",
-        remedy="Check user name, password or certificate, and the EAP methods that both allow. The log of the AAA "
-        "server has the reason.",
     ),
     Rule(
         code="aaa-silent",
@@ -513,18 +552,6 @@ RULES: Final = (
         "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
         "retransmit-interval). Give --vantage and --rtt for exact times.",
-    ),
-    Rule(
-        code="clock-jump",
-        effect=Effect.SLOWED,
-        confidence=Confidence.CONSISTENT,
-        rfc="RFC 7296, 2.4",
-        subject=Subject.SLOW_REQUEST,
-        when=_col("slow_rtt_ns") > LONGEST_RTT_NS,
-        sentence="A response came {slow_rtt_s:,.0f} s after its request, which was not repeated meanwhile: consistent "
-        "with a clock of the capturing machine that was set forward, or with a machine that was suspended.",
-        remedy="Do not trust the times of this handshake. Look for a change of the clock (NTP) or a suspended machine at "
-        "this time.",
     ),
     Rule(
         code="intermediate-unfragmented",

@@ -4,6 +4,7 @@ Most handshakes of most captures are clean. They are told apart by comparing col
 messages are looked at.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +14,7 @@ import polars as pl
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
+from ikeanalyze.analysis.exchanges.radius import RadiusExchange
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import DECRYPTED_FACTS, collect_decrypted_facts
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
@@ -21,10 +23,13 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.radius import RadiusCode
 
 _NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
 #: Longer than any initiator waits before it repeats a request.
 LONGEST_RTT_NS: Final = 60_000_000_000
+#: Time stamps of several interfaces are out of order by less.
+STEP_BACK_NS: Final = 1_000_000_000
 #: Packet numbers that are kept as evidence of one message.
 _MAX_FRAMES: Final = 12
 #: A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
@@ -65,7 +70,11 @@ FACTS: Final[schema.Schema] = {
     "responses": pl.UInt32,  # transmissions of its response
     **{f"{kind}_{name}": dtype for kind in ("request", "response") for name, dtype in _OF_MESSAGE.items()},
     "response_ike_bytes": pl.Int64,  # length of the IKE message, if it is a short IKE_AUTH response; else null
+    "ignored": pl.UInt32,  # transmissions of its request after the first one of its response
     "answered": pl.UInt32,  # exchanges before the last one
+    "passed_sent": pl.UInt32,  # transmissions of the one of their requests that was sent most often
+    "step_back_ns": pl.Int64,  # by which time stamps go back between two of its packets; 0: they do not
+    "aaa_rejected": pl.Boolean,  # the AAA server sent an Access-Reject
     "passed_4500": pl.Boolean,  # the responder sent something from port 4500, in any handshake of the capture
     "repeated_sent": pl.UInt32,  # transmissions of the request of the set-up that was sent most often
     "shortest_timer_ns": pl.Int64,  # least time between two transmissions of a request; null: none was repeated
@@ -119,6 +128,7 @@ def find_suspects(
     suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
     suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
     suspects |= _find_declined_additional_key_exchanges(handshakes)
+    suspects |= find_steps_back(state) > STEP_BACK_NS
     return np.asarray(suspects & ~handshakes.rekeyed)
 
 
@@ -131,6 +141,30 @@ def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> Boo
     return np.asarray(offered[handshakes.request_form] & without[handshakes.response_form])
 
 
+def find_steps_back(state: AnalysisState) -> Int64Array:
+    """By how much the time stamps of each handshake go back in the order of the packets; 0: not. (handshakes,)"""
+    datagrams, handshake = state.datagrams, state.association.handshake
+    result = np.zeros(len(state.capture), np.int64)
+    # the rows are in order of capture and time
+    falling = np.diff(datagrams.number.astype(np.int64)) < 0
+    falling &= np.diff(state.capture[handshake]) == 0
+    if not falling.any():
+        return result
+    order = np.lexsort((datagrams.number, state.capture[handshake]))
+    if not _steps_back(datagrams.first_ns[order], state.capture[handshake[order]]).max(initial=0) > STEP_BACK_NS:
+        return result
+    order = np.lexsort((datagrams.number, handshake))
+    np.maximum.at(result, handshake[order], _steps_back(datagrams.first_ns[order], handshake[order]))
+    return result
+
+
+def _steps_back(times: Int64Array, group: Int64Array) -> Int64Array:
+    """How much earlier each time is than the latest one before it in its group; groups follow one another. (n,)"""
+    table = pl.DataFrame({"time": times, "group": group})
+    steps = table.select(pl.col("time").cum_max().over("group") - pl.col("time")).to_series()
+    return steps.to_numpy()
+
+
 def collect_facts(
     handshakes: HandshakeColumns, state: AnalysisState, answers: AnsweredTransmissions, short: ShortResponses
 ) -> pl.DataFrame | None:
@@ -141,7 +175,9 @@ def collect_facts(
     exchanges = _tabulate_exchanges(suspects, state, answers)
     datagrams = _tabulate_datagrams(suspects, state, short)
     by_kind = _summarise_messages(datagrams)
-    last = _summarise_last_exchanges(exchanges.filter("set_up"), by_kind)
+    last = _summarise_last_exchanges(exchanges.filter("set_up"), by_kind).join(
+        _count_ignored_responses(datagrams), on="exchange", how="left", maintain_order="left"
+    )
     rows = last["row"].to_numpy()
     refused = _find_refused(handshakes)[rows]
     decoded = handshakes.contents.contents if handshakes.contents is not None else None
@@ -154,8 +190,16 @@ def collect_facts(
     for part in parts:
         last = last.join(part, on="row", how="left", maintain_order="left")
     used = _find_responders_on_4500(handshakes, state)
-    last = last.with_columns(pl.Series("passed_4500", used[rows]))
+    last = last.with_columns(
+        pl.Series("passed_4500", used[rows]),
+        pl.Series("step_back_ns", find_steps_back(state)[rows]),
+        pl.Series("aaa_rejected", [_is_rejected(handshakes.pairs.get(row, ())) for row in rows.tolist()]),
+    )
     return last.select(pl.col(name).cast(dtype) for name, dtype in FACTS.items())
+
+
+def _is_rejected(pairs: Sequence[RadiusExchange]) -> bool:
+    return any(pair.response_view is not None and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in pairs)
 
 
 def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
@@ -235,6 +279,13 @@ def _summarise_messages(datagrams: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _count_ignored_responses(datagrams: pl.DataFrame) -> pl.DataFrame:
+    """How often the request of each exchange was sent after the first response."""
+    answer = pl.col("time").filter("response").min()
+    later = ~pl.col("response") & (pl.col("time") > answer)
+    return datagrams.group_by("exchange").agg(pl.col("message").filter(later).n_unique().alias("ignored"))
+
+
 def _list_first_frames() -> pl.Expr:
     """The first packet of each transmission of a message."""
     return (
@@ -263,11 +314,15 @@ def _summarise_last_exchanges(exchanges: pl.DataFrame, by_kind: pl.DataFrame) ->
             .filter("ended")
             .join(of_kind, on="exchange")
             .group_by("row")
-            .agg(pl.col(f"{kind}_bytes").max().alias(f"{kind}_passed_bytes"))
+            .agg(
+                pl.col(f"{kind}_bytes").max().alias(f"{kind}_passed_bytes"),
+                pl.col(f"{kind}_transmissions").max().alias(f"{kind}_passed_sent"),
+            )
         )
         last = last.join(passed, on="row", how="left", maintain_order="left")
     return last.with_columns(
         _describe_transmissions("request_transmissions", "request_span").alias("sent"),
+        pl.col("request_passed_sent").alias("passed_sent"),
         (pl.col("request_transmissions").fill_null(1) - 1).alias("again"),
         pl.col("response_transmissions").fill_null(0).alias("responses"),
         pl.any_horizontal(pl.col("request_on_4500", "response_on_4500").fill_null(False)).alias("on_4500"),

@@ -1,6 +1,7 @@
 """The rules of the diagnosis, on the test vectors and on the recorded captures."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -8,7 +9,8 @@ import pytest
 
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.read import read_captures
-from tests.analysis.analyse_captures import analyse, only
+from tests.analysis.analyse_captures import analyse, only, unsorted
+from tests.craft import SECOND
 from tests.paths import CAPTURES, LAB_CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
@@ -29,6 +31,20 @@ def test_the_vectors_have_their_diagnosis(case):
     assert case.says in first["message"]
     for entry in row["diagnosis"]:
         assert "None" not in entry["message"] + entry["remedy"]
+
+
+def test_a_clock_that_is_set_back_makes_all_else_unreliable():
+    packets = make_diagnosis_trace(CASES[0]).packets
+    back = [*packets[:2], *(replace(packet, time_ns=packet.time_ns - 10 * SECOND) for packet in packets[2:])]
+    handshakes = analyse(unsorted(back)).handshakes
+    (entry,) = handshakes["diagnosis"][0]
+    assert (entry["code"], entry["effect"]) == ("clock-jump", "unreliable")
+    assert "go back by 10.0 s" in entry["message"]
+
+
+def test_time_stamps_of_several_interfaces_may_be_a_little_out_of_order():
+    packets = make_diagnosis_trace(CASES[0]).packets
+    assert analyse(unsorted([packets[1], packets[0], *packets[2:]])).handshakes["diagnosis"][0] is None
 
 
 #: The recordings in which something went wrong (captures/README.md and the manifests), and their diagnosis.
