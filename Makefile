@@ -9,7 +9,7 @@
 #   make format              format the code and apply the fixes of the linter
 #   make lab                 run real daemons and compare reports with their logs
 #   make fuzz                run each fuzzing harness for a minute; T=name runs one, SECONDS=n or RUNS=n sets how long
-#   make bench               measure the speed, half an hour
+#   make bench               measure the speed, half an hour; BEFORE=commit compares with an earlier version
 #   make reports/004         run the experiments of a paper in the lab and write its report; make reports: all papers
 #   make reports-check       check that the pages of all reports are those of their data
 #   make figures             draw the figures that come from formulas
@@ -28,6 +28,8 @@ NOT_UNIT := $(addprefix --ignore-glob ,'*/figures' '*/html' '*/test_figures.py' 
 # Debian releases whose newer tshark the tests use as well, and the directory of their trees.
 SUITES := trixie forky
 TREES := $(or $(IKEANALYZE_TREES),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ikeanalyze)
+# The commit that `make bench` compares with, from before there was a compiled core.
+BEFORE := 0fda98f
 PYTEST := $(BIN)/python -m pytest $(T) $(if $(K),-k "$(K)")
 # A selection may have no tests of one kind, which pytest reports with exit status 5.
 MAYBE_NONE := $(if $(T)$(K),|| [ $$? = 5 ])
@@ -44,9 +46,9 @@ demo: $(VENV)/.installed
 
 core: ikeanalyze/_core.abi3.so
 
-# The tests of the crate, and executions of its fuzzer; RUNS=n sets how many.
+# The tests of the crate, and executions of its fuzzers; RUNS=n sets how many.
 core-tests: core
-	cargo test --quiet --locked --no-default-features --manifest-path core/Cargo.toml $(if $(RUNS),--test fuzz --test fuzz_analysis --test fuzz_logs)
+	cargo test --quiet --locked --no-default-features --manifest-path core/Cargo.toml $(if $(RUNS),--test 'fuzz*')
 
 # Cargo decides what to compile again, so this rule runs each time. Debian 12's package rustc is too old.
 .PHONY: ikeanalyze/_core.abi3.so
@@ -77,7 +79,8 @@ format: $(VENV)/.test-installed
 
 bench: $(VENV)/.test-installed $(VENV)/.system-installed core
 	@command -v tcpdump >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tcpdump; }
-	$(BIN)/python -m benchmarks.speed $(if $(wildcard $(TREES)/forky/usr/bin/tshark),--tree "$(TREES)/forky") --update
+	$(BIN)/python -m benchmarks.speed $(if $(wildcard $(TREES)/forky/usr/bin/tshark),--tree "$(TREES)/forky") \
+	    $(if $(shell git cat-file -e $(BEFORE) 2>/dev/null && echo yes),--before $(BEFORE)) --update
 
 # The seeds are derived from captures/; docs/fuzzing.md describes the rest of .fuzz/.
 fuzz: $(VENV)/.fuzz-installed core
@@ -142,8 +145,9 @@ lab: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -n 4 -m lab tests/lab tests/replay
 
-# Needs root, as the lab does.
-reports: $(REPORTS)
+# Needs root, as the lab does. A report that fails does not stop the others.
+reports:
+	@$(MAKE) --keep-going $(REPORTS)
 
 $(REPORTS): reports/%: $(VENV)/.test-installed $(VENV)/.system-installed
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare

@@ -72,6 +72,7 @@ class Reader:
     from_stdin: bool = True
     environment: dict[str, str] = field(default_factory=dict)  # in addition to ours
     runs: list[Run] = field(default_factory=list)
+    once: bool = False  # it takes minutes, and is run once
 
     def run(self, capture: Path) -> Run:
         run = self._run(capture)
@@ -149,9 +150,14 @@ def tshark_version(tshark: Sequence[str]) -> str | None:
     return match[0] if match else "?"
 
 
+def capture_path(kind: str, size: int) -> Path:
+    """Where `capture` has its file."""
+    return DATA / f"{kind}-{size_name(size)}.pcap"
+
+
 def capture(kind: str, size: int) -> Path:
     """The capture, generated if it does not exist; reads it into the page cache."""
-    path = DATA / f"{kind}-{size_name(size)}.pcap"
+    path = capture_path(kind, size)
     if not (path.exists() and truth_path(path).exists()):
         DATA.mkdir(exist_ok=True)
         say(f"generating {path.relative_to(ROOT)}")

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,14 @@ FILE_HEADER, RECORD_HEADER = 24, 16
 MESSAGES = 6  # three exchanges
 
 
+def captures_path(count: int) -> Path:
+    """The directory of `captures`."""
+    return DATA / f"small-{count}"
+
+
 def captures(count: int) -> Path:
     """The directory of the captures, generated if it does not exist."""
-    path = DATA / f"small-{count}"
+    path = captures_path(count)
     if not path.exists():
         say(f"generating {count} captures")
         partial = DATA / f"small-{count}.partial"
@@ -43,10 +49,12 @@ def captures(count: int) -> Path:
     return path
 
 
-def tshark_reader(tshark: list[str], number: str, directory: Path, workers: int) -> Reader:
+def tshark_reader(
+    tshark: list[str], number: str, directory: Path, workers: int, fields: Sequence[str] = FIELDS
+) -> Reader:
     """One tshark for each capture, several in parallel."""
-    fields = [part for name in FIELDS for part in ("-e", name)]
-    recipe = [*tshark, "-n", "-Y", "isakmp", "-T", "fields", *fields, "-r"]
+    options = [part for name in fields for part in ("-e", name)]
+    recipe = [*tshark, "-n", "-Y", "isakmp", "-T", "fields", *options, "-r"]
     commands = [["find", str(directory), "-name", "*.pcap", "-print0"]]
     commands.append(["xargs", "-0", f"-P{workers}", "-n1", *recipe])
     return Reader(f"xargs -P{workers} tshark {number} -T fields", commands, from_stdin=False)

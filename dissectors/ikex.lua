@@ -25,6 +25,8 @@ local compat = require("ikex.compat")
 local fields = require("ikex.fields")
 local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
+local menus = require("ikex.menus")
+local packet = require("ikex.packet")
 local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
 
@@ -51,6 +53,10 @@ ikex.prefs.ports = Pref.range(
     "UDP ports", "",
     "UDP ports that carry IKE besides 500 and 4500; use `Decode As` to select the built-in dissector for them", 65535
 )
+ikex.prefs.command = Pref.string(
+    "Command of ikeanalyze", "ikeanalyze",
+    "The command that writes decrypted captures (Statistics, IKE): a program in the search path, or its full path"
+)
 
 local all_fields = fields.make()
 local experts = fields.experts()
@@ -69,7 +75,7 @@ local TABLE = "isakmp.ikev2_decryption_table"
 local DEFAULT_KEYS = "ikex_keys" -- in the personal configuration folder
 
 local view = View.new(ikex, all_fields, experts)
-local capture = Capture.new(Keyring.new({}))
+local capture = Capture.new(Keyring.new({}), gui_enabled())
 local own_dissector = nil
 
 -- Each problem of the key files is reported once: in a window, or on standard error by tshark.
@@ -148,7 +154,7 @@ end
 
 function ikex.init()
     set_ports()
-    capture = Capture.new(load_keys())
+    capture = Capture.new(load_keys(), gui_enabled())
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 
@@ -179,9 +185,7 @@ local function dissect(tvb, pinfo, tree)
     if number > queue.latest then -- the first pass
         queue.latest = number
         local time = pinfo.abs_ts
-        if time > queue.last_time then
-            queue.last_time = time
-        end
+        queue:see_time(time)
         local source_port, destination_port = pinfo.src_port, pinfo.dst_port
         if ports[source_port] or ports[destination_port] then
             queue:with_ports(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
@@ -197,7 +201,17 @@ local function dissect(tvb, pinfo, tree)
     end
 end
 
+-- The method Tvb:raw, which is looked up once.
+local raw
+
 function ikex.dissector(tvb, pinfo, tree)
+    raw = raw or tvb.raw
+    -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
+    local whole, start = pcall(raw, tvb, packet.START, packet.START_SIZE)
+    if whole and packet.is_other(start, ports) then
+        capture.queue:see_time(pinfo.abs_ts)
+        return
+    end
     local ok, problem = pcall(dissect, tvb, pinfo, tree)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
@@ -223,25 +237,14 @@ end
 register_statistics("handshakes")
 register_statistics("list")
 register_statistics("exchanges")
+register_statistics("ladders")
 
 if gui_enabled() then
-    local function open_window(title, name)
-        local window = TextWindow.new(title)
-        window:set(statistics_text(name))
-        window:add_button("Refresh", function()
-            window:set(statistics_text(name))
-        end)
-    end
-    local menu = MENU_STAT_UNSORTED or MENU_TOOLS_UNSORTED
-    register_menu("IKE/Handshakes", function()
-        open_window("IKE handshakes", "list")
-    end, menu)
-    register_menu("IKE/Handshakes in full", function()
-        open_window("IKE handshakes in full", "handshakes")
-    end, menu)
-    register_menu("IKE/Round trips by exchange", function()
-        open_window("IKE exchanges", "exchanges")
-    end, menu)
+    menus.register(function()
+        return capture
+    end, key_paths, function()
+        return ikex.prefs.command
+    end)
 end
 
 -- IKE in TCP (RFC 9329)

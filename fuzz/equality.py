@@ -8,12 +8,15 @@ from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
+from ikeanalyze.capture import frames
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.frames import CaptureFrames, read_frames
 
 Result = TypeVar("Result")
 
 TABLES: Final = ("frames", "messages", "exchanges", "handshakes")
+#: Bytes of stretches: a few packets, and all, divided among threads.
+STRETCHES: Final = (2000, 1 << 30)
 #: Ports in addition to 500 and 4500: none, of RADIUS, of a tunnel, of IKE itself.
 PORTS: Final[tuple[tuple[int, ...], ...]] = ((), (), (), (1812,), (4789,), (500,), (4500, 53))
 
@@ -36,6 +39,17 @@ def both(function: Callable[[], Result]) -> tuple[Result, Result]:
         return compiled, function()
 
 
+@contextmanager
+def in_stretches(size: int) -> Iterator[None]:
+    """Let the core read the files of small captures too, in stretches of so many bytes."""
+    before = frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES
+    frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES = 1, size
+    try:
+        yield
+    finally:
+        frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES = before
+
+
 def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int] | None = ()) -> list[str]:
     """Differences of the frames of a capture, and of everything that is counted in it."""
 
@@ -46,19 +60,30 @@ def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int]
             return {"error": str(error)}
 
     first, second = both(read)
-    return [
-        f"{name}: {first.get(name)} != {second.get(name)}"
-        for name in {**first, **second}
-        if first.get(name) != second.get(name)
-    ]
+    differences = list(_compare_descriptions(first, second))
+    for size in STRETCHES:
+        with in_stretches(size):
+            differences += (f"stretches of {size}: {text}" for text in _compare_descriptions(read(), second))
+    return differences
+
+
+def _compare_descriptions(first: dict[str, Any], second: dict[str, Any]) -> Iterator[str]:
+    for name in {**first, **second}:
+        if first.get(name) != second.get(name):
+            yield f"{name}: {first.get(name)} != {second.get(name)}"
 
 
 def _describe(capture: CaptureFrames) -> dict[str, Any]:
-    """All of a capture, with messages as bytes, and addresses as text: their order has no meaning."""
+    """All of a capture, with messages as bytes, and addresses and tunnels as text: their order has no meaning."""
     described: dict[str, Any] = {name: getattr(capture, name) for name in CaptureFrames.__slots__}
     columns = described.pop("columns")
     described.pop("addresses")
-    texts = {name: [capture.address(code) for code in columns[name].tolist()] for name in ("source", "destination")}
+    texts: dict[str, Any] = {
+        name: [capture.address(code) for code in columns[name].tolist()] for name in ("source", "destination")
+    }
+    tunnels = [None, *described["tunnels"]]
+    texts["tunnel"] = [tunnels[number] for number in columns["tunnel"].tolist()]
+    described["tunnels"] = sorted(described["tunnels"])
     stores = {name: dict(described.pop(name)) for name in ("clear", "sealed")}
     kinds = {name: column.dtype for name, column in columns.items()}
     return {

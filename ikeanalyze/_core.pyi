@@ -93,6 +93,70 @@ def scan_packets(
         ValueError: the columns have different lengths.
     """
 
+class PcapPart:
+    """The contents of a part of a pcap file."""
+
+    @property
+    def plain(self) -> PlainScan:
+        """The plain packets; numbers count from 0, and `row`, `begin`, `end` and `clear` are empty."""
+
+    @property
+    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
+        """The rows of the messages that can be read without keys, where each begins and ends, and their bytes."""
+
+    @property
+    def sealed(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
+        """The same of the encrypted messages that were asked for."""
+
+    @property
+    def rest(self) -> tuple[UInt8Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]:
+        """A buffer, and offset, captured length, length, time and position in the part of the packets handed back."""
+
+    @property
+    def packets(self) -> int: ...
+    @property
+    def bytes(self) -> int:
+        """Bytes on the wire."""
+
+    @property
+    def truncated(self) -> int:
+        """Packets that were not captured completely."""
+
+    @property
+    def first_ns(self) -> int:
+        """The earliest time; undefined without packets."""
+
+    @property
+    def last_ns(self) -> int:
+        """The latest time; undefined without packets."""
+
+    @property
+    def stop(self) -> int:
+        """File offset of the first record that was not read."""
+
+def read_pcap(
+    path: str,
+    identity: tuple[int, int],
+    begins: Sequence[int],
+    end: int,
+    spis: set[int] | None,
+    tables: HeaderTables,
+    link: tuple[int, int],
+    *,
+    big_endian: bool,
+    lengths_swapped: bool,
+    lengths_unordered: bool,
+    header_size: int,
+    fraction_ns: int,
+    usual: int,
+) -> list[PcapPart]:
+    """Read parts of a pcap file in parallel, each from an offset in `begins` to the next one or to `end`.
+
+    `identity` is device and inode of the file; another file that has its path is not read. `spis`, `tables` and `link`
+    are as in `MessageStore` and `scan_packets`. Returns the parts up to the first one that does not end where the next
+    one begins.
+    """
+
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -20,6 +19,8 @@ settings.register_profile(
     print_blob=True,
 )
 settings.register_profile("thorough", settings.get_profile("default"), derandomize=False, max_examples=2000)
+# Golden files are 80 columns wide, and so is the output of programs in tests.
+os.environ.pop("COLUMNS", None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
@@ -27,6 +28,9 @@ def pytest_configure() -> None:
     missing = [tool for tool in ("tshark", "editcap", "mergecap") if not shutil.which(tool)]
     if os.environ.get("CI") and missing:
         raise pytest.UsageError(f"{', '.join(missing)} missing: `make test` installs Debian's tshark")
+    # A background job of a shell script ignores SIGINT, and so would each process that a test starts and interrupts.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
@@ -36,14 +40,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.tshark)
             if hasattr(item, "callspec") and item.callspec.params.get("tshark") in TREES:
                 item.add_marker(pytest.mark.tree)
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let SIGINT interrupt this process and its children, also in a background job of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 _found = cache(find)

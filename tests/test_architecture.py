@@ -29,17 +29,19 @@ ALLOWED = {
     "capture": {"capture", "io"},
     "analysis": ANALYSIS,
     "dataset": {*ANALYSIS, "dataset"},
+    "live": {*ANALYSIS, "dataset", "live"},  # shares facts between parts of a capture as `dataset` does
     "model": {*ANALYSIS, "model"},
     "render": RENDER,
     "papers": {*ANALYSIS, "dataset", "model", "papers"},
     "render.papers": {*RENDER, "papers"},  # shows what a report computed
     "render.replay": {*RENDER, "replay"},  # shows what a replay gave
+    "sharing": {*RENDER, "sharing"},
     "view": {*RENDER, "view"},
     "replay": {*ANALYSIS, "replay", "model.retransmission_policy"},
     # the same bursts as `predict`; vectors for EAP-AKA
     "lab": {*WIRE, "keys", "io", "lab", "model.prediction.link", "crypto.aka"},
     "plugin": {"io", "plugin"},
-    "cli": {*RENDER, "papers", "view", "replay", "lab", "plugin", "cli"},
+    "cli": {*RENDER, "live", "papers", "sharing", "view", "replay", "lab", "plugin", "cli"},
 }
 #: Each library, and the package that imports it. msgspec is not listed: Structs are defined next to their parsers.
 OWNERS = {
@@ -50,6 +52,7 @@ OWNERS = {
     "dpkt": "capture",
     "jinja2": "render",
     "markdown_it": "render",
+    "prometheus_client": "live",
     "scapy": "replay",
     "textual": "view",
     "typer": "cli",
@@ -70,7 +73,7 @@ SAME_NAMES: set[str] = set()
 #: Modules and subpackages that a package holds at most, and where more of them belong together.
 MOST_ENTRIES = 14
 ENTRIES = {
-    "ikeanalyze": 17,  # the packages, the version and the compiled core
+    "ikeanalyze": 19,  # the packages, the version and the compiled core
 }
 
 SOURCES = {

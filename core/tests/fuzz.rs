@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use _core::capture::copy::copy_ranges;
+use _core::capture::file::{read_parts, Part, Plan, Sealed};
 use _core::capture::frames::{scan, Link, Packets, Scan, Tables};
 use _core::capture::records::{find_packet_blocks, walk_pcap, PcapLayout};
 use fastrand::Rng;
@@ -288,6 +289,76 @@ fn check(result: &Scan, packets: &Packets, count: usize) {
         .iter()
         .chain(&result.destination)
         .all(|&code| code < (1 << 32) + ipv6));
+}
+
+#[test]
+fn parts_of_a_file_have_what_all_of_it_has() {
+    let (seeds, mut rng) = (seeds(), rng());
+    let meanings = Meanings::usual();
+    let mut parts_read = 0;
+    for _ in 0..runs() {
+        let data = input(&seeds, &mut rng);
+        let plan = Plan {
+            layout: layout(&mut rng),
+            tables: Tables {
+                links: &[Link::EtherType { size: 14, at: 12 }],
+                ethertypes: &meanings.ethertypes,
+                protocols: &meanings.protocols,
+                ports: &meanings.ports,
+            },
+            sealed: if rng.bool() {
+                Sealed::All
+            } else {
+                Sealed::Of([rng.u64(..)].into())
+            },
+        };
+        let size = data.len() as u64;
+        let whole = Part::read(&mut &data[..], 0, size, &plan);
+        check_part(&whole, size);
+        // a place where a record begins, or any other
+        let records = walk_pcap(&data, 0, data.len(), &plan.layout).unwrap_or_default();
+        let begin = match records.offset.len() {
+            0 => rng.u64(..=size),
+            count => records.offset[rng.usize(..count)] as u64 - plan.layout.header_size as u64,
+        };
+        let begins = [0, if rng.u8(..4) == 0 { rng.u64(..=size) } else { begin }];
+        let parts = read_parts(|offset| data.get(offset as usize..), &begins, size, &plan);
+        assert!(!parts.is_empty());
+        if let [first, second] = &parts[..] {
+            parts_read += 1;
+            assert_eq!(first.stop, begins[1]);
+            assert_eq!(second.stop, whole.stop);
+            assert_eq!(first.packets + second.packets, whole.packets);
+            assert_eq!(first.bytes + second.bytes, whole.bytes);
+            assert_eq!(
+                [&first.scan.digest[..], &second.scan.digest[..]].concat(),
+                whole.scan.digest
+            );
+            for (one, two, all) in [
+                (&first.clear, &second.clear, &whole.clear),
+                (&first.sealed, &second.sealed, &whole.sealed),
+            ] {
+                assert_eq!([&one.heap[..], &two.heap[..]].concat(), all.heap);
+                assert_eq!(one.row.len() + two.row.len(), all.row.len());
+            }
+            assert_eq!(first.rest.index.len() + second.rest.index.len(), whole.rest.index.len());
+        }
+    }
+    assert!(parts_read > 0);
+}
+
+fn check_part(part: &Part, size: u64) {
+    assert!(part.stop <= size);
+    let counted: i64 = part.scan.packets.iter().sum();
+    assert_eq!(counted as usize + part.rest.index.len(), part.packets as usize);
+    assert_eq!(part.scan.number.len(), part.scan.digest.len());
+    for stored in [&part.clear, &part.sealed] {
+        assert!(stored.row.iter().all(|&row| (row as usize) < part.scan.number.len()));
+        assert_eq!(stored.end.last().copied().unwrap_or(0) as usize, stored.heap.len());
+    }
+    let last = part.rest.offset.last().zip(part.rest.captured.last());
+    let end = last.map_or(0, |(offset, captured)| offset + captured);
+    assert_eq!(end as usize + 256, part.rest.data.len());
 }
 
 #[test]

@@ -5,6 +5,7 @@ packet list. ]]
 local Association = require("ikex.association")
 local Conversation = require("ikex.conversation")
 local Duplicates = require("ikex.duplicates")
+local Liveness = require("ikex.liveness")
 local PacketQueue = require("ikex.packet_queue")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
@@ -18,13 +19,14 @@ local NONE = {}
 
 local process_record
 
---- An empty capture; `keyring`: all key sets.
-function Capture.new(keyring)
+--- An empty capture; `keyring`: all key sets; `has_window`: rows are drawn while it grows (module `liveness`).
+function Capture.new(keyring, has_window)
     local self = setmetatable({
         keyring = keyring,
         queue = PacketQueue.new(keyring.size > 0),
         conversation = Conversation.new(),
         duplicates = Duplicates.new(),
+        liveness = Liveness.new(has_window),
         replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
         negotiated = {}, -- the suite and nonces of an IKE SA that replaced another one, by both SPIs
         by_frame = {}, -- of each frame: its datagram, or a list of them with `several`
@@ -51,7 +53,7 @@ local function add_to_frame(self, number, datagram)
 end
 
 local function add_datagram(self, datagram, parsed)
-    local original = self.duplicates:original(datagram)
+    local original = self.duplicates:original(datagram, parsed)
     if original then
         self.association:add_translation(parsed, original.parsed)
         add_to_frame(self, datagram.number, { number = datagram.number, time = datagram.time, duplicate_of = original })
@@ -166,11 +168,12 @@ end
 
 --- Process the queued packets after the last frame, and the messages that lack IP fragments.
 function Capture:finish()
-    if self.finished and self.queue.count == 0 then
+    self.liveness:draw(self.queue.latest, self.queue.last_time)
+    if self.finished and self.queue.count == 0 and self.queue.fragments:is_empty() then
         return
     end
     self:process_queue()
-    for _, group in ipairs(self.queue.fragments:incomplete()) do
+    for _, group in ipairs(self.queue.fragments:incomplete(self:final_time())) do
         local datagram = {
             number = group.numbers[1], numbers = group.numbers, repeated = group.repeated,
             time = group.time, last_time = group.last_time, bytes = group.size_on_wire, frames = #group.numbers,
@@ -182,6 +185,16 @@ function Capture:finish()
         end
     end
     self.finished = true
+end
+
+--- The time in us until which packets that the capture lacks will not come any more.
+function Capture:final_time()
+    return self.liveness:final_time(PacketQueue.microseconds(self.queue.last_time))
+end
+
+--- Whether a packet that should follow a message is missing, and not only still to come; `time`: of the message, us.
+function Capture:is_final(time)
+    return self.finished and time <= self:final_time()
 end
 
 --- The datagrams of a frame, a list; empty if it has none.

@@ -84,15 +84,17 @@ function contents.error_notify(content)
     return nil
 end
 
-local function proposals_of(content)
-    for payload in contents.each(content, message.SA) do
-        return (proposals.read(message.body(content.data, payload)))
+--- The proposals of the first SA payload of a content, see `proposals.read`.
+function contents.proposals(content)
+    if not content.proposals then
+        local payload = contents.each(content, message.SA)()
+        content.proposals = payload and proposals.read(message.body(content.data, payload)) or {}
     end
-    return {}
+    return content.proposals
 end
 
 local function begin_negotiation(purpose, content)
-    local chosen = content and proposals_of(content)[1]
+    local chosen = content and contents.proposals(content)[1]
     return { purpose = purpose, left = proposals.additional(chosen), taken = 0, pair = content and content.pair }
 end
 
@@ -118,7 +120,7 @@ local function decode_init(sa, content)
     if Association.ASKS_AGAIN[(contents.error_notify(content) or {}).type] then
         return
     end
-    local chosen = proposals_of(content)[1]
+    local chosen = contents.proposals(content)[1]
     if chosen then
         sa.init_response = content
         sa.suite = proposals.suite(chosen)
@@ -131,7 +133,7 @@ end
 -- Purpose and negotiated values of a CREATE_CHILD_SA exchange.
 local function decode_create_child(capture, sa, content)
     local pair = content.pair
-    local chosen = proposals_of(content)[1]
+    local chosen = contents.proposals(content)[1]
     if not content.response then
         pair.purpose = chosen and chosen.protocol == IKE and "rekeying" or "CHILD_SA"
         if pair.purpose == "rekeying" then

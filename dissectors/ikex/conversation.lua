@@ -10,11 +10,13 @@ local Conversation = {}
 Conversation.__index = Conversation
 
 local INFORMATIONAL_V1 = 5
+-- The times to live with which systems send packets (RFC 1700; RFC 8200, 3).
+local IS_INITIAL = { [64] = true, [128] = true, [255] = true }
 -- A slot with more fragments than this is grouped again only when it has grown by an eighth.
 local LARGE = 256
 
 function Conversation.new()
-    return setmetatable({ sas = {}, by_hosts = {} }, Conversation)
+    return setmetatable({ sas = {}, by_hosts = {}, paths = {} }, Conversation)
 end
 
 --- A new IKE SA, whose first message is `parsed`.
@@ -43,9 +45,23 @@ function Conversation:new_sa(parsed)
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
     self.sas[sa.number] = sa
+    self:add_to_path(sa)
     local list = self:of_hosts(sa)
     list[#list + 1] = sa
     return sa
+end
+
+-- Put an IKE SA into its path: the IKE SAs with the same initiator and responder. `added`: their datagrams so far;
+-- `repeated`: a message may have been sent more than once; `settled`: `added` when the module `paths` decided.
+function Conversation:add_to_path(sa)
+    local key = sa.initiator .. " " .. sa.responder
+    local path = self.paths[key]
+    if not path then
+        path = { sas = {}, added = 0, repeated = false, settled = 0 }
+        self.paths[key] = path
+    end
+    path.sas[#path.sas + 1] = sa
+    sa.path = path
 end
 
 --- The IKE SAs of the hosts of an IKE SA, in order.
@@ -168,6 +184,7 @@ local function group_fragments(slot)
     end
     slot.transmissions = transmissions
     slot.grouped = #datagrams
+    slot.pair.changed, slot.pair.sa.exchanges = true, nil
 end
 
 --- The transmissions of a slot, in order of time; `exactly`: group the latest fragments of a large slot too.
@@ -179,6 +196,15 @@ function Conversation.transmissions(slot, exactly)
         end
     end
     return slot.transmissions
+end
+
+--- Group all fragments of an IKE SA into transmissions.
+function Conversation.group_exactly(sa)
+    for _, pair in ipairs(sa.list) do
+        for _, slot in pairs({ request = pair.request, response = pair.response }) do
+            Conversation.transmissions(slot, true)
+        end
+    end
 end
 
 --- The transmission that a datagram belongs to; nil if its slot has not been grouped yet.
@@ -210,6 +236,18 @@ function Conversation.find_same_content(slot, datagram, parsed)
     return nil
 end
 
+-- Record which side's packets have the initial time to live of a system: they have not crossed a router.
+local function note_hops(sa, sender, ttl)
+    if ttl then
+        local initial = IS_INITIAL[ttl]
+        if sender then
+            sa[initial and "initiator_direct" or "initiator_routed"] = true
+        else
+            sa[initial and "responder_direct" or "responder_routed"] = true
+        end
+    end
+end
+
 --- Add a datagram to its IKE SA; `parsed`: its header and endpoints.
 function Conversation:add(sa, datagram, parsed)
     local head = parsed.head
@@ -219,7 +257,8 @@ function Conversation:add(sa, datagram, parsed)
     datagram.slot = slot
     slot.from_initiator = sender
     pair.changed = true
-    sa.changed = true
+    sa.changed, sa.exchanges = true, nil
+    note_hops(sa, sender, datagram.ttl)
     sa.last_time = math.max(sa.last_time or 0, datagram.last_time)
     if parsed.init then
         if head.major == 2 and not response then
@@ -251,6 +290,9 @@ function Conversation:add(sa, datagram, parsed)
     elseif not last then
         slot.grouped = 0
     end
+    local path = sa.path
+    path.added = path.added + 1
+    path.repeated = path.repeated or #slot.datagrams > math.max(datagram.total, 1)
 end
 
 --- Recount the bytes so far of an IKE SA, after a datagram was added that is not the latest.

@@ -49,13 +49,6 @@ function Cursor:u16()
     return a * 256 + b
 end
 
---- The generic header of a payload (RFC 7296, 3.2): type of the next one, flags, length.
-function Cursor:payload_header()
-    local at = take(self, 4)
-    local following, flags, high, low = byte(self.data, at, at + 3)
-    return following, flags, high * 256 + low
-end
-
 function Cursor:bytes(count)
     local at = take(self, count)
     return sub(self.data, at, at + count - 1)

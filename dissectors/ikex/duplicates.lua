@@ -1,55 +1,127 @@
---[[ Capture duplicates: frames that were captured twice because the capture was taken on several interfaces or on a
-router ("any"). The same message in the same IP packet appears again within 1 ms, or within 10 s with a lower TTL, which
-only a router makes. Without an IP identification, the TTL must differ. Duplicates are not transmissions. ]]
+--[[ Capture duplicates: frames that the capture contains twice, because it was taken on several interfaces, on a router
+("any") or at a mirror port. Duplicates are not transmissions. The same message again is a duplicate
+
+- within 1 ms, with the same IP identification, or without an identification with another TTL: a router;
+- within 1 ms, without an identification, with the same TTL: a request, because no initiator repeats one so soon; a
+  response if most requests between its hosts so far were there twice, and as many times as those: a mirror port;
+- within 10 s, with the same IP identification or none, and a lower TTL, which only a router makes. ]]
 local Duplicates = {}
 Duplicates.__index = Duplicates
 
 local WITHIN = 1000 -- us in which a packet crosses a machine that does not queue it
 local HELD = 10e6 -- us that a router may queue a packet
 local MAX_COMPARED = 64 -- latest transmissions of one message
+local NO_SPI = ("\0"):rep(8)
 
 function Duplicates.new()
-    return setmetatable({ seen = {} }, Duplicates)
+    -- by both hosts: requests, and copies of them with the same TTL
+    return setmetatable({ seen = {}, sent = {}, copied = {} }, Duplicates)
 end
 
-local function is_echo(datagram, first)
-    if first.ip_id ~= datagram.ip_id then
-        return false
+local function is_request(head)
+    if head.major == 2 then
+        return not head.response
     end
+    return head.spi_r == NO_SPI -- IKEv1 has no flag, but only the first message has no responder SPI
+end
+
+local function join_hosts(parsed)
+    local a, b = parsed.source, parsed.destination
+    return a < b and a .. " " .. b or b .. " " .. a
+end
+
+-- How many copies of a response a mirror port makes: as many as of the requests between its hosts.
+local function count_copies(self, parsed)
+    local hosts = join_hosts(parsed)
+    local sent, copied = self.sent[hosts] or 0, self.copied[hosts] or 0
+    return copied * 2 > sent and math.ceil(copied / sent) or 0
+end
+
+-- Whether a datagram is a copy of `first`, whose IP identification it has, less than 1 ms after it.
+local function is_near_copy(self, datagram, first, parsed)
     local identified = datagram.ip_id ~= nil and datagram.ip_id ~= 0
-    local near = datagram.time - first.time <= WITHIN
-    local hops = datagram.ttl and first.ttl and first.ttl - datagram.ttl or 0
-    return (near and (identified or hops ~= 0)) or (hops > 0 and not (first.echoes and first.echoes[datagram.ttl]))
+    return identified
+        or datagram.ttl ~= first.ttl
+        or is_request(parsed.head)
+        or (first.mirrored or 0) < count_copies(self, parsed)
 end
 
---- The datagram that `datagram` is a duplicate of. If there is none, nil, and later datagrams are compared with it.
-function Duplicates:original(datagram)
-    local seen = self.seen[datagram.digest]
-    if not seen then
-        self.seen[datagram.digest] = datagram -- most contents are sent only once: avoid a list
-        return nil
-    elseif not seen.datagrams then
-        seen = { datagrams = { seen }, first = 1 }
-        self.seen[datagram.digest] = seen
+local function is_delayed_copy(datagram, first)
+    local hops = datagram.ttl and first.ttl and first.ttl - datagram.ttl or 0
+    return hops > 0 and not (first.echoes and first.echoes[datagram.ttl])
+end
+
+-- The first sighting, among the datagrams of the same content, of a packet that was captured again.
+local function find_original(self, seen, datagram, parsed)
+    local datagrams = seen.datagrams
+    for index = #datagrams, seen.first, -1 do
+        local first = datagrams[index]
+        if datagram.time - first.time > WITHIN then
+            break
+        elseif first.ip_id == datagram.ip_id and is_near_copy(self, datagram, first, parsed) then
+            if first.ttl == datagram.ttl then
+                first.mirrored = (first.mirrored or 0) + 1
+            end
+            return first
+        end
     end
+    for index = seen.first, #datagrams do
+        local first = datagrams[index]
+        if first.ip_id == datagram.ip_id and is_delayed_copy(datagram, first) then
+            return first
+        end
+    end
+    return nil
+end
+
+-- Count a request, and whether it is a copy with the same TTL.
+local function count_request(self, datagram, parsed, original)
+    if not is_request(parsed.head) then
+        return
+    end
+    local hosts = join_hosts(parsed)
+    if not original then
+        self.sent[hosts] = (self.sent[hosts] or 0) + 1
+    elseif original.ttl == datagram.ttl and datagram.time - original.time <= WITHIN then
+        self.copied[hosts] = (self.copied[hosts] or 0) + 1
+    end
+end
+
+-- Forget the datagrams that are too old to be sighted again.
+local function forget(seen, time)
     local datagrams = seen.datagrams
     while
         seen.first <= #datagrams
-        and (datagram.time - datagrams[seen.first].time > HELD or #datagrams - seen.first >= MAX_COMPARED)
+        and (time - datagrams[seen.first].time > HELD or #datagrams - seen.first >= MAX_COMPARED)
     do
         datagrams[seen.first] = false
         seen.first = seen.first + 1
     end
-    for index = seen.first, #datagrams do
-        local first = datagrams[index]
-        if is_echo(datagram, first) then
-            first.echoes = first.echoes or {}
-            first.echoes[datagram.ttl or -1] = true
-            return first
+end
+
+--- The datagram that `datagram` is a duplicate of; `parsed`: its header and hosts. If there is none, nil, and later
+-- datagrams are compared with it.
+function Duplicates:original(datagram, parsed)
+    local seen = self.seen[datagram.digest]
+    local original
+    if not seen then
+        self.seen[datagram.digest] = datagram -- most contents are sent only once: avoid a list
+    else
+        if not seen.datagrams then
+            seen = { datagrams = { seen }, first = 1 }
+            self.seen[datagram.digest] = seen
+        end
+        forget(seen, datagram.time)
+        original = find_original(self, seen, datagram, parsed)
+        if original then
+            original.echoes = original.echoes or {}
+            original.echoes[datagram.ttl or -1] = true
+        else
+            seen.datagrams[#seen.datagrams + 1] = datagram
         end
     end
-    datagrams[#datagrams + 1] = datagram
-    return nil
+    count_request(self, datagram, parsed, original)
+    return original
 end
 
 return Duplicates

@@ -150,16 +150,11 @@ local function group_attempts(pair)
     return list
 end
 
--- Whether the capture has all fragments of a response, so that the time to it can be measured: its transmissions
--- together have those of RFC 7383, and one of them has all of its IP fragments.
-local function is_measurable(responses)
-    local fragments, counts, totals, complete = {}, {}, {}, false
+--- Whether all transmissions of a response together lack fragments of RFC 7383.
+function exchanges.lacks_fragments(responses)
+    local fragments, counts, totals = {}, {}, {}
     for _, transmission in ipairs(responses) do
-        local body, lacks = transmission.body, false
-        for _, datagram in ipairs(transmission.datagrams) do
-            lacks = lacks or datagram.incomplete
-        end
-        complete = complete or not lacks
+        local body = transmission.body
         if transmission.fragments then
             fragments[body], counts[body] = fragments[body] or {}, counts[body] or 0
             totals[body] = totals[body] or transmission.total
@@ -171,70 +166,115 @@ local function is_measurable(responses)
         end
     end
     for body, total in pairs(totals) do
-        complete = complete and counts[body] >= total
+        if counts[body] < total then
+            return true
+        end
     end
-    return complete
+    return false
 end
 
--- Find the response that ended an exchange, and the transmission that it answers; `following`: the next request's time.
+-- Whether the time to a response can be measured: the capture has all of its fragments, and all IP fragments of one of
+-- its transmissions.
+local function is_measurable(responses)
+    for _, transmission in ipairs(responses) do
+        local lacks = false
+        for _, datagram in ipairs(transmission.datagrams) do
+            lacks = lacks or datagram.incomplete
+        end
+        if not lacks then
+            return not exchanges.lacks_fragments(responses)
+        end
+    end
+    return false
+end
+
+local function find_latest(transmissions, time)
+    local latest
+    for _, transmission in ipairs(transmissions) do
+        if transmission.time <= time and (not latest or transmission.time > latest.time) then
+            latest = transmission
+        end
+    end
+    return latest
+end
+
+--- Record the response that ended an exchange, and the transmission of the request that it answers; nil if unknown.
+function exchanges.set_ending(exchange, response, answered)
+    exchange.ended_by, exchange.answer, exchange.end_time = response, response.time, response.last_time
+    exchange.answered, exchange.rtt = answered, nil
+    if answered and is_measurable(exchange.responses) then
+        exchange.rtt = response.time - answered.time
+    end
+end
+
+--- The latest transmission of the request of an exchange that was sent by a time; nil if there is none.
+function exchanges.find_request_before(exchange, time)
+    return find_latest(exchange.requests, time)
+end
+
+local function set_start(exchange)
+    local requests, responses = exchange.requests, exchange.responses
+    exchange.request_time, exchange.response_time = nil, nil
+    for _, transmission in ipairs(requests) do
+        exchange.request_time = math.min(exchange.request_time or NEVER, transmission.time)
+    end
+    for _, transmission in ipairs(responses) do
+        exchange.response_time = math.min(exchange.response_time or NEVER, transmission.time)
+    end
+    exchange.start = exchange.request_time or exchange.response_time
+end
+
+-- Find the response that ended an exchange, and the transmission that it answers, by the order of the transmissions;
+-- `following`: the time of the next request.
 local function match_responses(exchange, following)
     local requests, responses = exchange.requests, exchange.responses
-    exchange.request_time = requests[1] and requests[1].time
-    exchange.response_time = responses[1] and responses[1].time
-    exchange.start = exchange.request_time or exchange.response_time
-    for _, transmission in ipairs(requests) do
-        exchange.request_time = math.min(exchange.request_time, transmission.time)
-    end
-    local last_request, first_response = -NEVER, NEVER
-    local ending, latest, answering = NEVER, -NEVER, 0
+    set_start(exchange)
+    exchange.unreceived_for = 0
+    local last_request, ending, latest, latest_end = -NEVER, nil, nil, -NEVER
     for _, transmission in ipairs(requests) do
         if transmission.time < following then
             last_request = math.max(last_request, transmission.time)
         end
     end
     for _, transmission in ipairs(responses) do
-        first_response = math.min(first_response, transmission.time)
         if transmission.time < following then
-            latest = math.max(latest, transmission.time)
-            if transmission.time > last_request then
-                ending = math.min(ending, transmission.time)
+            latest_end = math.max(latest_end, transmission.last_time)
+            if not latest or transmission.time > latest.time then
+                latest = transmission
+            end
+            if transmission.time > last_request and (not ending or transmission.time < ending.time) then
+                ending = transmission
             end
         end
     end
-    local answer = ending ~= NEVER and ending or latest ~= -NEVER and latest or first_response
-    if answer ~= NEVER then
-        exchange.answer = answer
-        for _, transmission in ipairs(responses) do
-            if transmission.time == answer then
-                exchange.ended_by = transmission
-                break
-            end
+    if latest and last_request > latest_end then
+        exchange.unreceived_for = last_request - latest_end
+    end
+    ending = ending or latest or responses[1]
+    if not ending then
+        return
+    end
+    local answering = 0
+    for _, transmission in ipairs(responses) do
+        if transmission.time < following and transmission.time <= ending.time then
+            answering = answering + 1
         end
-        for _, transmission in ipairs(responses) do
-            if transmission.time < following and transmission.time <= answer then
-                answering = answering + 1
-            end
-        end
-        local answered
-        for _, transmission in ipairs(requests) do
-            if transmission.time <= answer and (not answered or transmission.time > answered.time) then
-                answered = transmission
-            end
-        end
-        if #requests == #responses and #requests > 1 and answering > 0 then
-            answered = requests[answering]
-        end
-        if answered and answered.time <= answer then
-            exchange.answered = answered
-            if is_measurable(responses) then
-                exchange.rtt = answer - answered.time
-            end
-        end
+    end
+    local answered = find_latest(requests, ending.time)
+    if #requests == #responses and #requests > 1 and answering > 0 then
+        answered = requests[answering]
+    end
+    exchanges.set_ending(exchange, ending, answered and answered.time <= ending.time and answered or nil)
+    -- the responder of IKEv1 repeats its response by itself, until the next request comes
+    if exchange.pair.sa.version == 1 and following < NEVER and ending.time > last_request then
+        exchange.end_time = math.max(exchange.end_time, latest_end)
     end
 end
 
---- The exchanges of a pair, in order: {requests, responses, request_time, rtt, answered, ended_by, attempt, start}; the
--- first two are lists of transmissions, times are in us. `rtt` is nil if unknown.
+--- The exchanges of a pair, in order: {requests, responses, request_time, response_time, start, ended_by, end_time,
+-- answered, rtt, unreceived_for, attempt}. The first two are lists of transmissions, times are in us. `end_time`: of
+-- the last frame of the response `ended_by`; `rtt`: from the transmission `answered` to it, nil if unknown;
+-- `unreceived_for`: from the last response to a later transmission of the request, 0 if there is none.
 function exchanges.of_pair(pair)
     local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
     local next_pair = pair.request_index and requested[pair.request_index + 1]
@@ -251,6 +291,43 @@ function exchanges.of_pair(pair)
         end
     end
     return pair.exchanges
+end
+
+--- Discard the exchanges of an IKE SA, whose endings were corrected: the order of the transmissions decides again.
+function exchanges.match_again(sa)
+    sa.exchanges = nil
+    for _, pair in ipairs(sa.list) do
+        pair.changed = true
+    end
+end
+
+--- All exchanges of an IKE SA, in order of time; `sets_up`: whether they set up the IKE SA; `index`: their place.
+function exchanges.of_sa(sa)
+    if sa.exchanges then
+        return sa.exchanges
+    end
+    local all = {}
+    local quick = exchanges.first_quick_mode(sa)
+    for _, pair in ipairs(sa.list) do
+        local sets_up = exchanges.sets_up(pair, quick)
+        for _, exchange in ipairs(exchanges.of_pair(pair)) do
+            exchange.sets_up = sets_up
+            all[#all + 1] = exchange
+        end
+    end
+    table.sort(all, function(a, b)
+        if a.start ~= b.start then
+            return a.start < b.start
+        elseif a.pair ~= b.pair then
+            return a.pair.number < b.pair.number
+        end
+        return a.attempt < b.attempt
+    end)
+    for index, exchange in ipairs(all) do
+        exchange.index = index
+    end
+    sa.exchanges = all
+    return all
 end
 
 --- Why the responder of an IKE_SA_INIT exchange asked for another request: COOKIE, INVALID_KE_PAYLOAD or REDIRECT; nil

@@ -2,7 +2,6 @@
 local Association = require("ikex.association")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
-local message = require("ikex.message")
 local mlkem = require("ikex.mlkem")
 local names = require("ikex.names")
 local proposals = require("ikex.proposals")
@@ -63,31 +62,40 @@ local function check_choice(sa, content, add)
     if content ~= sa.init_response or not sa.init_request then
         return
     end
-    for payload in contents.each(sa.init_request, message.SA) do
-        local offered = proposals.read(message.body(sa.init_request.data, payload))
-        if proposals.offer_additional(offered) and (sa.additional or 0) == 0 then
-            add("downgrade", "Additional key exchanges were offered, and none was chosen")
-        end
+    if (sa.additional or 0) == 0 and proposals.offer_additional(contents.proposals(sa.init_request)) then
+        add("downgrade", "Additional key exchanges were offered, and none was chosen")
     end
 end
 
-local function check_content(sa, datagram, content, add)
-    if content.problem then
-        add("payloads", "Payloads: " .. content.problem)
+-- The findings that depend on the contents of one message alone; they are kept with it.
+local function of_content(sa, content)
+    if not content.findings then
+        local list = {}
+        local function add(name, text)
+            list[#list + 1] = { name, text }
+        end
+        if content.problem then
+            add("payloads", "Payloads: " .. content.problem)
+        end
+        check_key_exchange(content, add)
+        local error_notify = sa.version == 2 and contents.error_notify(content)
+        if error_notify and not Association.ASKS_AGAIN[error_notify.type] then
+            add("error_notify", "Error notify " .. names.both(names.notify, error_notify.type))
+        end
+        if sa.version == 2 and content.encrypted and content.verified == false then
+            add("unverified", "The key file lacks the algorithm of the ICV: integrity not checked")
+        end
+        content.findings = list
     end
-    check_key_exchange(content, add)
-    if sa.version ~= 2 then
-        return
+    return content.findings
+end
+
+local function check_content(sa, content, add)
+    for _, finding in ipairs(of_content(sa, content)) do
+        add(finding[1], finding[2])
     end
-    local error_notify = contents.error_notify(content)
-    if error_notify and not Association.ASKS_AGAIN[error_notify.type] then
-        add("error_notify", "Error notify " .. names.both(names.notify, error_notify.type))
-    end
-    if datagram.slot.pair.exchange == IKE_SA_INIT then
+    if sa.version == 2 and content.pair.exchange == IKE_SA_INIT then
         check_choice(sa, content, add)
-    end
-    if content.encrypted and content.verified == false then
-        add("unverified", "The key file lacks the algorithm of the ICV: integrity not checked")
     end
 end
 
@@ -130,7 +138,7 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     if transmission and transmission.number > 1 then
         add("retransmission", "Retransmission of an earlier message") -- the fields have its number and frame
     end
-    if transmission and transmission.fragments and capture.finished then
+    if transmission and transmission.fragments and capture:is_final(transmission.last_time) then
         local missing = transmission.total - transmission.fragment_count
         if missing > 0 then
             add("missing_fragment", "Fragments of the message are missing")
@@ -142,8 +150,10 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     local informational_v1 = sa.version == 1 and pair.exchange == 5
     if exchange and not informational_v1 then
         if #exchange.requests == 0 then
-            add("no_request", "The request to this response is not in the capture")
-        elseif #exchange.responses == 0 and capture.finished and sa.version == 2 then
+            if capture:is_final(datagram.time) then
+                add("no_request", "The request to this response is not in the capture")
+            end
+        elseif #exchange.responses == 0 and sa.version == 2 and capture:is_final(sa.last_time) then
             add("no_response", "The capture has no response to this request")
         end
         local reason = datagram.slot.response and exchanges.retry_reason(exchange)
@@ -162,7 +172,7 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     end
     local content = contents.content(datagram)
     if content then
-        check_content(sa, datagram, content, add)
+        check_content(sa, content, add)
     end
     return list
 end

@@ -144,20 +144,27 @@ function Fragments:add(number, time, size, frame, at)
 end
 
 --- The incomplete groups that contain the beginning of an IKE message, the longest first. Each is returned once.
-function Fragments:incomplete()
+-- Groups with fragments after `final_time` may still become complete.
+function Fragments:incomplete(final_time)
     local groups = self.evicted or {}
     self.evicted = nil
+    local open, pending = {}, {}
     for index = self.first, #self.order do
         local group = self.order[index]
-        if not group.closed then
+        if not group.closed and group.last_time > final_time then
+            open[#open + 1] = group
+        elseif not group.closed then
             close(self, group)
         end
-        if not group.complete and group.ike and not group.returned then
+        if group.closed and not group.complete and group.ike and not group.returned then
             group.returned = true
             groups[#groups + 1] = group
         end
     end
-    self.order, self.first, self.pending = {}, 1, {}
+    for key, group in pairs(self.pending) do
+        pending[key] = group.last_time > final_time and group or nil
+    end
+    self.order, self.first, self.pending = open, 1, pending
     table.sort(groups, function(a, b)
         if #a.ike.data ~= #b.ike.data then
             return #a.ike.data > #b.ike.data
@@ -165,6 +172,11 @@ function Fragments:incomplete()
         return a.time < b.time
     end)
     return groups
+end
+
+--- Whether no datagram waits for fragments.
+function Fragments:is_empty()
+    return self.first > #self.order
 end
 
 return Fragments

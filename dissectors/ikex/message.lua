@@ -1,7 +1,5 @@
 --[[ Parsers for IKE messages: the header, the chain of payloads, and KE and notify payloads
 (RFC 7296, 3; RFC 7383, 2.5; RFC 2408, 3.1). ]]
-local Cursor = require("ikex.cursor")
-
 local message = {}
 
 local byte, sub = string.byte, string.sub
@@ -61,53 +59,64 @@ end
 -- and last are the positions of the body; and the problem of an inconsistent chain, otherwise nil. An encrypted payload
 -- is the last one, and has `inner`, the type of the first payload in it.
 function message.payloads(data, first, from, to)
-    local cursor = Cursor.new(data, from, to)
-    local payloads = {}
-    local kind = first
-    local _, problem = Cursor.attempt(function()
-        while kind ~= 0 do
-            local following, flags, size = cursor:payload_header()
-            if size < 4 then
-                return
-            end
-            local begin = cursor.at
-            cursor:skip(size - 4)
-            local payload = { type = kind, critical = flags >= 128, first = begin, last = cursor.at - 1 }
-            payloads[#payloads + 1] = payload
-            if kind == message.SK or kind == message.SKF then
-                payload.inner = following
-                return
-            end
-            kind = following
+    local size = #data
+    local last = to and to < size and to or size
+    local payloads, count, at, kind = {}, 0, from, first
+    while kind ~= 0 do
+        if at + 3 > last then
+            return payloads, "truncated"
         end
-        kind = nil
-    end)
-    if kind and not (#payloads > 0 and payloads[#payloads].inner) then
-        problem = problem or "a payload is shorter than its own header"
+        local following, flags, high, low = byte(data, at, at + 3)
+        local finish = at + high * 256 + low - 1
+        if finish < at + 3 then
+            return payloads, "a payload is shorter than its own header"
+        elseif finish > last then
+            return payloads, "truncated"
+        end
+        local payload = { type = kind, critical = flags >= 128, first = at + 4, last = finish }
+        count = count + 1
+        payloads[count] = payload
+        if kind == message.SK or kind == message.SKF then
+            payload.inner = following
+            return payloads
+        end
+        at, kind = finish + 1, following
     end
-    if problem == nil and kind == nil and cursor:remaining() > 0 then
-        problem = "bytes after the last payload"
-    end
-    return payloads, problem
+    return payloads, at <= last and "bytes after the last payload" or nil
 end
 
 --- A KE payload (RFC 7296, 3.4): {method, data}; nil if it is too short.
 function message.key_exchange(data, payload)
-    return Cursor.attempt(function()
-        local cursor = Cursor.new(data, payload.first, payload.last)
-        local method = cursor:u16()
-        cursor:skip(2)
-        return { method = method, data = cursor:rest() }
-    end)
+    local first = payload.first
+    if payload.last < first + 3 then
+        return nil
+    end
+    local high, low = byte(data, first, first + 1)
+    return { method = high * 256 + low, data = sub(data, first + 4, payload.last) }
+end
+
+--- The type of a notify payload (RFC 7296, 3.10); nil if the payload is too short.
+function message.notify_type(data, payload)
+    local first = payload.first
+    if payload.last < first + 3 then
+        return nil
+    end
+    local size, high, low = byte(data, first + 1, first + 3)
+    return payload.last >= first + 3 + size and high * 256 + low or nil
 end
 
 --- A notify payload (RFC 7296, 3.10): {protocol, type, spi, data}; nil if it is too short.
 function message.notify(data, payload)
-    return Cursor.attempt(function()
-        local cursor = Cursor.new(data, payload.first, payload.last)
-        local protocol, size, kind = cursor:u8(), cursor:u8(), cursor:u16()
-        return { protocol = protocol, type = kind, spi = cursor:bytes(size), data = cursor:rest() }
-    end)
+    local kind = message.notify_type(data, payload)
+    if not kind then
+        return nil
+    end
+    local first = payload.first
+    local protocol, size = byte(data, first, first + 1)
+    return {
+        protocol = protocol, type = kind,
+        spi = sub(data, first + 4, first + 3 + size), data = sub(data, first + 4 + size, payload.last),
+    }
 end
 
 --- The bytes of a payload's body.

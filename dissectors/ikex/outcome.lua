@@ -6,6 +6,7 @@ local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
+local paths = require("ikex.paths")
 
 local outcome = {}
 
@@ -19,31 +20,7 @@ local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED, REDIRECT = 36, 37, 
 -- Notifies by which a responder asks for another IKE_SA_INIT request: INVALID_KE_PAYLOAD, COOKIE.
 local WANTS_ANOTHER_REQUEST = { [17] = true, [16390] = true }
 local NOTIFY_V1 = 11
-
---- All exchanges of an IKE SA, in order of time.
-function outcome.exchanges(sa)
-    local all = {}
-    local quick = exchanges.first_quick_mode(sa)
-    for _, pair in ipairs(sa.list) do
-        local sets_up = exchanges.sets_up(pair, quick)
-        for _, exchange in ipairs(exchanges.of_pair(pair)) do
-            exchange.sets_up = sets_up
-            all[#all + 1] = exchange
-        end
-    end
-    table.sort(all, function(a, b)
-        if a.start ~= b.start then
-            return a.start < b.start
-        elseif a.pair ~= b.pair then
-            return a.pair.number < b.pair.number
-        end
-        return a.attempt < b.attempt
-    end)
-    for index, exchange in ipairs(all) do
-        exchange.index = index
-    end
-    return all
-end
+local MISSES_PACKETS = { cut = true, unanswered = true, ["half-open"] = true }
 
 -- The name of the first error notify in a clear message, and of the first one that asks for another request; nil if
 -- there is none.
@@ -139,6 +116,28 @@ local function find_proof(sa)
     return "open"
 end
 
+-- Whether an exchange of the set-up has no response that the initiator can have received: it repeated the request later
+-- than any round trip, or all transmissions of the response lack fragments.
+local function is_unreceived(exchange)
+    if not exchange.sets_up or #exchange.requests == 0 or #exchange.responses == 0 then
+        return false
+    elseif exchange.unreceived_for > SLOWEST_FIRST_TIMER then
+        return true
+    end
+    local repeated = exchange.unreceived_for > 0 or #exchange.responses > 1
+    return repeated and exchanges.lacks_fragments(exchange.responses)
+end
+
+-- Whether the initiator answered a request of the responder: it has the IKE SA.
+local function is_established_by_responder(all)
+    for _, exchange in ipairs(all) do
+        if not exchange.pair.requested_by_initiator and not exchange.sets_up and #exchange.responses > 0 then
+            return true
+        end
+    end
+    return false
+end
+
 -- Facts that decide the outcome without decrypted payloads. `has_gap`: messages of the set-up are missing; `waited`: us
 -- from the last message of the set-up to the end of the capture; `continued`: the IKE SA has later exchanges, so it
 -- was set up; `asked_again`: IKEv1's responder repeated the message that the initiator had to answer.
@@ -164,13 +163,14 @@ local function collect_evidence(sa, all, last_time)
         end
     end
     local quick, quick_closed, phase1_finished = false, false, false
+    local established = is_established_by_responder(all)
     for _, exchange in ipairs(all) do
         local kind, attempt = exchange.pair.exchange, exchange.attempt
         local has_request, has_response = #exchange.requests > 0, #exchange.responses > 0
         local closing = sa.version == 1 and (kind == AGGRESSIVE or kind == QUICK) and attempt > 1
         local unanswered = exchange.sets_up and has_request and not has_response and not closing
-        local open_last = unanswered and exchange == last
-        if unanswered and not open_last or exchange.sets_up and not has_request then
+        local open_last = exchange == last and (unanswered or (is_unreceived(exchange) and not established))
+        if unanswered and exchange ~= last or exchange.sets_up and not has_request then
             evidence.has_gap = true
         end
         -- IKEv1: the initiator has not sent the message that ends aggressive or quick mode
@@ -276,15 +276,13 @@ end
 
 --- The summary of a handshake: outcome, reason; sums {messages, frames, bytes} of the set-up by sender (`initiator`,
 -- `responder`), of its retransmissions (`retransmitted`), and of messages `after` the set-up; `setup`: set-up time in
--- us, nil if unknown; `extra`: reasons of extra round trips; all `exchanges`. `last_time`: of the capture; `replaced`:
--- the IKE SA that this one replaced, if known; `sas`: all IKE SAs of the capture.
+-- us, nil if unknown; `uncertain`: it may be wrong (module `paths`); `extra`: reasons of extra round trips; all
+-- `exchanges`. `last_time`: of the capture; `replaced`: the IKE SA that this one replaced, if known; `sas`: all IKE SAs
+-- of the capture.
 function outcome.summarize(sa, last_time, replaced, sas)
-    for _, pair in ipairs(sa.list) do
-        for _, slot in pairs({ request = pair.request, response = pair.response }) do
-            Conversation.transmissions(slot, true)
-        end
-    end
-    local all = outcome.exchanges(sa)
+    Conversation.group_exactly(sa)
+    paths.settle(sa)
+    local all = exchanges.of_sa(sa)
     local result = {
         initiator = new_sum(), responder = new_sum(), retransmitted = new_sum(), after = new_sum(),
         extra = {}, exchanges = all,
@@ -324,10 +322,19 @@ function outcome.summarize(sa, last_time, replaced, sas)
     local succeeded = result.outcome == "completed" or result.outcome == "established"
     local whole = evidence.begun and evidence.finished and not evidence.has_gap and proven ~= "open"
     if first and succeeded and whole then
-        local finish = last.answered and last.ended_by and last.ended_by.last_time or last.request_time
-        result.setup = finish - first.request_time
+        result.setup = (last.answered and last.end_time or last.request_time) - first.request_time
+        for _, exchange in ipairs(all) do
+            result.uncertain = result.uncertain or (exchange.uncertain and exchange.sets_up) or false
+        end
     end
     return result
+end
+
+--- Whether packets that a running capture may still bring can no longer change the outcome of a handshake from one that
+-- means that packets are missing.
+function outcome.is_decided(capture, sa)
+    local summary = capture:summary(sa)
+    return not MISSES_PACKETS[summary.outcome or ""] or capture:is_final(sa.last_time)
 end
 
 return outcome

@@ -80,6 +80,13 @@ local function append(self, number, time, size, raw, ports)
     end
 end
 
+--- Note the time of a packet, s: the latest one is the end of the capture.
+function PacketQueue:see_time(time)
+    if time > self.last_time then
+        self.last_time = time
+    end
+end
+
 --- Add a packet on an IKE port: UDP, or a TCP segment. `time`: s; `size`: bytes of the frame.
 function PacketQueue:with_ports(number, time, size, raw, source_port, destination_port)
     local on_4500 = source_port == 4500 or destination_port == 4500

@@ -1,8 +1,14 @@
 --[[ Statistics as text: `tshark -z ikex,handshakes` and `-z ikex,exchanges`, and the windows under Statistics. ]]
 local compat = require("ikex.compat")
+local ladder = require("ikex.ladder")
 local names = require("ikex.names")
+local outcome = require("ikex.outcome")
 
 local statistics = {}
+
+local UNCERTAIN_MARK = "~"
+local UNCERTAIN = UNCERTAIN_MARK
+    .. " uncertain: requests were repeated and the repeats answered: the round trip may exceed the retransmission timer"
 
 -- The lines of a table; `rows.left_aligned`: columns that are not right-aligned.
 local function format_rows(rows)
@@ -22,6 +28,38 @@ local function format_rows(rows)
         lines[#lines + 1] = (table.concat(cells, "  "):gsub("%s+$", ""))
     end
     return lines
+end
+
+-- The set-up time of a handshake in ms; "-" if it is unknown, with a mark if it may be wrong.
+local function format_setup(summary)
+    if not summary.setup then
+        return "-"
+    end
+    return (summary.uncertain and UNCERTAIN_MARK or "") .. compat.ms(summary.setup)
+end
+
+-- The outcome; "-" if it is unknown, "running" if the capture may still bring the packets that it lacks.
+local function format_outcome(capture, sa)
+    if not outcome.is_decided(capture, sa) then
+        return "running"
+    end
+    return capture:summary(sa).outcome or "-"
+end
+
+-- Notes below a list of handshakes.
+local function append_notes(lines, capture)
+    for _, sa in ipairs(capture.conversation.sas) do
+        if capture:summary(sa).uncertain then
+            lines[#lines + 1] = UNCERTAIN
+            break
+        end
+    end
+    if capture.queue.late > 0 then
+        lines[#lines + 1] = string.format(
+            "%d packets were read after packets with later times: sort the capture with reordercap to count correctly",
+            capture.queue.late
+        )
+    end
 end
 
 --- One line per handshake.
@@ -48,23 +86,19 @@ function statistics.handshakes(capture)
             compat.format_integer(summary.initiator.messages), compat.format_integer(summary.initiator.frames),
             compat.format_integer(summary.initiator.bytes), compat.format_integer(summary.responder.messages),
             compat.format_integer(summary.responder.frames), compat.format_integer(summary.responder.bytes),
-            compat.format_integer(summary.retransmitted.messages), summary.setup and compat.ms(summary.setup) or "-",
-            summary.outcome or "-", table.concat(remarks, ", "),
+            compat.format_integer(summary.retransmitted.messages), format_setup(summary),
+            format_outcome(capture, sa), table.concat(remarks, ", "),
         }
     end
     local lines = format_rows(rows)
-    if capture.queue.late > 0 then
-        lines[#lines + 1] = string.format(
-            "%d packets were read after packets with later times: sort the capture with reordercap to count correctly",
-            capture.queue.late
-        )
-    end
+    append_notes(lines, capture)
     table.insert(lines, 1, "IKE handshakes: set-up messages from the initiator and from the responder")
     return table.concat(lines, "\n") .. "\n"
 end
 
---- One short line per handshake, which fits into a window as it opens.
-function statistics.list(capture)
+--- One short line per handshake, which fits into a window as it opens. `selected`: number of the handshake that is
+-- marked, or nil.
+function statistics.list(capture, selected)
     capture:finish()
     local rows = {
         left_aligned = { [2] = true, [5] = true, [6] = true },
@@ -74,12 +108,29 @@ function statistics.list(capture)
         local summary = capture:summary(sa)
         rows[#rows + 1] = {
             compat.format_integer(sa.number), compat.hex(sa.spi_i:sub(1, 4)),
-            compat.format_integer(summary.retransmitted.messages), summary.setup and compat.ms(summary.setup) or "-",
-            summary.outcome or "-", summary.reason or summary.extra[1] and "+" .. summary.extra[1] or "",
+            compat.format_integer(summary.retransmitted.messages), format_setup(summary),
+            format_outcome(capture, sa), summary.reason or summary.extra[1] and "+" .. summary.extra[1] or "",
         }
     end
-    return "IKE handshakes; to show one, filter ikex.handshake == its number\n"
-        .. table.concat(format_rows(rows), "\n") .. "\n"
+    local lines = format_rows(rows)
+    if selected then
+        for index, line in ipairs(lines) do
+            lines[index] = (index == selected + 1 and "> " or "  ") .. line
+        end
+    end
+    append_notes(lines, capture)
+    table.insert(lines, 1, "IKE handshakes; to show one, filter ikex.handshake == its number")
+    return table.concat(lines, "\n") .. "\n"
+end
+
+--- The messages of each handshake.
+function statistics.ladders(capture)
+    capture:finish()
+    local texts = {}
+    for _, sa in ipairs(capture.conversation.sas) do
+        texts[#texts + 1] = ladder.describe(capture, sa)
+    end
+    return table.concat(texts, "\n")
 end
 
 --- Round trips by exchange type.

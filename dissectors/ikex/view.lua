@@ -5,6 +5,8 @@ local findings = require("ikex.findings")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
+local outcome = require("ikex.outcome")
+local paths = require("ikex.paths")
 local proposals = require("ikex.proposals")
 
 local View = {}
@@ -19,13 +21,13 @@ end
 
 -- Whether a field is shown, or used by a filter, a column or a colour rule. Building an item costs more than asking.
 function View:is_needed(tree, name)
-    return self.visible or tree:referenced(self.fields[name])
+    return self.visible or self.referenced(tree, self.fields[name])
 end
 
 -- Add a field, if it is needed. Returns its item, or `tree` if it was not added.
 function View:add(tree, name, value)
     local field = self.fields[name]
-    if self.visible or tree:referenced(field) then
+    if self.visible or self.referenced(tree, field) then
         local item = tree:add(field, value)
         item:set_generated()
         return item
@@ -47,7 +49,9 @@ end
 function View:handshake(tree, capture, datagram)
     local sa = datagram.slot.pair.sa
     self:add(tree, "handshake", sa.number)
-    self:add(tree, "exchange", names.of_exchange(sa.version, datagram.slot.pair.exchange))
+    if self:is_needed(tree, "exchange") then
+        self:add(tree, "exchange", names.of_exchange(sa.version, datagram.slot.pair.exchange))
+    end
     self:add(tree, "sender", datagram.slot.from_initiator and "initiator" or "responder")
     self:add(tree, "kind", datagram.slot.response and "response" or "request")
     self:add(tree, "time", ms(datagram.time - sa.start))
@@ -61,11 +65,13 @@ function View:handshake(tree, capture, datagram)
     end
     if capture.finished and (self:is_needed(tree, "outcome") or self:is_needed(tree, "reason")) then
         local summary = capture:summary(sa)
-        if summary.outcome then
-            self:add(tree, "outcome", summary.outcome)
-        end
-        if summary.reason then
-            self:add(tree, "reason", summary.reason)
+        if outcome.is_decided(capture, sa) then
+            if summary.outcome then
+                self:add(tree, "outcome", summary.outcome)
+            end
+            if summary.reason then
+                self:add(tree, "reason", summary.reason)
+            end
         end
     end
 end
@@ -82,7 +88,7 @@ function View:exchange(tree, datagram, exchange, transmission, all)
         if exchange.rtt and transmission == exchange.ended_by then
             self:add(tree, "response_time", ms(exchange.rtt))
         end
-        local reason = exchanges.retry_reason(exchange)
+        local reason = self:is_needed(tree, "extra_round_trip") and exchanges.retry_reason(exchange)
         if reason then
             self:add(tree, "extra_round_trip", reason)
         end
@@ -114,15 +120,13 @@ function View:fragments(tree, capture, datagram, transmission)
     if not transmission or not transmission.fragments then
         return
     end
-    local listed = 0
-    for _, part in ipairs(transmission.datagrams) do
-        listed = listed + 1
-        if listed > MAX_LISTED then
-            break
+    if self:is_needed(tree, "fragment_frame") then
+        for listed = 1, math.min(#transmission.datagrams, MAX_LISTED) do
+            local part = transmission.datagrams[listed]
+            self:append(self:add(item, "fragment_frame", part.number), string.format(" (%d)", part.fragment))
         end
-        self:append(self:add(item, "fragment_frame", part.number), string.format(" (%d)", part.fragment))
     end
-    if capture.finished then
+    if self:is_needed(tree, "fragment_missing") and capture:is_final(transmission.last_time) then
         for _, number in ipairs(findings.missing_fragments(transmission, MAX_LISTED)) do
             self:add(item, "fragment_missing", number)
         end
@@ -136,7 +140,9 @@ function View:decryption(tree, capture, datagram)
         return
     end
     local key = datagram.key
-    if key then
+    if not key and not self:is_needed(tree, "decryption") then
+        return
+    elseif key then
         local checked = key.verified and "integrity checked" or "integrity not checked"
         local item = self:add(tree, "decryption", "decrypted, " .. checked)
         if key.count then
@@ -237,7 +243,7 @@ end
 function View:datagram(tree, capture, datagram)
     local root = tree:add(self.proto)
     root:set_generated()
-    self.visible = tree.visible
+    self.visible, self.referenced = tree.visible, tree.referenced
     if datagram.duplicate_of then
         self:append(root, string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
         self:add(root, "duplicate_of", datagram.duplicate_of.number)
@@ -253,6 +259,9 @@ function View:datagram(tree, capture, datagram)
             ": handshake %d, %s %s", pair.sa.number, names.of_exchange(pair.sa.version, pair.exchange),
             datagram.slot.response and "response" or "request"
         ))
+    end
+    if capture.finished then
+        paths.settle(pair.sa)
     end
     self:handshake(root, capture, datagram)
     local exchange, transmission, all = exchanges.of_datagram(datagram)

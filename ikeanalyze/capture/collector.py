@@ -1,9 +1,10 @@
 """Collects batches of packets into rows of the frames table, accounting and warnings."""
 
 import builtins
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +32,14 @@ from ikeanalyze.capture.decode.ip import AddressBook, IpPackets, build_reassembl
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
 from ikeanalyze.capture.decode.link import get_link_type_name
 from ikeanalyze.capture.decode.packets import IpPacketFinder
-from ikeanalyze.capture.decode.plain import PlainPackets, read_plain_packets
+from ikeanalyze.capture.decode.plain import read_plain_packets
 from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.formats.records import EARLIEST_NS, LATEST_NS, PADDING, CaptureDamage, Interface, RecordBatch
 from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
+
+if TYPE_CHECKING:
+    from ikeanalyze._core import PcapPart
 
 #: Result of `MessageBytes.entries`.
 Entries = tuple[UInt32Array, Int64Array, Int64Array]
@@ -114,6 +118,9 @@ def _agree(first: bytes | None, second: bytes | None) -> bool:
     return first[:size] == second[:size]
 
 
+#: Bytes of packets that the core has handed back and that are decoded at once.
+_REST_BYTES: Final = 4 << 20
+
 #: Further warnings about single packets are only counted.
 MAX_PACKET_WARNINGS: Final = 1000
 
@@ -122,14 +129,23 @@ class FrameCollector:
     """Collects the frames, accounting and warnings of batches."""
 
     def __init__(
-        self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, messages: MessageStore
+        self,
+        ports: Collection[int],
+        interfaces: list[Interface],
+        rows: FrameRows,
+        messages: MessageStore,
+        *,
+        packets: int = 0,
+        units: int = 0,
     ) -> None:
+        """`packets` and `units` come before those of this collector, and count for their numbers."""
         self.accounting = Accounting()
         self.book = AddressBook()
         self.tunnels = TunnelBook()
         self.messages = messages
         self.has_open_fragments = False  # later packets may belong to an IP datagram or TCP stream seen so far
-        self.packets = self.bytes = self.truncated = 0
+        self.packets = packets
+        self.bytes = self.truncated = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._ports = ports
@@ -137,7 +153,7 @@ class FrameCollector:
         self._ip = IpPacketFinder(interfaces, self.book, self.tunnels)
         self._interfaces = interfaces
         self._rows = rows
-        self._units = 0
+        self._units = units
         self._positions: Int64Array = np.zeros(0, np.int64)  # of the packets that are being decoded, in their batch
         self._reassembler = IpReassembler()
         self._streams = TcpStreams()
@@ -151,33 +167,60 @@ class FrameCollector:
         count = len(batch)
         if not count:
             return
-        self._rows.share = share
-        self.messages.clear.share = self.messages.sealed.share = share
+        self._set_share(share)
         self.bytes += int(batch.length.sum())
         self.truncated += int((batch.captured < batch.length).sum())
-        low, high = int(batch.time_ns.min()), int(batch.time_ns.max())
-        self.first_ns = low if self.first_ns is None else min(self.first_ns, low)
-        self.last_ns = high if self.last_ns is None else max(self.last_ns, high)
-
+        self._extend_times(int(batch.time_ns.min()), int(batch.time_ns.max()))
         plain = read_plain_packets(batch, self.packets + 1, self._interfaces, self._ports)
         if plain is not None:
-            self._append_plain(batch, plain)
+            columns = plain.columns
+            self.accounting.add_counts(plain.packets, plain.wire_bytes)
+            units = self._append_plain(columns, plain.ipv6)
+            if len(units):
+                self.messages.add(units, batch.buffer, columns["begin"], columns["end"], columns["clear"], columns)
             batch = plain.rest
         if len(batch):
             self._decode(batch)
         self.packets += count
 
-    def _append_plain(self, batch: RecordBatch, plain: PlainPackets) -> None:
-        """Count the plain packets, and append the rows of those with a message."""
+    def add_part(self, part: "PcapPart", share: float | None) -> None:
+        """Add a part of a file that the compiled core has read; `share` as in `add`."""
+        if not part.packets:
+            return
+        self._set_share(share)
+        self.bytes += part.bytes
+        self.truncated += part.truncated
+        self._extend_times(part.first_ns, part.last_ns)
+        plain = part.plain
         self.accounting.add_counts(plain.packets, plain.wire_bytes)
         columns = plain.columns
-        count = len(columns["row"])
-        if not count:
-            return
+        units = self._append_plain({**columns, "number": columns["number"] + np.uint32(self.packets + 1)}, plain.ipv6)
+        for store, (rows, begin, end, heap) in (
+            (self.messages.clear, part.clear),
+            (self.messages.sealed, part.sealed),
+        ):
+            if len(rows):
+                store.add(units[rows], heap, begin, end)
+        for batch in _split_rest(*part.rest):
+            self._decode(batch)
+        self.packets += part.packets
+
+    def _set_share(self, share: float | None) -> None:
+        self._rows.share = share
+        self.messages.clear.share = self.messages.sealed.share = share
+
+    def _extend_times(self, low: int, high: int) -> None:
+        self.first_ns = low if self.first_ns is None else min(self.first_ns, low)
+        self.last_ns = high if self.last_ns is None else max(self.last_ns, high)
+
+    def _append_plain(self, columns: Columns, ipv6: list[builtins.bytes]) -> UInt32Array:
+        """Append the rows of plain packets with a message, and return their units; `ipv6` as in `PlainPackets`."""
+        count = len(columns["number"])
         units = np.arange(self._units, self._units + count, dtype=np.uint32)
+        if not count:
+            return units
         self._units += count
-        self.messages.add(units, batch.buffer, columns["begin"], columns["end"], columns["clear"], columns)
-        codes = self.book.translation(plain.ipv6)
+        codes = self.book.translation(ipv6)
         self._rows.append(
             count,
             {
@@ -191,6 +234,7 @@ class FrameCollector:
                 "unit": units,
             },
         )
+        return units
 
     def _decode(self, batch: RecordBatch) -> None:
         """Count packets, and append the rows of those with a message."""
@@ -237,6 +281,15 @@ class FrameCollector:
         """Count the IP fragments and TCP segments that are still pending at the end of the capture."""
         self._append_datagrams(list(self._reassembler.finish()))
         self._append_segments(self._streams.finish())
+
+    @property
+    def pending_ends(self) -> set[tuple[int, int]]:
+        """Address codes of source and destination of the IP datagrams that still lack fragments."""
+        return self._reassembler.pending_ends
+
+    def expire_fragments(self, now_ns: int) -> None:
+        """Give up the IP datagrams that have lacked fragments for too long, although no packet follows them yet."""
+        self._append_datagrams(list(self._reassembler.expire(now_ns)))
 
     def make_partial_result(self, damage: CaptureDamage | None) -> PartialResult:
         """The result of this collector, for `merge_partial_result` of another collector."""
@@ -329,7 +382,9 @@ class FrameCollector:
             subject = f"{count} messages lack" if count > 1 else "a message lacks"
             text = f"{subject} IP fragments or TCP segments that are not in the capture"
             warnings.append((self._first_incomplete, f"{text}: only the captured frames are counted"))
-        warnings.extend(self._packet_warnings)
+        # the core hands packets back in larger batches, within which warnings are in another order
+        by_packet: list[tuple[int, str]] = sorted(self._packet_warnings, key=itemgetter(0))
+        warnings.extend(by_packet)
         more = self._packet_warning_count - len(self._packet_warnings)
         if more:
             warnings.append((None, f"{more} more such packets, counted but not listed"))
@@ -564,6 +619,31 @@ class FrameCollector:
                 **{name: column[repeat] for name, column in header.items()},
             },
         )
+
+
+def _split_rest(
+    buffer: UInt8Array,
+    offset: Int64Array,
+    captured: Int64Array,
+    length: Int64Array,
+    time_ns: Int64Array,
+    index: Int64Array,
+) -> Iterator[RecordBatch]:
+    """The packets that the core has handed back, in batches; `index` is the position of each in its part."""
+    low = 0
+    while low < len(offset):
+        high = max(int(np.searchsorted(offset, offset[low] + _REST_BYTES)), low + 1)
+        rows = slice(low, high)
+        yield RecordBatch(
+            buffer,
+            offset[rows],
+            captured[rows],
+            length[rows],
+            time_ns[rows],
+            np.zeros(high - low, np.uint32),
+            index[rows],
+        )
+        low = high
 
 
 def _set_inner_categories(category: UInt8Array, row: Int64Array, found: UInt8Array) -> None:

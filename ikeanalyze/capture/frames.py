@@ -2,16 +2,29 @@
 
 import builtins
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import Final
 
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore, tune_malloc
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import format_address_code
+from ikeanalyze.capture.decode.plain import can_read_file, read_file_parts
+from ikeanalyze.capture.formats.pcap import Pcap
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface
 from ikeanalyze.capture.joined import JoinedReader, open_joined
-from ikeanalyze.capture.parallel import ParallelReader, start_parallel_reader
+from ikeanalyze.capture.parallel import ParallelReader, count_processors, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
+
+#: Bytes of the smallest capture that the compiled core reads as a file, in threads.
+MIN_COMPILED_BYTES = 8 << 20
+#: Bytes of a file that the core reads in one call. The packets that it hands back are in memory until Python reads
+#: them.
+STRETCH_BYTES = 64 << 20
+_MAX_THREADS: Final = 4
+#: Seconds between two reports of progress.
+_PROGRESS_S: Final = 0.05
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of bytes read from the file, and the size of the file (None if unknown)."""
@@ -81,12 +94,17 @@ def read_frames(
     with open_capture(path) as reader:
         parallel = None
         kept = storage is None
+        compiled = _find_compiled_format(reader) if storage is None else None
         if storage is None:
-            parallel, messages = start_parallel_reader(reader, ports, spis) or (None, MessageStore(spis))
+            started = start_parallel_reader(reader, ports, spis) if compiled is None else None
+            parallel, messages = started or (None, MessageStore(spis))
             storage = FrameStorage(FrameRows(LAYOUT), messages)
         messages = storage.messages
         collector = FrameCollector(ports, reader.interfaces, storage.rows, messages)
         try:
+            if compiled is not None:
+                stretches = _CompiledStretches(reader, compiled, collector, ports, spis)
+                stretches.collect(progress, meanwhile)
             _collect(reader, collector, parallel, progress, meanwhile)
         finally:
             if parallel is not None:
@@ -167,6 +185,72 @@ def _finish(
         incomplete=collector.incomplete,
         warnings=warnings,
     )
+
+
+def _find_compiled_format(reader: CaptureReader) -> Pcap | None:
+    """The format of a large pcap file that the compiled core reads; None: Python reads the file."""
+    plain = reader.plain_pcap
+    is_large = (reader.source.size or 0) >= MIN_COMPILED_BYTES
+    return plain if plain is not None and is_large and can_read_file(plain) else None
+
+
+class _CompiledStretches:
+    """Collects the packets of a pcap file in stretches, which the compiled core reads."""
+
+    def __init__(
+        self,
+        reader: CaptureReader,
+        layout: Pcap,
+        collector: FrameCollector,
+        ports: Collection[int],
+        spis: Collection[int] | None,
+    ) -> None:
+        self._reader, self._layout, self._collector = reader, layout, collector
+        self._ports, self._spis = ports, spis
+        self._size = reader.source.size or 0
+        self._position = reader.position
+        self._stopped = False
+
+    def collect(self, progress: Progress | None, meanwhile: Callable[[], object] | None) -> None:
+        """Collect the packets in another thread, and leave the reader at the first record that Python must read.
+
+        The core does not hold Python's lock while it reads, so that `meanwhile` runs in parallel.
+        """
+        with ThreadPoolExecutor(1) as pool:
+            work = pool.submit(self._collect_all)
+            try:
+                if meanwhile is not None:
+                    meanwhile()
+                while not wait([work], timeout=None if progress is None else _PROGRESS_S).done:
+                    if progress is not None:
+                        progress(self._position, self._size)
+            finally:
+                self._stopped = True
+        work.result()
+        self._reader.skip_to(self._position)
+        if progress is not None:
+            progress(self._position, self._size)
+
+    def _collect_all(self) -> None:
+        while self._position < self._size and not self._stopped:
+            begin, end = self._position, min(self._position + STRETCH_BYTES, self._size)
+            for part in read_file_parts(
+                self._reader.source, self._layout, self._divide(begin, end), end, self._ports, self._spis
+            ):
+                self._collector.add_part(part, part.stop / self._size)
+                self._position = part.stop
+            if self._position == begin:  # a record that Python must check
+                return
+
+    def _divide(self, begin: int, end: int) -> list[int]:
+        """The offset `begin`, and that of the first record of each further part of a stretch."""
+        begins = [begin]
+        count = min(count_processors(), _MAX_THREADS) if end - begin >= MIN_COMPILED_BYTES else 1
+        for number in range(1, count):
+            guessed = self._reader.guess_record(begin + (end - begin) * number // count)
+            if guessed is not None and begins[-1] < guessed < end:
+                begins.append(guessed)
+        return begins
 
 
 def _collect(

@@ -15,22 +15,24 @@ from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_st
 
 #: The module of each command, and its line in the list of commands.
 COMMANDS: Final = {
-    "report": ("commands.report", "Report messages, bytes and time of each handshake."),
-    "ladder": ("commands.ladder", "Draw a handshake message by message."),
-    "view": ("commands.view", "Browse handshakes in the terminal."),
-    "decrypt": ("commands.decrypt", "Write a decrypted copy of a capture."),
-    "keys": ("commands.keys", "Inspect key files and convert them for Wireshark."),
-    "verify": ("commands.verify", "Verify a capture against a daemon's log."),
-    "batch": ("commands.batch", "Convert captures to a Parquet dataset."),
-    "compare": ("commands.compare", "Compare groups of handshakes."),
+    "report": ("captures.report", "Report messages, bytes and time of each handshake."),
+    "ladder": ("captures.ladder", "Draw a handshake message by message."),
+    "view": ("captures.view", "Browse handshakes in the terminal."),
+    "live": ("captures.live", "Report handshakes while they are captured."),
+    "decrypt": ("captures.decrypt", "Write a decrypted copy of a capture."),
+    "extract": ("captures.extract", "Copy the packets of handshakes to a capture."),
+    "keys": ("captures.keys", "Inspect key files and convert them for Wireshark."),
+    "verify": ("captures.verify", "Verify a capture against a daemon's log."),
+    "batch": ("experiments.batch", "Convert captures to a Parquet dataset."),
+    "compare": ("experiments.compare", "Compare groups of handshakes."),
     "predict": ("models.predict", "Predict handshakes on another link."),
     "overhead": ("models.overhead", "Compute or measure the overhead of ESP."),
     "rank": ("models.rank", "Rank alternatives by several criteria."),
-    "replay": ("commands.replay", "Replay a recorded handshake to a live responder."),
-    "doctor": ("commands.doctor", "Check the dependencies on this machine."),
-    "wireshark": ("commands.wireshark", "Install, remove or check the Wireshark plugin."),
-    "paper": ("commands.paper", "Rerun published experiments."),
-    "lab": ("commands.lab", "Run scenarios with real daemons and record them."),
+    "replay": ("experiments.replay", "Replay a recorded handshake to a live responder."),
+    "doctor": ("setup.doctor", "Check the dependencies on this machine."),
+    "wireshark": ("setup.wireshark", "Install, remove or check the Wireshark plugin."),
+    "paper": ("experiments.paper", "Rerun published experiments."),
+    "lab": ("experiments.lab", "Run scenarios with real daemons and record them."),
 }
 
 
@@ -124,7 +126,8 @@ def _ikeanalyze(
     bytes, round trips, retransmissions and how the set-up time was spent.
 
     Results go to standard output, everything else to standard error. Exit status: 0 success, 1 the input could not be
-    read or the command failed, 2 wrong usage, 3 success, but some of several inputs were skipped.
+    read or the command failed, 2 wrong usage, 3 success, but some of several inputs were skipped, 4 success, but a
+    condition of --fail-on holds.
     """
 
 

@@ -1,13 +1,19 @@
-"""Command line values that need no conversion, for which pydantic is not loaded.
+"""Conversion of the values of the command line, for which pydantic is not loaded.
 
 Typer converts the value of every parameter but flags by pydantic, which takes longer to load than a small capture to
-read. Most values are strings, one of several strings, or absent.
+read. Most values are strings, one of several strings, or absent; numbers are converted here, with errors that have the
+text that was typed.
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal, get_args, get_origin
 
+import typer
+
+from ikeanalyze.io.number_texts import suggest_number
+
+_NUMBERS: Final = {int: "a whole number", float: "a number"}
 _SCALARS: Final = (str, int, float)
 
 
@@ -23,8 +29,13 @@ class _LateConversion:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         descriptor = param.type_descriptor
-        if descriptor.parameter_info.parser is None and _has_type(value, descriptor.annotation):
-            return list(value) if isinstance(value, tuple) else value
+        if descriptor.parameter_info.parser is None:
+            try:
+                value = _convert_numbers(value, descriptor.annotation, descriptor.parameter_info)
+            except ValueError as error:
+                raise typer.BadParameter(str(error), ctx=ctx, param=param) from None
+            if _has_type(value, descriptor.annotation):
+                return list(value) if isinstance(value, tuple) else value
         return self._load().coerce(value, param=param, ctx=ctx)
 
 
@@ -38,6 +49,28 @@ def defer_conversion(parameters: list[Any]) -> list[Any]:
         if load is not None and not isinstance(load, partial):
             parameter.get_runtime_param = partial(_LateConversion, load)
     return parameters
+
+
+def _convert_numbers(value: Any, annotation: Any, limits: Any) -> Any:
+    """Return the numbers of a parameter of numbers, and other values as they are.
+
+    Raises:
+        ValueError: a text is not a number, or a number is not within the limits.
+    """
+    if get_origin(annotation) is list:
+        return [_convert_numbers(item, get_args(annotation)[0], limits) for item in value]
+    if annotation not in _NUMBERS:
+        return value
+    if isinstance(value, str):
+        try:
+            value = annotation(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not {_NUMBERS[annotation]}{suggest_number(value)}") from None
+    low, high = limits.min, limits.max
+    if not (low is None or value >= low) or not (high is None or value <= high):  # NaN is within no limits
+        allowed = f"{low:,} or more" if high is None else f"{high:,} or less" if low is None else f"{low:,} to {high:,}"
+        raise ValueError(f"{value} is not within {allowed}")
+    return value
 
 
 def _has_type(value: Any, annotation: Any) -> bool:

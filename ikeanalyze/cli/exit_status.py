@@ -15,6 +15,7 @@ from ikeanalyze.render.core.values import escape_text
 #: Exit statuses other than 0 (done) and 2 (wrong usage, which Typer reports).
 FAILED: Final = 1
 SOME_SKIPPED: Final = 3
+CONDITION_HOLDS: Final = 4  # of --fail-on; takes precedence over SOME_SKIPPED
 INTERRUPTED: Final = 130
 
 

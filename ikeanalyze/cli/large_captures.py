@@ -1,6 +1,5 @@
 """Options for a capture that is larger than memory, and its analysis in parts on disk."""
 
-import os
 import re
 import tempfile
 import time
@@ -20,6 +19,7 @@ from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.cli.progress import make_progress_bar
 from ikeanalyze.dataset.buckets.plan import BucketPlan, measure_captures, plan_buckets
+from ikeanalyze.dataset.buckets.polars_memory import limit_polars_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,6 +115,7 @@ def analyse_in_parts(
 
     Yields None if it cannot be read in parts. `directory` is that of the output, if it is one.
     """
+    limit_polars_memory()
     from ikeanalyze.dataset.batch.task import TaskError
     from ikeanalyze.dataset.buckets.analysis import BucketSettings, analyse_in_buckets
     from ikeanalyze.dataset.buckets.bucket_tasks import BucketTaskError
@@ -125,8 +126,12 @@ def analyse_in_parts(
         where = f"{plan.jobs:,} at once" if large.cluster is None else f"on {large.cluster}"
         log_stderr(f"analysed in {plan.buckets:,} parts on disk, {where}")
     temp = large.temp or directory or tempfile.gettempdir()
-    if not os.access(temp, os.W_OK | os.X_OK):
-        raise typer.BadParameter(f"{temp} is not a directory that can be written to", param_hint="--temp")
+    try:
+        with tempfile.TemporaryFile(dir=temp):
+            pass
+    except OSError:
+        problem = f"{temp} is not a directory that can be written to"
+        raise typer.BadParameter(problem, param_hint="--temp") from None
     settings = BucketSettings(plan.buckets, temp, _choose_executor(large.cluster, plan.jobs))
     with fail_command(TaskError, BucketTaskError), _advise_on_space(), ExitStack() as stack:
         try:

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import typer
 
 from ikeanalyze.cli.options import MessageOptions
-from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render import SUFFIXES, Format, RenderOptions
 from ikeanalyze.render.core.output import check_output
 
 if TYPE_CHECKING:
@@ -19,6 +19,34 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 FORMAT_OPTION: Any = typer.Option("--format", help="Output format.")
+#: The same for an output whose name may tell the format.
+NAMED_FORMAT_OPTION: Any = typer.Option(
+    "--format", help="Output format (default: that of the suffix of PATH, such as x.html; else terminal)."
+)
+
+
+def choose_format(chosen: str | None, path: str, formats: Sequence[str]) -> str:
+    """Return the format of an output: the chosen one, or that of the suffix of its path, or the terminal's.
+
+    Args:
+        chosen: by --format; None: not given.
+        path: of the output.
+        formats: that the command can write.
+
+    Raises:
+        typer.BadParameter: the suffix is that of another format, or of one that the command cannot write.
+    """
+    meant = SUFFIXES.get(os.path.splitext(path)[1].lower())
+    if meant is None or path == "-":
+        return chosen or Format.TERMINAL
+    if chosen is None and meant[0] not in formats:
+        problem = f"{path} has the name of a file in the format {meant[0]}; the formats are {', '.join(formats)}"
+        raise typer.BadParameter(problem, param_hint="-o")
+    if chosen is not None and chosen not in meant:
+        raise typer.BadParameter(
+            f"{path} has the name of a file in the format {meant[0]}, not {chosen}", param_hint="-o"
+        )
+    return chosen or meant[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +62,16 @@ class OutputOptions:
 class ResultOptions(OutputOptions):
     """How a result is written; subclasses define the formats."""
 
-    output_format: Annotated[str, FORMAT_OPTION] = "terminal"
+    output_format: Annotated[str | None, NAMED_FORMAT_OPTION] = None
     no_limit: Annotated[
         bool, typer.Option("--no-limit", help="Show all rows in the formats for people, not only the first ones.")
     ] = False
+
+    def __post_init__(self) -> None:
+        """Choose the format; `typer.BadParameter` if the name of the output is that of another one."""
+        hint = get_type_hints(type(self))["output_format"]
+        formats = [name for member in get_args(hint) for name in get_args(member)]
+        object.__setattr__(self, "output_format", choose_format(self.output_format, self.output, formats))
 
     def check(self) -> None:
         """Raise `OutputError` if the output cannot be written."""
@@ -49,14 +83,14 @@ class ResultOptions(OutputOptions):
 
     def write(self, formats: "OutputFormats[Result]", result: Result) -> None:
         """Write a result."""
-        formats.write(result, Format(self.output_format), self.output, self.get_view())
+        formats.write(result, Format(self.output_format or Format.TERMINAL), self.output, self.get_view())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOptions(ResultOptions):
     """How a result without a table for other programs is written."""
 
-    output_format: Annotated[Literal["terminal", "json"], FORMAT_OPTION] = "terminal"
+    output_format: Annotated[Literal["terminal", "json"] | None, NAMED_FORMAT_OPTION] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,14 +133,14 @@ class FigureOptions(ResultOptions):
 class TableOptions(FigureOptions):
     """How a result with tables and figures is written."""
 
-    output_format: Annotated[Literal["terminal", "json", "csv", "markdown"], FORMAT_OPTION] = "terminal"
+    output_format: Annotated[Literal["terminal", "json", "csv", "markdown"] | None, NAMED_FORMAT_OPTION] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageOptions(FigureOptions):
     """How a result with tables, figures and an HTML page is written."""
 
-    output_format: Annotated[Literal["terminal", "json", "csv", "markdown", "html"], FORMAT_OPTION] = "terminal"
+    output_format: Annotated[Literal["terminal", "json", "csv", "markdown", "html"] | None, NAMED_FORMAT_OPTION] = None
 
 
 def is_same_file(path: str, other: str) -> bool:

@@ -64,7 +64,7 @@ class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[str, msgspec.Meta(pattern="^[^/]*$")]  # of the files, without `.parquet`; in this folder
     version: str  # of the ikeanalyze that read the captures
-    reading: Mapping[str, Any]  # options that change rows: ports, vantage
+    reading: Mapping[str, Any]  # options that change rows: ports, vantage, filter, from, to
     labels: Mapping[str, LabelType]  # label columns of its files
     rows: Mapping[str, int]  # by table
     captures: Annotated[Sequence[CaptureEntry], msgspec.Meta(min_length=1)]

@@ -1,13 +1,14 @@
 """Convert decoded TOML or JSON into msgspec Structs or dataclasses, and name the key that does not fit."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import inspect
+
+from ikeanalyze.io.near_names import suggest_name
 
 _T = TypeVar("_T")
 
@@ -74,8 +75,7 @@ def _problems_of_struct(table: dict[str, Any], kind: Any, key: str) -> Iterator[
         if field := fields.get(name):
             yield from _problems(value, types[field.name], _joined(key, name))
         elif name != tag:
-            near = get_close_matches(name, fields, 1)
-            hint = f"did you mean {_joined(key, near[0])}? " if near else ""
+            hint = suggest_name(name, fields, prefix=_joined(key, ""))
             yield f"unknown key {_joined(key, name)}; {hint}allowed are {', '.join(fields)}"
     for name, field in fields.items():
         if field.required and name not in table:

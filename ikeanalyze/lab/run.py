@@ -35,7 +35,7 @@ from ikeanalyze.lab.network.losses import ReceiverLosses
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, block_signals
 from ikeanalyze.lab.network.ssh import SshLink, SshNetwork
 from ikeanalyze.lab.recording import CAPTURE_LAG_SECONDS, DumpcapRecording, LabRecordings
-from ikeanalyze.lab.scenario import AKA, MAX_SEED, ScenarioCase
+from ikeanalyze.lab.scenario import AKA, DIRECTIONS, MAX_SEED, ScenarioCase
 
 #: Called after each handshake with its number, the number of handshakes, and its result.
 ProgressCallback = Callable[[int, int, RecordedLabHandshake], None]
@@ -516,7 +516,7 @@ def _links(
         emulators[name] = emulation.start_emulator(sandbox, path, conditions, netem=netem, drops_at_receiver=drops)
         if drops and conditions.loses_frames:
             seeds[name] = conditions.seed or secrets.randbelow(MAX_SEED) + 1
-        if drops and (conditions.loses_frames or conditions.drop_ip_fragments):
+        if drops and (conditions.loses_frames or any(map(conditions.drops_frames, DIRECTIONS))):
             key = f"{seeds.get(name)} {name}"
             losses += [ReceiverLosses(*far, conditions, "up", key), ReceiverLosses(*near, conditions, "down", key)]
     for each in losses:

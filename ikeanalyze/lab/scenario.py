@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
@@ -19,6 +18,7 @@ from msgspec import Meta, Struct
 
 from ikeanalyze.io.convert import describe_allowed
 from ikeanalyze.io.lab_manifest import CaptureHost
+from ikeanalyze.io.near_names import suggest_name
 from ikeanalyze.io.toml import TomlFileError, parse_toml, read_toml
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.network.traffic import parse_traffic_step
@@ -73,6 +73,7 @@ HostText = Annotated[
 ]
 AddressText = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:-]{0,254}\Z", description="an address or a name")]
 InterfaceText = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][^\s/]{0,14}\Z", description="the name of an interface")]
+CertificateFault = Literal["valid", "expired", "not-yet-valid", "untrusted"]
 KeyBits = Literal[0, 256, 384, 521, 2048, 3072, 4096]
 Direction = Literal["up", "down"]  # away from the initiator, and towards it
 DIRECTIONS: Final[tuple[Direction, ...]] = ("up", "down")
@@ -94,6 +95,7 @@ class IkeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     proposals: ProposalText = "aes256-sha256-ecp256"
     responder_proposals: SameOrProposalText = SAME
     esp_proposals: ProposalText = "aes256-sha256"
+    responder_esp_proposals: SameOrProposalText = SAME
     fragment_size: Annotated[int, Meta(ge=0, le=65_535)] = 1280
     retransmit_timeout_s: Annotated[float, Meta(ge=0.05, le=60)] = 4.0
     retransmit_base: Annotated[float, Meta(ge=1, le=10)] = 1.8
@@ -109,7 +111,10 @@ class InitiatorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     key_bits: KeyBits = 0
     chain: ChainLength = 2
     authority_bits: KeyBits = 0
+    certificate: CertificateFault = "valid"
     wrong_secret: bool = False
+    wrong_identity: bool = False
+    wrong_network: bool = False
     xauth: bool = False
     command: CommandText = ""
     root: RootText = ""
@@ -129,6 +134,7 @@ class ResponderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     command: CommandText = ""
     root: RootText = ""
     authority_bits: KeyBits = 0
+    certificate: CertificateFault = "valid"
     host: HostText = ""
     address: AddressText = ""
     interface: InterfaceText = ""
@@ -160,6 +166,9 @@ class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
     rate_kbps: Annotated[float, Meta(ge=0, le=10_000_000)] = 0.0  # 0: no limit
     mtu: Annotated[int, Meta(ge=576, le=9000)] = 1500
     drop_ip_fragments: bool = False
+    drop_larger_than: Annotated[int, Meta(ge=0, le=9000)] = 0  # IP packets of more bytes; 0: none
+    drop_port: Annotated[int, Meta(ge=0, le=65_535)] = 0  # UDP port of either host; 0: none
+    drop_direction: Literal["both", "up", "down"] = "both"  # of all three
     delay_up_ms: Annotated[float, Meta(ge=0, le=10_000)] | None = None
     delay_down_ms: Annotated[float, Meta(ge=0, le=10_000)] | None = None
     loss_up_percent: Annotated[float, Meta(ge=0, le=90)] | None = None
@@ -188,6 +197,11 @@ class LinkConditions(Struct, frozen=True, forbid_unknown_fields=True):
     def loses_frames(self) -> bool:
         """Whether frames are lost by chance."""
         return any(self.get_direction(direction).loss for direction in DIRECTIONS)
+
+    def drops_frames(self, direction: Direction) -> bool:
+        """Whether all frames of a kind are dropped in a direction."""
+        kinds = self.drop_ip_fragments or self.drop_larger_than or self.drop_port
+        return bool(kinds) and self.drop_direction in ("both", direction)
 
     @property
     def burst(self) -> LossBurst | None:
@@ -302,6 +316,12 @@ class ScenarioCase:
         ike = self.settings.ike
         return ike.proposals if side == "initiator" or ike.responder_proposals == SAME else ike.responder_proposals
 
+    def esp_proposals(self, side: str) -> str:
+        """Return the comma-separated ESP proposals of a side."""
+        ike = self.settings.ike
+        others = ike.responder_esp_proposals
+        return ike.esp_proposals if side == "initiator" or others == SAME else others
+
     def stack(self, side: str) -> str:
         """Return the daemon of a side without version."""
         return self.side(side).stack.partition("-")[0]
@@ -343,7 +363,7 @@ def load_cases(path: Path, overrides: Mapping[str, Any] = MappingProxyType({})) 
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split `KEY=VALUE`, with a value as in TOML; what is not TOML is a string.
+    """Split `KEY=VALUE`. The value is that of TOML if it is valid TOML, otherwise the text itself.
 
     Raises:
         LabScenarioError: there is no `=`, or no such key.
@@ -351,7 +371,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator:
         raise LabScenarioError(f"{text}: needed is KEY=VALUE, such as responder.stack=libreswan")
-    _check_key("--set", key, set())
+    _check_key(text, key, set())
     try:
         return key, parse_toml(f"value = {value}".encode())["value"]
     except TomlFileError:
@@ -359,7 +379,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def _override(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario with other values of some keys, which are no dimension any more unless the value is a list."""
+    """Return a scenario with other values of some keys, which vary no longer unless the new value is a list."""
     if not overrides:
         return dict(data)
     tables = {key: value for key, value in _flatten_tables(data) if key not in overrides} | dict(overrides)
@@ -411,10 +431,10 @@ def expand_cases(data: Mapping[str, Any], where: str, name: str) -> list[Scenari
 def _check_key(where: str, key: str, given: set[str]) -> None:
     """Check that a key exists and is given once, and add it to the given ones."""
     if key not in KEYS:
-        near = get_close_matches(key, KEYS, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
         siblings = [name for name in KEYS if name.split(".")[0] == key.split(".")[0]]
-        raise LabScenarioError(f"{where}: unknown key {key}; {hint}allowed are {', '.join(siblings or KEYS)}")
+        raise LabScenarioError(
+            f"{where}: unknown key {key}; {suggest_name(key, KEYS)}allowed are {', '.join(siblings or KEYS)}"
+        )
     if key in given:  # TOML: a table's key and a quoted key with a dot are different
         raise LabScenarioError(f"{where}: {key} is given twice")
     given.add(key)
@@ -517,6 +537,9 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
     auth = settings.initiator.auth
     if auth == AKA and case.stack("initiator") == STRONGSWAN:
         yield f"initiator.auth = {AKA} needs initiator.stack = {OWN_STACK}: Debian's strongSwan has no USIM"
+    for role in ROLES:
+        if case.side(role).certificate != "valid" and case.side(role).auth not in (*CERTIFICATES, "eap-tls"):
+            yield f"{role}.certificate is for certificates, and {case.side(role).auth} has none"
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
         yield f"initiator.wrong_secret is for secrets, and {auth} has none"
 

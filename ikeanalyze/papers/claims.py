@@ -24,6 +24,7 @@ class Verdict(StrEnum):
     REPRODUCED = "reproduced"
     WITHIN = "reproduced within"
     CONTRADICTED = "contradicted"
+    UNDECIDED = "undecided"
     NOT_MEASURABLE = "not measurable here"
 
 

@@ -65,6 +65,11 @@ class EvaluatedClaim:
         """Whether the verdict is the expected one."""
         return self.judgement.verdict is self.claim.expect
 
+    @property
+    def is_within_chance(self) -> bool:
+        """Whether the verdict is the expected one, or another number of handshakes may lead from one to the other."""
+        return self.is_expected or Verdict.UNDECIDED in (self.judgement.verdict, self.claim.expect)
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedReport:
@@ -181,12 +186,8 @@ def load_tables(data: Path) -> dict[str, pl.DataFrame]:
         raise PaperError(f"{data}: a table cannot be read: {error}") from None
 
 
-def list_unexpected(report: EvaluatedReport) -> list[str]:
-    """Return a line for each claim whose verdict is not the expected one."""
-    return [_describe_unexpected(report.folder, each) for each in report.claims if not each.is_expected]
-
-
-def _describe_unexpected(folder: ReportFolder, each: EvaluatedClaim) -> str:
+def describe_unexpected(folder: ReportFolder, each: EvaluatedClaim) -> str:
+    """Return a line about a claim whose verdict is not the expected one."""
     numbers = ""
     if each.ours is not None and each.claim.value is not None:
         numbers = f" (paper {each.claim.value:g}, ours {each.ours.estimate.value:g})"

@@ -24,7 +24,7 @@ def judge(claim: Claim, ours: Estimate | None) -> Judgement:
     if claim.value is None or ours is None:
         return Judgement(Verdict.NOT_MEASURABLE)
     if claim.relation != "equal":
-        return Judgement(Verdict.REPRODUCED if _holds(claim, claim.value, ours) else Verdict.CONTRADICTED)
+        return Judgement(_judge_side(claim, claim.value, ours))
     if claim.kind == "order":
         return _judge_order(claim, claim.value, ours.value)
     deviation = _relative_difference(ours.value, claim.value)
@@ -34,11 +34,13 @@ def judge(claim: Claim, ours: Estimate | None) -> Judgement:
     return Judgement(Verdict.WITHIN if within else Verdict.CONTRADICTED, 100 * deviation)
 
 
-def _holds(claim: Claim, limit: float, ours: Estimate) -> bool:
-    """Whether all of our interval is on the side of the limit that the paper states."""
-    if claim.relation == "above":
-        return (ours.value if ours.low is None else ours.low) > limit
-    return (ours.value if ours.high is None else ours.high) < limit
+def _judge_side(claim: Claim, limit: float, ours: Estimate) -> Verdict:
+    """Return whether all, some or nothing of our interval is on the side of the limit that the paper states."""
+    low, high = (ours.value if end is None else end for end in (ours.low, ours.high))
+    above, below = low > limit, high < limit
+    if low < high and not above and not below:
+        return Verdict.UNDECIDED
+    return Verdict.REPRODUCED if (above if claim.relation == "above" else below) else Verdict.CONTRADICTED
 
 
 def _judge_order(claim: Claim, value: float, ours: float) -> Judgement:

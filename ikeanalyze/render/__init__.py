@@ -6,6 +6,10 @@ anything.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.tables.fail_conditions import FailCondition
 
 
 class Format(StrEnum):
@@ -18,13 +22,30 @@ class Format(StrEnum):
     PARQUET = "parquet"
     MARKDOWN = "markdown"
     HTML = "html"
+    JUNIT = "junit"
+
+
+#: Formats that the suffix of a file name stands for, the usual one first.
+SUFFIXES: Final = {
+    ".json": (Format.JSON, Format.JSONL),
+    ".jsonl": (Format.JSONL,),
+    ".ndjson": (Format.JSONL,),
+    ".csv": (Format.CSV,),
+    ".parquet": (Format.PARQUET,),
+    ".md": (Format.MARKDOWN,),
+    ".markdown": (Format.MARKDOWN,),
+    ".html": (Format.HTML,),
+    ".htm": (Format.HTML,),
+    ".xml": (Format.JUNIT,),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """Options of the text formats; the other formats always contain everything."""
+    """Options of the formats; all but the text formats always contain everything."""
 
-    width: int | None = None  # columns of the terminal format; None: as wide as the terminal, or 80
+    width: int | None = None  # columns of the terminal format; None: as wide as the terminal, or COLUMNS, or 80
     every: bool = False  # all rows of a table
     log_x: bool = False  # logarithmic axes in figures, where a kind of result supports it
     log_y: bool = False
+    fail_on: "tuple[FailCondition, ...]" = ()  # conditions that make a test of the JUnit format fail; empty: its own

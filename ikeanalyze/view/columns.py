@@ -1,4 +1,4 @@
-"""The columns of the list of handshakes: their text, order and search table."""
+"""The columns of the list of handshakes: their text and order."""
 
 import ipaddress
 from collections.abc import Callable, Sequence
@@ -7,18 +7,13 @@ from typing import Any, Final
 
 import polars as pl
 
-from ikeanalyze.render.core.columns import cast_text_columns
+from ikeanalyze.analysis.tables.search_table import build_search_table
 from ikeanalyze.render.core.values import escape_text, format_integer, format_iso_time, format_key_exchanges, format_ms
 from ikeanalyze.view.text_lines import SPECIAL, WRONG
 
 _OUTCOMES: Final = {"failed": WRONG, "unanswered": WRONG, "half-open": WRONG, "cut": SPECIAL}
 _MAX_WIDTH: Final = 45  # cells of a column: an IPv6 address with a dotted end
 _DAY: Final = 86_400_000_000_000  # ns
-#: Columns of the list table that are searched.
-_TEXTS: Final = (
-    *("initiator", "responder", "aaa", "outcome", "reason", "child_error", "kex", "spii", "spir", "auth"),
-    *("protocol", "algorithms", "diagnosis"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,59 +28,8 @@ class ListColumn:
 
 
 def build_list_table(handshakes: pl.DataFrame) -> pl.DataFrame:
-    """Return the list table: for each handshake the values to show, sort by and search, in order of ids.
-
-    The column `search` has all texts of a row in lower case.
-    """
-    table = cast_text_columns(handshakes).sort("handshake")
-    additional = (
-        pl.col("additional_key_exchanges")
-        .list.eval(pl.coalesce(pl.element().struct.field("method"), pl.lit("?")))
-        .list.join(" + ")
-    )
-    codes = pl.col("diagnosis").list.eval(pl.element().struct.field("code"))
-    table = table.select(
-        "handshake",
-        "protocol",
-        pl.col("start_ns").alias("time"),
-        pl.col("initiator_address").alias("initiator"),
-        "initiator_port",
-        pl.col("responder_address").alias("responder"),
-        "responder_port",
-        pl.col("aaa_address").alias("aaa"),
-        "rekeyed",
-        "outcome",
-        "reason",
-        "child_error",
-        codes.list.join(" ").alias("diagnosis"),
-        pl.col("diagnosis").list.first().struct.field("message").alias("problem"),
-        (pl.col("initiator_messages") + pl.col("responder_messages")).alias("messages"),
-        (pl.col("initiator_bytes") + pl.col("responder_bytes")).alias("bytes"),
-        pl.col("setup_ns").alias("setup"),
-        pl.col("uncertain").is_not_null().alias("uncertain"),
-        pl.col("retransmitted_messages").alias("retransmissions"),
-        pl.col("aaa_retransmitted_messages").alias("aaa_retransmissions"),
-        "key_exchange",
-        "additional_key_exchanges",
-        pl.concat_str("key_exchange", additional, separator=" + ", ignore_nulls=True).alias("kex"),
-        # HIP has HITs instead of SPIs
-        pl.coalesce("spi_i", "initiator_hit").alias("spii"),
-        pl.coalesce("spi_r", "responder_hit").alias("spir"),
-        pl.concat_str("auth_initiator", "auth_responder", "auth_eap", separator=" ", ignore_nulls=True).alias("auth"),
-        "auth_guessed",
-        "nat",
-        "tunnel",
-        pl.concat_str("encryption", "prf", "integrity", separator=" ", ignore_nulls=True).alias("algorithms"),
-    )
-    numbers = ("handshake", "initiator_port", "responder_port", "messages", "bytes")
-    time = pl.from_epoch("time", time_unit="ns").dt.strftime("%Y-%m-%d %H:%M:%S%.6f")
-    return table.with_columns(
-        pl.concat_str(
-            *_TEXTS, time, *(pl.col(name).cast(pl.String) for name in numbers), separator=" ", ignore_nulls=True
-        )
-        .str.to_lowercase()
-        .alias("search")
-    )
+    """Return the search table of the handshakes, in order of ids."""
+    return build_search_table(handshakes.sort("handshake"))
 
 
 def make_list_columns(table: pl.DataFrame) -> list[ListColumn]:

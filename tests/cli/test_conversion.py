@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from typing import Annotated, Literal
 
 import pytest
@@ -39,13 +41,39 @@ def run(arguments: list[str], cls: type[TyperCommand]) -> tuple[int, str]:
         ["a"],
         ["a", "b", "--name", "", "--kind", "pcap", "--quiet"],
         ["a", "--port", "2", "--port", "03", "--number", "-4", "--share", "1e3", "--keys", "x", "--keys", "y"],
+        ["a", "--number", " 1_000", "--share", "inf"],
         ["\udcff"],
         [],
         ["a", "--kind", "xml"],
-        ["a", "--port", "10"],
-        ["a", "--number", "four"],
         ["--help"],
     ],
 )
 def test_values_and_errors_are_those_of_typer(arguments):
     assert run(arguments, Deferring) == run(arguments, TyperCommand)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--number", "four"], "'four' is not a whole number"),
+        (["--number", "1.5"], "'1.5' is not a whole number"),
+        (["--number", "10ms"], "'10ms' is not a whole number; write 10 without a unit"),
+        (["--share", "20%"], "'20%' is not a number. 20 % is written 0.2"),
+        (["--share", ""], "'' is not a number"),
+        (["--port", "1", "--port", "10"], "10 is not within 1 to 9"),
+        (["--port", "0"], "0 is not within 1 to 9"),
+    ],
+)
+def test_an_error_has_the_text_that_was_typed(arguments, problem):
+    status, output = run(["a", *arguments], Deferring)
+    assert status == 2
+    assert f"Invalid value for '{arguments[0]}': {problem}\n" in output
+
+
+def test_a_number_needs_no_pydantic():
+    code = (
+        "import sys; from typer.testing import CliRunner; from ikeanalyze.cli.app import app; "
+        "CliRunner().invoke(app, ['report', 'none', '--rtt', '1.5', '--port', '501', '--handshake', '1']); "
+        "sys.exit('pydantic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -5,7 +5,7 @@ import sys
 import pytest
 import typer
 
-from ikeanalyze.cli.commands import lab as command
+from ikeanalyze.cli.experiments import lab as command
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.campaign import runner
@@ -29,6 +29,13 @@ def test_a_wrong_scenario_is_one_line(tmp_path):
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "link.loss_percent = 'much' is not allowed; allowed is a number from 0 to 90" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["link.los_percent=5", "link.loss_percent"])
+def test_a_wrong_value_of_the_command_line_is_a_usage_error(run, tmp_path, value):
+    done = run("lab", "run", str(tmp_path / "x.toml"), "-o", str(tmp_path / "out"), "--set", value)
+    assert done.exit_code == 2
+    assert f"Invalid value for --set: {value}: " in done.stderr
 
 
 def test_doctor_names_what_the_lab_needs():

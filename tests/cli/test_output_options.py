@@ -44,3 +44,60 @@ def test_a_command_takes_the_formats_that_its_result_has(run, name):
     assert re.findall(r"'(\w+)'", done.stderr.partition("is not one of ")[2]) == formats
     usage = run(*name.split(), "--help").stdout.replace("\n", " ")
     assert re.findall(r"\w+", re.search(r"--format [<[](.*?)[]>]", usage)[1]) == formats
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("x.json", '{\n  "schema": "ikeanalyze.report/1"'),
+        ("x.JSONL", '{"id":1,'),
+        ("x.csv", "capture,handshake,"),
+        ("x.md", f"# {CAPTURE}\n"),
+        ("x.html", "<!DOCTYPE html>"),
+        ("x.xml", "<?xml "),
+        ("x.txt", f"{CAPTURE}\n"),
+        ("x", f"{CAPTURE}\n"),
+    ],
+)
+def test_the_suffix_of_the_output_chooses_the_format(run, reader, tmp_path, name, begin):
+    done = run("report", CAPTURE, "-o", str(tmp_path / name))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / name).read_text().startswith(begin)
+
+
+def test_a_directory_of_parquet_files_is_chosen_by_its_suffix(run, reader, tmp_path):
+    assert run("report", CAPTURE, "-o", str(tmp_path / "x.parquet")).exit_code == 0
+    assert (tmp_path / "x.parquet" / "handshakes.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--format", "json", "-o", "x.html"), "x.html has the name of a file in the format html, not json."),
+        (("--format", "terminal", "-o", "x.md"), "x.md has the name of a file in the format markdown, not terminal."),
+        (("--format", "parquet", "-o", "x.json"), "x.json has the name of a file in the format json, not parquet."),
+    ],
+    ids=" ".join,
+)
+def test_a_suffix_that_contradicts_the_format_is_refused(run, reader, tmp_path, monkeypatch, arguments, problem):
+    monkeypatch.chdir(tmp_path)
+    done = run("report", CAPTURE, *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"ikeanalyze: Invalid value for -o: {problem} See 'ikeanalyze report --help'\n"
+    assert os.listdir(tmp_path) == []
+    assert reader.asked == {}
+
+
+def test_json_lines_may_be_named_json(run, reader, tmp_path):
+    assert run("report", CAPTURE, "--format", "jsonl", "-o", str(tmp_path / "x.json")).exit_code == 0
+    assert (tmp_path / "x.json").read_text().startswith('{"id":1,')
+
+
+@pytest.mark.parametrize(
+    "command", [("compare", "dataset", "--by", "capture"), ("verify", "x", "--keys", "y"), ("keys", "x")], ids=" ".join
+)
+def test_a_format_that_the_command_cannot_write_is_refused(run, command):
+    done = run(*command, "-o", "x.xml")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    problem = "x.xml has the name of a file in the format junit; the formats are terminal, json"
+    assert f"Invalid value for -o: {problem}" in done.stderr

@@ -35,7 +35,7 @@ def test_pages_are_rendered_and_then_checked(paper, reports):
     readme = (reports / "README.md").read_text()
     assert readme.startswith("# Reports\n")
     assert readme.endswith("\nEnd.\n")
-    assert "| [900: Made up](900-made-up/page.md) | 0 | 1 | 0 | 0 |" in readme
+    assert "| [900: Made up](900-made-up/page.md) | 0 | 1 | 0 | 0 | 0 |" in readme
 
 
 def test_a_changed_number_in_the_data_fails_the_check(paper, reports):
@@ -69,6 +69,16 @@ def test_an_unexpected_verdict_fails(paper, reports):
         assert done.exit_code == 1
         line = "rsa-bytes: expected reproduced within, computed contradicted (paper 4000, ours 4200)"
         assert sum(each.endswith(line) for each in done.stderr.splitlines()) == 1
+
+
+def test_a_limit_in_the_interval_fails_the_check_and_not_a_run(paper, reports):
+    """The values are 4,000, 4,200 and 4,400: the interval of their mean contains 4,100."""
+    claims = CLAIMS.replace('kind = "exact"\nvalue = 4000', 'kind = "order"\nrelation = "above"\nvalue = 4100')
+    (reports / "900-made-up" / "claims.toml").write_text(claims)
+    for command, status in (("run", 0), ("check", 1)):
+        done = paper(command, "900")
+        assert done.exit_code == status
+        assert "rsa-bytes: expected reproduced within, computed undecided (paper 4100, ours 4200)" in done.stderr
 
 
 def test_run_without_scenarios_only_renders(paper):

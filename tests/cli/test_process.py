@@ -82,7 +82,7 @@ def test_a_closed_pipe_is_not_an_error():
     assert process.wait(timeout=60) == 0
 
 
-def test_an_interrupt_ends_without_traceback(interruptible):
+def test_an_interrupt_ends_without_traceback():
     process = stand_in("report", "slow", stdout=subprocess.PIPE)
     process.stdout.readline()
     process.send_signal(signal.SIGINT)

@@ -400,7 +400,7 @@ def test_keys_that_cannot_be_written_in_the_end(run, tmp_path, credentials):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_who_ends_it_gets_what_was_done(tmp_path, how, interruptible):
+def test_who_ends_it_gets_what_was_done(tmp_path, how):
     """As another process, which is ended while it waits."""
     live = tmp_path / "live.pcapng"
     with peer(lambda *_: []) as one:

@@ -97,10 +97,11 @@ def test_sizes():
     assert parse_size("100000") == 100000
 
 
-def test_the_directory_of_the_parts_must_exist(run):
-    done = run("report", CAPTURE, *LITTLE, "--temp", "/nonexistent")
+@pytest.mark.parametrize("directory", ["/nonexistent", "/dev/null", "/proc"])
+def test_the_directory_of_the_parts_must_exist_and_take_files(run, directory):
+    done = run("report", CAPTURE, *LITTLE, "--temp", directory)
     assert done.exit_code == 2
-    assert "--temp" in done.stderr
+    assert f"--temp: {directory} is not a directory that can be written to" in done.stderr
 
 
 def test_a_full_disk_is_named(run, monkeypatch, tmp_path):
@@ -141,7 +142,7 @@ def test_an_interrupted_analysis_leaves_nothing(tmp_path, jobs):
 def test_memory_stays_near_the_limit(tmp_path):
     generate("ike-heavy", 640 << 20, tmp_path / "large.pcap")
     peaks = []
-    for limit in ("320M", "4G"):
+    for limit in ("260M", "4G"):
         command = [
             "report",
             str(tmp_path / "large.pcap"),
@@ -152,7 +153,6 @@ def test_memory_stays_near_the_limit(tmp_path):
             "--quiet",
         ]
         peaks.append(measure([*command, "--max-memory", limit, "--jobs", "1"]).peak / 2**20)
-    # the limit is a plan, which threads exceed by some tens of MiB
-    assert peaks[0] < 400 < peaks[1]
+    assert peaks[0] < 260 < 400 < peaks[1]
     for path in sorted((tmp_path / "4G").iterdir()):
-        assert_frame_equal(pl.read_parquet(tmp_path / "320M" / path.name), pl.read_parquet(path))
+        assert_frame_equal(pl.read_parquet(tmp_path / "260M" / path.name), pl.read_parquet(path))

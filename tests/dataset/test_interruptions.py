@@ -207,7 +207,7 @@ def alive(marker):
     return result
 
 
-def test_an_interrupt_leaves_a_resumable_batch(out, interruptible):
+def test_an_interrupt_leaves_a_resumable_batch(out):
     runs(Path("runs"), 60)
     environment = {**os.environ, "BATCH_OF_A_TEST": str(out)}
     with subprocess.Popen(

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import dpkt
 import polars as pl
@@ -137,9 +138,14 @@ def make_copy(number: int) -> tuple[str, str, bytes]:
     return path.name, damage.__name__, pcap(packets, linktype=linktype, nanoseconds=True)
 
 
-def format_ms(value: int | float | None) -> str:
-    """Milliseconds of ns, as the statistics print them; "-": unknown."""
-    return "-" if value is None else f"{value / 1e6:.3f}"
+def format_ms(value: int | float | None, *, uncertain: bool = False) -> str:
+    """Milliseconds of ns, as the statistics print them; "-": unknown, "~": uncertain."""
+    return "-" if value is None else f"{'~' * uncertain}{value / 1e6:.3f}"
+
+
+def format_setup(row: dict[str, Any]) -> str:
+    """The set-up time of a handshake of the report, as the statistics print it."""
+    return format_ms(row["setup_ns"], uncertain=row["uncertain"] is not None)
 
 
 Row = tuple[str, ...]
@@ -151,7 +157,7 @@ def list_reported(path: Path) -> tuple[list[Row], dict[str, Row]]:
     sides = [f"{side}_{unit}" for side in ("initiator", "responder") for unit in ("messages", "frames", "bytes")]
     names = ["spi_i", "spi_r", "initiator_address", "responder_address", *sides, "retransmitted_messages"]
     handshakes = [
-        (str(number), *(str(row[name]) for name in names), format_ms(row["setup_ns"]), str(row["outcome"] or "-"))
+        (str(number), *(str(row[name]) for name in names), format_setup(row), str(row["outcome"] or "-"))
         for number, row in enumerate(analysis.handshakes.filter(IKE).iter_rows(named=True), 1)
     ]
     exchanges = {}
@@ -179,9 +185,15 @@ def list_shown(tshark: Tshark, path: Path) -> tuple[list[Row], dict[str, Row]]:
 
 def are_equal(left: str, right: str) -> bool:
     """Whether two values are equal; times may differ by a microsecond of rounding."""
-    if left == right or "." not in left or "." not in right or left.count(".") > 1:
+    if (
+        left == right
+        or "." not in left
+        or "." not in right
+        or left.count(".") > 1
+        or left.startswith("~") != right.startswith("~")
+    ):
         return left == right
-    return abs(float(left) - float(right)) < 0.0015
+    return abs(float(left.lstrip("~")) - float(right.lstrip("~"))) < 0.0015
 
 
 def find_differences(tshark: Tshark, path: Path) -> list[str]:

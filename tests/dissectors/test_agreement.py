@@ -8,6 +8,7 @@ import pytest
 
 import ikeanalyze
 from tests.craft import SECOND, Handshake, Trace, udp_packet
+from tests.dissectors.differential import format_setup
 from tests.dissectors.key_files import WITH_KEYS, keys_of
 from tests.dissectors.run_plugin import COLUMNS, RECORDED, fields, recorded_frames, recorded_statistics
 from tests.paths import CAPTURES
@@ -29,12 +30,18 @@ def test_handshakes_equal_those_of_the_report(tshark, name):
         counts = [
             row[f"{side}_{unit}"] for side in ("initiator", "responder") for unit in ("messages", "frames", "bytes")
         ]
-        setup = "-" if row["setup_ns"] is None else f"{row['setup_ns'] / 1e6:.3f}"
         ends = [row[key] for key in ("spi_i", "spi_r", "initiator_address", "responder_address")]
         expected.append(
             [
                 str(value)
-                for value in (number, *ends, *counts, row["retransmitted_messages"], setup, row["outcome"] or "-")
+                for value in (
+                    number,
+                    *ends,
+                    *counts,
+                    row["retransmitted_messages"],
+                    format_setup(row),
+                    row["outcome"] or "-",
+                )
             ]
         )
     assert shown == expected

@@ -1,4 +1,6 @@
-"""Records captures/lab anew: `python -m tests.lab.record [SCENARIO...]`, as root; without scenarios all of them.
+"""Records captures/lab and captures/faults anew: `python -m tests.lab.record [SCENARIO...]`, as root.
+
+Without scenarios, all of them.
 
 Then captures/manifest.json has their entries; those of captures that were made otherwise stay as they are.
 """
@@ -14,23 +16,26 @@ from tests.paths import CAPTURES
 
 MANIFEST = CAPTURES / "manifest.json"
 LICENCE = "GPL-2.0-or-later"
+#: The folders with scenarios, and those with their recordings.
+FOLDERS = {CAPTURES / "scenarios": CAPTURES / "lab", CAPTURES / "faults" / "scenarios": CAPTURES / "faults"}
 
 
 def entry(path: Path, made_by: Path) -> dict:
     """The entry of a recording, from what `lab run` left beside it."""
     found = json.loads(path.read_text())
     machine, files = found["machine"], found["files"]
+    folder = path.parent.name
     return {
-        "path": f"lab/{files['capture']}",
+        "path": f"{folder}/{files['capture']}",
         "what": made_by.read_text().splitlines()[0].removeprefix("# "),
         "made_by": made_by.relative_to(CAPTURES).as_posix(),
         "stacks": {role: machine[role] for role in ("initiator", "responder", "aaa") if machine[role]},
         "date": machine["date"],
         "taken_on": "responder",
         "seen": "all",
-        "keys": [f"lab/{files['keys']}"] if files["keys"] else [],
-        "logs": [f"lab/{name}" for name in files["logs"].values()],
-        "truth": f"lab/{path.name}",
+        "keys": [f"{folder}/{files['keys']}"] if files["keys"] else [],
+        "logs": [f"{folder}/{name}" for name in files["logs"].values()],
+        "truth": f"{folder}/{path.name}",
         "expected": {role: count(found, path, role) for role in ("initiator", "responder")},
         "licence": LICENCE,
     }
@@ -54,17 +59,19 @@ def write(entries: list[dict]) -> None:
 
 
 def main(names: list[str]) -> None:
-    scenarios = [CAPTURES / "scenarios" / f"{name}.toml" for name in names]
+    every = sorted(path for folder in FOLDERS for path in folder.glob("*.toml"))
+    scenarios = [path for path in every if not names or path.stem in names]
     entries = json.loads(MANIFEST.read_text())["captures"]
-    for path in scenarios or sorted((CAPTURES / "scenarios").glob("*.toml")):
+    for path in scenarios:
         made_by = path.relative_to(CAPTURES).as_posix()
         for old in [item for item in entries if item["made_by"] == made_by]:
             entries.remove(old)
             for name in [old["path"], *old["keys"], *old["logs"], old["truth"]]:
                 (CAPTURES / name).unlink(missing_ok=True)
+        folder = FOLDERS[path.parent]
         for case in scenario.load_cases(path):
-            with exclusive_output_dir(CAPTURES / "lab"):
-                entries.append(entry(run_case(case, CAPTURES / "lab"), path))
+            with exclusive_output_dir(folder):
+                entries.append(entry(run_case(case, folder), path))
             print(entries[-1]["path"], file=sys.stderr)
     write(entries)
 

@@ -18,7 +18,7 @@ from tests.lab.agreement import check, read_received
 from tests.paths import CAPTURES
 
 ENTRIES = json.loads((CAPTURES / "manifest.json").read_text())["captures"]
-LAB = [entry for entry in ENTRIES if entry["path"].startswith("lab/")]
+LAB = [entry for entry in ENTRIES if entry["path"].startswith(("lab/", "faults/"))]
 MARKER = bytes(4)
 
 
@@ -58,7 +58,7 @@ def logged(entry: dict) -> dict[str, list[int]]:
     """Bytes of each datagram that the daemons' logs say was sent, by side."""
     truth = json.loads((CAPTURES / entry["truth"]).read_text())
     if "expected" in truth:
-        received = CAPTURES / "lab" / truth["files"]["logs"]["responder"]
+        received = (CAPTURES / entry["truth"]).parent / truth["files"]["logs"]["responder"]
         return {
             role: read_received(received) if truth["expected"][role] is None else truth["expected"][role]["sizes"]
             for role in ("initiator", "responder")
@@ -110,7 +110,7 @@ def test_an_entry_says_how_when_and_by_whom(entry):
         assert (CAPTURES / name).stat().st_size
 
 
-@pytest.mark.parametrize("entry", LAB, ids=lambda entry: entry["path"].removeprefix("lab/"))
+@pytest.mark.parametrize("entry", LAB, ids=lambda entry: entry["path"])
 def test_a_recording_agrees_with_its_manifest(entry):
     manifest = check(CAPTURES / entry["truth"])
     stacks = {role: manifest["machine"][role] for role in ("initiator", "responder", "aaa")}
@@ -135,5 +135,6 @@ def test_everything_has_an_entry_and_all_is_small():
         beside |= {entry["path"], *entry["keys"], *entry["logs"], entry["truth"], entry["made_by"]}
     files = {path for path in CAPTURES.rglob("*") if path.is_file()}
     assert {path.relative_to(CAPTURES).as_posix() for path in files} <= beside
-    assert {path.name for path in (CAPTURES / "scenarios").iterdir()} == {Path(entry["made_by"]).name for entry in LAB}
+    scenarios = {path.relative_to(CAPTURES).as_posix() for path in CAPTURES.glob("**/scenarios/*")}
+    assert scenarios == {entry["made_by"] for entry in LAB}
     assert sum(path.stat().st_size for path in files) < 5 << 20

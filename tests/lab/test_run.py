@@ -380,7 +380,7 @@ def test_a_run_after_a_killed_one(lab, tmp_path, how):
     "moment",
     ["lock", "path/relay", "aaa/run/users", "responder/run/vici", "responder/capture.pcapng"],
 )
-def test_ctrl_c_at_any_moment_even_twice_leaves_nothing(lab, tmp_path, moment, interruptible):
+def test_ctrl_c_at_any_moment_even_twice_leaves_nothing(lab, tmp_path, moment):
     (tmp_path / "x.toml").write_text(
         'iterations = 50\ninitiator.auth = "eap-md5"\nlink.rtt_ms = 20\nlink.loss_percent = 5\n'
     )

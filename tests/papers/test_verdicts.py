@@ -42,10 +42,12 @@ def test_a_value_is_compared_as_its_kind_requires(kind, tolerance, paper, ours, 
     ("relation", "ours", "verdict"),
     [
         ("above", Estimate(1.5, 1.2, 1.8), Verdict.REPRODUCED),
-        ("above", Estimate(1.5, 0.9, 2.1), Verdict.CONTRADICTED),
+        ("above", Estimate(1.5, 0.9, 2.1), Verdict.UNDECIDED),
+        ("above", Estimate(0.5, 0.4, 0.6), Verdict.CONTRADICTED),
         ("above", Estimate(1.0), Verdict.CONTRADICTED),
         ("below", Estimate(0.5, 0.4, 0.6), Verdict.REPRODUCED),
-        ("below", Estimate(0.9, 0.8, 1.0), Verdict.CONTRADICTED),
+        ("below", Estimate(0.9, 0.8, 1.0), Verdict.UNDECIDED),
+        ("below", Estimate(1.1, 1.05, 1.2), Verdict.CONTRADICTED),
     ],
 )
 def test_all_of_the_interval_is_on_the_side_of_a_limit(relation, ours, verdict):

@@ -11,8 +11,8 @@ from ikeanalyze.analysis.messages.retransmission import (
     classify_slot,
     classify_transmissions,
 )
-from tests.dissectors.run_plugin import fields
-from tests.rules.vectors import make_capture, read_cases
+from tests.dissectors.run_plugin import fields, run_plugin
+from tests.rules.vectors import ExpectedHandshake, make_capture, read_cases
 
 CASES = read_cases()
 WITH_CAPTURE = [case for case in CASES if not case.ikev1]
@@ -100,6 +100,10 @@ def test_reports_have_the_messages_and_exchanges(case, compiled, tmp_path, monke
         )
         for exchange in case.exchanges
     ]
+    if case.handshake is not None:
+        row = analysis.handshakes.row(0, named=True)
+        setup = None if row["setup_ns"] is None else row["setup_ns"] / 1e6
+        assert ExpectedHandshake(row["outcome"], setup, row["uncertain"] is not None) == case.handshake
 
 
 def list_exchanges(analysis):
@@ -121,3 +125,13 @@ def test_the_plugin_has_the_transmissions_and_times(tshark, tmp_path):
         times = sorted({float(time) for _, time in own if time})
         assert times == pytest.approx(sorted({exchange.rtt for exchange in case.exchanges if exchange.rtt})), case
     assert not list(rows)
+
+
+def test_the_plugin_has_the_handshakes(tshark, tmp_path):
+    path = make_capture(WITH_CAPTURE, tmp_path / "capture.pcap")
+    lines = run_plugin(tshark, path, "-q", "-z", "ikex,handshakes").lines
+    rows = [line.split()[12:14] for line in lines if line.split()[:1] and line.split()[0].isdigit()]
+    for case, (setup, outcome) in zip(WITH_CAPTURE, rows, strict=True):
+        if case.handshake is not None:
+            time = None if setup == "-" else float(setup.lstrip("~"))
+            assert ExpectedHandshake(outcome, time, setup.startswith("~")) == case.handshake, case

@@ -1,4 +1,4 @@
-"""Reads the test vectors of messages.toml, and makes a capture of a case."""
+"""Reads the test vectors of messages.toml and duplicates.toml, and makes captures of cases."""
 
 import tomllib
 from collections.abc import Sequence
@@ -9,8 +9,10 @@ from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from tests.craft import MS, SECOND, Trace, ike
+from tests.craft import MS, SECOND, Trace, ike, link
 from tests.craft.handshake import NAMES
+from tests.craft.ip import ipv4
+from tests.craft.transport import udp
 
 EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2}
 
@@ -54,11 +56,22 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class ExpectedHandshake:
+    """An expected handshake; the set-up time in ms."""
+
+    outcome: str
+    setup: float | None = None
+    uncertain: bool = False
+
+
+@dataclass(frozen=True)
 class Case:
     name: str
     ikev1: bool
     datagrams: tuple[Vector, ...]
     exchanges: tuple[Exchange, ...]
+    handshake: ExpectedHandshake | None
+    ttl: tuple[int, int]  # of the initiator's and of the responder's packets
 
     def __str__(self):
         return self.name
@@ -107,6 +120,8 @@ def read_cases() -> list[Case]:
             ikev1=case.get("ikev1", False),
             datagrams=tuple(_read_datagram(line) for line in case["datagrams"].strip().splitlines()),
             exchanges=tuple(_read_exchange(line) for line in case.get("exchanges", [])),
+            handshake=ExpectedHandshake(**case["handshake"]) if "handshake" in case else None,
+            ttl=tuple(case.get("ttl", (64, 64))),
         )
         for case in table["case"]
     ]
@@ -136,10 +151,82 @@ def make_datagram(vector: Vector, number: int) -> bytes:
 
 
 def make_capture(cases: Sequence[Case], path: Path) -> Path:
-    """A capture of cases one after another, each with its own SPIs."""
+    """A capture of cases one after another, each with its own SPIs and initiator; it goes on for a minute."""
     trace = Trace()
     for number, case in enumerate(cases):
+        start, initiator = number * 1000 * SECOND, f"198.51.100.{number + 1}"
         for vector in case.datagrams:
-            time = number * 1000 * SECOND + vector.time_ns
-            trace.send(time, make_datagram(vector, number), from_initiator=vector.from_initiator)
+            ends = (initiator, trace.responder) if vector.from_initiator else (trace.responder, initiator)
+            trace.send(
+                start + vector.time_ns,
+                make_datagram(vector, number),
+                source=ends[0],
+                destination=ends[1],
+                ttl=case.ttl[not vector.from_initiator],
+            )
+        trace.send(start + case.datagrams[-1].time_ns + 60 * SECOND, b"other traffic", sport=53, dport=53)
+    return trace.write(path)
+
+
+@dataclass(frozen=True)
+class CapturedPacket:
+    """A packet of a case of duplicates.toml."""
+
+    time_ns: int
+    from_initiator: bool
+    response: bool
+    content: str
+    ident: int
+    ttl: int
+    copy: bool
+
+
+@dataclass(frozen=True)
+class DuplicatesCase:
+    name: str
+    packets: tuple[CapturedPacket, ...]
+
+    def __str__(self):
+        return self.name
+
+
+def _read_packet(line: str) -> CapturedPacket:
+    time, sender, kind, content, ident, ttl, expected = line.split()
+    assert sender in ("initiator", "responder"), line
+    assert kind in ("request", "response"), line
+    assert expected in ("first", "copy"), line
+    return CapturedPacket(
+        time_ns=round(float(time) * MS),
+        from_initiator=sender == "initiator",
+        response=kind == "response",
+        content=content,
+        ident=0 if ident == "-" else int(ident),
+        ttl=int(ttl),
+        copy=expected == "copy",
+    )
+
+
+@cache
+def read_duplicates() -> list[DuplicatesCase]:
+    table = tomllib.loads(Path(__file__).with_name("duplicates.toml").read_text())
+    return [
+        DuplicatesCase(case["name"], tuple(_read_packet(line) for line in case["packets"].strip().splitlines()))
+        for case in table["case"]
+    ]
+
+
+def make_duplicates_capture(cases: Sequence[DuplicatesCase], path: Path) -> Path:
+    """A capture of cases one after another, each with its own SPIs and initiator."""
+    trace = Trace()
+    for number, case in enumerate(cases):
+        spi_i, spi_r = (role + number.to_bytes(4, "big") for role in (b"init", b"resp"))
+        hosts = f"198.51.100.{number + 1}", trace.responder
+        for packet in case.packets:
+            flags = ike.RESPONSE * packet.response | ike.INITIATOR * packet.from_initiator
+            noise = Random(crc32(packet.content.encode())).randbytes(80)
+            data = ike.sealed(spi_i, spi_r, ike.INFORMATIONAL, flags, 2, ike.NOTIFY, noise)
+            source, destination = hosts if packet.from_initiator else hosts[::-1]
+            datagram = udp(data, 500, 500, source, destination)
+            frame = link.ethernet(ipv4(datagram, source, destination, ttl=packet.ttl, ident=packet.ident))
+            trace.add(number * 1000 * SECOND + packet.time_ns, frame)
     return trace.write(path)

@@ -105,6 +105,8 @@ def test_filter_while_typing_and_sort():
         assert listing.columns[listing.sorted_by].name == "set-up, ms"
         assert listing.shown == [row[0] for row in slowest]
         assert (await driver.press("slash", "z", "z")).count("no handshake matches") == 1
+        await driver.press("escape", "slash")
+        assert "unknown name 'outcom' in 'outcom:'; did you mean outcome?" in await driver.type("outcom:")
         await driver.press("enter", "space", "s", "d", "j")
         assert listing.current is None
         await driver.press("escape")

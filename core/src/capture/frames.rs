@@ -223,38 +223,45 @@ impl Scan {
 /// Find the messages of the packets; `first` is the number of the first one.
 pub fn scan(packets: &Packets, tables: &Tables, first: u32) -> Scan {
     let mut result = Scan::default();
-    let columns = packets.offset.iter().zip(packets.captured).zip(packets.length);
-    let columns = columns.zip(packets.time_ns).zip(packets.interface);
-    for (index, ((((&offset, &captured), &length), &time_ns), &interface)) in columns.enumerate() {
-        let judged = get_frame(packets.data, offset, captured, length).and_then(|frame| {
-            let link = *tables.links.get(interface as usize)?;
-            let verdict = classify(frame, length as usize, link, tables)?;
-            if let Verdict::Ike(message) = &verdict {
-                result.add(frame, message)?;
-                result.row.push(index as i64);
-                result.begin.push(offset + message.begin as i64);
-                result.end.push(offset + message.end as i64);
-                result.number.push(first.wrapping_add(index as u32));
-                result.time_ns.push(time_ns);
-                result.interface.push(interface);
-                result.bytes.push(length as u32);
-                result.captured.push(captured as u32);
+    result.extend(packets, tables, first);
+    result
+}
+
+impl Scan {
+    /// Add the messages of the packets; `first` is the number of the first one.
+    pub fn extend(&mut self, packets: &Packets, tables: &Tables, first: u32) {
+        let columns = packets.offset.iter().zip(packets.captured).zip(packets.length);
+        let columns = columns.zip(packets.time_ns).zip(packets.interface);
+        for (index, ((((&offset, &captured), &length), &time_ns), &interface)) in columns.enumerate() {
+            let judged = get_frame(packets.data, offset, captured, length).and_then(|frame| {
+                let link = *tables.links.get(interface as usize)?;
+                let verdict = classify(frame, length as usize, link, tables)?;
+                if let Verdict::Ike(message) = &verdict {
+                    self.add(frame, message)?;
+                    self.row.push(index as i64);
+                    self.begin.push(offset + message.begin as i64);
+                    self.end.push(offset + message.end as i64);
+                    self.number.push(first.wrapping_add(index as u32));
+                    self.time_ns.push(time_ns);
+                    self.interface.push(interface);
+                    self.bytes.push(length as u32);
+                    self.captured.push(captured as u32);
+                }
+                Some(verdict)
+            });
+            let category = judged.map_or(CATEGORIES, |verdict| match verdict {
+                Verdict::Category(category) => category.into(),
+                Verdict::Ike(_) => IKE.into(),
+            });
+            match (self.packets.get_mut(category), self.total.get_mut(category)) {
+                (Some(packets), Some(total)) => {
+                    *packets += 1;
+                    *total += length;
+                }
+                _ => self.rest.push(index as i64),
             }
-            Some(verdict)
-        });
-        let category = judged.map_or(CATEGORIES, |verdict| match verdict {
-            Verdict::Category(category) => category.into(),
-            Verdict::Ike(_) => IKE.into(),
-        });
-        match (result.packets.get_mut(category), result.total.get_mut(category)) {
-            (Some(packets), Some(total)) => {
-                *packets += 1;
-                *total += length;
-            }
-            _ => result.rest.push(index as i64),
         }
     }
-    result
 }
 
 /// The captured bytes of a frame; None if its lengths are not possible.

@@ -2,6 +2,7 @@
 
 mod bytes;
 pub mod copy;
+pub mod file;
 pub mod frames;
 pub mod records;
 

@@ -1,11 +1,17 @@
 //! The functions that ikeanalyze/capture calls.
 
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
 use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::frames::{Link, Packets, Tables};
+use super::file::{read_parts, Part, Plan, Sealed, Stored};
+use super::frames::{Link, Packets, Scan, Tables};
 use super::records::PcapLayout;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -179,48 +185,161 @@ fn scan_packets<'py>(
         ports,
     };
     let scan = super::frames::scan(&packets, &tables, first);
-    let columns = PyDict::new(py);
-    macro_rules! set {
-        ($($name:ident),*) => { $(columns.set_item(stringify!($name), PyArray1::from_vec(py, scan.$name))?;)* };
+    PlainScan::new(py, scan)
+}
+
+impl PlainScan {
+    fn new(py: Python<'_>, scan: Scan) -> PyResult<Self> {
+        let columns = PyDict::new(py);
+        macro_rules! set {
+            ($($name:ident),*) => { $(columns.set_item(stringify!($name), PyArray1::from_vec(py, scan.$name))?;)* };
+        }
+        set!(row, begin, end, clear, number, time_ns, interface, bytes, captured);
+        set!(
+            encapsulation,
+            source,
+            source_port,
+            destination,
+            destination_port,
+            ttl,
+            ip_id
+        );
+        set!(digest, protocol, spi_i, spi_r, next_payload, exchange_type);
+        set!(flags, message_id, ike_bytes, fragment, fragments);
+        Ok(Self {
+            columns: columns.unbind(),
+            packets: PyArray1::from_slice(py, &scan.packets).unbind(),
+            wire_bytes: PyArray1::from_slice(py, &scan.total).unbind(),
+            ipv6: scan
+                .ipv6
+                .iter()
+                .map(|address| PyBytes::new(py, address).unbind())
+                .collect(),
+            rest: PyArray1::from_vec(py, scan.rest).unbind(),
+        })
     }
-    set!(
-        row,
-        begin,
-        end,
-        clear,
-        number,
-        time_ns,
-        interface,
-        bytes,
-        captured,
-        encapsulation,
-        source,
-        source_port
-    );
-    set!(
-        destination,
-        destination_port,
-        ttl,
-        ip_id,
-        digest,
-        protocol,
-        spi_i,
-        spi_r,
-        next_payload,
-        exchange_type
-    );
-    set!(flags, message_id, ike_bytes, fragment, fragments);
-    Ok(PlainScan {
-        columns: columns.unbind(),
-        packets: PyArray1::from_slice(py, &scan.packets).unbind(),
-        wire_bytes: PyArray1::from_slice(py, &scan.total).unbind(),
-        ipv6: scan
-            .ipv6
-            .iter()
-            .map(|address| PyBytes::new(py, address).unbind())
-            .collect(),
-        rest: PyArray1::from_vec(py, scan.rest).unbind(),
-    })
+}
+
+/// Messages by row: their bytes, and where each begins and ends in them.
+type StoredColumns = (
+    Py<PyArray1<u32>>,
+    Py<PyArray1<i64>>,
+    Py<PyArray1<i64>>,
+    Py<PyArray1<u8>>,
+);
+
+fn make_stored(py: Python<'_>, stored: Stored) -> StoredColumns {
+    (
+        PyArray1::from_vec(py, stored.row).unbind(),
+        PyArray1::from_vec(py, stored.begin).unbind(),
+        PyArray1::from_vec(py, stored.end).unbind(),
+        PyArray1::from_vec(py, stored.heap).unbind(),
+    )
+}
+
+/// The contents of a part of a pcap file.
+#[pyclass(frozen, get_all)]
+struct PcapPart {
+    /// The plain packets, without `row`, `begin`, `end` and `clear`.
+    plain: Py<PlainScan>,
+    clear: StoredColumns,
+    sealed: StoredColumns,
+    /// Buffer, offset, captured length, length, time and index of the packets that are handed back.
+    rest: (
+        Py<PyArray1<u8>>,
+        Py<PyArray1<i64>>,
+        Py<PyArray1<i64>>,
+        Py<PyArray1<i64>>,
+        Py<PyArray1<i64>>,
+        Py<PyArray1<i64>>,
+    ),
+    packets: u64,
+    bytes: i64,
+    truncated: u64,
+    first_ns: i64,
+    last_ns: i64,
+    stop: u64,
+}
+
+impl PcapPart {
+    fn new(py: Python<'_>, part: Part) -> PyResult<Self> {
+        Ok(Self {
+            plain: Py::new(py, PlainScan::new(py, part.scan)?)?,
+            clear: make_stored(py, part.clear),
+            sealed: make_stored(py, part.sealed),
+            rest: (
+                PyArray1::from_vec(py, part.rest.data).unbind(),
+                PyArray1::from_vec(py, part.rest.offset).unbind(),
+                PyArray1::from_vec(py, part.rest.captured).unbind(),
+                PyArray1::from_vec(py, part.rest.length).unbind(),
+                PyArray1::from_vec(py, part.rest.time_ns).unbind(),
+                PyArray1::from_vec(py, part.rest.index).unbind(),
+            ),
+            packets: part.packets,
+            bytes: part.bytes,
+            truncated: part.truncated,
+            first_ns: part.first_ns,
+            last_ns: part.last_ns,
+            stop: part.stop,
+        })
+    }
+}
+
+/// The file at an offset; None if it cannot be opened, or is another one than Python reads.
+fn open_at(path: &Path, identity: (u64, u64), offset: u64) -> Option<File> {
+    let mut file = File::open(path).ok()?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = file.metadata().ok()?;
+        if (metadata.dev(), metadata.ino()) != identity {
+            return None;
+        }
+    }
+    file.seek(SeekFrom::Start(offset)).ok()?;
+    Some(file)
+}
+
+/// Read parts of a pcap file in parallel, each from an offset in `begins` to the next one or to `end`.
+#[pyfunction]
+#[pyo3(signature = (path, identity, begins, end, spis, tables, link, *, big_endian, lengths_swapped, lengths_unordered, header_size, fraction_ns, usual))]
+#[allow(clippy::too_many_arguments)]
+fn read_pcap(
+    py: Python<'_>,
+    path: PathBuf,
+    identity: (u64, u64),
+    begins: Vec<u64>,
+    end: u64,
+    spis: Option<HashSet<u64>>,
+    tables: &HeaderTables,
+    link: Option<(usize, usize)>,
+    big_endian: bool,
+    lengths_swapped: bool,
+    lengths_unordered: bool,
+    header_size: usize,
+    fraction_ns: i64,
+    usual: i64,
+) -> PyResult<Vec<PcapPart>> {
+    let links = [make_link(link)];
+    let plan = Plan {
+        layout: PcapLayout {
+            big_endian,
+            lengths_swapped,
+            lengths_unordered,
+            header_size,
+            fraction_ns,
+            usual,
+        },
+        tables: Tables {
+            links: &links,
+            ethertypes: &tables.ethertypes,
+            protocols: &tables.protocols,
+            ports: &tables.ports,
+        },
+        sealed: spis.map_or(Sealed::All, Sealed::Of),
+    };
+    let parts = py.detach(|| read_parts(|offset| open_at(&path, identity, offset), &begins, end, &plan));
+    parts.into_iter().map(|part| PcapPart::new(py, part)).collect()
 }
 
 fn make_link(link: Option<(usize, usize)>) -> Link {
@@ -235,8 +354,10 @@ fn make_link(link: Option<(usize, usize)>) -> Link {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<HeaderTables>()?;
     module.add_class::<PlainScan>()?;
+    module.add_class::<PcapPart>()?;
     module.add_function(wrap_pyfunction!(copy_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(find_packet_blocks, module)?)?;
+    module.add_function(wrap_pyfunction!(read_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(scan_packets, module)?)
 }

@@ -31,6 +31,22 @@ pub struct Records {
     pub stop: usize,
 }
 
+impl Records {
+    /// Remove the records whose headers begin at `limit` or after it.
+    pub fn truncate(&mut self, limit: usize, header_size: usize) {
+        let kept = self
+            .offset
+            .partition_point(|&offset| (offset as usize) < limit.saturating_add(header_size));
+        if let Some(&first) = self.offset.get(kept) {
+            self.stop = (first as usize).saturating_sub(header_size);
+        }
+        self.offset.truncate(kept);
+        self.captured.truncate(kept);
+        self.length.truncate(kept);
+        self.time_ns.truncate(kept);
+    }
+}
+
 /// The complete records of `data[start..end]`; None if one has a header that Python must check.
 ///
 /// As `Pcap.walk` of ikeanalyze/capture/formats/pcap.py.

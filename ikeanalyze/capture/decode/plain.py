@@ -17,7 +17,9 @@ from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.layers import IS_KNOWN
 from ikeanalyze.capture.decode.link import ETHERTYPE_LINKS, RAW_LINKS
 from ikeanalyze.capture.decode.tunnels import IS_TUNNEL_PORT, IS_TUNNEL_PROTOCOL, PORT_L2TP
+from ikeanalyze.capture.formats.pcap import Pcap
 from ikeanalyze.capture.formats.records import RECORD_COLUMNS, Interface, RecordBatch
+from ikeanalyze.capture.formats.source import CaptureSource
 from ikeanalyze.capture.protocol_numbers import (
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
@@ -39,7 +41,7 @@ from ikeanalyze.capture.protocol_numbers import (
 )
 
 if TYPE_CHECKING:
-    from ikeanalyze._core import HeaderTables
+    from ikeanalyze._core import HeaderTables, PcapPart
 
 # What the core does with EtherTypes, protocols and ports: the constants of these names in core/src/capture/frames.rs.
 _ETHERTYPE_IPV4: Final = 1
@@ -88,6 +90,44 @@ def read_plain_packets(
     if len(scan.rest) == len(batch):
         return None
     return PlainPackets(scan.columns, scan.packets, scan.wire_bytes, scan.ipv6, batch.pick(scan.rest))
+
+
+def can_read_file(layout: Pcap) -> bool:
+    """Whether the compiled core reads files of this format."""
+    return core.compiled is not None and layout.interfaces[0].link_type in _LINKS
+
+
+def read_file_parts(
+    source: CaptureSource,
+    layout: Pcap,
+    begins: Sequence[int],
+    end: int,
+    ports: Collection[int],
+    spis: Collection[int] | None,
+) -> "list[PcapPart]":
+    """Read parts of an uncompressed pcap file in parallel, each from an offset in `begins` to the next one or to `end`.
+
+    Returns the parts up to the first one that does not end where the next one begins: where one of `begins` is not the
+    beginning of a record, or where Python must continue, because a record is incomplete or not plausible.
+
+    Args:
+        source: the file.
+        layout: its format; see `can_read_file`.
+        begins: offsets of records.
+        end: offset from which on no record is read.
+        ports: as in `read_plain_packets`.
+        spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
+    """
+    return core.compiled.read_pcap(
+        source.name,
+        source.identify(),
+        list(begins),
+        end,
+        None if spis is None else set(spis),
+        _make_tables(frozenset(ports)),
+        _LINKS[layout.interfaces[0].link_type],
+        **layout.record_layout,
+    )
 
 
 @lru_cache(maxsize=16)

@@ -1,5 +1,6 @@
 """Decodes pcap files (draft-ietf-opsawg-pcap) and the variants that libpcap reads."""
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import Any, Final
 
@@ -130,6 +131,11 @@ class Pcap:
             return f"inside the {self.header_size} bytes before a packet, {missing} of which are missing"
         size = self._fields(buffer, start)[2]
         return f"inside a packet of {size} bytes, {start + self.header_size + size - end} of which are missing"
+
+    @property
+    def record_layout(self) -> Mapping[str, Any]:
+        """How the records are written, as arguments of the functions of the compiled core."""
+        return self._for_core
 
     def guess(self, data: bytes) -> int | None:
         """The position of the first record in a part of a file: one that is followed by many plausible records."""

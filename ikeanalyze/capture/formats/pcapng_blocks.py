@@ -148,10 +148,16 @@ def parse_packet_block_header(block: bytes, order: str) -> PacketBlockHeader:
     return PacketBlockHeader(interface, block[12:20], options)
 
 
-def encode_enhanced_packet(head: PacketBlockHeader, frame: bytes, order: str) -> bytes:
-    """An enhanced packet block with all of a frame."""
+def get_packet_block_frame(block: bytes, order: str) -> tuple[bytes, int]:
+    """The captured bytes of the frame in a complete enhanced or obsolete packet block, and its length on the wire."""
+    captured, length = Struct(order + "2I").unpack_from(block, 20)
+    return block[28 : 28 + captured], length
+
+
+def encode_enhanced_packet(head: PacketBlockHeader, frame: bytes, order: str, length: int | None = None) -> bytes:
+    """An enhanced packet block; `length` is that of the frame on the wire if `frame` is only a part of it."""
     word = Struct(order + "I")
-    lengths = word.pack(len(frame)) * 2
+    lengths = word.pack(len(frame)) + word.pack(len(frame) if length is None else min(length, 0xFFFFFFFF))
     fixed = word.pack(head.interface) + head.time + lengths
     return _block(ENHANCED_PACKET, fixed + _padded(frame) + write_options(head.options, order), order)
 

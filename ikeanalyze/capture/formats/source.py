@@ -52,6 +52,17 @@ class CaptureSource:
         other.consumed = other.position = offset
         return other
 
+    def seek(self, offset: int) -> None:
+        """Continue an uncompressed file at this offset."""
+        self._raw.seek(offset)
+        self._head = b""
+        self.consumed = self.position = offset
+
+    def identify(self) -> tuple[int, int]:
+        """Device and inode of the file, which tell it from another one that has its name by now."""
+        status = os.fstat(self._raw.fileno())
+        return status.st_dev, status.st_ino
+
     def peek(self, offset: int, size: int) -> bytes:
         """Bytes at an offset of an uncompressed file, without changing the position."""
         return os.pread(self._raw.fileno(), size, offset)

@@ -24,6 +24,7 @@ from ikeanalyze.dataset.batch.key_files import FileState, KeyFileFinder, get_fil
 from ikeanalyze.dataset.batch.plan import BatchPlan, BatchRequest, make_plan
 from ikeanalyze.dataset.batch.task import BatchReadOptions, BatchTask, TaskError, TaskResult
 from ikeanalyze.dataset.columns import describe_columns, get_reserved_names
+from ikeanalyze.dataset.copies import CaptureOverlap, find_overlaps
 from ikeanalyze.dataset.dataset import open_dataset
 from ikeanalyze.dataset.labels import LabelPattern, label_captures, parse_pattern
 from ikeanalyze.dataset.manifest import (
@@ -76,6 +77,7 @@ class BatchSummary:
     handshakes: int = 0  # in the dataset
     captures: int = 0  # in the dataset
     seconds: float = 0.0
+    overlaps: list[CaptureOverlap] = field(default_factory=list)  # captures of the dataset that have the same packets
     problems: int = 0  # paths, key files and folders of key files that do not exist or cannot be read
 
 
@@ -265,8 +267,10 @@ class _Batch:
         self._save()
         self.summary.failed.sort(key=lambda entry: entry.path)
         self.summary.captures = sum(len(shard.captures) for shard in manifest.shards.values())
-        counts = open_dataset(self._dataset).captures.select(pl.col("handshakes").sum()).collect()
-        self.summary.handshakes = int(counts.item())
+        dataset = open_dataset(self._dataset)
+        self.summary.handshakes = int(dataset.captures.select(pl.col("handshakes").sum()).collect().item())
+        if self.summary.read:
+            self.summary.overlaps = find_overlaps(dataset.handshakes, dataset.captures)
 
     def _report_lost(self, lacking: Sequence[str]) -> None:
         """Report the captures of incomplete shards that this batch does not read again."""

@@ -22,6 +22,7 @@ from ikeanalyze.analysis.exchanges.capture_point import Vantage
 from ikeanalyze.analysis.options import Progress, ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary, format_path
+from ikeanalyze.analysis.tables.selection import EVERY_HANDSHAKE, HandshakeSelection, select_handshakes
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.batch.key_files import FileState, hash_file, hash_files
@@ -50,10 +51,11 @@ class BatchReadOptions:
 
     ports: tuple[int, ...] = ()  # IKE ports in addition to 500 and 4500
     vantage: Vantage | None = None  # the side on which they were captured, if known
+    selection: HandshakeSelection = EVERY_HANDSHAKE  # the handshakes that get rows
 
     def to_dict(self) -> dict[str, Any]:
         """The options as stored in the manifest."""
-        return {"ports": list(self.ports), "vantage": self.vantage}
+        return {"ports": list(self.ports), "vantage": self.vantage, **self.selection.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,7 @@ def _read(task: BatchTask, readable: Sequence[_CaptureOutcome], progress: Progre
         progress=progress if len(readable) == 1 else None,
     )
     analysis = _read_large_capture(list(by_path), options) or read_captures(list(by_path), options)
+    analysis = select_handshakes(analysis, task.reading.selection)
     for summary in analysis.captures:
         by_path[summary.path].summary = summary
     warnings: dict[str, list[str]] = {}

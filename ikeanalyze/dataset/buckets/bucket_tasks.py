@@ -14,7 +14,7 @@ from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.capture.buffers import release_free_memory, tune_malloc
 from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
 from ikeanalyze.dataset.buckets.numbering import BucketNumbering, SurveyNumbering
-from ikeanalyze.dataset.buckets.shared_facts import BucketFacts, SurveyedBucket
+from ikeanalyze.dataset.buckets.shared_facts import BucketFacts, SurveyedBucket, store_facts
 from ikeanalyze.dataset.buckets.table_parts import PartBounds, write_parts
 from ikeanalyze.io.lab_manifest import LabManifest
 
@@ -64,11 +64,8 @@ def write_facts(folder: BucketFolder, number: int, facts: dict[SharedFact, pl.Da
     """Write the facts of the capture for the tasks."""
     directory = folder.path / f"facts-{number}"
     directory.mkdir()
-    try:
-        for fact, rows in facts.items():
-            rows.write_ipc(directory / f"{fact.name}.arrow")
-    except OSError as error:
-        raise folder.make_error(error) from None
+    for fact, rows in facts.items():
+        folder.write_table(rows, directory / f"{fact.name}.arrow", "uncompressed")
 
 
 def _read_facts(task: BucketTask) -> dict[SharedFact, pl.LazyFrame]:
@@ -83,7 +80,7 @@ def survey_bucket(task: BucketTask) -> SurveyedBucket:
     facts = BucketFacts(_read_facts(task), collect=True)
     numbering = SurveyNumbering([task.name], folder=folder, index=task.index, contents=contents)
     survey_frames(numbering, contents.traffic, task.context, task.options, facts)
-    surveyed = SurveyedBucket(task.index, facts.shared, facts.used)
+    surveyed = store_facts(facts, task.index, folder)
     del contents, facts, numbering
     release_free_memory()
     return surveyed

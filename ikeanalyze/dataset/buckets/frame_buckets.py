@@ -11,10 +11,11 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array
@@ -89,6 +90,15 @@ class BucketFolder:
     def make_error(self, error: OSError) -> Exception:
         """The error to raise for an error of the operating system."""
         return make_space_error(self.path) if error.errno in (errno.ENOSPC, errno.EDQUOT) else error
+
+    def write_table(self, rows: pl.DataFrame, path: Path, compression: Literal["lz4", "uncompressed"] = "lz4") -> None:
+        """Write a table as an Arrow file. Raises `BucketSpaceError` if the disk is full."""
+        try:
+            rows.write_ipc(path, compression=compression)
+        except OSError as error:
+            raise self.make_error(error) from None
+        except pl.exceptions.ComputeError as error:  # how polars reports a full disk
+            raise self.make_error(OSError(errno.ENOSPC, str(error))) from None
 
     def check_space(self, needed: int = 0) -> None:
         """Raise `BucketSpaceError` unless the disk has this many bytes, and some for others."""

@@ -15,12 +15,15 @@ from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.row_ids import FROM_THE_START, MessageRowIds, RowNumbering
 from ikeanalyze.capture.arrays import Int64Array, UInt32Array
+from ikeanalyze.capture.buffers import release_free_memory
 from ikeanalyze.dataset.buckets.frame_buckets import BucketContents, BucketFolder
 
 #: Messages that are numbered at once.
-_MESSAGES_AT_ONCE: Final = 1 << 21
+_MESSAGES_AT_ONCE: Final = 1 << 19
 #: One of this many messages of a bucket is used to find the times that divide all messages.
 _SAMPLED: Final = 1 << 12
+#: A file with the ids of the messages of a bucket.
+_MESSAGE_IDS: Final = "message_ids"
 #: Comes after all handshakes: RADIUS messages follow those of IKE of the same time.
 _AFTER_ALL: Final = np.iinfo(np.int64).max
 
@@ -83,54 +86,61 @@ def number_rows(folder: BucketFolder, *, by_unit: bool) -> RowTotals:
         UnorderedBucketError: the order of a bucket does not fit that of the capture.
     """
     indices = folder.indices
-    parts = [dict(np.load(folder.get_file(index, "handshakes.npz"))) for index in indices]
-    size = [len(part["first_ns"]) for part in parts]
-    tie = "unit" if by_unit else "number"
-    first_ns, ties, exchanges = (
-        np.concatenate([part[name] for part in parts]) for name in ("first_ns", tie, "exchanges")
-    )
-    order = np.lexsort((ties, first_ns))
-    handshake = np.empty(len(order), np.int64)
-    handshake[order] = np.arange(len(order))
-    before = np.empty(len(order), np.int64)  # exchanges of earlier handshakes
-    before[order] = np.cumsum(exchanges[order]) - exchanges[order]
-    stop = np.cumsum(size)
+    stop = np.cumsum([len(part) for part in _load_handshakes(folder, indices, "first_ns")])
+    # one column after the other: those of all handshakes are in memory
+    first_ns = np.concatenate(_load_handshakes(folder, indices, "first_ns"))
+    order = np.lexsort((np.concatenate(_load_handshakes(folder, indices, "unit" if by_unit else "number")), first_ns))
+    del first_ns
+    handshake = np.empty(len(order), np.uint32)
+    handshake[order] = np.arange(len(order), dtype=np.uint32)
     ranks = np.split(handshake, stop[:-1])
     if any((rank[1:] < rank[:-1]).any() for rank in ranks):
         raise UnorderedBucketError
-    for index, rank, own_before, part in zip(indices, ranks, np.split(before, stop[:-1]), parts, strict=True):
-        own = part["exchanges"]
+    exchanges = np.concatenate(_load_handshakes(folder, indices, "exchanges"))
+    before = np.empty(len(order), np.int64)  # exchanges of earlier handshakes
+    before[order] = np.cumsum(exchanges[order]) - exchanges[order]
+    counts = np.split(exchanges, stop[:-1])
+    for index, rank, own_before, own in zip(indices, ranks, np.split(before, stop[:-1]), counts, strict=True):
         start = np.cumsum(own) - own
         exchange = np.repeat(own_before - start, own) + np.arange(int(own.sum()))
-        _save(folder, index, "handshake_ids.npy", rank + FROM_THE_START.handshake)
+        _save(folder, index, "handshake_ids.npy", rank.astype(np.int64) + FROM_THE_START.handshake)
         _save(folder, index, "exchange_ids.npy", exchange + FROM_THE_START.exchange)
-    messages = _number_messages(folder, indices, ranks)
-    return RowTotals(len(order), int(exchanges.sum()), messages)
+    totals = RowTotals(len(order), int(exchanges.sum()), _number_messages(folder, indices, ranks))
+    release_free_memory()
+    return totals
 
 
-def _save(folder: BucketFolder, index: int, kind: str, values: Int64Array | UInt32Array) -> None:
+def _load_handshakes(folder: BucketFolder, indices: Sequence[int], column: str) -> list[Int64Array]:
+    """A column of the handshakes of each bucket."""
+    parts = []
+    for index in indices:
+        with np.load(folder.get_file(index, "handshakes.npz")) as columns:
+            parts.append(columns[column].astype(np.int64, copy=False))
+    return parts
+
+
+def _save(folder: BucketFolder, index: int, kind: str, values: Int64Array) -> None:
     try:
         np.save(folder.get_file(index, kind), values)
     except OSError as error:
         raise folder.make_error(error) from None
 
 
-def _number_messages(folder: BucketFolder, indices: Sequence[int], ranks: Sequence[Int64Array]) -> int:
+def _number_messages(folder: BucketFolder, indices: Sequence[int], ranks: Sequence[UInt32Array]) -> int:
     """Number the messages slice by slice in order of time; return how many there are."""
-    times = [np.load(folder.get_file(index, "message_ns.npy"), mmap_mode="r") for index in indices]
-    owners = [np.load(folder.get_file(index, "message_handshake.npy"), mmap_mode="r") for index in indices]
-    ids = [np.empty(len(part), np.uint32) for part in times]
-    sample = np.sort(np.concatenate([part[::_SAMPLED] for part in times]))
+    sample = np.sort(np.concatenate([_map(folder, index, "message_ns")[::_SAMPLED] for index in indices]))
     edges = np.unique(sample[_MESSAGES_AT_ONCE // _SAMPLED :: _MESSAGES_AT_ONCE // _SAMPLED])
-    begin = [0] * len(times)
+    begin = [0] * len(indices)
     count = 0
     for edge in [*edges.tolist(), None]:
+        # mapped again for each slice: pages that were read would count as memory of this process
+        times = [_map(folder, index, "message_ns") for index in indices]
         end = [len(part) if edge is None else int(np.searchsorted(part, edge)) for part in times]
         spans = [slice(low, high) for low, high in zip(begin, end, strict=True)]
         when = np.concatenate([part[span] for part, span in zip(times, spans, strict=True)])
         handshakes = []
-        for owner, span, rank in zip(owners, spans, ranks, strict=True):
-            local = owner[span]
+        for index, span, rank in zip(indices, spans, ranks, strict=True):
+            local = _map(folder, index, "message_handshake")[span]
             known = local >= 0
             handshake = np.full(len(local), _AFTER_ALL, np.int64)
             handshake[known] = rank[local[known]]
@@ -138,17 +148,21 @@ def _number_messages(folder: BucketFolder, indices: Sequence[int], ranks: Sequen
         # messages of one handshake are in order within their bucket
         order = np.lexsort((np.concatenate(handshakes), when))
         number = np.empty(len(order), np.uint32)
-        number[order] = np.arange(count, count + len(order))
+        number[order] = np.arange(count + FROM_THE_START.message, count + FROM_THE_START.message + len(order))
         at = 0
-        for part, span in zip(ids, spans, strict=True):
+        for index, span in zip(indices, spans, strict=True):
             length = span.stop - span.start
-            part[span] = number[at : at + length]
+            folder.append(index, _MESSAGE_IDS, number[at : at + length].tobytes())
             at += length
         count += len(order)
         begin = end
-    for index, part in zip(indices, ids, strict=True):
-        _save(folder, index, "message_ids.npy", part + np.uint32(FROM_THE_START.message))
     return count
+
+
+def _map(folder: BucketFolder, index: int, kind: str) -> Int64Array:
+    """An array of a bucket that stays on disk."""
+    values: Int64Array = np.load(folder.get_file(index, f"{kind}.npy"), mmap_mode="r")
+    return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +191,7 @@ class BucketNumbering(RowNumbering):
     def number_messages(self, state: AnalysisState, radius: Datagrams) -> MessageRowIds:
         """The ids of the messages and of the RADIUS datagrams."""
         own = RowNumbering.number_messages(self, state, radius)
-        ids = self._load("message_ids.npy")
+        ids = np.fromfile(self.folder.get_file(self.index, _MESSAGE_IDS), np.uint32).astype(np.int64)
         assert len(ids) == len(own.order)
         of_row = np.empty(len(ids), np.int64)
         of_row[own.order] = ids

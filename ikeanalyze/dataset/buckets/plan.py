@@ -13,7 +13,7 @@ from typing import Final
 _DEFAULT_SHARE: Final = 4
 #: Bytes of memory of a process with all libraries that analyses a whole capture, and of one that analyses buckets.
 _WHOLE_PROCESS_BYTES: Final = 110 << 20
-_PROCESS_BYTES: Final = 224 << 20
+_PROCESS_BYTES: Final = 144 << 20
 #: Bytes that the analysis takes of a byte of the capture if all packets are IKE; measured: 0.45 to 0.55.
 _BYTES_PER_BYTE: Final = 0.65
 #: The numbers and facts of all buckets take at most this part of the capture's size.
@@ -67,7 +67,9 @@ def plan_buckets(size: int, jobs: int, max_memory: int | None) -> BucketPlan | N
     limit = measure_memory() // _DEFAULT_SHARE if max_memory is None else max_memory
     if _WHOLE_PROCESS_BYTES + _BYTES_PER_BYTE * size <= limit:
         return None
-    jobs = max(1, min(jobs, limit // (_PROCESS_BYTES + _MIN_BUCKET_BYTES)))
-    of_bucket = max((limit - size // _SIZE_OF_SHARED) // jobs - _PROCESS_BYTES, _MIN_BUCKET_BYTES)
+    # several processes are started by this one, which merges their rows
+    jobs = max(1, min(jobs, (limit - _PROCESS_BYTES) // (_PROCESS_BYTES + _MIN_BUCKET_BYTES)))
+    available = limit - size // _SIZE_OF_SHARED - (_PROCESS_BYTES if jobs > 1 else 0)
+    of_bucket = max(available // jobs - _PROCESS_BYTES, _MIN_BUCKET_BYTES)
     buckets = math.ceil(_BYTES_PER_BYTE * size / of_bucket)
     return BucketPlan(min(-(-buckets // jobs) * jobs, _MAX_BUCKETS), jobs)

@@ -2,11 +2,13 @@
 
 A bucket shares the rows that a rule starts from (`SharedFact`), without those that change no result. The facts of the
 capture are the rows of all buckets together, without those that change no result. So merging does not depend on the
-order of the buckets, and buckets of any number share about as much as the capture has hosts.
+order of the buckets, and buckets of any number share about as much as the capture has hosts. What a bucket shares stays
+on disk: of the rows of all buckets, only those that some bucket depends on are in memory.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -15,6 +17,7 @@ import xxhash
 
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
 from ikeanalyze.capture.arrays import UInt64Array
+from ikeanalyze.dataset.buckets.frame_buckets import BucketFolder
 
 #: Facts on which no other fact depends.
 FINAL_FACTS: Final = frozenset(
@@ -28,6 +31,8 @@ FINAL_FACTS: Final = frozenset(
         SharedFact.LAB_HANDSHAKES,
     }
 )
+#: Facts of more rows are in files.
+_ROWS_IN_MEMORY: Final = 16
 _HOSTS: Final = ("initiator", "responder")
 _SIDE: Final = (*_HOSTS, "by_responder")
 _MIRROR_HOSTS: Final = ("first", "second", "interface")
@@ -158,8 +163,27 @@ class SurveyedBucket:
     """What a bucket shares, and what that depends on."""
 
     index: int
-    shared: dict[SharedFact, pl.DataFrame] = field(default_factory=dict)
+    shared: dict[SharedFact, pl.DataFrame | Path] = field(default_factory=dict)
     used: dict[SharedFact, UsedFact] = field(default_factory=dict)
+
+    def scan(self, fact: SharedFact) -> pl.LazyFrame:
+        """The rows of a fact that the bucket shares."""
+        rows = self.shared[fact]
+        return pl.scan_ipc(rows) if isinstance(rows, Path) else rows.lazy()
+
+
+def store_facts(facts: BucketFacts, index: int, folder: BucketFolder) -> SurveyedBucket:
+    """What a bucket shares; the larger tables are written to its folder."""
+    shared: dict[SharedFact, pl.DataFrame | Path] = {}
+    for fact, rows in facts.shared.items():
+        shared[fact] = rows
+        if rows.height > _ROWS_IN_MEMORY:
+            path = folder.get_file(index, f"{fact.name}.arrow")
+            # a process may still map the file of an earlier survey, which therefore keeps its contents
+            path.unlink(missing_ok=True)
+            folder.write_table(rows, path, "uncompressed")
+            shared[fact] = path
+    return SurveyedBucket(index, shared, facts.used)
 
 
 @dataclass(slots=True)
@@ -174,8 +198,8 @@ class SharedFacts:
         self.buckets.update((bucket.index, bucket) for bucket in surveyed)
         changed: set[int] = set()
         for fact in SharedFact:
-            parts = [bucket.shared[fact] for bucket in self.buckets.values() if fact in bucket.shared]
-            if not parts:
+            scans = [bucket.scan(fact) for bucket in self.buckets.values() if fact in bucket.shared]
+            if not scans:
                 self.known.pop(fact, None)
                 continue
             used = {index: bucket.used[fact] for index, bucket in self.buckets.items() if fact in bucket.used}
@@ -183,8 +207,8 @@ class SharedFacts:
                 if not used:
                     self.known.pop(fact, None)
                     continue
-                parts = _select_used(parts, list(used.values()))
-            self.known[fact] = merge_facts(fact, parts)
+                scans = _select_used(scans, list(used.values()))
+            self.known[fact] = merge_facts(fact, (scan.collect() for scan in scans))
             for index, use in used.items():
                 rows = select_hosts(self.known[fact].lazy(), use.hosts).collect()
                 if fingerprint(rows) != use.number:
@@ -196,14 +220,14 @@ class SharedFacts:
         waiting: set[int] = set()
         for index, bucket in self.buckets.items():
             if index and SharedFact.WAITING in bucket.shared:
-                waiting.update(bucket.shared[SharedFact.WAITING]["spi_i"].to_list())
+                waiting.update(bucket.scan(SharedFact.WAITING).collect()["spi_i"].to_list())
         return waiting
 
 
-def _select_used(parts: Sequence[pl.DataFrame], used: Sequence[UsedFact]) -> list[pl.DataFrame]:
+def _select_used(parts: Sequence[pl.LazyFrame], used: Sequence[UsedFact]) -> list[pl.LazyFrame]:
     """The rows that some bucket depends on."""
     hosts = [use.hosts for use in used if use.hosts is not None]
     if len(hosts) < len(used):
         return list(parts)
-    pairs = pl.concat(hosts).unique()
+    pairs = pl.concat(hosts).unique().lazy()
     return [part.join(pairs, on=_HOSTS, how="semi") for part in parts]

@@ -2,7 +2,7 @@
 
 Part n of a table has the rows with ids from n times its size on; part n of the frames table has those between two frame
 numbers. Each bucket writes a file for each part that it has rows of. Merging a part sorts the rows of all its files, so
-memory does not grow with the table.
+memory does not grow with the table. It writes them in small files, because polars reads several files ahead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +30,8 @@ _ID: Final = {"messages": "message", "exchanges": "exchange", "handshakes": "han
 _SIZE: Final = {"messages": 1 << 17, "exchanges": 1 << 17, "handshakes": 1 << 14}
 #: Parts of a table: each bucket has a file for each.
 _MAX_PARTS: Final = 256
+#: Rows of a file of a merged table.
+_MERGED_SIZE: Final = {"frames": 1 << 14, "messages": 1 << 14, "exchanges": 1 << 14, "handshakes": 1 << 11}
 #: Of the frames table, while its parts are merged: rows of one frame are in the order in which they were collected.
 _SEQUENCE: Final = "sequence"
 
@@ -79,10 +81,7 @@ def _write_table(table: pl.DataFrame, part: Int64Array, folder: BucketFolder, na
     for number, low, high in zip(numbers.tolist(), start.tolist(), [*start[1:].tolist(), len(part)], strict=True):
         directory = folder.path / name / f"{number:08}"
         directory.mkdir(parents=True, exist_ok=True)
-        try:
-            table.slice(low, high - low).write_ipc(directory / f"{index:05}.arrow", compression="lz4")
-        except (OSError, pl.exceptions.ComputeError) as error:
-            raise folder.make_error(error if isinstance(error, OSError) else OSError(28, str(error))) from None
+        folder.write_table(table.slice(low, high - low), directory / f"{index:05}.arrow")
 
 
 def merge_parts(folder: BucketFolder, name: str) -> pl.LazyFrame:
@@ -98,9 +97,9 @@ def merge_parts(folder: BucketFolder, name: str) -> pl.LazyFrame:
         for file in files:
             file.unlink()
         directory.rmdir()
-        path = directory.with_suffix(".arrow")
-        rows.write_ipc(path, compression="lz4")
-        merged.append(path)
+        for number, piece in enumerate(rows.iter_slices(_MERGED_SIZE[name])):
+            merged.append(directory.with_name(f"{directory.name}-{number:04}.arrow"))
+            folder.write_table(piece, merged[-1])
     if not merged:
         return pl.DataFrame(schema=LAYOUTS[name]).lazy()
     return pl.scan_ipc(merged)

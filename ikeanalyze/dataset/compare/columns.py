@@ -10,6 +10,7 @@ from polars.datatypes import DataType
 
 from ikeanalyze.dataset.compare import CompareError
 from ikeanalyze.dataset.compare.metrics import Columns
+from ikeanalyze.io.near_names import describe_choices
 
 #: Value of a column; None: unknown.
 Value = str | int | float | bool | None
@@ -55,7 +56,7 @@ def get_group_column(name: str, columns: Columns, labels: Sequence[str], argumen
     others = [other for other in columns if other not in labels and _get_scalar(other, columns[other]) is not None]
     known = f"labels {join_values(labels)}; of each handshake {join_values(others)}" if labels else join_values(others)
     problem = f"{name} has several values" if name in columns else f"unknown column {name!r}"
-    raise CompareError(f"{problem} (choose from {known})", argument)
+    raise CompareError(problem + describe_choices(name, (*labels, *others), known), argument)
 
 
 def _get_scalar(name: str, dtype: DataType) -> pl.Expr | None:

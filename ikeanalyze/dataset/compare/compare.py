@@ -41,6 +41,8 @@ from ikeanalyze.dataset.compare.result import (
     Values,
 )
 from ikeanalyze.dataset.compare.source import UNREADABLE, ComparisonTables, find_unreadable_file, open_tables
+from ikeanalyze.dataset.copies import find_overlaps
+from ikeanalyze.io.near_names import describe_choices
 
 #: Metrics that are compared if none is named.
 DEFAULT_METRICS: Final = ("setup_ms", "bytes", "retransmissions")
@@ -50,6 +52,7 @@ SUCCESS: Final = ("established", "completed")
 NOT_KNOWN: Final = "not known"
 
 _MAX_GROUPS: Final = 1_000
+_MAX_OVERLAPS: Final = 5  # that are named
 #: Resamples for values without intervals.
 _MIN_RESAMPLES: Final = 100
 #: Larger values of labels (floats go up to 1.8e308) have no finite mean and variance; they count as unknown.
@@ -88,7 +91,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
     for outcome in request.outcomes:
         if outcome not in OUTCOMES.categories:
             raise CompareError(
-                f"unknown outcome {outcome!r} (choose from {join_values(OUTCOMES.categories)})", "outcome"
+                f"unknown outcome {outcome!r}{describe_choices(outcome, OUTCOMES.categories)}", "outcome"
             )
     if request.predicted and not set(request.outcomes) <= set(SUCCESS):
         raise CompareError(f"predictions are of handshakes that are {' or '.join(SUCCESS)}", "predicted")
@@ -98,6 +101,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         selected = select_metrics(tables.handshakes, request.metrics)
         against = [] if request.against is None else select_metrics(tables.handshakes, [request.against], "against")
         table = _read_table(tables, names, [*selected, *against], request.where, labels)
+        remarks = _describe_overlaps(tables, request.where)
     except UNREADABLE as error:
         raise find_unreadable_file(tables.path, error) from None
     set_up = table.filter(~pl.col("rekeyed"))
@@ -122,6 +126,7 @@ def compare_groups(tables: ComparisonTables, request: ComparisonRequest) -> Comp
         complete=tables.complete,
         rekeyed=table.height - set_up.height,
         warm_up=set_up.height - grouped.height,
+        remarks=tuple(remarks),
     )
     counted = [part.filter(pl.col("outcome").is_in(request.outcomes)) for part in parts.values()]
     metrics = [_compare_metric(metric, counted, comparison) for metric in selected]
@@ -157,6 +162,15 @@ def _read_table(
     ).collect()
 
 
+def _describe_overlaps(tables: ComparisonTables, where: Sequence[RowCondition]) -> list[str]:
+    """Sentences about captures whose handshakes count several times."""
+    columns = tables.handshakes.collect_schema()
+    overlaps = find_overlaps(tables.handshakes.filter(match_conditions(where, columns, tables.labels)))
+    texts = [f"{overlap}: these handshakes count once for each capture" for overlap in overlaps[:_MAX_OVERLAPS]]
+    more = len(overlaps) - len(texts)
+    return [*texts, f"{more:,} more groups of captures overlap"] if more else texts
+
+
 def _partition(table: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Value, ...], pl.DataFrame]:
     """The rows of each group, by its values."""
     parts = table.partition_by([f"group {i}" for i in range(len(by))], as_dict=True)
@@ -176,7 +190,8 @@ def _find_baseline(wanted: str | None, name: str, values: Sequence[Value]) -> Va
     for value in values:
         if matches_value(value, wanted):
             return value
-    raise CompareError(f"{name} is never {wanted!r} (choose from {join_values(dict.fromkeys(values))})", "baseline")
+    choices = describe_choices(wanted, map(format_value, dict.fromkeys(values)))
+    raise CompareError(f"{name} is never {wanted!r}{choices}", "baseline")
 
 
 def _count_groups(parts: Mapping[tuple[Value, ...], pl.DataFrame], first: Value) -> Iterator[ComparisonGroup]:

@@ -15,6 +15,7 @@ import polars as pl
 from polars.datatypes import DataType
 
 from ikeanalyze.dataset.compare import CompareError
+from ikeanalyze.io.near_names import describe_choices
 
 #: Names and types of the columns of a handshakes table, labels included.
 Columns = Mapping[str, DataType]
@@ -95,7 +96,7 @@ def _add_metrics(names: Sequence[str], known: Mapping[str, Metric], argument: st
     """The sum of the metrics of these names; unknown if one of them is unknown."""
     for name in names:
         if name not in known:
-            raise CompareError(f"unknown metric {name!r} (choose from {', '.join(sorted(known))})", argument)
+            raise CompareError(f"unknown metric {name!r}{describe_choices(name, sorted(known))}", argument)
     parts = [known[name] for name in names]
     units = dict.fromkeys(part.unit for part in parts if part.unit is not None)
     if len(units) > 1:

@@ -68,7 +68,7 @@ def lay_predictions(
                 unmatched.append(case)
     remarks = list(_remark(unmatched, [*comparison.by, *labels], matched, [m.name for m in comparison.metrics]))
     metrics = tuple(_add_predictions(metric, matched, comparison.confidence) for metric in comparison.metrics)
-    return replace(comparison, metrics=metrics, remarks=tuple(remarks))
+    return replace(comparison, metrics=metrics, remarks=(*comparison.remarks, *remarks))
 
 
 def _read_values_by_capture(tables: ComparisonTables, names: Sequence[str]) -> dict[str, set[tuple[Value, ...]]]:

@@ -168,4 +168,4 @@ class Comparison:
     complete: bool  # False: the batch that makes the dataset has not finished
     rekeyed: int  # IKE SAs created by rekeying: they have no set-up and are in no group
     warm_up: int = 0  # handshakes left out because the lab made them before those that count
-    remarks: tuple[str, ...] = ()  # sentences about predictions that are not in a group or metric
+    remarks: tuple[str, ...] = ()  # sentences about predictions without group or metric, and about copies

@@ -1,6 +1,7 @@
 """Certificate chains for the lab, made for each case."""
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,12 +11,20 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ikeanalyze.lab.scenario import CertificateFault
+
 Hash = hashes.SHA256 | hashes.SHA384 | hashes.SHA512
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 _CURVES: Final = {256: ec.SECP256R1(), 384: ec.SECP384R1(), 521: ec.SECP521R1()}
 _HASHES: Final[dict[int, Hash]] = {256: hashes.SHA256(), 384: hashes.SHA384(), 521: hashes.SHA512()}
-_DAYS: Final = 3650
+#: Days from now on which certificates begin and end to be valid.
+_VALIDITY: Final[Mapping[CertificateFault, tuple[int, int]]] = {
+    "valid": (-1, 3650),
+    "untrusted": (-1, 3650),
+    "expired": (-30, -1),
+    "not-yet-valid": (1, 3650),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +60,19 @@ def encode_pkcs12(chain: CertificateChain, name: str, password: str) -> bytes:
 
 
 def make_certificate_chain(
-    kind: str, bits: int, length: int, name: str, *, authority_bits: int | None = None
+    kind: str,
+    bits: int,
+    length: int,
+    name: str,
+    *,
+    authority_bits: int | None = None,
+    fault: CertificateFault = "valid",
 ) -> CertificateChain:
     """Make a chain of `length` certificates (2: end entity and root) with keys of the same type.
 
     `kind` is "rsa" or "ecdsa", `bits` the size of the end entity's key, `authority_bits` that of the others (None: the
-    same), `name` the common and alternative name of the end entity.
+    same), `name` the common and alternative name of the end entity, which has the `fault`. With "untrusted", the root
+    returned is another one with the same name, which did not sign the others.
     """
     authority_bits = authority_bits or bits
     certificates: list[str] = []
@@ -66,9 +82,13 @@ def make_certificate_chain(
     for depth, subject in enumerate(subjects):
         end = name if depth == length - 1 else None
         key = _generate_key(kind, bits if end else authority_bits) if depth else key
-        certificate = _sign_certificate(subject, key, issuer, issuer_key, digest, end=end)
+        days = _VALIDITY[fault if end else "valid"]
+        certificate = _sign_certificate(subject, key, issuer, issuer_key, digest, end=end, days=days)
         certificates.insert(0, certificate.public_bytes(serialization.Encoding.PEM).decode())
         issuer, issuer_key = subject, key
+    if fault == "untrusted":
+        other = make_certificate_chain(kind, bits, length, name, authority_bits=authority_bits)
+        certificates[-1] = other.root
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return CertificateChain(pem.decode(), tuple(certificates))
 
@@ -85,9 +105,16 @@ def _make_name(common: str) -> x509.Name:
 
 
 def _sign_certificate(
-    subject: x509.Name, key: PrivateKey, issuer: x509.Name, issuer_key: PrivateKey, digest: Hash, *, end: str | None
+    subject: x509.Name,
+    key: PrivateKey,
+    issuer: x509.Name,
+    issuer_key: PrivateKey,
+    digest: Hash,
+    *,
+    end: str | None,
+    days: tuple[int, int],
 ) -> x509.Certificate:
-    """`end`: alternative name of the end entity; None: an authority."""
+    """`end`: alternative name of the end entity; None: an authority. `days`: valid from and until, from now."""
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     builder = (
         x509.CertificateBuilder()
@@ -95,8 +122,8 @@ def _sign_certificate(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=_DAYS))
+        .not_valid_before(now + dt.timedelta(days=days[0]))
+        .not_valid_after(now + dt.timedelta(days=days[1]))
         .add_extension(x509.BasicConstraints(ca=end is None, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)

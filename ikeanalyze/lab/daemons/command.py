@@ -18,10 +18,9 @@ from ikeanalyze.keys.export import write_private
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack
-from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, get_psk
+from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, get_identity, get_network, get_psk
 from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup, list_strongswan_settings
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
-from ikeanalyze.lab.network.topology import INNER
 from ikeanalyze.lab.requirement import RequirementFinding
 from ikeanalyze.lab.scenario import ScenarioCase
 
@@ -200,10 +199,10 @@ def _write_environment(folder: Path, setup: SideSetup) -> Mapping[str, str]:
         "IKE_LOCAL_ADDRESS": addresses[role],
         # behind a NAT the initiator has another address
         "IKE_REMOTE_ADDRESS": "any" if role == "responder" and case.settings.link.nat else addresses[other],
-        "IKE_LOCAL_ID": IDENTITY[role],
+        "IKE_LOCAL_ID": get_identity(role, case),
         "IKE_REMOTE_ID": IDENTITY[other],
-        "IKE_LOCAL_TS": f"{INNER[role]}/32",
-        "IKE_REMOTE_TS": f"{INNER[other]}/32",
+        "IKE_LOCAL_TS": get_network(role, role, case),
+        "IKE_REMOTE_TS": get_network(role, other, case),
         "IKE_LOCAL_AUTH": auths[0],
         "IKE_REMOTE_AUTH": auths[1],
         "IKE_PSK_FILE": "/run/psk.txt" if "psk" in files else "",
@@ -211,7 +210,7 @@ def _write_environment(folder: Path, setup: SideSetup) -> Mapping[str, str]:
         "IKE_CERTIFICATE_FILE": "/run/certificate.pem" if "certificate" in files else "",
         "IKE_AUTHORITY_FILE": "/run/authority.pem" if "authority" in files else "",
         "IKE_PROPOSALS": case.proposals(role),
-        "IKE_ESP_PROPOSALS": ike.esp_proposals,
+        "IKE_ESP_PROPOSALS": case.esp_proposals(role),
         "IKE_FRAGMENT_SIZE": str(ike.fragment_size),
         "IKE_RETRANSMIT_TIMEOUT_S": f"{ike.retransmit_timeout_s:g}",
         "IKE_RETRANSMIT_BASE": f"{ike.retransmit_base:g}",

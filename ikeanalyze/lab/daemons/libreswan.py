@@ -15,13 +15,13 @@ from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons import certificates
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack
-from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
+from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_identity, get_network, get_psk
 from ikeanalyze.lab.daemons.proposals.libreswan import to_libreswan_proposals
 from ikeanalyze.lab.daemons.stack import IkeStack, LoggedKeys, SideSetup, list_strongswan_settings
 from ikeanalyze.lab.logs import pluto as pluto_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox
-from ikeanalyze.lab.network.topology import INNER, CaseAddresses
+from ikeanalyze.lab.network.topology import CaseAddresses
 from ikeanalyze.lab.scenario import ScenarioCase
 
 #: Log with keys.
@@ -139,7 +139,7 @@ class LibreswanStack(IkeStack):
             yield f"{role}.stack = libreswan is for ike.version = 2 here"
         if case.eap:
             yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
-        for text in (case.proposals(role), settings.ike.esp_proposals):
+        for text in (case.proposals(role), case.esp_proposals(role)):
             try:
                 to_libreswan_proposals(text)
             except ValueError as error:
@@ -166,7 +166,7 @@ def start_libreswan(
     folder = host.folder / "run"
     (folder / "nss").mkdir(parents=True)
     write_private(str(folder / "ipsec.conf"), build_ipsec_conf(role, case, network))
-    secret = f'@{IDENTITY[role]} @{IDENTITY[OTHER[role]]} : PSK "{get_psk(role, case, credentials)}"\n'
+    secret = f'@{get_identity(role, case)} @{IDENTITY[OTHER[role]]} : PSK "{get_psk(role, case, credentials)}"\n'
     write_private(str(folder / "ipsec.secrets"), secret)
     before = [["certutil", "-N", "-d", _DATABASE, "--empty-password"], *_import_certificates(folder, role, credentials)]
     debugging = " --debug base --debug private" if log_keys else ""
@@ -195,13 +195,13 @@ def build_ipsec_conf(role: str, case: ScenarioCase, network: CaseAddresses) -> s
     connection: dict[str, str] = {
         "left": addresses[role],
         "right": addresses[other],
-        "leftid": f"@{IDENTITY[role]}",
+        "leftid": f"@{get_identity(role, case)}",
         "rightid": f"@{IDENTITY[other]}",
-        "leftsubnet": f"{INNER[role]}/32",
-        "rightsubnet": f"{INNER[other]}/32",
+        "leftsubnet": get_network(role, role, case),
+        "rightsubnet": get_network(role, other, case),
         "keyexchange": "ikev2",
         "ike": to_libreswan_proposals(case.proposals(role)),
-        "esp": to_libreswan_proposals(case.settings.ike.esp_proposals),
+        "esp": to_libreswan_proposals(case.esp_proposals(role)),
         "fragmentation": "yes" if case.settings.ike.fragment_size else "no",
         "rekey": "no",
         "dpdaction": "clear",

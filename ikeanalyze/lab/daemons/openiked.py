@@ -19,12 +19,12 @@ from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.certificates import make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack
-from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_psk
+from ikeanalyze.lab.daemons.peer_config import IDENTITY, OTHER, CaseCredentials, get_identity, get_network, get_psk
 from ikeanalyze.lab.daemons.proposals.openiked import to_iked_proposals
 from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup, list_strongswan_settings
 from ikeanalyze.lab.logs import iked as iked_log
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
-from ikeanalyze.lab.network.topology import INNER, CaseAddresses
+from ikeanalyze.lab.network.topology import CaseAddresses
 from ikeanalyze.lab.requirement import RequirementFinding, make_finding
 from ikeanalyze.lab.scenario import ScenarioCase
 
@@ -172,7 +172,7 @@ class OpenikedStack(IkeStack):
             yield f"{role}.stack = openiked needs the same initiator.auth and responder.auth"
         if case.side(role).chain > 2:
             yield f"{role}.chain = {case.side(role).chain} needs {role}.stack = strongswan or libreswan"
-        for text in (case.proposals(role), settings.ike.esp_proposals):
+        for text in (case.proposals(role), case.esp_proposals(role)):
             try:
                 to_iked_proposals(text, "ikesa")
             except ValueError as error:
@@ -218,11 +218,11 @@ def build_iked_conf(role: str, case: ScenarioCase, network: CaseAddresses, crede
     auth = f'psk "{get_psk(role, case, credentials)}"' if case.side(role).auth == "psk" else "rfc7427"
     policy = [
         f'ikev2 "{NAME}" {"active" if role == "initiator" else "passive"} esp',
-        f"from {INNER[role]} to {INNER[other]}",
+        f"from {get_network(role, role, case)} to {get_network(role, other, case)}",
         f"local {addresses[role]} peer {peer}",
         *to_iked_proposals(case.proposals(role), "ikesa"),
-        *to_iked_proposals(ike.esp_proposals, "childsa"),
-        f"srcid {IDENTITY[role]} dstid {IDENTITY[other]}",
+        *to_iked_proposals(case.esp_proposals(role), "childsa"),
+        f"srcid {get_identity(role, case)} dstid {IDENTITY[other]}",
         "ikelifetime 0 lifetime 0",
         auth,
     ]

@@ -14,6 +14,9 @@ from ikeanalyze.lab.scenario import AKA, CERTIFICATES, ScenarioCase
 
 #: Identities by role.
 IDENTITY: Final = {"initiator": "initiator.lab", "responder": "responder.lab", "aaa": "aaa.lab"}
+#: An identity that the responder does not know, and a network that it does not protect.
+STRANGER: Final = "stranger.lab"
+OTHER_NETWORK: Final = "10.3.0.0/24"
 OTHER: Final = {"initiator": "responder", "responder": "initiator"}
 
 
@@ -47,9 +50,13 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
         auth = case.side(side).auth
         if auth in CERTIFICATES or auth == "eap-tls":
             kind = "ecdsa" if auth == "ecdsa" else "rsa"
-            length, authority_bits = case.side(side).chain, case.side(side).authority_bits
             chains[side] = make_certificate_chain(
-                kind, case.key_bits(side), length, IDENTITY[side], authority_bits=authority_bits
+                kind,
+                case.key_bits(side),
+                case.side(side).chain,
+                get_identity(side, case),
+                authority_bits=case.side(side).authority_bits,
+                fault=case.side(side).certificate,
             )
     account = subscriber = None
     if case.settings.initiator.auth == AKA:
@@ -64,6 +71,17 @@ def make_credentials(case: ScenarioCase) -> CaseCredentials:
             )
     xauth = secrets.token_hex(8) if case.settings.initiator.xauth else None
     return CaseCredentials(secrets.token_hex(16), chains, account, xauth, subscriber)
+
+
+def get_identity(role: str, case: ScenarioCase) -> str:
+    """Return the identity of a side; the responder does not know the initiator's if the case requires it."""
+    return STRANGER if role == "initiator" and case.settings.initiator.wrong_identity else IDENTITY[role]
+
+
+def get_network(role: str, of: str, case: ScenarioCase) -> str:
+    """Return the network of the side `of` in the traffic selectors of `role`; a wrong one if the case requires it."""
+    wrong = role == "initiator" and of == "responder" and case.settings.initiator.wrong_network
+    return OTHER_NETWORK if wrong else f"{INNER[of]}/32"
 
 
 def get_psk(role: str, case: ScenarioCase, credentials: CaseCredentials) -> str:
@@ -84,13 +102,13 @@ def build_side_config(
     initiator, ike = role == "initiator", case.settings.ike
     auth, peer_auth = case.side(role).auth, case.side(OTHER[role]).auth
     loads: list[tuple[str, dict[str, Any]]] = []
-    local: dict[str, Any] = {"auth": _method(auth), "id": IDENTITY[role]}
+    local: dict[str, Any] = {"auth": _method(auth), "id": get_identity(role, case)}
     remote: dict[str, Any] = {"auth": _method(peer_auth), "id": IDENTITY[OTHER[role]]}
     if role in credentials.chains:
         local["certs"] = [credentials.chains[role].end]
         loads += build_certificate_loads(credentials.chains[role], "ecdsa" if auth == "ecdsa" else "rsa")
     if "psk" in (auth, peer_auth):
-        owners = [IDENTITY["initiator"], IDENTITY["responder"]]
+        owners = [get_identity(role, case), IDENTITY[OTHER[role]]]
         loads.append(("load_shared", {"type": "IKE", "data": get_psk(role, case, credentials), "owners": owners}))
     if peer_auth in CERTIFICATES:
         remote["cacerts"] = [credentials.chains[OTHER[role]].root]
@@ -142,9 +160,9 @@ def _connection(
     role: str, case: ScenarioCase, network: CaseAddresses, local: dict[str, Any], remote: dict[str, Any]
 ) -> dict[str, Any]:
     child: dict[str, Any] = {
-        "local_ts": [f"{INNER[role]}/32"],
-        "remote_ts": [f"{INNER[OTHER[role]]}/32"],
-        "esp_proposals": case.settings.ike.esp_proposals.split(","),
+        "local_ts": [get_network(role, role, case)],
+        "remote_ts": [get_network(role, OTHER[role], case)],
+        "esp_proposals": case.esp_proposals(role).split(","),
         "rekey_time": "0",
     }
     connection: dict[str, Any] = {

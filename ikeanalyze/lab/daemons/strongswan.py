@@ -47,7 +47,7 @@ _TIMED_OUT: Final = re.compile(r"not established after \d+ms")
 _INVALID: Final = re.compile(r"invalid value for: (proposals|esp_proposals)\b")
 _PROPOSALS: Final = {
     "proposals": ("a proposal for IKE", "ike.proposals, ike.responder_proposals", False),
-    "esp_proposals": ("a proposal for ESP", "ike.esp_proposals", True),
+    "esp_proposals": ("a proposal for ESP", "ike.esp_proposals, ike.responder_esp_proposals", True),
 }
 #: A threshold of half-open IKE SAs that is never reached; 0 is reached at once.
 _NEVER: Final = "1000000"
@@ -328,7 +328,7 @@ class StrongswanStack(IkeStack):
 
 
 def _needs_ml_kem(role: str, case: ScenarioCase) -> bool:
-    return "mlkem" in case.proposals(role) + case.settings.ike.esp_proposals
+    return "mlkem" in case.proposals(role) + case.esp_proposals(role)
 
 
 def start_strongswan(

@@ -144,7 +144,7 @@ def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:
 def _check_losses_in_path(conditions: LinkConditions) -> None:
     """Check that relay or netem can lose the frames."""
     for key, value in (
-        ("dropping IP fragments", conditions.drop_ip_fragments),
+        ("dropping frames of a kind", any(conditions.drops_frames(direction) for direction in DIRECTIONS)),
         ("a seed of losses", conditions.seed and conditions.loses_frames),
         ("burst loss", conditions.burst and conditions.loses_frames),
     ):

@@ -1,4 +1,4 @@
-"""Loses frames at the receiver, after the capture point, on a schedule that a seed determines.
+"""Loses frames at the receiver, after the capture point: on a schedule that a seed determines, or all of a kind.
 
 nftables counts the frames with UDP or ESP that arrive (`numgen inc`), and drops those whose numbers are in a set. Other
 frames, such as those of neighbour discovery, are neither counted nor dropped. The schedule begins anew with each
@@ -17,6 +17,7 @@ from ikeanalyze.model.prediction.link import LossBurst
 
 #: Frames of a direction in the schedule of a handshake; those after them have the fate of the first ones again.
 SCHEDULED_FRAMES: Final = 16_384
+_IPV6_HEADER: Final = 40  # bytes
 
 
 def draw_lost_frames(loss: float, burst: LossBurst | None, key: str, count: int = SCHEDULED_FRAMES) -> list[int]:
@@ -69,9 +70,20 @@ class ReceiverLosses:
         if lost:
             counted = f"meta l4proto {{ udp, esp }} numgen inc mod {SCHEDULED_FRAMES}"
             yield f"{counted} {{ {', '.join(_format_intervals(lost))} }} counter drop"
+        if self.conditions.drops_frames(self.direction):
+            yield from self._build_drop_rules()
+
+    def _build_drop_rules(self) -> Iterator[str]:
         if self.conditions.drop_ip_fragments:
             yield "ip frag-off & 0x3fff != 0 counter drop"
             yield "exthdr frag exists counter drop"
+        if size := self.conditions.drop_larger_than:
+            kinds = "meta l4proto { udp, esp }"
+            yield f"{kinds} ip length > {size} counter drop"
+            yield f"{kinds} ip6 length > {max(size - _IPV6_HEADER, 0)} counter drop"  # without the IPv6 header
+        if port := self.conditions.drop_port:
+            yield f"udp dport {port} counter drop"
+            yield f"udp sport {port} counter drop"
 
 
 def _format_intervals(numbers: Sequence[int]) -> Iterator[str]:

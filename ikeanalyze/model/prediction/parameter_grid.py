@@ -6,6 +6,7 @@ from itertools import product
 from math import floor, isfinite, prod
 from typing import Any, Final
 
+from ikeanalyze.io.number_texts import suggest_number
 from ikeanalyze.model.prediction.link import LinkModel
 
 _MAX_VALUES: Final = 1_000
@@ -51,7 +52,8 @@ def _parse_number(piece: str, part: str) -> float:
     try:
         value = float(piece)
     except ValueError:
-        raise ParameterGridError(f"{part!r} is neither a number nor a range from:to:step") from None
+        problem = f"{part!r} is neither a number nor a range from:to:step{suggest_number(piece)}"
+        raise ParameterGridError(problem) from None
     if not isfinite(value):
         raise ParameterGridError(f"{part!r} is not a number")
     return value

@@ -20,6 +20,12 @@ def _write_csv(analysis: Analysis, out: TextIO, _view: RenderOptions) -> None:
     write_csv(analysis, out)
 
 
+def _write_junit(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
+    from ikeanalyze.render.report.gate.junit import write_junit  # for this format alone
+
+    write_junit(analysis, out, view)
+
+
 FORMATS: Final[OutputFormats[Analysis]] = OutputFormats(
     {
         Format.TERMINAL: make_terminal_writer(text.render_sections),
@@ -28,6 +34,7 @@ FORMATS: Final[OutputFormats[Analysis]] = OutputFormats(
         Format.CSV: _write_csv,
         Format.MARKDOWN: text.write_markdown,
         Format.HTML: _write_page,
+        Format.JUNIT: _write_junit,
     },
     directories={Format.PARQUET: parquet.write_parquet},
 )

@@ -24,11 +24,11 @@ from ikeanalyze.render.core.values import (
 from ikeanalyze.render.ladder.diagram import LadderLayout, draw_ladder
 from ikeanalyze.render.ladder.model import LOSSES, Ladder, LadderArrow, build_ladder
 from ikeanalyze.render.report import document, selection
-from ikeanalyze.render.report.diagnosis import render_diagnosis, render_diagnosis_table
 from ikeanalyze.render.report.figures import make_figures
-from ikeanalyze.render.report.handshake_details import render_handshake
-from ikeanalyze.render.report.overview import render_overview
-from ikeanalyze.render.report.rekeyed import render_rekeyed_ike_sas
+from ikeanalyze.render.report.sections.diagnosis import render_diagnosis, render_diagnosis_table
+from ikeanalyze.render.report.sections.handshake_details import render_handshake
+from ikeanalyze.render.report.sections.overview import render_overview
+from ikeanalyze.render.report.sections.rekeyed import render_rekeyed_ike_sas
 from ikeanalyze.render.report.selection import SelectedHandshake, select_detailed, select_noteworthy
 from ikeanalyze.render.report.text import PACKETS
 

@@ -18,10 +18,10 @@ from ikeanalyze.render.core.values import (
     format_integer,
     format_time,
 )
-from ikeanalyze.render.report.diagnosis import render_capture_diagnosis, render_diagnosis_table
-from ikeanalyze.render.report.handshake_details import render_handshake
-from ikeanalyze.render.report.overview import render_overview
-from ikeanalyze.render.report.rekeyed import render_rekeyed_ike_sas
+from ikeanalyze.render.report.sections.diagnosis import render_capture_diagnosis, render_diagnosis_table
+from ikeanalyze.render.report.sections.handshake_details import render_handshake
+from ikeanalyze.render.report.sections.overview import render_overview
+from ikeanalyze.render.report.sections.rekeyed import render_rekeyed_ike_sas
 from ikeanalyze.render.report.selection import select_detailed, select_handshake
 
 #: The label of each kind of packet in ACCOUNTING.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ikeanalyze.view.filters import NAMES
+from ikeanalyze.analysis.tables.filter_language import NAMES
 from ikeanalyze.view.text_lines import TITLE, TextLine, make_fact_lines, make_line
 
 _LIST: Final = (

@@ -6,9 +6,10 @@ import polars as pl
 from rich.text import Text
 from textual.events import Resize
 
+from ikeanalyze.analysis.tables.filter_language import FilterError, parse_filter
+from ikeanalyze.analysis.tables.search_table import build_filter_expression
 from ikeanalyze.render.core.table import pad_text
 from ikeanalyze.view.columns import build_list_table, compute_widths, make_list_columns, sort_rows
-from ikeanalyze.view.filters import parse_filter
 from ikeanalyze.view.text_lines import NAME
 from ikeanalyze.view.widgets.list_view import ListView
 
@@ -20,17 +21,26 @@ class HandshakeList(ListView):
 
     def __init__(self, handshakes: pl.DataFrame, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.table = build_list_table(handshakes)
-        self.columns = make_list_columns(self.table)
+        self._fill(handshakes)
         self.chosen: set[int] = set()  #: ids of the handshakes that are selected to be saved
         self.sorted_by = 0  #: index of a column
         self.falling = False
         self.filter = ""
-        self._widths = compute_widths(self.columns, self.table)
+        self.problem: str | None = None  #: the error in the filter, which then matches no handshake
         self._gap = "  "
         self._order = pl.int_range(self.table.height, eager=True).to_list()
         self._shown = self._order
         self._last: int | None = None  # handshake under the cursor before the filter excluded all
+
+    def _fill(self, handshakes: pl.DataFrame) -> None:
+        self.table = build_list_table(handshakes)
+        self.columns = make_list_columns(self.table)
+        self._widths = compute_widths(self.columns, self.table)
+
+    def extend(self, handshakes: pl.DataFrame) -> None:
+        """Show these handshakes: those before, in the same places, and further ones with greater ids."""
+        self._fill(handshakes)
+        self.sort(self.sorted_by, falling=self.falling)
 
     def on_resize(self, _: Resize) -> None:
         """Move the columns closer together if they do not fit."""
@@ -76,11 +86,20 @@ class HandshakeList(ListView):
     def _rearrange(self) -> None:
         """Apply order and filter; the cursor stays at its handshake if the filter keeps it."""
         self._last = last = self._last if self.current is None else self.current
-        matches = self.table.select("handshake", parse_filter(self.filter).alias("matches"))["matches"]
+        matches = self.table.select("handshake", self._read_filter().alias("matches"))["matches"]
         order = pl.Series(self._order, dtype=pl.Int64)
         self._shown = order.filter(matches.gather(order)).to_list()
         shown = self.shown
         self.update_rows(shown.index(last) if last in shown else 0)
+
+    def _read_filter(self) -> pl.Expr:
+        """Return the filter as an expression over the table."""
+        self.problem = None
+        try:
+            return build_filter_expression(parse_filter(self.filter, unfinished=True))
+        except FilterError as error:
+            self.problem = str(error)
+            return pl.lit(False)
 
     def heading(self) -> list[Text]:
         """Return the names of the columns, with the direction of the order."""

@@ -4,7 +4,7 @@ import struct
 import pytest
 
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.capture.write.filter import write_selected_packets
+from ikeanalyze.capture.write.filter import write_selected_packets, write_selected_pcapng
 from tests.craft import MS, Handshake, Interface, Trace
 
 
@@ -95,3 +95,27 @@ def test_one_handshake_of_many_can_be_written(tmp_path):
         out = io.BytesIO()
         write_selected_packets(str(path), out, [number])
         assert packets(out.getvalue()) == [records[number - 1]]
+
+
+@pytest.mark.parametrize("block", ["EPB", "PB", "SPB"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_packets_of_pcapng_get_comments(tmp_path, tshark, block, order):
+    """Simple packet blocks have no options, and stay as they are."""
+    path, out = tmp_path / "a.pcapng", tmp_path / "b.pcapng"
+    path.write_bytes(trace(interfaces=1).pcapng(interfaces=(Interface(),), block=block, byteorder=order))
+    result = write_selected_pcapng(str(path), str(out), [2, 3], {3: "the third"})
+    lines = tshark.run("-n", "-Tfields", "-eframe.len", "-eframe.comment", capture=out).lines
+    lengths = tshark.run("-n", "-Tfields", "-eframe.len", capture=path).lines
+    comments = ["", "" if block == "SPB" else "the third"]
+    assert lines == [f"{length}\t{comment}" for length, comment in zip(lengths[1:3], comments, strict=True)]
+    assert result.uncommented == (block == "SPB")
+
+
+def test_records_of_pcap_become_blocks_with_the_same_times_and_lengths(tmp_path, tshark):
+    path, out = tmp_path / "a.pcap", tmp_path / "b.pcapng"
+    path.write_bytes(trace().pcap(snaplen=40))
+    write_selected_pcapng(str(path), str(out), [1, 7], {7: "cut"})
+    fields = ("-n", "-Tfields", "-eframe.time_epoch", "-eframe.len", "-eframe.cap_len", "-eframe.encap_type")
+    every = tshark.run(*fields, capture=path).lines
+    assert tshark.run(*fields, capture=out).lines == [every[0], every[6]]
+    assert tshark.run("-n", "-Tfields", "-eframe.comment", capture=out).lines == ["", "cut"]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.dataset.buckets import numbering, shared_facts
 from tests.analysis.exchanges.test_radius import Login
 from tests.analysis.messages.test_association_redirects import redirected
 from tests.analysis.messages.test_duplicates import mirrored
@@ -88,8 +89,10 @@ def test_the_shortest_round_trip_is_that_of_all_handshakes(tmp_path):
     assert whole.handshakes["path_rtt_ns"].unique().to_list() == [41 * MS]
 
 
-def test_a_late_response_is_recognised_by_the_round_trips_of_other_handshakes(tmp_path):
+@pytest.mark.parametrize("rows_in_memory", [0, 1 << 20])
+def test_a_late_response_is_recognised_by_the_round_trips_of_other_handshakes(tmp_path, monkeypatch, rows_in_memory):
     """Every request is repeated before its response arrives; exchanges of other handshakes tell the round trip."""
+    monkeypatch.setattr(shared_facts, "_ROWS_IN_MEMORY", rows_in_memory)
     trace = Trace()
     for seed in range(12):
         messages = Handshake(seed).setup()
@@ -140,6 +143,17 @@ def test_frames_of_several_buckets_stay_in_order(tmp_path):
         trace.play(Handshake(seed).setup(), at=seed % 3 * MS)
     whole = compare(write(tmp_path, trace), (64,))
     assert whole.frames["number"].to_list() == list(range(1, len(trace.packets) + 1))
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_messages_are_numbered_in_slices(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(numbering, "_MESSAGES_AT_ONCE", size)
+    monkeypatch.setattr(numbering, "_SAMPLED", 1)
+    trace = Trace()
+    for seed in range(40):
+        trace.play(Handshake(seed).setup(), at=seed % 3 * MS)  # 13 handshakes at the same time
+    whole = compare(write(tmp_path, trace), (7,))
+    assert whole.messages.height == 160
 
 
 def test_a_capture_without_ike(tmp_path):

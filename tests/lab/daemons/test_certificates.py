@@ -2,6 +2,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from ikeanalyze.lab.daemons.certificates import encode_pkcs12 as ours
 from ikeanalyze.lab.daemons.certificates import make_certificate_chain
@@ -39,3 +40,23 @@ def test_all_in_one_file():
     assert key.private_numbers() == serialization.load_pem_private_key(chain.key.encode(), None).private_numbers()
     result = [item.public_bytes(serialization.Encoding.PEM).decode() for item in (end, *others)]
     assert result == list(chain.certificates)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("valid", None),
+        ("expired", "not valid at validation time"),
+        ("not-yet-valid", "not valid at"),
+        ("untrusted", "candidates exhausted"),
+    ],
+)
+def test_a_faulty_certificate_is_refused_by_a_verifier(fault, reason):
+    chain = make_certificate_chain("ecdsa", 256, 3, "host.lab", fault=fault)
+    end, middle, root = (x509.load_pem_x509_certificate(pem.encode()) for pem in chain.certificates)
+    verifier = PolicyBuilder().store(Store([root])).build_server_verifier(x509.DNSName("host.lab"))
+    if reason is None:
+        assert verifier.verify(end, [middle]) == [end, middle, root]
+    else:
+        with pytest.raises(VerificationError, match=reason):
+            verifier.verify(end, [middle])

@@ -51,6 +51,21 @@ def test_a_wrong_secret_is_the_initiators():
     assert passwords != [credentials.account.password]
 
 
+def test_a_wrong_identity_or_network_is_the_initiators():
+    _, right = both()
+    _, wrong = both(initiator={"wrong_identity": True, "wrong_network": True})
+    assert connection(wrong["responder"][1]) == connection(right["responder"][1])
+    ours = connection(wrong["initiator"][1])
+    assert ours["local"]["id"] != connection(right["responder"][1])["remote"]["id"]
+    assert ours["children"]["lab"]["remote_ts"] != connection(right["responder"][1])["children"]["lab"]["local_ts"]
+
+
+def test_the_responder_may_have_other_proposals_for_esp():
+    _, reported = both(ike={"esp_proposals": "aes256-sha256", "responder_esp_proposals": "aes128gcm16,aes256gcm16"})
+    proposals = [connection(loads)["children"]["lab"]["esp_proposals"] for _, loads in reported.values()]
+    assert proposals == [["aes256-sha256"], ["aes128gcm16", "aes256gcm16"]]
+
+
 def test_certificates_go_with_their_authorities_and_the_other_sides_root_is_trusted():
     credentials, reported = both(initiator={"auth": "ecdsa", "chain": 4}, responder={"auth": "rsa"})
     _, loads = reported["initiator"]

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 from math import sqrt
 
@@ -12,6 +13,7 @@ import pytest
 from ikeanalyze.lab.network import emulation, topology
 from ikeanalyze.lab.network.losses import SCHEDULED_FRAMES, ReceiverLosses, draw_lost_frames
 from ikeanalyze.lab.network.namespaces import NetnsSandbox, run_command
+from ikeanalyze.lab.network.topology import LabNetwork
 from ikeanalyze.lab.scenario import LinkConditions, expand_cases
 from ikeanalyze.model.prediction.channel import make_channel
 from ikeanalyze.model.prediction.link import LinkModel, LossBurst
@@ -167,6 +169,21 @@ def test_two_links_of_a_host_have_their_own_losses(hosts):
     assert lost == set(draw_lost_frames(0.3, None, "3 aaa_link down 1", 200))
 
 
+def receive_sizes(network: LabNetwork, sizes: Sequence[int]) -> set[int]:
+    """Send datagrams of these sizes over IPv6 to the responder; return the sizes that arrive."""
+    receive = (
+        "import socket; s = socket.socket(10, 2); s.bind(('::', 4000)); print('ready', flush=True); s.settimeout(1)\n"
+        "try:\n while True: print(len(s.recv(3000)))\nexcept TimeoutError: pass"
+    )
+    send = "import socket\ns = socket.socket(10, 2)\n"
+    send += f"for n in {list(sizes)}: s.sendto(bytes(n), ({network.responder_address!r}, 4000))"
+    command = network.responder.command(sys.executable, "-c", receive)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
+        assert receiver.stdout.readline() == "ready\n"
+        run_command(network.initiator.command(sys.executable, "-c", send))
+        return set(map(int, receiver.communicate(timeout=30)[0].split()))
+
+
 @pytest.mark.lab
 def test_ip_fragments_are_dropped_and_nothing_else(hosts):
     network = hosts()
@@ -181,16 +198,36 @@ def test_over_ipv6_each_fragment_has_its_place(hosts):
     """Two fragments each: the datagram arrives if neither is lost."""
     network = hosts(ip_version=6)
     ReceiverLosses(network.responder, topology.LINK, LinkConditions(loss_percent=10), "up", "1 link").start(1)
-    receive = (
-        "import socket; s = socket.socket(10, 2); s.bind(('::', 4000)); print('ready', flush=True); s.settimeout(1)\n"
-        "try:\n while True: print(s.recv(3000)[0])\nexcept TimeoutError: pass"
-    )
-    send = "import socket\ns = socket.socket(10, 2)\n"
-    send += f"for n in range(60): s.sendto(bytes([n]) * 2000, ({network.responder_address!r}, 4000))"
-    command = network.responder.command(sys.executable, "-c", receive)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
-        assert receiver.stdout.readline() == "ready\n"
-        run_command(network.initiator.command(sys.executable, "-c", send))
-        arrived = set(map(int, receiver.communicate(timeout=30)[0].split()))
+    arrived = receive_sizes(network, range(2000, 2060))
     lost = {number // 2 for number in draw_lost_frames(0.1, None, "1 link up 1", 120)}
-    assert arrived == set(range(60)) - lost
+    assert arrived == {2000 + number for number in set(range(60)) - lost}
+
+
+@pytest.mark.lab
+def test_large_packets_are_dropped_without_a_message_to_their_sender(hosts):
+    """IP and UDP headers have 28 bytes."""
+    network = hosts()
+    conditions = LinkConditions(drop_larger_than=1300, drop_direction="up")
+    ReceiverLosses(network.responder, topology.LINK, conditions, "up", "1 link").start(1)
+    ReceiverLosses(network.initiator, topology.LINK, conditions, "down", "1 link").start(1)
+    assert len(traffic.there(network, 20, size=1272)) == 20
+    assert traffic.there(network, 20, size=1273, patience=1) == []
+    assert len(traffic.back(network, 20, size=1400)) == 20
+
+
+@pytest.mark.lab
+def test_large_packets_of_ipv6_are_dropped(hosts):
+    """IP and UDP headers have 48 bytes."""
+    network = hosts(ip_version=6)
+    ReceiverLosses(network.responder, topology.LINK, LinkConditions(drop_larger_than=1300), "up", "1 link").start(1)
+    assert receive_sizes(network, [1252, 1253]) == {1252}
+
+
+@pytest.mark.lab
+def test_the_datagrams_of_a_port_are_dropped_in_the_directions_that_are_named(hosts):
+    network = hosts()
+    for port, count in ((traffic.PORT, 0), (traffic.PORT + 1, 20)):
+        conditions = LinkConditions(drop_port=port, drop_direction="up")
+        ReceiverLosses(network.responder, topology.LINK, conditions, "up", "1 link").start(1)
+        assert len(traffic.there(network, 20, patience=1)) == count
+        assert len(traffic.back(network, 20)) == 20

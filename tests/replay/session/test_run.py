@@ -131,7 +131,7 @@ def interrupting(after):
 
 
 @pytest.mark.parametrize("over_before", [0, 3])
-def test_whoever_interrupts_gets_the_runs_that_were_begun(over_before, interruptible):
+def test_whoever_interrupts_gets_the_runs_that_were_begun(over_before):
     def do(runs):
         return runs.run_verbatim(first_alone(), 9, speed=1, wait_s=5), runs.interrupted
 
@@ -143,7 +143,7 @@ def test_whoever_interrupts_gets_the_runs_that_were_begun(over_before, interrupt
     assert result[-1].verbatim.sent[0].datagrams == 1
 
 
-def test_whoever_interrupts_mutated_messages_gets_what_was_answered(interruptible):
+def test_whoever_interrupts_mutated_messages_gets_what_was_answered():
     def do(runs):
         return runs.run_fuzz([first_alone()], 50, 1), runs.interrupted
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ikeanalyze.keys.export import write_private
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa
 from ikeanalyze.lab.daemons.installation import DaemonStack
-from ikeanalyze.lab.daemons.peer_config import CaseCredentials, get_psk
+from ikeanalyze.lab.daemons.peer_config import CaseCredentials, get_identity, get_psk
 from ikeanalyze.lab.daemons.stack import IkeStack, SideSetup
 from ikeanalyze.lab.logs.summary import DaemonLogSummary
 from ikeanalyze.lab.requirement import RequirementFinding
@@ -135,6 +135,7 @@ class OwnStack(IkeStack):
             ("then", bool(settings.then)),
             ("abandoned", bool(settings.abandoned)),
             ("initiator.start = trap", settings.initiator.start == "trap"),
+            ("initiator.wrong_network", settings.initiator.wrong_network),
         ):
             if unsupported:
                 yield f"initiator.stack = {self.name} does not support {name}"
@@ -158,7 +159,7 @@ def _build_shape(case: ScenarioCase) -> dict[str, Any]:
     overhead = 20 + 8 + 4 if case.settings.ip_version == 4 else 40 + 8 + 4  # fragment_size is that of IP packets
     return {
         "proposals": ike.proposals,
-        "esp_proposals": ike.esp_proposals,
+        "esp_proposals": case.esp_proposals("initiator"),
         **({"eap": "EAP-AKA"} if is_aka else {"auth": "psk"}),
         "fragment_size": max(ike.fragment_size - overhead, 0),
     }
@@ -167,7 +168,7 @@ def _build_shape(case: ScenarioCase) -> dict[str, Any]:
 def _build_credentials(case: ScenarioCase, credentials: CaseCredentials) -> dict[str, dict[str, Any]]:
     """Return the tables of the credentials file."""
     subscriber = credentials.subscriber
-    local: dict[str, Any] = {"identity": subscriber.identity if subscriber else "initiator.lab"}
+    local: dict[str, Any] = {"identity": subscriber.identity if subscriber else get_identity("initiator", case)}
     if case.settings.responder.auth == "psk":
         local["psk"] = get_psk("initiator", case, credentials)
     tables = {"local": local, "remote": {"identity": "responder.lab"}}

@@ -1,0 +1,1 @@
+"""Measures what docs/speed.md states."""

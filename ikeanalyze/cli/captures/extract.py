@@ -1,0 +1,152 @@
+"""`ikeanalyze extract`: copy the packets of chosen handshakes to a capture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.capture.formats.records import CaptureError
+from ikeanalyze.capture.write.filter import write_selected_pcapng
+from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, describe_missing_handshakes, read_captures
+from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_output_errors, fail_command
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import check_inputs
+from ikeanalyze.cli.progress import make_progress_bar
+from ikeanalyze.render.core.output import check_output
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.result import Analysis
+    from ikeanalyze.sharing.extract import ChosenPackets
+
+_ADDITIONAL: Final = ("radius", "esp")
+
+app = make_app()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractInputOptions(CaptureOptions):
+    """Which handshakes are extracted."""
+
+    handshake: Annotated[
+        list[int],
+        typer.Option(metavar="N", min=1, help="Number of a handshake, as in the report. Repeatable; default: all."),
+    ] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractOutputOptions:
+    """What is written, and where."""
+
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", metavar="OUT.pcapng", help="Output file, with --split a folder; - is standard output."
+        ),
+    ]
+    additional: Annotated[
+        list[str],
+        typer.Option(
+            "--with",
+            metavar="WHAT",
+            help="Also the RADIUS packets (radius), or the ESP packets and NAT keepalives (esp) of the handshakes; "
+            "separated by commas, or repeatable.",
+        ),
+    ] = field(default_factory=list)
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="Describe each packet in a packet comment, which Wireshark shows.")
+    ] = False
+    split: Annotated[bool, typer.Option("--split", help="One file for each handshake.")] = False
+
+    def parse_additional(self) -> set[str]:
+        """What `--with` names; `typer.BadParameter` if it is something else."""
+        names = {name.strip() for text in self.additional for name in text.split(",")}
+        for name in sorted(names.difference(_ADDITIONAL)):
+            raise typer.BadParameter(f"{name!r} is neither radius nor esp", param_hint="--with")
+        return names
+
+
+@command(app, "CAPTURE [--handshake N] -o OUT.pcapng [OPTIONS]")
+def extract(
+    capture: CaptureArgument,
+    inputs: ExtractInputOptions,
+    output: ExtractOutputOptions,
+    messages: MessageOptions,
+) -> None:
+    """Copy all packets of chosen handshakes to a capture.
+
+    Packets are copied as they are, with their times, interfaces and comments: retransmissions, IP fragments, TCP
+    segments and duplicates of the capture too, and with the headers of tunnels. A report of the copy has the same
+    numbers for these handshakes.
+
+    CAPTURE is a pcap or pcapng file, plain or compressed with gzip or zstd. The output is pcapng.
+    """
+    check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, output.output)
+    if capture == "-":
+        raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
+    if output.split and output.output == "-":
+        raise typer.BadParameter("--split needs a folder, not standard output", param_hint="-o")
+    additional = output.parse_additional()
+    check_output(output.output, directory=output.split)
+    analysis = read_captures([capture], inputs, messages, ReadOptions(lab_manifests=False))
+    # imported here because they load polars, after which the capture reader cannot fork
+    from ikeanalyze.sharing.extract import ExtractOptions, PacketChooser
+
+    handshakes = _choose_handshakes(capture, analysis, inputs)
+    options = ExtractOptions(radius="radius" in additional, esp="esp" in additional, annotate=output.annotate)
+    with fail_command(CaptureError), make_progress_bar(quiet=messages.quiet) as progress:
+        chooser = PacketChooser(capture, analysis, options, inputs.port, progress)
+    if not output.split:
+        _write(capture, output.output, chooser.choose(handshakes), messages)
+    else:
+        width = max(4, len(str(max(handshakes))))
+        for number in handshakes:
+            path = str(Path(output.output) / f"handshake-{number:0{width}}.pcapng")
+            _write(capture, path, chooser.choose([number]), messages)
+    if analysis.skipped:
+        raise typer.Exit(SOME_SKIPPED)
+
+
+def _choose_handshakes(capture: str, analysis: "Analysis", inputs: ExtractInputOptions) -> list[int]:
+    """The ids of the chosen handshakes; errors if there are none."""
+    table = analysis.handshakes
+    known = table["handshake"].to_list()
+    if not known:
+        raise CommandError(f"{capture}: {describe_missing_handshakes(analysis)}")
+    for number in inputs.handshake:
+        if number not in known:
+            raise typer.BadParameter(
+                f"there is no handshake {number}: they are numbered {min(known)} to {max(known)}",
+                param_hint="--handshake",
+            )
+    return sorted(set(inputs.handshake)) if inputs.handshake else known
+
+
+def _write(capture: str, path: str, chosen: "ChosenPackets", messages: MessageOptions) -> None:
+    with fail_command(CaptureError), convert_output_errors(path):
+        if path != "-":
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        result = write_selected_pcapng(capture, path, chosen.numbers, chosen.comments)
+    name = "standard output" if path == "-" else path
+    messages.remark(f"{name}: {_count(result.packets, 'packet')} of {capture}")
+    if chosen.radius_left_out:
+        left_out = _count(chosen.radius_left_out, "RADIUS packet")
+        messages.remark(f"{name}: {left_out} of the handshakes left out; --with radius includes them")
+    if chosen.shared:
+        messages.remark(f"{name}: TCP connections are copied whole, with {_list_handshakes(chosen.shared)}")
+    if result.uncommented:
+        messages.remark(f"{name}: {result.uncommented:,} packets without comment: simple packet blocks have none")
+    if result.missing:
+        messages.remark(
+            f"{name}: {result.missing:,} packets are missing, because the capture changed while it was read"
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _list_handshakes(numbers: Sequence[int]) -> str:
+    return f"handshake{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"

@@ -1,0 +1,140 @@
+"""`ikeanalyze keys`: inspect key files and logs, and convert the keys for other programs."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from io import StringIO
+from typing import Annotated, Literal
+
+import typer
+
+from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, convert_output_errors, log_stderr
+from ikeanalyze.cli.options import MessageOptions, command, make_app
+from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, OutputOptions, check_inputs, choose_format
+from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
+from ikeanalyze.keys.key_set import remove_repeated_key_sets
+from ikeanalyze.render import Format, RenderOptions
+from ikeanalyze.render.core.output import open_output
+from ikeanalyze.render.keys.formats import FORMATS
+from ikeanalyze.render.keys.text import KeyList
+
+app = make_app()
+
+
+class KeyFormat(StrEnum):
+    """A format that keys can be converted to."""
+
+    WIRESHARK = "wireshark"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOutputOptions(OutputOptions):
+    """How keys are written."""
+
+    to: Annotated[
+        KeyFormat | None,
+        typer.Option(help="Write the keys: wireshark (a directory with its tables) or json (one file)."),
+    ] = None
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="Output file or directory, readable only by you; - is standard output.",
+        ),
+    ] = "-"
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Show the keys themselves, also on standard output.")
+    ] = False
+    output_format: Annotated[Literal["terminal", "json"] | None, NAMED_FORMAT_OPTION] = None
+
+
+@command(app, "FILE... [OPTIONS]")
+def keys(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", hidden=True)],
+    output: KeyOutputOptions,
+    messages: MessageOptions,
+) -> None:
+    """List the keys in files without showing them.
+
+    For each key set of an IKE SA the list has its SPIs, its epoch (the number of additional key exchanges before it),
+    its algorithms, and a fingerprint to compare it with other files.
+
+    A FILE is a Wireshark key table (of IKEv2, IKEv1 or ESP) such as strongSwan's save-keys writes, a log of charon with
+    ike = 4 or of libreswan with plutodebug=private, a secret file of tcpdump -E, or JSON from --to json; plain or
+    compressed with gzip or zstd. The format is detected from the content. - is standard input.
+
+    --to wireshark writes the tables to a directory. If the keys of an IKE SA change during the handshake (RFC 9370), it
+    writes one directory for each epoch, since Wireshark's table has room for one key set of each IKE SA.
+    """
+    if output.to is not None and output.output == "-" and not output.show_secrets:
+        raise typer.BadParameter(
+            "keys are secrets: name a file or directory with -o, or use --show-secrets for standard output",
+            param_hint="--to",
+        )
+    output_format = choose_format(output.output_format, output.output, list(FORMATS)) if output.to is None else ""
+    check_inputs({"FILE": files}, output.output)
+    key_files: list[KeyFile] = []
+    skipped: list[tuple[str, str]] = []
+    for path in files:
+        try:
+            key_files.append(read_keys(path))
+        except KeyFileError as error:
+            skipped.append((path, str(error)))
+    for file in key_files:
+        messages.warn(file.path, [str(warning) for warning in file.warnings])
+    for path, reason in skipped:
+        log_stderr(reason if reason.startswith(path) or path == "-" else f"{path}: {reason}")
+    if not key_files:
+        raise typer.Exit(FAILED)
+    if output.to is None:
+        _list(KeyList(key_files, skipped, output.show_secrets), Format(output_format), output.output)
+    else:
+        _convert(key_files, output.to, output.output, messages)
+    if skipped:
+        raise typer.Exit(SOME_SKIPPED)
+
+
+def _list(listing: KeyList, output_format: Format, output: str) -> None:
+    if output == "-":
+        FORMATS.write(listing, output_format)
+    else:
+        text = StringIO()
+        FORMATS.texts[output_format](listing, text, RenderOptions())
+        with convert_output_errors(output):
+            write_private(output, text.getvalue())
+
+
+def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: MessageOptions) -> None:
+    key_sets = remove_repeated_key_sets([keys for file in files for keys in file.key_sets])
+    phase1 = list({(key.cookie_i, key.key): key for file in files for key in file.phase1}.values())
+    esp = [key for file in files for key in file.esp]
+    if to is KeyFormat.JSON:
+        content = build_key_json(key_sets, phase1, esp)
+        if output != "-":
+            with convert_output_errors(output):
+                write_private(output, content)
+            return
+    else:
+        converted = build_wireshark_tables(key_sets, phase1, esp)
+        for left in converted.unexported:
+            where = left.origin.path if left.origin.line is None else f"{left.origin.path}: line {left.origin.line}"
+            messages.remark(f"{where}: not in Wireshark's table: {left.reason}")
+        if not converted.files:
+            raise CommandError("Wireshark's tables cannot hold any of the keys. --to json writes all of them")
+        if output != "-":
+            paths = [os.path.join(output, name) for name in converted.files]
+            for path in paths:
+                check_inputs({"FILE": [file.path for file in files]}, path)
+            with convert_output_errors(output):
+                write_tables(output, converted)
+            for path in paths:
+                messages.remark(f"wrote {path}")
+            return
+        content = "".join(f"# {name}\n{rows}" for name, rows in converted.files.items())
+    with open_output(output) as stream:
+        stream.write(content)

@@ -1,0 +1,60 @@
+"""Options that select handshakes: a filter and a period."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ikeanalyze.analysis.tables.filter_language import FilterError, parse_filter
+from ikeanalyze.analysis.tables.selection import CaptureTime, HandshakeSelection, parse_capture_time
+from ikeanalyze.cli.exit_status import refuse_option
+from ikeanalyze.render.core.values import format_count
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.result import Analysis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionOptions:
+    """Which handshakes are wanted."""
+
+    words: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="WORDS",
+            help="Only handshakes that match all words, as in `view`: 'outcome:failed', 'bytes>2000', '!nat:none', or "
+            "text anywhere, such as an address.",
+        ),
+    ] = None
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Only handshakes that begin at this time or later: seconds from the start of the capture, or ISO 8601 "
+            "in UTC (2026-01-31T12:00:00).",
+        ),
+    ] = None
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Only handshakes that begin before this time.")
+    ] = None
+
+    def parse(self) -> HandshakeSelection:
+        """Return the selection; `typer.BadParameter` if a value is wrong."""
+        with refuse_option("--filter", FilterError):
+            words = None if self.words is None else parse_filter(self.words)
+        return HandshakeSelection(words, _parse_time(self.begin, "--from"), _parse_time(self.end, "--to"))
+
+
+def _parse_time(text: str | None, option: str) -> CaptureTime | None:
+    if text is None:
+        return None
+    with refuse_option(option, ValueError):
+        return parse_capture_time(text)
+
+
+def describe_empty_selection(analysis: "Analysis", selection: HandshakeSelection) -> str:
+    """The message for a selection without handshakes of an analysis that has some."""
+    options = ", ".join(f"--{name}" for name in selection.to_dict())
+    return f"none of {format_count(analysis.handshakes.height, 'handshake')} matches {options}"

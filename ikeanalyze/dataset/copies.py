@@ -1,0 +1,65 @@
+"""Finds captures that have the same packets: statistics would count their handshakes several times.
+
+Two captures overlap if they have handshakes with the same SPIs that begin in the same nanosecond: copies, compressed or
+not, parts of one recording, merged recordings. A handshake that was captured at both ends begins at two times. Files
+with equal digests are copies, even without handshakes.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOverlap:
+    """Captures that have the same packets."""
+
+    captures: tuple[str, ...]  # in order of names
+    shared: int  # handshakes that all of them have
+    identical: bool  # none of them has others, or the files have the same bytes
+
+    def __str__(self) -> str:
+        """The sentence for the user."""
+        names = f"{', '.join(self.captures[:-1])} and {self.captures[-1]}"
+        if self.identical:
+            return f"{names} have the same contents"
+        return f"{names} have {self.shared:,} handshake{'' if self.shared == 1 else 's'} in common"
+
+
+def find_overlaps(handshakes: pl.LazyFrame, captures: pl.LazyFrame | None = None) -> list[CaptureOverlap]:
+    """Return the groups of captures that overlap, those with most handshakes in common first.
+
+    Args:
+        handshakes: the table of handshakes of a dataset or a report.
+        captures: the table of captures of a dataset, if there is one.
+    """
+    counted = handshakes.filter(~pl.col("rekeyed")).select(pl.col("capture").cast(pl.String), "spi_i", "start_ns")
+    repeated = (
+        counted.drop_nulls()
+        .group_by("spi_i", "start_ns")
+        .agg(pl.col("capture").unique().sort())
+        .filter(pl.col("capture").list.len() > 1)
+        .select("capture")
+        .collect()
+    )
+    shared = Counter(tuple(names) for names in repeated["capture"].to_list())
+    named = list({name for names in shared for name in names})
+    totals = dict(counted.filter(pl.col("capture").is_in(named)).group_by("capture").len().collect().iter_rows())
+    overlaps = [
+        CaptureOverlap(names, count, all(totals[name] == count for name in names))
+        for names, count in shared.most_common()
+    ]
+    named_together = [set(overlap.captures) for overlap in overlaps if overlap.identical]
+    for copies in _find_equal_files(captures):
+        if not any(names.issuperset(copies.captures) for names in named_together):
+            overlaps.append(copies)
+    return overlaps
+
+
+def _find_equal_files(captures: pl.LazyFrame | None) -> list[CaptureOverlap]:
+    if captures is None:
+        return []
+    read = captures.filter(pl.col("state") == "read").drop_nulls("sha256")
+    groups = read.group_by("sha256").agg(pl.col("capture").sort()).filter(pl.col("capture").list.len() > 1)
+    return [CaptureOverlap(tuple(names), 0, identical=True) for names in sorted(groups.collect()["capture"].to_list())]

@@ -1,0 +1,1 @@
+"""Conditions of a gate: the handshakes that meet them, and the report as test cases."""

@@ -1,0 +1,1 @@
+"""Captures made for others: extracts of chosen handshakes, and anonymised copies."""

@@ -1,0 +1,49 @@
+"""`ikeanalyze extract`: its options and messages."""
+
+from ikeanalyze.capture.frames import read_frames
+from tests.paths import CAPTURES, LAB_CAPTURES
+
+LOSSY = str(CAPTURES / "loss20-classic.pcap")
+
+
+def test_handshakes_in_one_file(run, tmp_path):
+    out = tmp_path / "out.pcapng"
+    done = run("extract", LOSSY, "--handshake", "2", "--handshake", "3", "-o", str(out))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert f"{out}: {read_frames(str(out)).packets} packets of {LOSSY}" in done.stderr
+
+
+def test_a_file_for_each_handshake(run, tmp_path):
+    folder = tmp_path / "parts"
+    done = run("extract", LOSSY, "--split", "-o", str(folder))
+    assert done.exit_code == 0
+    files = sorted(folder.iterdir())
+    assert [file.name for file in files] == [f"handshake-{number:04}.pcapng" for number in range(1, 26)]
+    assert sum(read_frames(str(file)).packets for file in files) == 244  # of the capture, as capinfos counts
+
+
+def test_radius_that_is_left_out_is_mentioned(run, tmp_path):
+    capture = str(LAB_CAPTURES / "eap-md5.pcapng")
+    done = run("extract", capture, "-o", str(tmp_path / "out.pcapng"))
+    assert "RADIUS packets of the handshakes left out; --with radius includes them" in done.stderr
+    assert "RADIUS" not in run("extract", capture, "--with", "radius,esp", "-o", str(tmp_path / "b.pcapng")).stderr
+
+
+def test_wrong_usage_is_refused(run, tmp_path):
+    out = str(tmp_path / "out.pcapng")
+    cases = [
+        (("--handshake", "99"), "there is no handshake 99: they are numbered 1 to 25"),
+        (("--with", "dns"), "'dns' is neither radius nor esp"),
+    ]
+    for options, message in cases:
+        done = run("extract", LOSSY, *options, "-o", out)
+        assert (done.exit_code, message in done.stderr) == (2, True), done.stderr
+    done = run("extract", LOSSY, "--split", "-o", "-")
+    assert (done.exit_code, "--split needs a folder" in done.stderr) == (2, True)
+    done = run("extract", LOSSY, "-o", LOSSY)
+    assert (done.exit_code, "it would be overwritten" in done.stderr) == (2, True)
+
+
+def test_the_capture_is_read_twice(run, tmp_path):
+    done = run("extract", "-", "-o", str(tmp_path / "out.pcapng"))
+    assert (done.exit_code, "cannot be standard input" in done.stderr) == (2, True)

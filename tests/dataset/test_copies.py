@@ -1,0 +1,69 @@
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ikeanalyze.dataset.compare.compare import ComparisonRequest, compare_groups
+from ikeanalyze.dataset.compare.source import open_tables
+from ikeanalyze.dataset.copies import CaptureOverlap
+from tests.craft.pcap_file import pcap
+from tests.dataset.made import batch, runs
+from tests.paths import CAPTURES, LAB_CAPTURES
+
+LOSSY = CAPTURES / "loss20-classic.pcap"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    shutil.copy(LOSSY, "in/a.pcap")
+
+
+def overlaps():
+    return batch(Path("out"), "in").overlaps
+
+
+def test_a_copy_and_its_compressed_copy_have_the_same_contents():
+    shutil.copy(LOSSY, "in/b.pcap")
+    Path("in/c.pcap.gz").write_bytes(gzip.compress(LOSSY.read_bytes()))
+    (overlap,) = overlaps()
+    assert overlap == CaptureOverlap(("in/a.pcap", "in/b.pcap", "in/c.pcap.gz"), 25, identical=True)
+    assert str(overlap) == "in/a.pcap, in/b.pcap and in/c.pcap.gz have the same contents"
+
+
+def test_a_recording_with_a_part_of_another_one_overlaps():
+    data = LOSSY.read_bytes()
+    Path("in/part.pcap").write_bytes(data[: len(data) // 2])
+    (overlap,) = overlaps()
+    assert (overlap.captures, overlap.identical) == (("in/a.pcap", "in/part.pcap"), False)
+    assert 5 < overlap.shared < 20
+    assert str(overlap) == f"in/a.pcap and in/part.pcap have {overlap.shared} handshakes in common"
+
+
+def test_equal_files_without_handshakes_are_copies_too():
+    for name in ("x", "y"):
+        Path(f"in/{name}.pcap").write_bytes(pcap([]))
+    assert overlaps() == [CaptureOverlap(("in/x.pcap", "in/y.pcap"), 0, identical=True)]
+
+
+def test_independent_runs_and_both_ends_of_a_link_do_not_overlap():
+    runs(Path("in"), 3)
+    for path in LAB_CAPTURES.glob("loss_*.pcapng"):
+        shutil.copy(path, "in")
+    assert overlaps() == []
+
+
+def test_a_batch_that_reads_nothing_does_not_look_again():
+    shutil.copy(LOSSY, "in/b.pcap")
+    assert overlaps()
+    assert overlaps() == []
+
+
+def test_a_comparison_repeats_it_unless_the_copies_are_left_out():
+    shutil.copy(LOSSY, "in/b.pcap")
+    overlaps()
+    request = ComparisonRequest(["capture"], ["bytes"])
+    expected = "in/a.pcap and in/b.pcap have the same contents: these handshakes count once for each capture"
+    assert compare_groups(open_tables("out"), request).remarks == (expected,)

@@ -1,0 +1,21 @@
+from ikeanalyze.io.near_names import describe_choices, suggest_name
+
+
+def test_the_most_similar_name_is_suggested():
+    assert suggest_name("confg", ["scenario", "config", "setup_ms"]) == "did you mean config? "
+    assert suggest_name("setup", ["scenario", "config", "setup_ms"]) == "did you mean setup_ms? "
+    assert suggest_name("stak", ["stack"], prefix="initiator.") == "did you mean initiator.stack? "
+
+
+def test_case_does_not_matter():
+    assert suggest_name("CONFIG", ["Config"]) == "did you mean Config? "
+
+
+def test_no_similar_name():
+    assert suggest_name("zzz", ["config"]) == suggest_name("config", []) == ""
+
+
+def test_choices_follow_the_problem():
+    assert describe_choices("confg", ["config", "loss"]) == "; did you mean config? (choose from config, loss)"
+    assert describe_choices("x", ["config", "loss"]) == " (choose from config, loss)"
+    assert describe_choices("x", ["a", "b"], "labels a; columns b") == " (choose from labels a; columns b)"
