@@ -21,8 +21,11 @@ def add_diagnosis(handshakes: pl.DataFrame, facts: pl.DataFrame | None) -> pl.Da
     suspects = handshakes[facts["row"].to_list()].with_columns(facts).with_columns(**_DERIVED)
     matches = suspects.select(rule.when.fill_null(False).alias(str(place)) for place, rule in enumerate(RULES))
     chosen = _choose(matches.to_numpy().astype(np.bool_))
-    parts = [_describe(RULES[place], suspects, np.flatnonzero(chosen[:, place])) for place in range(len(RULES))]
-    # stable, so those of a handshake are in the order of the rules
+    used = np.flatnonzero(chosen.any(axis=0)).tolist()
+    if not used:
+        return handshakes
+    # in the order of the rules, which grouping keeps
+    parts = [_describe(RULES[place], suspects, np.flatnonzero(chosen[:, place])) for place in used]
     found = pl.concat(parts).group_by("row", maintain_order=True).agg("diagnosis")
     place = np.full(handshakes.height, found.height, np.int64)
     place[found["row"].to_numpy()] = np.arange(found.height)

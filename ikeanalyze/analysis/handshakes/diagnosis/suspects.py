@@ -13,6 +13,7 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
+from ikeanalyze.analysis.exchanges.capture_point import FROM_MANIFEST, GIVEN
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
@@ -30,6 +31,8 @@ _NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
 LONGEST_RTT_NS: Final = 60_000_000_000
 #: Time stamps of several interfaces are out of order by less.
 STEP_BACK_NS: Final = 1_000_000_000
+#: Fewer transmissions of a message are normal, except where the round-trip time of the path is known.
+_MANY_TRANSMISSIONS: Final = 4
 #: Packet numbers that are kept as evidence of one message.
 _MAX_FRAMES: Final = 12
 #: A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
@@ -123,7 +126,12 @@ def find_suspects(
         refused = [facts.distinct[index].proof.child_error is not None for index in facts.of.values()]
         suspects[np.array(list(facts.of), np.int64)[np.array(refused, np.bool_)]] = True
     unfragmented = (messages.ip_fragments > 0) & (messages.exchange_type == int(ExchangeType.IKE_INTERMEDIATE))
-    suspects[messages.handshake[(messages.transmission > 1) | unfragmented]] = True
+    suspects[messages.handshake[(messages.transmission >= _MANY_TRANSMISSIONS) | unfragmented]] = True
+    known_path = (handshakes.rtt_source == GIVEN) | (handshakes.rtt_source == FROM_MANIFEST)
+    if known_path.any():
+        repeated = np.zeros(len(suspects), np.bool_)
+        repeated[messages.handshake[messages.transmission > 1]] = True
+        suspects |= repeated & known_path
     unanswered = ~exchanges.set_up & (exchanges.response_messages == 0)
     suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
     suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
