@@ -62,6 +62,8 @@ _DERIVED: Final = {
     .otherwise(pl.lit("")),
     "rejection": pl.when("aaa_rejected").then(pl.lit("Access-Reject")).otherwise(pl.coalesce("eap_failed", "reason")),
     "response_room": _get_room(),
+    "accepted": pl.coalesce(pl.format(" From another initiator, it accepted {}.", "accepted"), pl.lit("")),
+    "wants_method": pl.coalesce(pl.format(" ({})", "wanted_method"), pl.lit("")),
     "later_idle_s": (pl.col("later_idle_ns") / 1e9).round(0).cast(pl.Int64),
     "path_rtt_ms": pl.col("path_rtt_ns") / 1e6,
     "shortest_timer_ms": pl.col("shortest_timer_ns") / 1e6,

@@ -113,7 +113,7 @@ RULES: Final = (
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.RESPONSE,
         when=_reason("NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN"),
-        sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.",
+        sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
         remedy="Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
         "exchange and each additional key exchange (ADDKE). The responder's log names those that it accepts.",
     ),
@@ -325,8 +325,8 @@ RULES: Final = (
         rfc="RFC 7296, 1.2 and 2.7",
         subject=Subject.RESPONSE,
         when=_NOT_SET_UP & (_count("INVALID_KE_PAYLOAD") >= 2),
-        sentence="The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD: "
-        "{refusals} times in a row.",
+        sentence="The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
+        "asked for another one{wants_method}: {refusals} times in a row.",
         remedy="The initiator does not send the method that the responder asks for. Set one key exchange method "
         "that both support as the first one on both sides.",
     ),
@@ -474,7 +474,8 @@ RULES: Final = (
         rfc="RFC 7296, 1.2",
         subject=Subject.RESPONSE,
         when=_HALF_OPEN & (_col("reason") == "INVALID_KE_PAYLOAD"),
-        sentence="The responder asked for another key exchange method, and the initiator did not try again with it.",
+        sentence="The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
+        "with it.",
         remedy="The initiator may not support or allow that method. Set a method that both support as the first one.",
     ),
     Rule(

@@ -18,15 +18,18 @@ from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import DECRYPTED_FACTS, collect_decrypted_facts
+from ikeanalyze.analysis.handshakes.diagnosis.responders import NAT_PORT, find_responder_facts
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
-_NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
 #: Longer than any initiator waits before it repeats a request.
 LONGEST_RTT_NS: Final = 60_000_000_000
 #: Time stamps of several interfaces are out of order by less.
@@ -78,6 +81,8 @@ FACTS: Final[schema.Schema] = {
     "passed_sent": pl.UInt32,  # transmissions of the one of their requests that was sent most often
     "step_back_ns": pl.Int64,  # by which time stamps go back between two of its packets; 0: they do not
     "aaa_rejected": pl.Boolean,  # the AAA server sent an Access-Reject
+    "accepted": pl.String,  # the proposal that the responder accepted first, in any handshake of the capture
+    "wanted_method": pl.String,  # key exchange method of the last INVALID_KE_PAYLOAD; null: there was none
     "passed_4500": pl.Boolean,  # the responder sent something from port 4500, in any handshake of the capture
     "repeated_sent": pl.UInt32,  # transmissions of the request of the set-up that was sent most often
     "shortest_timer_ns": pl.Int64,  # least time between two transmissions of a request; null: none was repeated
@@ -174,16 +179,25 @@ def _steps_back(times: Int64Array, group: Int64Array) -> Int64Array:
 
 
 def collect_facts(
-    handshakes: HandshakeColumns, state: AnalysisState, answers: AnsweredTransmissions, short: ShortResponses
+    handshakes: HandshakeColumns,
+    state: AnalysisState,
+    answers: AnsweredTransmissions,
+    short: ShortResponses,
+    facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> pl.DataFrame | None:
     """The facts about the suspects, in order of their rows, with the columns of `FACTS`; None: all are clean."""
     suspects = find_suspects(handshakes, state, answers, short)
+    # shared before anything else, because other parts of the capture may need it
+    responders = find_responder_facts(handshakes, state, facts, np.flatnonzero(suspects))
     if not suspects.any():
         return None
     exchanges = _tabulate_exchanges(suspects, state, answers)
     datagrams = _tabulate_datagrams(suspects, state, short)
     by_kind = _summarise_messages(datagrams)
-    last = _summarise_last_exchanges(exchanges.filter("set_up"), by_kind).join(
+    set_ups = exchanges.filter("set_up")
+    if set_ups.is_empty():
+        return None
+    last = _summarise_last_exchanges(set_ups, by_kind).join(
         _count_ignored_responses(datagrams), on="exchange", how="left", maintain_order="left"
     )
     rows = last["row"].to_numpy()
@@ -191,19 +205,42 @@ def collect_facts(
     decoded = handshakes.contents.contents if handshakes.contents is not None else None
     decrypted = collect_decrypted_facts(decoded, state, rows[refused].tolist())
     parts = [
-        _summarise_set_ups(exchanges.filter("set_up"), datagrams, by_kind),
+        _summarise_set_ups(set_ups, datagrams, by_kind),
         _summarise_later_exchanges(exchanges.filter(~pl.col("set_up")), datagrams, by_kind),
         pl.DataFrame({"row": rows[refused], **decrypted}, schema={"row": pl.Int64, **DECRYPTED_FACTS}),
     ]
     for part in parts:
         last = last.join(part, on="row", how="left", maintain_order="left")
-    used = _find_responders_on_4500(handshakes, state)
+    wanted = _find_wanted_methods(state, suspects)
+    # a suspect without set-up in the capture is none any more
+    place = np.searchsorted(np.flatnonzero(suspects), rows)
     last = last.with_columns(
-        pl.Series("passed_4500", used[rows]),
+        pl.Series("wanted_method", [wanted.get(row) for row in rows.tolist()], dtype=pl.String),
+        pl.Series("passed_4500", responders.on_4500[place]),
+        pl.Series("accepted", [responders.accepted[at] for at in place.tolist()], dtype=pl.String),
         pl.Series("step_back_ns", find_steps_back(state)[rows]),
         pl.Series("aaa_rejected", [_is_rejected(handshakes.pairs.get(row, ())) for row in rows.tolist()]),
     )
     return last.select(pl.col(name).cast(dtype) for name, dtype in FACTS.items())
+
+
+def _find_wanted_methods(state: AnalysisState, suspects: BoolArray) -> dict[int, str]:
+    """The key exchange method that the responder asked for with its last INVALID_KE_PAYLOAD, by handshake."""
+    inits = state.inits
+    methods = {
+        form: get_key_exchange_name(int.from_bytes(data[:2], "big"))
+        for form, view in enumerate(inits.views)
+        for kind, data in view.notifies
+        if kind == NotifyType.INVALID_KE_PAYLOAD
+    }
+    rows = np.flatnonzero(np.isin(inits.form, list(methods)))
+    handshake = state.association.handshake[inits.rows[rows]]
+    chosen = suspects[handshake]
+    # the rows are in order of time, so the last one counts
+    return {
+        row: methods[form]
+        for row, form in zip(handshake[chosen].tolist(), inits.form[rows[chosen]].tolist(), strict=True)
+    }
 
 
 def _is_rejected(pairs: Sequence[RadiusExchange]) -> bool:
@@ -266,7 +303,7 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
             "ip_fragments": datagrams.ip_fragments[rows],
             "frame": datagrams.number[rows],
             "time": datagrams.first_ns[rows],
-            "on_4500": (ports[0] == _NAT_PORT) | (ports[1] == _NAT_PORT),
+            "on_4500": (ports[0] == NAT_PORT) | (ports[1] == NAT_PORT),
             "datagram": datagrams.datagram[rows],
         }
     )
@@ -426,11 +463,3 @@ def _describe_transmissions(count: str, span: str) -> pl.Expr:
     """How often a request was sent, and in which time."""
     seconds = (pl.col(span) / 1e9).round(1)
     return pl.when(pl.col(count) > 1).then(pl.format("{} times in {} s", count, seconds)).otherwise(pl.lit("once"))
-
-
-def _find_responders_on_4500(handshakes: HandshakeColumns, state: AnalysisState) -> BoolArray:
-    """Whether the responder of each handshake sent anything from UDP port 4500, in any handshake. (handshakes,)"""
-    datagrams = state.datagrams
-    sent = (datagrams.source_port == _NAT_PORT) & ~state.association.from_initiator
-    active = np.unique(state.association.handshake[sent])
-    return np.isin(handshakes.ends.responder, handshakes.ends.responder[active])

@@ -10,7 +10,7 @@ import pytest
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.read import read_captures
 from tests.analysis.analyse_captures import analyse, only, unsorted
-from tests.craft import SECOND
+from tests.craft import SECOND, Handshake, Trace, ike
 from tests.paths import CAPTURES, LAB_CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
@@ -31,6 +31,17 @@ def test_the_vectors_have_their_diagnosis(case):
     assert case.says in first["message"]
     for entry in row["diagnosis"]:
         assert "None" not in entry["message"] + entry["remedy"]
+
+
+def test_what_the_responder_accepted_from_another_initiator_is_named():
+    trace = Trace()
+    trace.play(Handshake(1, proposals=[ike.HYBRID]).setup(intermediate=[(2, 1)]))
+    trace.play(Handshake(2, initiator="192.0.2.9").refused(), at=SECOND)
+    trace.play(Handshake(3, responder="192.0.2.8").refused(), at=2 * SECOND)
+    (_, same, other) = analyse(trace).handshakes["diagnosis"].to_list()
+    accepted = "From another initiator, it accepted AES-GCM-16-256/HMAC-SHA2-256/X25519/ADDKE1:ML-KEM-768."
+    assert same[0]["message"].endswith(f"HMAC-SHA2-256/ECP-256. {accepted}")
+    assert "accepted" not in other[0]["message"]
 
 
 def test_a_clock_that_is_set_back_makes_all_else_unreliable():
