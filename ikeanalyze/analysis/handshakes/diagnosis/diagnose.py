@@ -19,7 +19,7 @@ def add_diagnosis(handshakes: pl.DataFrame, facts: pl.DataFrame | None) -> pl.Da
     if facts is None:
         return handshakes
     suspects = handshakes[facts["row"].to_list()].with_columns(facts).with_columns(**_DERIVED)
-    matches = suspects.select(rule.when.fill_null(False).alias(str(place)) for place, rule in enumerate(RULES))
+    matches = suspects.select(_applies(rule).alias(str(place)) for place, rule in enumerate(RULES))
     chosen = _choose(matches.to_numpy().astype(np.bool_))
     used = np.flatnonzero(chosen.any(axis=0)).tolist()
     if not used:
@@ -85,6 +85,16 @@ _DERIVED: Final = {
 }
 
 
+def _applies(rule: Rule) -> pl.Expr:
+    """Whether a rule applies: its condition holds, and all that its texts name is known."""
+    named = dict.fromkeys(_list_columns(rule.sentence) + _list_columns(rule.remedy))
+    return pl.all_horizontal(rule.when.fill_null(False), *(pl.col(name).is_not_null() for name in named))
+
+
+def _list_columns(template: str) -> list[str]:
+    return [name for _, name, _, _ in Formatter().parse(template) if name]
+
+
 def _choose(matches: BoolArray) -> BoolArray:
     """Of the rules that apply, the first one of each effect, and other explanations. (suspects, rules)"""
     chosen = np.zeros_like(matches)
@@ -130,7 +140,7 @@ def _describe(rule: Rule, suspects: pl.DataFrame, rows: Int64Array) -> pl.DataFr
 
 def format_template(template: str, rows: pl.DataFrame) -> pl.Expr | pl.Series:
     """The template with the values of the columns that it names, for each row. Equal texts are made and stored once."""
-    columns = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(template) if name))
+    columns = list(dict.fromkeys(_list_columns(template)))
     if not columns:
         return pl.lit(template)
     distinct = rows.select(columns).unique(maintain_order=True)
