@@ -9,7 +9,7 @@ from ikeanalyze.analysis.handshakes.auth_methods import ChosenProposal
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 
 NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
 
@@ -43,7 +43,9 @@ def find_responder_facts(
 def _find_active_responders(handshakes: HandshakeColumns, state: AnalysisState) -> Rows:
     """The responders that sent something from port 4500."""
     sent = (state.datagrams.source_port == NAT_PORT) & ~state.association.from_initiator
-    return {"responder": np.unique(handshakes.ends.responder[state.association.handshake[sent]])}
+    active = np.zeros(len(handshakes), np.bool_)
+    active[state.association.handshake[sent]] = True
+    return {"responder": sort_distinct(handshakes.ends.responder[active])}
 
 
 def _find_accepted_proposals(handshakes: HandshakeColumns) -> Rows:
