@@ -47,6 +47,12 @@ def _get_room() -> pl.Expr:
     return pl.col("response_ike_bytes") - (28 + 4 + 1) - vector - _get_tag_bytes()
 
 
+def _behind(side: str) -> pl.Expr:
+    """Where packets to this side are lost, if the capture was taken there and has them."""
+    text = f" behind the capture point, which is on the {side}'s side"
+    return pl.when(pl.col("vantage").cast(pl.String) == side).then(pl.lit(text)).otherwise(pl.lit(""))
+
+
 def _quote(label: str, column: str) -> pl.Expr:
     """A label and an identity in quotation marks; null: not known."""
     return pl.format(label + ' "{}"', pl.col(column))
@@ -61,6 +67,8 @@ _DERIVED: Final = {
     .then(pl.lit(", although smaller requests were"))
     .otherwise(pl.lit("")),
     "rejection": pl.when("aaa_rejected").then(pl.lit("Access-Reject")).otherwise(pl.coalesce("eap_failed", "reason")),
+    "behind_responder": _behind("responder"),
+    "behind_initiator": _behind("initiator"),
     "response_room": _get_room(),
     "accepted": pl.coalesce(pl.format(" From another initiator, it accepted {}.", "accepted"), pl.lit("")),
     "wants_method": pl.coalesce(pl.format(" ({})", "wanted_method"), pl.lit("")),

@@ -337,8 +337,8 @@ RULES: Final = (
         rfc="RFC 7383, 2.6",
         subject=Subject.RESPONSE,
         when=_NOT_RECEIVED & _col("response_missing").is_not_null() & (_col("responses") > 1),
-        sentence="{response_missing} of the {last_type} response never arrived: it is in none of the {responses} "
-        "transmissions, although the other fragments are, so that the response was never complete.",
+        sentence="The {last_type} response never became complete: {response_missing} is in none of its {responses:,} "
+        "transmissions, although the rest is.",
         remedy="Something between the responder and the capture point drops this packet each time: a firewall or "
         "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller fragment size.",
     ),
@@ -349,8 +349,8 @@ RULES: Final = (
         rfc="RFC 7383, 2.6",
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _col("request_missing").is_not_null() & (_col("again") > 0),
-        sentence="{request_missing} of the {last_type} request never arrived: it is in none of its transmissions "
-        "({sent}), although the other fragments are, so that the responder could not answer.",
+        sentence="The {last_type} request never became complete: {request_missing} is in none of its transmissions, "
+        "although the rest is, which was sent {sent}.",
         remedy="Something between the initiator and the capture point drops this packet each time: a firewall or "
         "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller fragment size.",
     ),
@@ -362,7 +362,7 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _col("request_ip_fragmented"),
         sentence="The {last_type} request ({request_bytes:,} bytes in IP fragments) was sent {sent} and never "
-        "answered{but_smaller}: consistent with a path that drops IP fragments.",
+        "answered{but_smaller}: consistent with a path that drops IP fragments{behind_responder}.",
         remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
         "below the path MTU, or let firewalls and NATs pass IP fragments. IKE_SA_INIT cannot be fragmented by IKE: "
         "move large key exchange methods to IKE_INTERMEDIATE (RFC 9370).",
@@ -376,7 +376,7 @@ RULES: Final = (
         when=_NOT_RECEIVED & _col("response_ip_fragmented"),
         sentence="The responder answered the {last_type} request ({response_bytes:,} bytes in IP fragments), but the "
         "initiator sent the request {sent}, as if no answer had arrived: consistent with a path that drops IP "
-        "fragments.",
+        "fragments{behind_initiator}.",
         remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
         "below the path MTU, or let firewalls and NATs pass IP fragments.",
     ),
@@ -388,7 +388,8 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _is_large("request") & (_col("answered") > 0),
         sentence="Small packets pass, large ones do not: the {last_type} request (packets of up to {request_bytes:,} "
-        "bytes) was sent {sent} and never answered, but requests of up to {request_passed_bytes:,} bytes were.",
+        "bytes) was sent {sent} and never answered, but requests of up to {request_passed_bytes:,} bytes were: "
+        "consistent with a path that drops large packets{behind_responder}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
         "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "
         "the path with ping -M do -s SIZE.",
@@ -402,7 +403,8 @@ RULES: Final = (
         when=_NOT_RECEIVED & _is_large("response") & (_col("answered") > 0),
         sentence="Small packets pass, large ones do not: the responder answered {last_type} with packets of up to "
         "{response_bytes:,} bytes, but the initiator sent its request {sent}, as if no answer had arrived. Responses of "
-        "up to {response_passed_bytes:,} bytes did arrive.",
+        "up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops large "
+        "packets{behind_initiator}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
         "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "
         "the path with ping -M do -s SIZE.",
@@ -415,7 +417,8 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _col("on_4500") & ~_col("passed_4500") & (_col("answered") > 0),
         sentence="The handshake stops where it changes to UDP port 4500: the {last_type} request was sent {sent} on that "
-        "port and never answered, and the responder sent nothing from it in the whole capture.",
+        "port and never answered, and the responder sent nothing from it in the whole capture: consistent with "
+        "a firewall that blocks the port{behind_responder}.",
         remedy="Let UDP port 4500 pass in both directions, on firewalls and NATs, and check that the responder listens "
         "on it.",
         also=True,
@@ -428,7 +431,8 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=_NOT_RECEIVED,
         sentence="The responder answered the {last_type} request, but the initiator sent it {sent}, as if no answer "
-        "had arrived: packets pass in one direction only.",
+        "had arrived: consistent with packets that pass in one direction only, and are lost{behind_initiator} in the "
+        "other.",
         remedy="Check the way back: the responder's route and source address, firewall state, NAT, and filters for the "
         "source port. Capture on the initiator's side to see whether the responses arrive there.",
     ),

@@ -25,6 +25,7 @@ from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFac
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -142,7 +143,8 @@ def find_suspects(
     suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
     suspects |= _find_declined_additional_key_exchanges(handshakes)
     suspects |= find_steps_back(state) > STEP_BACK_NS
-    return np.asarray(suspects & ~handshakes.rekeyed)
+    # the rules are about IKE
+    return np.asarray(suspects & ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1)))
 
 
 def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> BoolArray:
