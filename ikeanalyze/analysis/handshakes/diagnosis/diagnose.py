@@ -63,6 +63,9 @@ _DERIVED: Final = {
     "offered": pl.col("offered").list.join(_PROPOSALS),
     "refusals": pl.col("extra_round_trips").list.len()
     + pl.col("reason").is_in(["COOKIE", "INVALID_KE_PAYLOAD"]).fill_null(False),
+    "answered_exchanges": pl.when(pl.col("answered") == 1)
+    .then(pl.lit("one answered exchange"))
+    .otherwise(pl.format("{} answered exchanges", "answered")),
     "but_smaller": pl.when(pl.col("answered") > 0)
     .then(pl.lit(", although smaller requests were"))
     .otherwise(pl.lit("")),

@@ -48,6 +48,8 @@ _NOTIFY_ROOM: Final = 16
 _CHILD_ROOM: Final = 117
 #: By so much a request that proposes a CHILD_SA is longer than a response without one, at least.
 _CHILD_BYTES: Final = 60
+#: Exchanges of IKEv1's main mode before the encrypted one.
+_CLEAR_EXCHANGES: Final = 2
 #: Only one exchange, an IKE_SA_INIT, was before IKE_AUTH: there is no EAP.
 _ONE_INIT: Final = 1
 
@@ -449,6 +451,22 @@ RULES: Final = (
         "in both directions. Some responders do not answer addresses that they have no configuration for.",
     ),
     Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2409, 5.4",
+        subject=Subject.REQUEST,
+        when=_NO_RESPONSE
+        & (_col("protocol").cast(pl.String) == "IKEv1")
+        & (_col("last_type") == "Main Mode")
+        & (_col("answered") == _CLEAR_EXCHANGES)
+        & _col("auth_initiator").str.starts_with("psk"),
+        sentence="The responder stopped answering at the first encrypted message of IKEv1's main mode, which was sent "
+        "{sent}: consistent with different pre-shared keys, because it cannot decrypt the message then.",
+        remedy="Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log "
+        "has an error about the message's payloads.",
+    ),
+    Rule(
         code="request-unanswered",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
@@ -456,7 +474,7 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE,
         sentence="The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
-        "{answered} answered exchanges.",
+        "{answered_exchanges}.",
         remedy="Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
         "decrypt), waited for another system, or not received it.",
     ),

@@ -10,7 +10,8 @@ import pytest
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.read import read_captures
 from tests.analysis.analyse_captures import analyse, only, unsorted
-from tests.craft import SECOND, Handshake, Trace, ike
+from tests.analysis.handshakes.test_handshakes import Old
+from tests.craft import MS, SECOND, Handshake, Trace, ike
 from tests.paths import CAPTURES, LAB_CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
@@ -42,6 +43,27 @@ def test_what_the_responder_accepted_from_another_initiator_is_named():
     accepted = "From another initiator, it accepted AES-GCM-16-256/HMAC-SHA2-256/X25519/ADDKE1:ML-KEM-768."
     assert same[0]["message"].endswith(f"HMAC-SHA2-256/ECP-256. {accepted}")
     assert "accepted" not in other[0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "code", "words"),
+    [
+        (0, "responder-silent", "the Main Mode request was sent 3 times in 10.0 s"),
+        (1, "request-unanswered", "after one answered exchange."),
+        (2, "auth-failed", "consistent with different pre-shared keys"),
+    ],
+)
+def test_main_mode_of_ikev1(answered, code, words):
+    """With a wrong pre-shared key, the responder cannot decrypt the fifth message (RFC 2409, section 5.4)."""
+    messages = Old().phase1
+    trace = Trace()
+    for number, (data, from_initiator) in enumerate(messages[: 2 * answered]):
+        trace.send(number * 20 * MS, data, from_initiator=from_initiator)
+    for time in (1, 4, 11):
+        trace.send(time * SECOND, messages[2 * answered][0])
+    (entry,) = only(analyse(trace))["diagnosis"]
+    assert entry["code"] == code
+    assert words in entry["message"]
 
 
 def test_a_clock_that_is_set_back_makes_all_else_unreliable():
