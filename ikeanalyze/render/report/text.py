@@ -18,7 +18,7 @@ from ikeanalyze.render.core.values import (
     format_integer,
     format_time,
 )
-from ikeanalyze.render.report.sections.diagnosis import render_diagnosis_table
+from ikeanalyze.render.report.sections.diagnosis import render_capture_diagnosis, render_diagnosis_table
 from ikeanalyze.render.report.sections.handshake_details import render_handshake
 from ikeanalyze.render.report.sections.overview import render_overview
 from ikeanalyze.render.report.sections.rekeyed import render_rekeyed_ike_sas
@@ -44,7 +44,8 @@ def render_captures(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     warnings = Counter(warning.capture for warning in analysis.warnings)
     if len(analysis.captures) <= 3:
         for capture in analysis.captures:
-            facts = list(_describe_capture(capture, warnings[capture.path]))
+            diagnosis = render_capture_diagnosis(analysis.handshakes, capture.path)
+            facts = [*diagnosis, *_describe_capture(capture, warnings[capture.path])]
             yield KeyValueSection(format_input_name(capture.path), facts, level=1)
         return
     columns: Columns[CaptureSummary] = [
