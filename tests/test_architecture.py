@@ -52,6 +52,7 @@ OWNERS = {
     "dpkt": "capture",
     "jinja2": "render",
     "markdown_it": "render",
+    "prometheus_client": "live",
     "scapy": "replay",
     "textual": "view",
     "typer": "cli",

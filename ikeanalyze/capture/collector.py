@@ -129,14 +129,23 @@ class FrameCollector:
     """Collects the frames, accounting and warnings of batches."""
 
     def __init__(
-        self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, messages: MessageStore
+        self,
+        ports: Collection[int],
+        interfaces: list[Interface],
+        rows: FrameRows,
+        messages: MessageStore,
+        *,
+        packets: int = 0,
+        units: int = 0,
     ) -> None:
+        """`packets` and `units` come before those of this collector, and count for their numbers."""
         self.accounting = Accounting()
         self.book = AddressBook()
         self.tunnels = TunnelBook()
         self.messages = messages
         self.has_open_fragments = False  # later packets may belong to an IP datagram or TCP stream seen so far
-        self.packets = self.bytes = self.truncated = 0
+        self.packets = packets
+        self.bytes = self.truncated = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._ports = ports
@@ -144,7 +153,7 @@ class FrameCollector:
         self._ip = IpPacketFinder(interfaces, self.book, self.tunnels)
         self._interfaces = interfaces
         self._rows = rows
-        self._units = 0
+        self._units = units
         self._positions: Int64Array = np.zeros(0, np.int64)  # of the packets that are being decoded, in their batch
         self._reassembler = IpReassembler()
         self._streams = TcpStreams()

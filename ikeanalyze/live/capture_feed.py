@@ -41,7 +41,7 @@ class LiveInput(io.RawIOBase):
         """`descriptor` is not closed; `follow`: it is a file that grows, whose end is not the end of the capture."""
         self.on_idle: Callable[[], object] = lambda: None
         self._descriptor = descriptor
-        self._follow = follow
+        self.follows: Final = follow
         self._deadline: float | None = None
         with suppress(OSError):  # not a pipe, or a user with many of them
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -71,7 +71,7 @@ class LiveInput(io.RawIOBase):
                 return 0
             if select.select([self._descriptor], [], [], IDLE_SECONDS)[0]:
                 count = os.readv(self._descriptor, [target])
-                if count or not self._follow or self.stopped:
+                if count or not self.follows or self.stopped:
                     return count
                 time.sleep(IDLE_SECONDS)
             self.on_idle()

@@ -1,7 +1,7 @@
 """Collects packets, decides which handshakes have ended, and analyses them as a report does."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -15,12 +15,15 @@ from ikeanalyze.analysis.pipeline import CaptureContext, build_tables
 from ikeanalyze.analysis.result import Analysis, AnalysisWarning, RequestedDetails
 from ikeanalyze.analysis.tables.row_ids import RowNumbering
 from ikeanalyze.analysis.tables.tables import AnalysisTables
+from ikeanalyze.capture.accounting import Accounting
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import tune_malloc
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.formats.records import Interface, RecordBatch
+from ikeanalyze.capture.frames import FrameStorage
 from ikeanalyze.live.ended_sas import EndedSas
 from ikeanalyze.live.frame_window import RADIUS_KEY, FrameWindow, SaTimes, WindowSelection
+from ikeanalyze.live.packet_ring import PacketRing
 from ikeanalyze.live.path_facts import KnownFacts, PathFacts
 from ikeanalyze.live.rules import TICK_NS, EndingRules
 
@@ -38,12 +41,33 @@ class LiveCounts:
 
     packets: int
     bytes: int
+    last_ns: int | None  # time of the last packet; None: no packets
     accounting: dict[str, int]  # packets by the categories of a report
     handshakes: int  # reported
     rekeyed: int  # IKE SAs that replaced another one, which are not handshakes
     open: int  # IKE SAs that have not ended
     frames: int  # kept, of IKE SAs that have not ended and of RADIUS
     late_frames: int  # of IKE SAs that had ended
+
+
+@dataclass(frozen=True, slots=True)
+class _CollectorCounts:
+    """The counts of the collectors that were renewed."""
+
+    packets: int = 0
+    bytes: int = 0
+    accounting: Accounting = field(default_factory=Accounting)
+
+    def add(self, collector: FrameCollector) -> "_CollectorCounts":
+        """Return the sum with those of another collector."""
+        accounting = Accounting()
+        accounting.merge(self.accounting)
+        accounting.merge(collector.accounting)
+        return _CollectorCounts(self.packets + collector.packets, self.bytes + collector.bytes, accounting)
+
+    def subtract_packets(self, count: int) -> "_CollectorCounts":
+        """Return the counts without packets that the next collector has in its numbers."""
+        return replace(self, packets=self.packets - count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +94,7 @@ class LiveEngine:
         options: ReadOptions,
         rules: EndingRules,
         keys: CaptureKeys | None = None,
+        packets: PacketRing | None = None,
     ) -> None:
         """Prepare an engine without packets.
 
@@ -81,6 +106,7 @@ class LiveEngine:
             options: ports, vantage and round-trip time, as for a report.
             rules: when handshakes end.
             keys: keys for decryption.
+            packets: keeps the packets of IKE SAs until `on_ended` returns.
         """
         tune_malloc()
         self._name = name
@@ -89,8 +115,10 @@ class LiveEngine:
         self._rules = rules
         self._window = FrameWindow(sealed=keys is not None)
         self._ended = EndedSas(rules.remembered)
-        storage = self._window.storage
-        self._collector = FrameCollector(options.ports, interfaces, storage.rows, storage.messages)
+        self._interfaces = interfaces
+        self._packets = packets
+        self._collector = self._make_collector(self._window.storage)
+        self._before = _CollectorCounts()
         self._context = CaptureContext([keys], [None])
         self._facts: KnownFacts = {}
         self._unfinished = SaTimes(_NO_KEYS, *(np.zeros(0, np.int64) for _ in range(3)))  # as they were analysed
@@ -101,11 +129,12 @@ class LiveEngine:
     @property
     def counts(self) -> LiveCounts:
         """The counts so far."""
-        collector = self._collector
+        seen = self._before.add(self._collector)
         return LiveCounts(
-            packets=collector.packets,
-            bytes=collector.bytes,
-            accounting=collector.accounting.packets(),
+            packets=seen.packets,
+            bytes=seen.bytes,
+            last_ns=self._collector.last_ns,
+            accounting=seen.accounting.packets(),
             handshakes=self._handshakes,
             rekeyed=self._rekeyed,
             open=self._open,
@@ -122,7 +151,10 @@ class LiveEngine:
         starts = np.flatnonzero(find_group_starts(clock)).tolist()
         for start, stop in zip(starts, [*starts[1:], len(batch)], strict=True):
             self._decide_at(int(clock[start]))
-            self._collector.add(batch.select(slice(start, stop)), None)
+            part = batch.select(slice(start, stop))
+            if self._packets is not None:
+                self._packets.add(part, self._collector.packets + 1)
+            self._collector.add(part, None)
 
     def advance(self, now_ns: int) -> None:
         """Report the handshakes that have ended at a time of the capture, at which no packet has come."""
@@ -140,9 +172,30 @@ class LiveEngine:
             self._report(key, key, now_ns)
         self._open = 0
 
+    def _make_collector(self, storage: FrameStorage, packets: int = 0, units: int = 0) -> FrameCollector:
+        return FrameCollector(
+            self._options.ports, self._interfaces, storage.rows, storage.messages, packets=packets, units=units
+        )
+
+    def _renew(self) -> None:
+        """Begin to number frames, messages and addresses again, before the numbers take too much memory or bits."""
+        old = self._collector
+        self._receive(old.last_ns or 0)
+        old.finish()
+        self._receive(old.last_ns or 0)
+        self._before = self._before.add(old)
+        self._collector = self._window.renew(old, self._make_collector)
+        self._before = self._before.subtract_packets(self._collector.packets)
+        if self._packets is not None:
+            self._packets.renumber(old.packets - self._collector.packets)
+        self._facts = {}  # of hosts by their old numbers
+
     def _decide_at(self, tick: int) -> None:
         if tick == self._tick:
             return
+        collector, rules = self._collector, self._rules
+        if collector.packets > rules.renewal_packets or len(collector.book.ipv6) > rules.renewal_addresses:
+            self._renew()
         self._tick = tick
         now_ns = tick * TICK_NS
         self._receive(now_ns)
@@ -190,7 +243,9 @@ class LiveEngine:
 
     def _receive(self, now_ns: int) -> None:
         self._collector.expire_fragments(now_ns)
-        self._window.receive(self._ended)
+        added = self._window.receive(self._ended)
+        if self._packets is not None and added:
+            self._packets.keep(added["number"])
 
     def _report(self, candidates: UInt64Array, over: UInt64Array, now_ns: int) -> None:
         """Analyse IKE SAs, and report those that are complete or in `over`."""
@@ -209,7 +264,7 @@ class LiveEngine:
         self._emit(result, ended)
         self._ended.add(ended)
         self._window.remove(ended)
-        self._window.release()
+        self._release()
 
     def _report_with_radius(self, candidates: UInt64Array, over: UInt64Array, now_ns: int) -> None:
         """Analyse IKE SAs together with all others, because RADIUS packets may belong to any of them.
@@ -231,7 +286,13 @@ class LiveEngine:
         gone = times.key[~is_open & (times.last_ns < oldest_ns)]
         self._window.remove(gone)
         self._with_radius = np.setdiff1d(self._with_radius, gone)
+        self._release()
+
+    def _release(self) -> None:
+        """Free the memory of what the window does not have any more."""
         self._window.release()
+        if self._packets is not None:
+            self._packets.release(self._window.numbers)
 
     def _analyse(self, selection: WindowSelection, now_ns: int, *, keep: bool) -> _AnalysedSas:
         traffic = selection.make_traffic(self._collector, now_ns)
@@ -266,12 +327,14 @@ class LiveEngine:
         first = self._handshakes + 1
         self._handshakes += table.height
         new = pl.DataFrame({"handshake": table["handshake"], "id": range(first, first + table.height)})
-        handshakes, exchanges = (_renumber(part, new) for part in (table, result.tables.exchanges))
+        tables = result.tables
+        parts = (table, tables.exchanges, tables.messages, tables.frames)
+        handshakes, exchanges, messages, frames = (_renumber(part, new) for part in parts)
         self._on_ended(
             Analysis(
                 captures=[],
-                frames=result.tables.frames.clear(),
-                messages=result.tables.messages,
+                frames=frames,
+                messages=messages,
                 exchanges=exchanges,
                 handshakes=handshakes,
                 warnings=result.warnings,

@@ -4,7 +4,7 @@ An IKE SA has a number, its key: the initiator's SPI; for HIP a number made from
 `RADIUS_KEY` for RADIUS, which no SPI assigns. IKE SAs that a REDIRECT connects (RFC 5685) have the same key.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.grouping import find_group_starts
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore
 from ikeanalyze.capture.collector import FrameCollector, share_digests
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook
+from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL
 from ikeanalyze.capture.frames import FrameStorage
 from ikeanalyze.capture.protocol_numbers import PHASE1_EXCHANGES
 from ikeanalyze.capture.traffic import CombinedFrames
@@ -24,6 +26,8 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 #: The key of all RADIUS frames.
 RADIUS_KEY: Final = np.uint64(0)
+#: Number of the last packet before frames are numbered again.
+_LAST_NUMBER: Final = 1 << 30
 _KEY: Final = "key"
 _RESPONSE: Final = 0x20
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -37,10 +41,7 @@ class DrainedRows(FrameRows):
 
     def take(self) -> Columns:
         """The rows since the last call, in order of their frames."""
-        columns = self.columns()
-        number = columns["number"]
-        order = np.argsort(number, kind="stable") if (number[1:] < number[:-1]).any() else slice(None)
-        taken = {name: column[order].copy() for name, column in columns.items()}
+        taken = _sort_by_number({name: column.copy() for name, column in self.columns().items()})
         self._count = 0
         return taken
 
@@ -64,7 +65,8 @@ class FrameWindow:
 
     def __init__(self, *, sealed: bool) -> None:
         """`sealed`: keep the bytes of encrypted messages too."""
-        self.storage: Final = FrameStorage(DrainedRows(), MessageStore(None if sealed else ()))
+        self._spis = None if sealed else ()
+        self.storage = FrameStorage(DrainedRows(), MessageStore(self._spis))
         self.late_frames = 0  # of IKE SAs that had ended
         self._rows: Columns = {**DrainedRows().take(), _KEY: np.zeros(0, np.uint64)}
 
@@ -75,6 +77,12 @@ class FrameWindow:
     def has_radius(self) -> bool:
         """Whether there are frames of RADIUS."""
         return bool((self._rows[_KEY] == RADIUS_KEY).any())
+
+    @property
+    def numbers(self) -> UInt32Array:
+        """The numbers of the frames. (n,)"""
+        numbers: UInt32Array = self._rows["number"]
+        return numbers
 
     def receive(self, ended: EndedSas) -> Columns:
         """Add the frames that were collected, except those of IKE SAs that have ended; return the added ones.
@@ -96,7 +104,10 @@ class FrameWindow:
                 late &= ~np.isin(key, again)
             self.late_frames += int(late.sum())
             added = {name: column[~late] for name, column in added.items()}
-        self._rows = {name: np.concatenate([column, added[name]]) for name, column in self._rows.items()}
+        # IP fragments that waited for others come after later frames
+        self._rows = _sort_by_number(
+            {name: np.concatenate([column, added[name]]) for name, column in self._rows.items()}
+        )
         return added
 
     def measure(self) -> SaTimes:
@@ -151,6 +162,37 @@ class FrameWindow:
             if len(store):
                 store.keep(units)
 
+    def renew(
+        self, old: FrameCollector, make_collector: Callable[[FrameStorage, int, int], FrameCollector]
+    ) -> FrameCollector:
+        """Number frames, messages, addresses and tunnels again, as those that the window has; return a new collector.
+
+        `make_collector` makes it from its storage, and the numbers of packets and messages that come before.
+        """
+        rows = self._rows
+        units, unit = np.unique(rows["unit"], return_inverse=True)
+        ranks = np.arange(len(units), dtype=np.uint32)
+        messages = (_copy_messages(store, units, ranks) for store in (old.messages.clear, old.messages.sealed))
+        self.storage = FrameStorage(DrainedRows(), MessageStore(self._spis, *messages))
+        # the last packet gets this number, so that earlier ones can have smaller numbers
+        new = make_collector(self.storage, min(old.packets, _LAST_NUMBER), len(units))
+        new.incomplete = set(
+            ranks[np.isin(units, np.fromiter(old.incomplete, np.uint32, len(old.incomplete)))].tolist()
+        )
+        number = rows["number"].astype(np.int64) - (old.packets - new.packets)
+        tunnels, tunnel = np.unique(rows["tunnel"], return_inverse=True)
+        names = [NO_TUNNEL if code == NO_TUNNEL else new.tunnels.add(old.tunnels.names[code - 1]) for code in tunnels]
+        self._rows = {
+            **rows,
+            "unit": ranks[unit],
+            "number": np.maximum(number, 1).astype(np.uint32),
+            "tunnel": np.array(names, np.uint32)[tunnel],
+            **{end: _translate(rows[end], old.book, new.book) for end in ("source", "destination")},
+        }
+        hip = rows["protocol"] == Protocol.HIP
+        self._rows[_KEY] = np.where(hip, _make_keys(self._rows), rows[_KEY])
+        return new
+
     def _keep(self, rows: BoolArray) -> None:
         if not rows.all():
             self._rows = {name: column[rows] for name, column in self._rows.items()}
@@ -184,6 +226,28 @@ class WindowSelection:
         share_digests(columns, incomplete, clear)
         addresses, tunnels = collector.book.ipv6, collector.tunnels.names
         return CombinedFrames(columns, clear, sealed, addresses, tunnels, np.array([last_ns], np.int64), incomplete)
+
+
+def _sort_by_number(rows: Columns) -> Columns:
+    """The frames in order of their numbers; those of one number remain in their order."""
+    number = rows["number"]
+    if not (number[1:] < number[:-1]).any():
+        return rows
+    order = np.argsort(number, kind="stable")
+    return {name: column[order] for name, column in rows.items()}
+
+
+def _translate(codes: UInt64Array, old: AddressBook, new: AddressBook) -> UInt64Array:
+    """Address codes of one book as those of another, which gets the addresses. (n,)"""
+    known, place = np.unique(codes, return_inverse=True)
+    first = np.uint64(FIRST_IPV6)
+    is_ipv6 = known >= first
+    addresses = [old.ipv6[index] for index in (known[is_ipv6] - first).tolist()]
+    translated = known.copy()
+    if addresses:
+        translated[is_ipv6] = new.encode(np.frombuffer(b"".join(addresses), "V16"))
+    result: UInt64Array = translated[place]
+    return result
 
 
 def _copy_messages(store: MessageBytes, units: npt.NDArray[np.uint32], numbers: npt.NDArray[np.uint32]) -> MessageBytes:

@@ -30,3 +30,6 @@ class EndingRules:
     most_frames: int = 1_000_000
     #: IKE SAs that ended whose later messages are recognised and not counted; the longest silent are forgotten first.
     remembered: int = 1_000_000
+    #: Packets and IPv6 addresses after which the numbers of frames, messages and addresses begin again.
+    renewal_packets: int = 1 << 31
+    renewal_addresses: int = 100_000

@@ -3,6 +3,7 @@
 import pytest
 
 from ikeanalyze.capture.reader import open_capture
+from ikeanalyze.live.rules import EndingRules
 from tests.craft import Packet, link, pcap
 from tests.live.live_records import SECOND, read_live, read_report, without_id
 from tests.paths import CAPTURES, LAB_CAPTURES
@@ -66,3 +67,14 @@ def test_most_are_reported_while_the_capture_goes_on(live):
     records, counts = live
     assert sum(packets < counts.packets for packets, _ in records) > len(records) // 2
     assert [record["id"] for _, record in records] == list(range(1, len(records) + 1))
+
+
+def test_numbers_may_begin_again(hour):
+    """After billions of packets in practice, and here each second."""
+    rules = EndingRules(renewal_packets=300, renewal_addresses=1)
+    records, counts = read_live(hour, rules, rtt_ms=0.4)
+    live, report = without_id(record for _, record in records), without_id(read_report(hour, rtt_ms=0.4))
+    assert live == report
+    with open_capture(hour) as reader:
+        assert counts.packets == sum(len(batch) for batch in reader.iterate_batches())
+    assert sum(counts.accounting.values()) == counts.packets

@@ -1,11 +1,12 @@
 """`ikeanalyze live`: handshakes while they are captured."""
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -15,19 +16,22 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
+from ikeanalyze.cli.live_input import join_keys, open_descriptor, read_key_files
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, check_inputs
-from ikeanalyze.keys.detect import KeyFileError, read_keys
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
 from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.live.run import LiveRun
-from ikeanalyze.render.core.output import check_output
+from ikeanalyze.render.core.output import check_output, make_output_error
 from ikeanalyze.render.core.values import format_count
 from ikeanalyze.render.live.table import LiveTable
 from ikeanalyze.render.report.document import write_json_lines
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.capture.formats.records import Interface
+    from ikeanalyze.live.failure_captures import FailureCaptures
+    from ikeanalyze.live.metrics import LiveMetrics
+    from ikeanalyze.live.packet_ring import PacketRing
 
 app = make_app()
 
@@ -57,6 +61,22 @@ class LiveOutputOptions:
     """What is written, and when a handshake has ended."""
 
     output_format: Annotated[Literal["terminal", "jsonl"], FORMAT_OPTION] = "terminal"
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Also serve metrics for Prometheus on this port of 127.0.0.1; 0: any.",
+        ),
+    ] = None
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Write the packets of each handshake that failed to a pcapng file in DIR."),
+    ] = None
+    keep_files: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --keep: remove the oldest of more files than this.")
+    ] = 1000
     settle: Annotated[
         float,
         typer.Option(
@@ -69,6 +89,18 @@ class LiveOutputOptions:
         float,
         typer.Option(metavar="S", min=1, help="Seconds without a message after which any handshake is reported."),
     ] = 180
+
+    def open_failures(self) -> "FailureCaptures | None":
+        """Return what keeps the packets of handshakes that failed, if that was asked for."""
+        if self.keep is None:
+            return None
+        from ikeanalyze.live.failure_captures import FailureCaptures  # for this option alone
+
+        check_output(self.keep, directory=True, option="--keep")
+        try:
+            return FailureCaptures(Path(self.keep), self.keep_files)
+        except OSError as error:
+            raise make_output_error(self.keep, error, "--keep") from None
 
     def make_rules(self) -> EndingRules:
         """When handshakes end."""
@@ -105,18 +137,23 @@ def live(
     check_inputs({"CAPTURE": [capture] if capture else [], "--keys": inputs.keys}, "-")
     check_output("-")
     rules = output.make_rules()
-    keys = _read_keys(inputs.keys, messages)
+    keys = join_keys(read_key_files(inputs.keys, messages))
     options = ReadOptions(ports=tuple(inputs.port), vantage=inputs.vantage, rtt_ms=inputs.rtt)
-    writer = _Writer(as_lines=output.output_format == "jsonl", messages=messages)
-    with _open_input(capture, inputs) as (name, source, dumpcap), _stop_on_signals(source, dumpcap):
+    with (
+        _serve_metrics(output.metrics, messages) as metrics,
+        _open_input(capture, inputs) as (name, source, dumpcap),
+        _stop_on_signals(source, dumpcap),
+    ):
+        writer = _Writer(output, messages, metrics)
         dropped = None
         try:
             with fail_command(CaptureError):
-                run = LiveRun(source, name, writer.write, options, rules, keys)
-            writer.begin()
+                run = LiveRun(source, name, writer.write, options, rules, keys, writer.packets)
+            writer.begin(run)
             run.run()
         except CommandError:
             if dumpcap is not None:
+                dumpcap.stop()
                 with fail_command(DumpcapError):
                     dumpcap.finish()  # its reason is the better one
             raise
@@ -124,24 +161,6 @@ def live(
             with fail_command(DumpcapError):
                 dropped = dumpcap.finish()
     _report_end(run, source, dropped, messages)
-
-
-def _read_keys(paths: Sequence[str], messages: MessageOptions) -> "CaptureKeys | None":
-    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys  # loads cryptography
-
-    if not paths:
-        return None
-    sets, phase1 = [], []
-    for path in paths:
-        with fail_command(KeyFileError):
-            file = read_keys(path)
-        sets.extend(file.key_sets)
-        phase1.extend(file.phase1)
-        where = (f"line {warning.line}: " if warning.line is not None else "" for warning in file.warnings)
-        messages.warn(
-            path, [f"{path}: {at}{warning.message}" for at, warning in zip(where, file.warnings, strict=True)]
-        )
-    return CaptureKeys(sets, phase1)
 
 
 @contextmanager
@@ -155,14 +174,8 @@ def _open_input(capture: str | None, inputs: LiveInputOptions) -> Iterator[tuple
             raise CommandError("standard input: is closed; name a file instead")
         yield "-", LiveInput(sys.stdin.fileno()), None
     else:
-        try:
-            descriptor = os.open(capture, os.O_RDONLY)
-        except OSError as error:
-            raise CommandError(f"{capture}: cannot be opened: {error.strerror}") from None
-        try:
+        with open_descriptor(capture) as descriptor:
             yield capture, LiveInput(descriptor), None
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager
@@ -183,17 +196,48 @@ def _stop_on_signals(source: LiveInput, dumpcap: Dumpcap | None) -> Iterator[Non
             signal.signal(number, handler)
 
 
+@contextmanager
+def _serve_metrics(port: int | None, messages: MessageOptions) -> "Iterator[LiveMetrics | None]":
+    """Yield the metrics that are served on a port; None without one."""
+    if port is None:
+        yield None
+        return
+    if find_spec("prometheus_client") is None:
+        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install 'ikeanalyze[live]'")
+    from ikeanalyze.live.metrics import LiveMetrics, MetricsError
+
+    with fail_command(MetricsError):
+        metrics = LiveMetrics(port)
+    messages.remark(f"metrics: {metrics.address}")
+    try:
+        yield metrics
+    finally:
+        metrics.close()
+
+
 class _Writer:
     """Writes handshakes to standard output, at once."""
 
-    def __init__(self, messages: MessageOptions, *, as_lines: bool) -> None:
-        """`as_lines`: as JSON lines, otherwise as rows of a table."""
+    def __init__(self, output: LiveOutputOptions, messages: MessageOptions, metrics: "LiveMetrics | None") -> None:
+        """`metrics` count them too."""
         self._messages = messages
-        self._as_lines = as_lines
+        self._metrics = metrics
+        self._as_lines = output.output_format == "jsonl"
         self._table: LiveTable | None = None
+        self._failures = output.open_failures()
+        self._directory = output.keep or ""
+        self._interfaces: Sequence[Interface] = ()
 
-    def begin(self) -> None:
+    @property
+    def packets(self) -> "PacketRing | None":
+        """The packets that must be kept until a handshake is written."""
+        return None if self._failures is None else self._failures.packets
+
+    def begin(self, run: LiveRun) -> None:
         """Write the heading of the table."""
+        self._interfaces = run.interfaces
+        if self._metrics is not None:
+            self._metrics.watch(lambda: run.counts)
         if not self._as_lines:
             self._table = LiveTable(sys.stdout)
             sys.stdout.flush()
@@ -205,6 +249,13 @@ class _Writer:
         else:
             write_json_lines(analysis, sys.stdout)
         sys.stdout.flush()
+        if self._metrics is not None:
+            self._metrics.add(analysis)
+        if self._failures is not None:
+            try:
+                self._failures.add(analysis, self._interfaces)
+            except OSError as error:
+                raise make_output_error(self._directory, error, "--keep") from None
         for warning in analysis.warnings if self._messages.verbose else ():
             log_stderr(f"{warning.capture}: {warning}")
 
