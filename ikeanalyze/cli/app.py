@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli.conversion import defer_conversion
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
 from ikeanalyze.cli.options import write_examples
+from ikeanalyze.cli.usage.conversion import defer_conversion
 
 #: The module of each command, and its line in the list of commands.
 COMMANDS: Final = {

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli.conversion import defer_conversion
 from ikeanalyze.cli.exit_status import handle_errors, log_stderr
+from ikeanalyze.cli.usage.conversion import defer_conversion
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -52,7 +52,7 @@ class MessageOptions:
 
 def write_examples(context: Any, formatter: Any) -> None:
     """Write the examples of a command at the end of its help, as they are: they can be copied."""
-    from ikeanalyze.cli.examples import EXAMPLES  # for help alone
+    from ikeanalyze.cli.usage.examples import EXAMPLES  # for help alone
 
     if examples := EXAMPLES.get(context.command_path.partition(" ")[2]):
         with formatter.section("Examples"):

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from ikeanalyze.cli.app import app
-from ikeanalyze.cli.examples import EXAMPLES
+from ikeanalyze.cli.usage.examples import EXAMPLES
 
 
 def list_commands() -> list[str]:
