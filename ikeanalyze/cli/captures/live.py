@@ -203,7 +203,7 @@ def _serve_metrics(port: int | None, messages: MessageOptions) -> "Iterator[Live
         yield None
         return
     if find_spec("prometheus_client") is None:
-        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install 'ikeanalyze[live]'")
+        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install prometheus-client")
     from ikeanalyze.live.metrics import LiveMetrics, MetricsError
 
     with fail_command(MetricsError):

@@ -66,20 +66,20 @@ _PACKAGES: Final = {
     "typer": "the command line",
 }
 
-#: Packages for one command or format: module, purpose, and how to install it (None: `_INSTALL`).
+#: Packages for one command or format: module, and purpose.
 _OPTIONAL_PACKAGES: Final = {
-    "cryptography": ("cryptography", "decrypting", None),
-    "altair": ("altair", "figures and pages", None),
-    "jinja2": ("jinja2", "pages", None),
-    "vl-convert-python": ("vl_convert", "figures and pages", None),
-    "scipy": ("scipy", "compare", None),
-    "prometheus-client": ("prometheus_client", "live --metrics", "pip install 'ikeanalyze[live]'"),
-    "textual": ("textual", "view", "pip install 'ikeanalyze[view]'"),
-    "distributed": ("distributed", "batch --cluster", "pip install 'ikeanalyze[cluster]'"),
-    "scapy": ("scapy", "replay with raw sockets", "pip install 'ikeanalyze[replay]'"),
-    "pycryptodome": ("Crypto", "replay with EAP-MSCHAPv2", "pip install 'ikeanalyze[replay]'"),
-    "vici": ("vici", "lab (see lab doctor)", "pip install 'ikeanalyze[lab]'"),
-    "psutil": ("psutil", "lab (see lab doctor)", "pip install 'ikeanalyze[lab]'"),
+    "cryptography": ("cryptography", "decrypting"),
+    "altair": ("altair", "figures and pages"),
+    "jinja2": ("jinja2", "pages"),
+    "vl-convert-python": ("vl_convert", "figures and pages"),
+    "scipy": ("scipy", "compare"),
+    "prometheus-client": ("prometheus_client", "live --metrics"),
+    "textual": ("textual", "view"),
+    "distributed": ("distributed", "batch --cluster"),
+    "scapy": ("scapy", "replay with raw sockets"),
+    "pycryptodome": ("Crypto", "replay with EAP-MSCHAPv2"),
+    "vici": ("vici", "lab (see lab doctor)"),
+    "psutil": ("psutil", "lab (see lab doctor)"),
 }
 
 #: Optional programs: purpose, and Debian package.
@@ -96,8 +96,8 @@ def check_requirements() -> Iterator[RequirementCheck]:
     yield _ok("Python", ".".join(map(str, sys.version_info[:3])), "everything")
     for name, needed_for in _PACKAGES.items():
         yield _check_package(name, needed_for)
-    for name, (module, needed_for, remedy) in _OPTIONAL_PACKAGES.items():
-        yield _check_optional_package(name, module, needed_for, remedy or _INSTALL.format(name))
+    for name, (module, needed_for) in _OPTIONAL_PACKAGES.items():
+        yield _check_optional_package(name, module, needed_for, _INSTALL.format(name))
     yield _check_core()
     yield _check_gzip()
     for name, (needed_for, package) in _PROGRAMS.items():
