@@ -24,7 +24,7 @@ from ikeanalyze import core
 from ikeanalyze._version import installed_version
 from ikeanalyze.cli.exit_status import FAILED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import FORMAT_OPTION
+from ikeanalyze.cli.output_options import FORMAT_OPTION, SCHEMA_OPTION
 from ikeanalyze.render.core.output import open_output
 
 SCHEMA: Final = "ikeanalyze.doctor/1"
@@ -208,6 +208,7 @@ def _run(*arguments: str) -> tuple[int | None, str]:
 def doctor(
     messages: MessageOptions,  # noqa: ARG001 - all commands have its options
     output_format: Annotated[Literal["terminal", "json"], FORMAT_OPTION] = "terminal",
+    schema: Annotated[bool, SCHEMA_OPTION] = False,  # noqa: ARG001 - its callback prints it
 ) -> None:
     """Check the dependencies of the other commands on this machine.
 
