@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from ikeanalyze.analysis.result import Analysis, CaptureSummary
+from ikeanalyze.analysis.result import Analysis, AppliedSelection, CaptureSummary
 from ikeanalyze.analysis.tables.filter_language import HandshakeFilter
 
 if TYPE_CHECKING:
@@ -80,12 +80,15 @@ def select_handshakes(analysis: Analysis, selection: HandshakeSelection) -> Anal
     def keep(table: "pl.DataFrame") -> "pl.DataFrame":
         return keep_selected(table.lazy(), keys).collect()
 
+    handshakes = keep(analysis.handshakes)
+    selected, total = (int((~table["rekeyed"]).sum()) for table in (handshakes, analysis.handshakes))
     return replace(
         analysis,
+        selection=AppliedSelection(selection.to_dict(), selected, total),
         frames=keep(analysis.frames),
         messages=keep(analysis.messages),
         exchanges=keep(analysis.exchanges),
-        handshakes=keep(analysis.handshakes),
+        handshakes=handshakes,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 
 import polars as pl
 
-from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
+from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AppliedSelection, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
 from ikeanalyze.render.core.json import escape_non_ascii, format_json, select_attributes
@@ -49,6 +49,7 @@ def _build_without_handshakes(analysis: Analysis) -> Document:
     return {
         "schema": SCHEMA,
         "captures": [build_capture(summary) for summary in analysis.captures],
+        **({} if analysis.selection is None else {"selection": _build_selection(analysis.selection)}),
         "handshakes": [],
         "rekeyed_ike_sas": [],
         "totals": compute_totals(analysis),
@@ -58,6 +59,10 @@ def _build_without_handshakes(analysis: Analysis) -> Document:
         ],
         "skipped": [select_attributes(file, "path", "reason") for file in analysis.skipped],
     }
+
+
+def _build_selection(selection: AppliedSelection) -> Document:
+    return {**selection.options, **select_attributes(selection, "selected", "total")}
 
 
 def build_capture(summary: CaptureSummary) -> Document:
