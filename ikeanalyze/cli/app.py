@@ -66,9 +66,14 @@ class _LazyGroup(TyperGroup):
         write_examples(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is called; a path in place of its name is that of a capture to report."""
+        """Return the command that is called.
+
+        A path in place of its name is that of a capture to report; `help` before a name is `--help` after it.
+        """
         if args and self.get_command(ctx, args[0]) is None and _is_path(args[0]):
             args = ["report", *args]
+        elif len(args) > 1 and args[0] == "help":
+            args = [*args[1:], "--help"]
         return super().resolve_command(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
@@ -136,7 +141,7 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def _ikeanalyze(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+        bool, typer.Option("-V", "--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Analyze captures of IKEv2 handshakes, in particular post-quantum ones.
