@@ -72,7 +72,10 @@ class _LazyGroup(TyperGroup):
         """
         if args and self.get_command(ctx, args[0]) is None and _is_path(args[0]):
             args = ["report", *args]
-        elif len(args) > 1 and args[0] == "help":
+        elif args == ["help"]:
+            typer.echo(ctx.get_help())
+            raise typer.Exit
+        elif args[:1] == ["help"]:
             args = [*args[1:], "--help"]
         return super().resolve_command(ctx, args)
 

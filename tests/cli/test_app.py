@@ -100,6 +100,7 @@ def test_a_misspelt_command_is_not_a_path(run):
 
 
 def test_help_and_version_as_other_programs_have_them(run):
+    assert run("help").stdout == run("--help").stdout
     assert run("help", "report").stdout == run("report", "--help").stdout
     assert run("help", "lab", "run").stdout == run("lab", "run", "--help").stdout
     assert run("-V").stdout == run("--version").stdout
