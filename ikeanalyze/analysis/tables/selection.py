@@ -11,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.analysis.result import Analysis, AppliedSelection, CaptureSummary
-from ikeanalyze.analysis.tables.filter_language import HandshakeFilter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
+
+    from ikeanalyze.analysis.tables.filter_language import HandshakeFilter
 
 
 _SECONDS: Final = re.compile(r"\d+\.?\d*|\.\d+")
@@ -36,7 +37,7 @@ class CaptureTime:
 class HandshakeSelection:
     """The handshakes that are wanted; without values all of them."""
 
-    words: HandshakeFilter | None = None
+    words: "HandshakeFilter | None" = None
     begin: CaptureTime | None = None  # handshakes that begin then or later
     end: CaptureTime | None = None  # handshakes that begin earlier
 
