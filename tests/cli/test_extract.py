@@ -47,3 +47,15 @@ def test_wrong_usage_is_refused(run, tmp_path):
 def test_the_capture_is_read_twice(run, tmp_path):
     done = run("extract", "-", "-o", str(tmp_path / "out.pcapng"))
     assert (done.exit_code, "cannot be standard input" in done.stderr) == (2, True)
+
+
+def test_a_filter_and_a_period_select_handshakes(run, tmp_path):
+    """Of the 25 handshakes, two have more than four retransmitted messages: 2 and 25."""
+    folder = tmp_path / "parts"
+    assert run("extract", LOSSY, "--filter", "rtx>4", "--split", "-o", str(folder)).exit_code == 0
+    assert sorted(file.name for file in folder.iterdir()) == ["handshake-0002.pcapng", "handshake-0025.pcapng"]
+    out = tmp_path / "out.pcapng"
+    done = run("extract", LOSSY, "--filter", "rtx>4", "--to", "0", "-o", str(out))
+    assert (done.exit_code, "none of 25 handshakes matches --filter, --to" in done.stderr) == (1, True)
+    done = run("extract", LOSSY, "--filter", "outcom:failed", "-o", str(out))
+    assert (done.exit_code, "outcome" in done.stderr) == (2, True)

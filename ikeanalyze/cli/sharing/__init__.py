@@ -1,0 +1,1 @@
+"""Commands that write captures for others."""
