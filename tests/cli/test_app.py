@@ -9,7 +9,7 @@ import pytest
 from ikeanalyze.cli.app import COMMANDS
 
 #: Commands that read captures with the reader that forks, which it cannot do after polars has started its threads.
-FORKING = ["report", "ladder", "view", "decrypt", "verify", "predict", "replay"]
+FORKING = ["report", "ladder", "view", "decrypt", "extract", "anonymize", "verify", "predict", "replay"]
 
 
 def loaded_by(code: str) -> set[str]:

@@ -113,7 +113,7 @@ def _read_keys(
     contents = rewriter.get_contents()
     if not contents.opened:
         raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
-    return contents, rewriter.key_sets, bool(analysis.skipped)
+    return contents, rewriter.used.key_sets, bool(analysis.skipped)
 
 
 def _write_keys(path: str, key_sets: "list[KeySet]") -> None:

@@ -9,15 +9,13 @@ the original do not fit the new messages. Keys still decrypt, because key deriva
 exchange values, which stay.
 """
 
-from dataclasses import replace
 from typing import Final
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, MessageRecord
-from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.ip import ADDRESS_BITS, FIRST_IPV6
-from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
+from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import (
     Decryptor,
     UnusableKeyError,
@@ -25,14 +23,13 @@ from ikeanalyze.crypto.sk_payload import (
     get_iv,
     replace_plaintext,
 )
-from ikeanalyze.keys.key_set import KeySet, Origin
+from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.sharing.anonymize.capture import KeyedContents
 from ikeanalyze.sharing.anonymize.messages import find_encrypted
 from ikeanalyze.sharing.anonymize.payloads import MessageContext, SeenEndpoint, rewrite_chain, rewrite_payload
 from ikeanalyze.sharing.anonymize.pseudonyms import Pseudonyms
+from ikeanalyze.sharing.used_keys import SuiteLookup, UsedKeyCollector
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.ikev2.proposals import parse_sa
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 _SPI: Final = 8
 _NEXT_PAYLOAD_AT: Final = 16
@@ -42,54 +39,25 @@ class EncryptedMessageRewriter:
     """Collects the new bytes of each message that the keys decrypt; `take` is a callback of the analysis."""
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
-        #: Those that decrypt messages. They name their IKE SA, and lack the keys of AUTH and of Child SAs.
-        self.key_sets: list[KeySet] = []
+        self.used = UsedKeyCollector()
         self._replaced: dict[bytes, bytes] = {}
-        self._opened: set[bytes] = set()
         self._pseudonyms = pseudonyms
         self._decryptors: dict[tuple[int, IkeSuite | None], Decryptor | None] = {}
-        self._listed: set[tuple[bytes, int]] = set()
 
     def get_contents(self) -> KeyedContents:
         """What was collected."""
-        return KeyedContents(self._replaced, frozenset(self._opened))
+        return KeyedContents(self._replaced, frozenset(self.used.spis))
 
     def take(self, state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages) -> None:
         """Rewrite the messages of a capture (`ReadOptions.on_contents`)."""
-        groups = contents.group_by_handshake()
-        suites = {handshake: _find_suite(messages) for handshake, messages in groups.items()}
-        rekeyed = {
-            (sa.spi_i, sa.spi_r): get_suite(sa.chosen)
-            for messages in groups.values()
-            for sa in find_rekeyed_sas(messages)
-        }
+        suites = SuiteLookup(contents)
         for index, record in enumerate(contents.records):
-            if record.opened is None:
+            self.used.add(record, suites, index)
+            if record.keys is None:  # a clear message, or IKEv1, where each message depends on the one before
                 continue
-            data = bytes(record.data)
-            self._opened.add(data[:_SPI])
-            if record.keys is None:  # IKEv1: each message depends on the one before
-                continue
-            content = contents.all[index]
-            spis = int.from_bytes(data[:_SPI], "big"), int.from_bytes(data[_SPI : 2 * _SPI], "big")
-            suite = rekeyed.get(spis) or suites.get(content.handshake)
-            self._list_key_set(record.keys, data, suite)
-            decryptor = self._get_decryptor(record.keys, suite)
+            decryptor = self._get_decryptor(record.keys, suites.find(index, bytes(record.data[: 2 * _SPI])))
             if decryptor is not None:
-                self._rewrite(state, encrypted, record, content, decryptor)
-
-    def _list_key_set(self, keys: KeySet, message: bytes, suite: IkeSuite | None) -> None:
-        spi_i, spi_r = message[:_SPI], message[_SPI : 2 * _SPI]
-        if (spi_i + spi_r, id(keys)) in self._listed:
-            return
-        self._listed.add((spi_i + spi_r, id(keys)))
-        encryption, integrity = keys.encryption, keys.integrity
-        if suite is not None:
-            encryption = suite.encryption if encryption is None else encryption
-            integrity = suite.integrity if integrity is None else integrity
-        named = replace(keys, origin=Origin("anonymized capture", None), spi_i=spi_i, spi_r=spi_r)
-        bare = replace(named, sk_d=None, sk_pi=None, sk_pr=None, derivation=None)
-        self.key_sets.append(replace(bare, encryption=encryption, integrity=integrity))
+                self._rewrite(state, encrypted, record, contents.all[index], decryptor)
 
     def _get_decryptor(self, keys: KeySet, suite: IkeSuite | None) -> Decryptor | None:
         place = id(keys), suite
@@ -143,17 +111,6 @@ class EncryptedMessageRewriter:
 def _decode_address(code: int, state: AnalysisState) -> bytes:
     code &= ADDRESS_BITS
     return state.addresses[code - FIRST_IPV6] if code >= FIRST_IPV6 else code.to_bytes(4, "big")
-
-
-def _find_suite(messages: list[DecodedMessage]) -> IkeSuite | None:
-    """The suite that the last response to IKE_SA_INIT chose; None: it is not in the capture."""
-    suite = None
-    for message in messages:
-        if message.exchange_type == ExchangeType.IKE_SA_INIT and message.response:
-            for body in message.get_bodies(PayloadType.SA):
-                proposals = parse_sa(body).proposals
-                suite = get_suite(proposals[0]) if proposals else suite
-    return suite
 
 
 def _rewrite_clear_part(before: bytes, context: MessageContext) -> bytes:
