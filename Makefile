@@ -46,9 +46,9 @@ demo: $(VENV)/.installed
 
 core: ikeanalyze/_core.abi3.so
 
-# The tests of the crate, and executions of its fuzzer; RUNS=n sets how many.
+# The tests of the crate, and executions of its fuzzers; RUNS=n sets how many.
 core-tests: core
-	cargo test --quiet --locked --no-default-features --manifest-path core/Cargo.toml $(if $(RUNS),--test fuzz --test fuzz_analysis --test fuzz_logs)
+	cargo test --quiet --locked --no-default-features --manifest-path core/Cargo.toml $(if $(RUNS),--test 'fuzz*')
 
 # Cargo decides what to compile again, so this rule runs each time. Debian 12's package rustc is too old.
 .PHONY: ikeanalyze/_core.abi3.so

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
-    from typing import Literal
+    from typing import BinaryIO, Literal
 
     from ikeanalyze.analysis.result import Analysis
 
     __version__: str
 
-    Path = str | os.PathLike[str]
+    File = str | os.PathLike[str] | bytes | BinaryIO
 
 __all__ = ["Analysis", "__version__", "read"]
 
 
 def read(
-    captures: "Path | Sequence[Path]",
+    captures: "File | Sequence[File]",
     *,
-    keys: "Path | Sequence[Path]" = (),
+    keys: "File | Sequence[File]" = (),
     ports: "int | Sequence[int]" = (),
     vantage: "Literal['initiator', 'responder'] | None" = None,
     rtt_ms: float | None = None,
@@ -36,8 +36,9 @@ def read(
     `Analysis.skipped` has the path and the reason.
 
     Args:
-        captures: one path or several. Many small captures take a fraction of the time in one call.
-        keys: key files for decryption, in any format that `ikeanalyze keys` reads.
+        captures: one capture or several: paths, or their content as bytes or as binary files that are open for
+            reading. Many small captures take a fraction of the time in one call.
+        keys: likewise, key files for decryption, in any format that `ikeanalyze keys` reads.
         ports: UDP and TCP ports that carry IKE, in addition to 500 and 4500.
         vantage: side on which the captures were taken (default: inferred from the TTLs, or from the lab's manifest
             next to a capture).
@@ -46,19 +47,19 @@ def read(
         progress: called with the bytes read of a file and its size (None: unknown).
 
     Raises:
-        TypeError: a capture or key file is not a path, or a port is not an integer.
+        TypeError: a capture or key file is not a path, bytes or a binary file, or a port is not an integer.
+        OSError: an open file cannot be read, or its content cannot be stored for the time of the analysis.
         ValueError: no capture is given, or a port, side or time is invalid.
     """
     import warnings
     from collections.abc import Iterable
     from operator import index
+    from tempfile import TemporaryDirectory
 
     from ikeanalyze.analysis.options import ReadOptions
     from ikeanalyze.analysis.read import read_captures
+    from ikeanalyze.io.given_files import store_given_files
 
-    paths, key_paths = _paths(captures, "a capture"), _paths(keys, "a file with keys")
-    if not paths:
-        raise ValueError("no capture to read")
     ports = [index(port) for port in (ports if isinstance(ports, Iterable) else [ports])]
     for port in ports:
         if not 1 <= port <= 65535:
@@ -67,28 +68,24 @@ def read(
         raise ValueError(f"vantage {vantage!r}: a capture is taken on the side of the initiator or the responder")
     if rtt_ms is not None and not 0 <= rtt_ms < float("inf"):
         raise ValueError(f"rtt_ms {rtt_ms}: no time in milliseconds")
-    options = ReadOptions(
-        keys=key_paths,
-        ports=ports,
-        vantage=vantage,
-        rtt_ms=rtt_ms,
-        payloads=payloads,
-        progress=progress,
-    )
-    analysis = read_captures(paths, options)
+    with TemporaryDirectory(prefix="ikeanalyze-") as folder, TemporaryDirectory(prefix="ikeanalyze-") as key_folder:
+        files = store_given_files(captures, "a capture", folder)
+        key_files = store_given_files(keys, "a file with keys", key_folder)
+        if not files.paths:
+            raise ValueError("no capture to read")
+        options = ReadOptions(
+            names={**files.names, **key_files.names},
+            keys=key_files.paths,
+            ports=ports,
+            vantage=vantage,
+            rtt_ms=rtt_ms,
+            payloads=payloads,
+            progress=progress,
+        )
+        analysis = read_captures(files.paths, options)
     for skipped in analysis.skipped:
         warnings.warn(f"{skipped.path}: {skipped.reason}", stacklevel=2)
     return analysis
-
-
-def _paths(given: Any, what: str) -> list[str]:
-    from os import PathLike, fspath
-
-    paths = [given] if isinstance(given, (str, bytes, PathLike)) or not hasattr(given, "__iter__") else list(given)
-    for path in paths:
-        if not isinstance(path, (str, PathLike)):
-            raise TypeError(f"{what} is named by its path, and {type(path).__name__} is none")
-    return [fspath(path) for path in paths]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,8 @@ settings.register_profile(
     print_blob=True,
 )
 settings.register_profile("thorough", settings.get_profile("default"), derandomize=False, max_examples=2000)
+# Golden files are 80 columns wide, and so is the output of programs in tests.
+os.environ.pop("COLUMNS", None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -1,10 +1,18 @@
-//! Decrypts damaged messages with random keys: no input may make it panic, and every range of the result is in order.
+//! Decrypts messages, damaged or not: no input may make it panic, and every range of the result is in order.
 //!
-//! Run as `fuzz.rs`.
+//! Half of the messages are encrypted with AES-GCM, so that contents of any kind are read after decryption; keys and
+//! algorithms of the others are random. Run as `fuzz.rs`.
 
 use _core::payloads::handshakes::{decrypt_handshakes, Datagrams, KeySet};
+use aes_gcm::{AeadInPlace, Aes256Gcm, KeyInit};
 use fastrand::Rng;
 
+const HEADER: usize = 32;
+const IV: usize = 8;
+const ICV: usize = 16;
+/// AES-GCM with an ICV of 16 octets, and the octets of its key: 32, and 4 of salt (RFC 5282).
+const AES_GCM: u16 = 20;
+const AES_GCM_KEY: usize = 36;
 const MAX_MESSAGES: usize = 8;
 /// Transform IDs of ciphers and integrity algorithms, known and unknown ones.
 const ENCRYPTION: [u16; 12] = [0, 3, 11, 12, 13, 14, 15, 16, 19, 20, 28, 0xFFFF];
@@ -22,8 +30,21 @@ fn bytes(rng: &mut Rng, count: usize) -> Vec<u8> {
     std::iter::repeat_with(|| rng.u8(..)).take(count).collect()
 }
 
-/// A message with SK or SKF, perhaps after another payload, and perhaps damaged.
-fn make_message(rng: &mut Rng) -> Vec<u8> {
+/// Encrypt what follows the IV at `start` of a message, except for the ICV at its end.
+fn encrypt(message: &mut [u8], start: usize, key: &[u8]) {
+    let (clear, rest) = message.split_at_mut(start + IV);
+    if rest.len() <= ICV {
+        return;
+    }
+    let (content, icv) = rest.split_at_mut(rest.len() - ICV);
+    let nonce = [&key[32..], &clear[start..]].concat();
+    let cipher = Aes256Gcm::new_from_slice(&key[..32]).expect("a key of 32 octets");
+    let tag = cipher.encrypt_in_place_detached(nonce.as_slice().into(), &clear[..start], content);
+    icv.copy_from_slice(&tag.expect("few octets"));
+}
+
+/// A message with SK or SKF, perhaps encrypted with this key, and perhaps damaged.
+fn make_message(rng: &mut Rng, key: Option<&[u8]>) -> Vec<u8> {
     let (kind, numbers) = *rng.choice(&[(46u8, 0usize), (53, 4)]).expect("kinds");
     let body = rng.usize(..120);
     let mut message = bytes(rng, 16);
@@ -36,6 +57,14 @@ fn make_message(rng: &mut Rng) -> Vec<u8> {
         message.extend([0, rng.u8(..3), 0, rng.u8(..3)]);
     }
     message.extend(bytes(rng, body));
+    if let Some(key) = key {
+        if body > IV {
+            encrypt(&mut message, HEADER + numbers, key);
+        }
+        if rng.bool() {
+            return message;
+        }
+    }
     for _ in 0..rng.usize(..4) {
         let at = rng.usize(..message.len());
         message[at] = rng.u8(..);
@@ -47,8 +76,24 @@ fn make_message(rng: &mut Rng) -> Vec<u8> {
 #[test]
 fn decrypt_damaged_messages() {
     let mut rng = Rng::with_seed(read("SEED", 1));
+    let mut decrypted = 0;
     for _ in 0..read("RUNS", 20_000) {
-        let messages: Vec<Vec<u8>> = (0..rng.usize(..MAX_MESSAGES)).map(|_| make_message(&mut rng)).collect();
+        let mut keys: Vec<[Vec<u8>; 4]> = (0..rng.usize(..3))
+            .map(|_| {
+                let sizes = [
+                    *rng.choice(&KEY_BYTES).expect("sizes"),
+                    *rng.choice(&KEY_BYTES).expect("sizes"),
+                ];
+                [sizes[0], sizes[0], sizes[1], sizes[1]].map(|count| bytes(&mut rng, count))
+            })
+            .collect();
+        let key = rng.bool().then(|| bytes(&mut rng, AES_GCM_KEY));
+        if let Some(key) = &key {
+            keys.push([key.clone(), key.clone(), vec![], vec![]]);
+        }
+        let messages: Vec<Vec<u8>> = (0..rng.usize(..MAX_MESSAGES))
+            .map(|_| make_message(&mut rng, key.as_deref()))
+            .collect();
         let count = messages.len();
         let size: Vec<i64> = messages.iter().map(|message| message.len() as i64).collect();
         let mut begin: Vec<i64> = (0..count).map(|row| size[..row].iter().sum()).collect();
@@ -59,16 +104,7 @@ fn decrypt_damaged_messages() {
         let totals: Vec<u16> = (0..count).map(|_| rng.u16(..3)).collect();
         let slots: Vec<i64> = (0..count).map(|_| rng.i64(..3)).collect();
         let senders: Vec<bool> = (0..count).map(|_| rng.bool()).collect();
-        let keys: Vec<[Vec<u8>; 4]> = (0..rng.usize(..3))
-            .map(|_| {
-                let sizes = [
-                    *rng.choice(&KEY_BYTES).expect("sizes"),
-                    *rng.choice(&KEY_BYTES).expect("sizes"),
-                ];
-                [sizes[0], sizes[0], sizes[1], sizes[1]].map(|count| bytes(&mut rng, count))
-            })
-            .collect();
-        let key_sets: Vec<KeySet> = keys
+        let mut key_sets: Vec<KeySet> = keys
             .iter()
             .map(|[sk_ei, sk_er, sk_ai, sk_ar]| KeySet {
                 encryption: *rng.choice(&ENCRYPTION).expect("algorithms"),
@@ -79,6 +115,14 @@ fn decrypt_damaged_messages() {
                 sk_ar,
             })
             .collect();
+        if key.is_some() {
+            // other key sets may have algorithms that are not implemented: then the handshake goes back to Python
+            if rng.bool() {
+                key_sets.drain(..keys.len() - 1);
+            }
+            let last = key_sets.last_mut().expect("the key of the messages");
+            (last.encryption, last.integrity) = (AES_GCM, 0);
+        }
         let datagrams = Datagrams {
             heap: &messages.concat(),
             begin: &begin,
@@ -114,5 +158,7 @@ fn decrypt_damaged_messages() {
         );
         // without a key nothing is decrypted
         assert!(result.message_ends[0] == 0);
+        decrypted += messages;
     }
+    assert!(decrypted > 0);
 }

@@ -1,4 +1,4 @@
---[[ A decrypted copy of the open capture, written by `ikeanalyze decrypt`: readable without the plugin and without keys.
+--[[ A decrypted copy of the open capture, written by `ikeanalyze decrypt`: it needs neither the plugin nor keys.
 
 Lua does not know the file of the capture, and a capture that is running has none: the packets are first written to a
 temporary file. ]]

@@ -1,7 +1,7 @@
 """Options for reading and analysing captures."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ikeanalyze.analysis.exchanges.capture_point import Vantage
@@ -31,6 +31,7 @@ class ReadOptions:
         ValueError: both `cleartext` and `ids_per_capture` are set: the ids of decrypted messages must be unique.
     """
 
+    names: Mapping[str, str] = field(default_factory=dict)  # by path: a name of the file to show in its place
     ports: Sequence[int] = ()  # UDP and TCP ports that carry IKE besides 500 and 4500
     vantage: Vantage | None = None  # side on which the captures were taken; None: inferred
     rtt_ms: float | None = None  # round-trip time of the path; None: from the lab's manifest, or estimated

@@ -32,7 +32,7 @@ from ikeanalyze.analysis.exchanges.radius import (
     share_waiting_handshakes,
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
-from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts
+from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts, find_short_responses
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
 from ikeanalyze.analysis.messages.association import SaAssociation, associate_datagrams, follow_redirects
@@ -243,6 +243,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
     frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
+    short = find_short_responses(traffic.columns)
     if frames.table is None:
         traffic.columns.clear()
     aaa_times = _sum_aaa_times(radius, len(exchanges))
@@ -252,7 +253,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     warnings += _warn_of_uncertain_times(state, handshakes, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
-    suspects = collect_facts(handshakes, state, answers)
+    suspects = collect_facts(handshakes, state, answers, short)
     clear.clear()
     exchange_ids = numbering.number_exchanges(state)
     sources = TableSources(

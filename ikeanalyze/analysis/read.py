@@ -111,6 +111,10 @@ class _ReadState:
         self._details = RequestedDetails()
         self._begin_group()
 
+    def _name(self, path: str) -> str:
+        """The name of a file in tables and messages."""
+        return self._options.names.get(path) or format_path(path)
+
     def _begin_group(self) -> None:
         self._group = CombinedFramesBuilder()
         self._bytes = 0  # that are kept of its captures
@@ -135,13 +139,13 @@ class _ReadState:
                 key_file = file if isinstance(file, KeyFile) else read_keys(path)
             except KeyFileError as error:
                 if not reported:
-                    self.skipped.append(SkippedFile(format_path(path), str(error).removeprefix(f"{path}: "), keys=True))
+                    self.skipped.append(SkippedFile(self._name(path), str(error).removeprefix(f"{path}: "), keys=True))
                 continue
             sets.extend(key_file.key_sets)
             phase1.extend(key_file.phase1)
             for warning in [] if reported else key_file.warnings:
                 where = "" if warning.line is None else f"line {warning.line}: "
-                self._warnings.append(AnalysisWarning(format_path(path), None, f"{where}{warning.message}"))
+                self._warnings.append(AnalysisWarning(self._name(path), None, f"{where}{warning.message}"))
         return CaptureKeys(sets, phase1)
 
     def read_frames(self, path: str, keys: "CaptureKeys | None") -> CaptureFrames | None:
@@ -150,9 +154,9 @@ class _ReadState:
         try:
             return read_frames(path, self._options.ports, self._options.progress, _load_steps, spis)
         except CaptureError as error:
-            self.skipped.append(SkippedFile(format_path(path), str(error).removeprefix(f"{path}: ")))
+            self.skipped.append(SkippedFile(self._name(path), str(error).removeprefix(f"{path}: ")))
         except Exception as error:
-            self._skip_after_internal_error(format_path(path), error)
+            self._skip_after_internal_error(self._name(path), error)
         return None
 
     def add(self, file: str, capture: CaptureFrames, keys: "CaptureKeys | None", files: tuple[str, ...] = ()) -> bool:
@@ -160,7 +164,7 @@ class _ReadState:
 
         `file`: its path; `files`: those that were joined.
         """
-        path = format_path(file)
+        path = self._name(file)
         size = retained_size(capture)
         small = size <= _SMALL and self._options.on_contents is None
         pending = _PendingCapture(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -92,3 +93,15 @@ class Analysis:
         parts += [f"warnings: {len(self.warnings):,}"] if self.warnings else []
         parts += [f"skipped: {file.path} ({file.reason})" for file in self.skipped]
         return f"<Analysis, {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """The same in notebooks, with a table of the handshakes."""
+        # late, as the other tables
+        import polars as pl
+
+        from ikeanalyze.analysis.tables.search_table import build_search_table
+
+        milliseconds = (pl.col("setup") / 1e6).round(3).alias("setup_ms")
+        columns = ("messages", "bytes", "retransmissions", "kex", "auth", "diagnosis")
+        table = build_search_table(self.handshakes).select("handshake", "capture", "outcome", milliseconds, *columns)
+        return f"<p>{escape(repr(self))}</p>{table._repr_html_()}"

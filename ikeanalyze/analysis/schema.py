@@ -205,7 +205,7 @@ HANDSHAKES: Final[Schema] = {
         pl.Struct(
             {
                 "code": pl.String,  # see docs/diagnosis.md
-                "effect": pl.String,  # "stopped", "slowed" or "weakened"
+                "effect": pl.String,  # "stopped", "disconnected", "slowed" or "weakened"
                 "confidence": pl.String,  # "certain" or "consistent with"
                 "message": pl.String,  # one sentence for people
                 "exchange": pl.String,  # the IKE message that it concerns: exchange type

@@ -129,14 +129,23 @@ class FrameCollector:
     """Collects the frames, accounting and warnings of batches."""
 
     def __init__(
-        self, ports: Collection[int], interfaces: list[Interface], rows: FrameRows, messages: MessageStore
+        self,
+        ports: Collection[int],
+        interfaces: list[Interface],
+        rows: FrameRows,
+        messages: MessageStore,
+        *,
+        packets: int = 0,
+        units: int = 0,
     ) -> None:
+        """`packets` and `units` come before those of this collector, and count for their numbers."""
         self.accounting = Accounting()
         self.book = AddressBook()
         self.tunnels = TunnelBook()
         self.messages = messages
         self.has_open_fragments = False  # later packets may belong to an IP datagram or TCP stream seen so far
-        self.packets = self.bytes = self.truncated = 0
+        self.packets = packets
+        self.bytes = self.truncated = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._ports = ports
@@ -144,7 +153,7 @@ class FrameCollector:
         self._ip = IpPacketFinder(interfaces, self.book, self.tunnels)
         self._interfaces = interfaces
         self._rows = rows
-        self._units = 0
+        self._units = units
         self._positions: Int64Array = np.zeros(0, np.int64)  # of the packets that are being decoded, in their batch
         self._reassembler = IpReassembler()
         self._streams = TcpStreams()
@@ -272,6 +281,15 @@ class FrameCollector:
         """Count the IP fragments and TCP segments that are still pending at the end of the capture."""
         self._append_datagrams(list(self._reassembler.finish()))
         self._append_segments(self._streams.finish())
+
+    @property
+    def pending_ends(self) -> set[tuple[int, int]]:
+        """Address codes of source and destination of the IP datagrams that still lack fragments."""
+        return self._reassembler.pending_ends
+
+    def expire_fragments(self, now_ns: int) -> None:
+        """Give up the IP datagrams that have lacked fragments for too long, although no packet follows them yet."""
+        self._append_datagrams(list(self._reassembler.expire(now_ns)))
 
     def make_partial_result(self, damage: CaptureDamage | None) -> PartialResult:
         """The result of this collector, for `merge_partial_result` of another collector."""

@@ -53,9 +53,17 @@ class CaptureReader:
     """Reads a capture once, from start to end; a context manager that closes the file. Created by `open_capture`."""
 
     def __init__(
-        self, source: CaptureSource, chunk: int, entered: "tuple[pcap.Pcap | pcapng.Pcapng, int] | None" = None
+        self,
+        source: CaptureSource,
+        chunk: int,
+        entered: "tuple[pcap.Pcap | pcapng.Pcapng, int] | None" = None,
+        *,
+        eager: bool = False,
     ) -> None:
-        """`entered`: the format, and the file offset of the record that the source begins with; None: file header."""
+        """`entered`: the format, and the file offset of the record that the source begins with; None: file header.
+
+        `eager`: return records as soon as their bytes arrive, instead of waiting for a whole chunk.
+        """
         self.source: Final = source
         self.damage: CaptureDamage | None = None  #: where and why reading stopped early
         self._chunk = max(chunk, pcapng.FILE_HEADER)
@@ -64,6 +72,7 @@ class CaptureReader:
         self._base = 0  # file offset of the buffer's first byte
         self._start = self._end = 0  # the unread bytes in the buffer
         self._at_end = False
+        self._eager = eager
         if entered is not None:
             self._format, self._base = entered
         else:
@@ -95,8 +104,11 @@ class CaptureReader:
 
     def iterate_segments(self) -> Iterator[FileSegment]:
         """The whole file in segments, including those without packets; stops as `iterate_batches` does."""
+        waits = not self._eager  # the first records may have arrived together with the file header
         while True:
-            self._fill(self._capacity)
+            if waits:
+                self._fill(self._end + 1 if self._eager else self._capacity)
+            waits = True
             walked = self._format.walk(self._buffer, self._view, self._start, self._end)
             rest = self._buffer[walked.stop : self._end]
             if walked.stop:

@@ -57,8 +57,7 @@ def install_files(
     steps = []
     try:
         for file in files:
-            path = (folders.plugins if file.place is InstallDir.PLUGINS else folders.profiles) / file.name
-            known = before.files.get(file.key) if before and before.path(file.key) == path else None
+            path, known = _locate(file, folders, before)
             done = _install(path, file.content, known, force, created)
             steps.append(FileChange(done, path))
             if done is not FileStatus.KEPT:
@@ -73,6 +72,24 @@ def install_files(
         _write(folders.plugins / NAME, encode_manifest(InstallManifest(version, folders, written, created)))
     except OSError as error:
         raise _make_plugin_error(error) from None
+    return steps
+
+
+def plan_installation(
+    files: Iterable[PluginFile], folders: WiresharkFolders, *, force: bool = False
+) -> list[FileChange]:
+    """Return what `install_files` would do, and change nothing."""
+    before = read_manifest(folders.plugins)
+    steps = []
+    for file in files:
+        path, known = _locate(file, folders, before)
+        steps.append(FileChange(_classify(path, file.content, known, force), path))
+    if before:
+        places = {step.path for step in steps}
+        for key, known in sorted(before.files.items()):
+            if (path := before.path(key)) not in places and _compute_file_digest(path) is not None:
+                unchanged = _compute_file_digest(path) == known
+                steps.append(FileChange(FileStatus.REMOVED if unchanged else FileStatus.KEPT, path))
     return steps
 
 
@@ -131,19 +148,30 @@ def _compute_file_digest(path: Path) -> str | None:
         return "unreadable"
 
 
-def _install(path: Path, content: bytes, known: str | None, force: bool, created: list[Path]) -> FileStatus:
+def _locate(file: PluginFile, folders: WiresharkFolders, before: InstallManifest | None) -> tuple[Path, str | None]:
+    """Return the path of a file, and its digest when it was installed there before."""
+    path = (folders.plugins if file.place is InstallDir.PLUGINS else folders.profiles) / file.name
+    return path, before.files.get(file.key) if before and before.path(file.key) == path else None
+
+
+def _classify(path: Path, content: bytes, known: str | None, force: bool) -> FileStatus:
+    """Return what happens to a file if `content` is installed there."""
     digest = _compute_file_digest(path)
     if digest == compute_digest(content):
         return FileStatus.SAME
     if digest is None:
-        done = FileStatus.ADDED
-    elif digest == known:
-        done = FileStatus.UPDATED
-    elif force and not path.is_dir():
+        return FileStatus.ADDED
+    if digest == known:
+        return FileStatus.UPDATED
+    return FileStatus.REPLACED if force and not path.is_dir() else FileStatus.KEPT
+
+
+def _install(path: Path, content: bytes, known: str | None, force: bool, created: list[Path]) -> FileStatus:
+    done = _classify(path, content, known, force)
+    if done in (FileStatus.SAME, FileStatus.KEPT):
+        return done
+    if done is FileStatus.REPLACED:
         os.replace(path, _find_unused_name(path))
-        done = FileStatus.REPLACED
-    else:
-        return FileStatus.KEPT
     _make(path.parent, created)
     _write(path, content)
     return done

@@ -44,7 +44,7 @@ SUFFIXES: Final = {
 class RenderOptions:
     """Options of the formats; all but the text formats always contain everything."""
 
-    width: int | None = None  # columns of the terminal format; None: as wide as the terminal, or 80
+    width: int | None = None  # columns of the terminal format; None: as wide as the terminal, or COLUMNS, or 80
     every: bool = False  # all rows of a table
     log_x: bool = False  # logarithmic axes in figures, where a kind of result supports it
     log_y: bool = False

@@ -1,19 +1,23 @@
 """The Textual app of the browser: its screens, and the navigation between them."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.traceback import Traceback
 from textual.app import App
 from textual.binding import Binding, BindingType
 
 from ikeanalyze.render.core.values import escape_text
+from ikeanalyze.view.growing_session import GrowingSession
 from ikeanalyze.view.screens.handshake_list import HandshakeListScreen
 from ikeanalyze.view.screens.help import render_help
 from ikeanalyze.view.screens.ladder import LadderScreen
 from ikeanalyze.view.screens.text import TextScreen
 from ikeanalyze.view.session import CaptureSession, MessageDetails
 from ikeanalyze.view.text_lines import TextLine, make_line
+
+#: Seconds after which handshakes of a growing capture are shown.
+_UPDATE_SECONDS: Final = 0.5
 
 
 class TerminalError(Exception):
@@ -51,6 +55,13 @@ class Browser(App[None]):
     def on_mount(self) -> None:
         """Show the list first."""
         self.push_screen(self.list_screen)
+        if isinstance(self._session, GrowingSession):
+            self.set_interval(_UPDATE_SECONDS, self.update_handshakes)
+
+    def update_handshakes(self) -> None:
+        """Show the handshakes that were added to a growing capture."""
+        if isinstance(self._session, GrowingSession) and self._session.update():
+            self.list_screen.update_handshakes()
 
     async def on_handshake_list_screen_open_requested(self, event: HandshakeListScreen.OpenRequested) -> None:
         """Show the ladder of a handshake."""

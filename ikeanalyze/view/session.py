@@ -73,7 +73,7 @@ class CaptureSession:
 
     def __init__(self, path: str, analysis: Analysis, keys: Sequence[KeyFile] = (), ports: Sequence[int] = ()) -> None:
         self.path: Final = path
-        self.analysis: Final = analysis
+        self.analysis = analysis
         self._keys = keys
         self._ports = tuple(ports)
 

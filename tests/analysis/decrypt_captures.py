@@ -27,7 +27,7 @@ FILLED = {
     "exchanges": {"epoch", "decrypted"},
     "handshakes": {
         "rekeyed", "outcome", "reason", "auth_initiator", "auth_responder", "auth_eap", "auth_guessed", "replaces",
-        "child_error", "payload_bytes", "key_exchanges", "certificates",
+        "child_error", "diagnosis", "payload_bytes", "key_exchanges", "certificates",
     },
 }  # fmt: skip
 #: What there is of a handshake that did not fail alone.

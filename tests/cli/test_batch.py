@@ -169,7 +169,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_for_people_who_look(monkeypatch):
-    from ikeanalyze.cli.commands.batch import _show_progress
+    from ikeanalyze.cli.experiments.batch import _show_progress
     from ikeanalyze.dataset.batch.run import BatchStatus
 
     screen = Terminal()

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from ikeanalyze.cli.commands import doctor
+from ikeanalyze.cli.setup import doctor
 
 
 def test_the_json_document_is_printed(run):

@@ -40,10 +40,10 @@ def test_a_device_as_keys_costs_no_capture():
 
 @pytest.fixture
 def endless(tmp_path: Path):
-    """A named pipe to which a process writes lines for ever."""
+    """A named pipe to which a process writes text for ever: one line, whose end nothing waits for."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = subprocess.Popen(["sh", "-c", f"yes 'a long line that is not of any key file at all' > {pipe}"])
+    writer = subprocess.Popen(["sh", "-c", f"exec tr '\\0' x < /dev/zero > {pipe}"])
     yield str(pipe)
     writer.kill()
     writer.wait()

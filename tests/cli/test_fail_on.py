@@ -128,3 +128,18 @@ def test_a_wrong_limit_is_refused(run, dataset, text, problem):
 def test_without_a_baseline_nothing_can_be_concluded(run, dataset):
     done = compare(run, dataset, "--where", "link_loss_percent=5", "--fail-on", "setup_ms>10%")
     assert (done.exit_code, done.stderr) == (1, f"ikeanalyze: {dataset}: no group is compared with a baseline\n")
+
+
+def test_a_diagnosis(run):
+    done = run("report", REFUSED, "--fail-on", "diagnosis:no-proposal-chosen", "--quiet")
+    assert (done.exit_code, done.stderr.count("\n")) == (4, 1)
+    assert done.stderr.startswith(f"ikeanalyze: {REFUSED}: handshake 1: ")
+    assert done.stderr.endswith("(no-proposal-chosen) (--fail-on diagnosis:no-proposal-chosen)\n")
+    assert run("report", REFUSED, "--fail-on", "diagnosis:auth-failed").exit_code == 0
+
+
+def test_a_diagnosis_that_does_not_exist_is_refused(run, tmp_path):
+    done = run("report", REFUSED, "--fail-on", "diagnosis:no-proposal", "-o", str(tmp_path / "x"))
+    assert done.exit_code == 2
+    assert "unknown diagnosis 'no-proposal'; did you mean no-proposal-chosen? (choose from " in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ import sys
 import pytest
 import typer
 
-from ikeanalyze.cli.commands import lab as command
+from ikeanalyze.cli.experiments import lab as command
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.campaign import runner

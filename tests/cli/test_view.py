@@ -75,6 +75,21 @@ def test_the_browser_runs_in_a_terminal(leave):
     assert b"Traceback" not in terminal.seen
 
 
+def test_a_growing_capture_is_followed(tmp_path):
+    data = (CAPTURES / "loss20-classic.pcap").read_bytes()
+    path = tmp_path / "growing.pcap"
+    path.write_bytes(data[:1000])
+    terminal = Terminal(str(path), "--follow")
+    assert terminal.until(b"no handshake has ended yet"), terminal.seen
+    with open(path, "ab") as file:
+        file.write(data[1000:])
+    # the last ones end when the file has not grown for some seconds
+    assert terminal.until(b"2,847.942"), terminal.seen
+    terminal.keys(b"q")
+    assert terminal.end() == 0
+    assert b"Traceback" not in terminal.seen
+
+
 def test_a_broken_capture_is_one_line_before_the_screen(tmp_path):
     path = tmp_path / "x.pcap"
     path.write_bytes(b"no capture at all")

@@ -45,9 +45,18 @@ def test_installed_works_and_goes_without_a_trace(home, run):
     assert before["installed"] == "no (ikeanalyze wireshark install)"
     assert "loaded" not in before
 
+    done = run("wireshark", "install", "--dry-run")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "added       ~/.local/lib/wireshark/plugins/ikex.lua\n" in done.stdout
+    assert done.stdout.count("\n") == len(FILES)
+    assert not (home.path / "home" / ".local").exists()
+
     done = run("wireshark", "install")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"{len(FILES)} files added\n")
+    assert done.stdout.startswith(
+        f"{len(FILES)} files added\n"
+        "plugins in ~/.local/lib/wireshark/plugins, profile in ~/.config/wireshark/profiles\n"
+    )
     after = rows(run("wireshark", "status").stdout)
     assert after["installed"] == f"version {__version__}, {len(FILES)} files, all up to date"
     assert after["loaded"] == "ikex, iketcp"

@@ -138,6 +138,7 @@ def test_every_field_and_expert_info_is_documented():
         "ikex.keys",
         "ikex.table_keys",
         "ikex.dissect",
+        "ikex.command",
     ]:
         if not name.endswith("."):
             assert f"`{name}`" in readme, name
@@ -147,7 +148,7 @@ def test_documented_fields_exist(tshark):
     documented = set(re.findall(r"`(ikex\.[a-z_.]+)`", (PLUGIN / "README.md").read_text()))
     done = tshark.run("-G", "fields", plugins=PLUGIN)
     existing = {line.split("\t")[2] for line in done.lines if line.startswith("F\t")}
-    preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect", "ikex.ports", "ikex.info"}
+    preferences = {"ikex.keys", "ikex.table_keys", "ikex.dissect", "ikex.ports", "ikex.info", "ikex.command"}
     assert documented - preferences - {"ikex.lua"} <= existing
 
 

@@ -4,7 +4,14 @@ from pathlib import Path
 import pytest
 
 from ikeanalyze.plugin import PluginError
-from ikeanalyze.plugin.installer import FileStatus, compare_installation, install_files, uninstall_files
+from ikeanalyze.plugin.installer import (
+    FileChange,
+    FileStatus,
+    compare_installation,
+    install_files,
+    plan_installation,
+    uninstall_files,
+)
 from ikeanalyze.plugin.manifest import NAME, read_manifest
 from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile
 from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
@@ -189,3 +196,21 @@ def test_state_of_an_older_installation(folders):
         FileStatus.REMOVED,
         FileStatus.MISSING,
     ]
+
+
+def test_a_plan_is_what_the_installation_does_and_changes_nothing(tmp_path, folders):
+    assert plan_installation(FILES, folders) == [
+        FileChange(FileStatus.ADDED, folders.plugins / "ikex.lua"),
+        FileChange(FileStatus.ADDED, folders.plugins / "ikex" / "two.lua"),
+        FileChange(FileStatus.ADDED, folders.profiles / "IKE" / "preferences"),
+    ]
+    assert tree(tmp_path) == {}
+    install_files(FILES, folders, "1")
+    (folders.profiles / "IKE" / "preferences").write_text("mine")
+    later = [PluginFile(InstallDir.PLUGINS, "ikex.lua", b"new"), PREFERENCES]
+    for force in (False, True):
+        before = tree(tmp_path)
+        planned = plan_installation(later, folders, force=force)
+        assert tree(tmp_path) == before
+    assert planned == install_files(later, folders, "2", force=True)
+    assert done(planned) == [FileStatus.UPDATED, FileStatus.REPLACED, FileStatus.REMOVED]

@@ -29,6 +29,9 @@ class DiagnosisCase:
 
     name: str
     proposals: str
+    accepted: str
+    announces: str | None
+    nat: bool
     datagrams: tuple[str, ...]
     codes: list[str]
     message: str | None
@@ -47,6 +50,9 @@ def read_diagnosis_cases() -> list[DiagnosisCase]:
         DiagnosisCase(
             name=case["name"],
             proposals=case.get("proposals", "classic"),
+            accepted=case.get("accepted", case.get("proposals", "classic")),
+            announces=case.get("announces"),
+            nat=case.get("nat", False),
             datagrams=tuple(case["datagrams"].strip().splitlines()),
             codes=case["codes"],
             message=case.get("message"),
@@ -60,9 +66,11 @@ def read_diagnosis_cases() -> list[DiagnosisCase]:
 
 def make_diagnosis_trace(case: DiagnosisCase) -> Trace:
     """The packets of a case."""
-    trace, sa = Trace(), Handshake(1, proposals=[PROPOSALS[case.proposals]])
-    request, response = (message.ike[0] for message in sa.init())
-    inits = {"offer": request, "accept": response}
+    trace, sa = Trace(), make_handshake(case, case.proposals)
+    inits = {
+        "offer": sa.init()[0].ike[0],
+        "accept": make_handshake(case, case.accepted).init()[1].ike[0],
+    }
     for line in case.datagrams:
         time, *words = line.split()
         at = round(float(time) * MS)
@@ -83,6 +91,13 @@ def make_diagnosis_trace(case: DiagnosisCase) -> Trace:
         marker = NON_ESP_MARKER if port == "4500" else b""
         trace.send(at, marker + data, sport=int(port), dport=int(port), from_initiator=from_initiator)
     return trace
+
+
+def make_handshake(case: DiagnosisCase, proposals: str) -> Handshake:
+    """The IKE SA of a case, as a side with these proposals sees it; the SPIs are always the same."""
+    notifies = [ike.notify(ike.INTERMEDIATE_EXCHANGE_SUPPORTED)] if case.announces else []
+    listed = [PROPOSALS[name] for name in proposals.split(", ")]
+    return Handshake(1, proposals=listed, nat=case.nat, notifies=notifies)
 
 
 def vary(sa: Handshake, request: bytes, number: str) -> bytes:

@@ -26,6 +26,7 @@ def build_search_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         pl.col("additional_key_exchanges")
         .list.eval(pl.coalesce(pl.element().struct.field("method"), pl.lit("?")))
         .list.join(" + ")
+        .replace("", None)
     )
     codes = pl.col("diagnosis").list.eval(pl.element().struct.field("code"))
     table = handshakes.select(
@@ -42,7 +43,7 @@ def build_search_table(handshakes: pl.DataFrame) -> pl.DataFrame:
         pl.col("outcome").cast(pl.String),
         "reason",
         "child_error",
-        codes.list.join(" ").alias("diagnosis"),
+        codes.list.join(" ").replace("", None).alias("diagnosis"),
         pl.col("diagnosis").list.first().struct.field("message").alias("problem"),
         (pl.col("initiator_messages") + pl.col("responder_messages")).alias("messages"),
         (pl.col("initiator_frames") + pl.col("responder_frames")).alias("frames"),

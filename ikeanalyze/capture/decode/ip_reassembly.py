@@ -155,6 +155,15 @@ class IpReassembler:
         elif len(self._pending) > _MAX_PENDING:
             yield _resolve_doubles(self._pending.pop(next(iter(self._pending))))
 
+    @property
+    def pending_ends(self) -> set[tuple[int, int]]:
+        """Address codes of source and destination of the incomplete datagrams."""
+        return {(key[0], key[1]) for key in self._pending}
+
+    def expire(self, now_ns: int) -> Iterator[FragmentedPacket]:
+        """The datagrams that are given up at this time."""
+        return self._pop_expired(now_ns)
+
     def finish(self) -> Iterator[FragmentedPacket]:
         """The incomplete datagrams at the end of the capture."""
         yield from map(_resolve_doubles, self._pending.values())

@@ -22,6 +22,7 @@ class KeyValueSection:
     title: str
     rows: Sequence[tuple[str, str]]
     level: int = 2  # of the heading
+    outcome: str | None = None  # of the handshake that the section is about
 
 
 @dataclass(frozen=True, slots=True)

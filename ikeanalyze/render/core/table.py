@@ -18,6 +18,7 @@ class TableColumn:
     narrow: int = 0  # may be cut to this many cells; 0: never cut
     middle: bool = False  # cut in the middle: values differ at both ends
     optional: int = 0  # omitted if the table is too wide, the highest first; 0: never
+    least: int = 0  # omitted without a word if there is less room than this for the table
 
 
 def number_columns(*names: str, optional: int = 0) -> tuple[TableColumn, ...]:
@@ -63,7 +64,7 @@ def pad_text(text: str, width: int, *, right: bool = False, middle: bool = False
 def fit_columns(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int) -> FittedTable:
     """Fit the columns to `width`: first optional columns are omitted, then the widest are cut."""
     natural = [max([cell_len(column.name), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
-    shown = list(range(len(columns)))
+    shown = [i for i, column in enumerate(columns) if width >= column.least]
 
     def compute_excess(narrowed: bool) -> int:
         widths = [

@@ -17,12 +17,16 @@ _MIN_WIDTH: Final = 60
 _PROBLEMS: Final = ("diagnosis", "damaged", "warnings", "one-sided", "malformed", "cut by the snaplen")
 
 
+#: Colours of outcomes that are not a success.
+_OUTCOMES: Final = {"failed": "red", "unanswered": "red", "half-open": "red", "cut": "yellow", "not made": "yellow"}
+
+
 class TextStyler:
     """Applies colours to text if the output supports them."""
 
     def __init__(self, out: TextIO, width: int | None) -> None:
         if _is_plain(out):
-            self.width = max(width or 80, _MIN_WIDTH)
+            self.width = max(width or _get_columns() or 80, _MIN_WIDTH)
             self._colours = None
             self.unicode = (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
             return
@@ -31,7 +35,7 @@ class TextStyler:
         console = Console(file=out)
         # FORCE_COLOR applies to a pipe, but not to a file named with -o
         terminal = console.is_terminal and (out is sys.stdout or out.isatty())
-        self.width = max(width or (console.width if terminal else 80), _MIN_WIDTH)
+        self.width = max(width or (console.width if terminal else _get_columns() or 80), _MIN_WIDTH)
         self._colours = None if console.no_color or not terminal else console._color_system
         self.unicode = console.encoding.lower().startswith("utf")
 
@@ -44,13 +48,19 @@ class TextStyler:
         return Style.parse(style).render(text, color_system=self._colours)
 
 
+def _get_columns() -> int | None:
+    """Return the width that the environment has for output that is not a terminal."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isascii() and columns.isdigit() else None
+
+
 def _is_plain(out: TextIO) -> bool:
     """Return whether `out` is a pipe or file, and no variable of the environment makes rich use colours there."""
     return not out.isatty() and not os.environ.keys() & {"FORCE_COLOR", "TTY_COMPATIBLE"}
 
 
 def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = None) -> None:
-    """Write sections one below the other, `width` columns wide; None: as wide as the terminal, or 80."""
+    """Write sections one below the other, `width` columns wide; None: as wide as the terminal, or COLUMNS, or 80."""
     paint = TextStyler(out, width)
     for i, section in enumerate(parts):
         if i:
@@ -59,8 +69,15 @@ def write_sections(parts: Iterable[Section], out: TextIO, width: int | None = No
             out.write((line if paint.unicode else line.replace("…", "~")) + "\n")
 
 
+def get_headline_style(outcome: str | None, success: str = "bold cyan") -> str:
+    """Return the style of a title that has this outcome of a handshake; `success`: of any other."""
+    return f"bold {_OUTCOMES[outcome]}" if outcome in _OUTCOMES else success
+
+
 def _format_section(section: Section, paint: TextStyler) -> Iterator[str]:
     style = "bold cyan" if section.level == 1 else "bold"
+    if isinstance(section, KeyValueSection):
+        style = get_headline_style(section.outcome, style)
     for line in wrap(section.title, paint.width, break_on_hyphens=False) or [""]:
         yield paint(line, style)
     match section:
@@ -86,10 +103,9 @@ def _format_table(section: TableSection, paint: TextStyler) -> Iterator[str]:
     fitted = fit_columns(section.columns, section.rows, paint.width - 2)
     text = format_lines(section.columns, section.rows, fitted)
     yield "  " + paint(next(text), "dim")
-    outcomes = {"failed": "red", "unanswered": "red", "half-open": "red", "cut": "yellow", "not made": "yellow"}
     for i, line in enumerate(text):
         row = section.rows[i]
-        style = outcomes.get(row[-1].split(":")[0], "") if section.columns[-1].name == "outcome" else ""
+        style = _OUTCOMES.get(row[-1].split(":")[0], "") if section.columns[-1].name == "outcome" else ""
         if section.sums and i == len(section.rows) - 1:
             style = "bold"
         yield "  " + paint(line, style)

@@ -20,7 +20,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.table import clip_text, pad_text
-from ikeanalyze.render.core.terminal import TextStyler
+from ikeanalyze.render.core.terminal import TextStyler, get_headline_style
 from ikeanalyze.render.core.values import (
     UNKNOWN,
     escape_text,
@@ -50,9 +50,11 @@ _LINES: Final = {
 def write_ladder(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
     """Draw the one handshake of `analysis`, see `select.handshake`."""
     paint = TextStyler(out, view.width)
+    style = get_headline_style(get_handshake_row(analysis)["outcome"])
     for line in render_heading(analysis):
         for text in wrap(line, paint.width, subsequent_indent="  ", break_on_hyphens=False):
-            out.write(text + "\n")
+            out.write(paint(text, style) + "\n")
+        style = ""
     out.write("\n")
     for rung in render_rows(analysis, paint):
         for line in rung.lines:

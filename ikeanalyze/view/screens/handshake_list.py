@@ -10,6 +10,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from ikeanalyze.render.core.values import escape_text, format_count, format_endpoint, format_outcome
+from ikeanalyze.view.growing_session import GrowingSession
 from ikeanalyze.view.screens.save import SaveChoice, SaveScreen
 from ikeanalyze.view.session import CaptureSession
 from ikeanalyze.view.text_lines import WRONG
@@ -68,6 +69,11 @@ class HandshakeListScreen(Screen[None]):
     def on_mount(self) -> None:
         """Focus the list."""
         self.handshake_list.focus()
+        self._show_status()
+
+    def update_handshakes(self) -> None:
+        """Show the handshakes that the session has now."""
+        self.handshake_list.extend(self._session.analysis.handshakes)
         self._show_status()
 
     def on_list_view_cursor_moved(self, _: ListView.CursorMoved) -> None:
@@ -144,13 +150,18 @@ class HandshakeListScreen(Screen[None]):
         if shown != total:
             count = f"{shown:,} of {count}"
         chosen = f", {len(handshakes.chosen):,} selected" if handshakes.chosen else ""
-        self.query_one(TitleBar).show(f"{count}{chosen}  {escape_text(self._session.path)}")
+        state = ""
+        if isinstance(self._session, GrowingSession):
+            state = f"  ended: {self._session.problem}" if self._session.problem else "  following"
+        self.query_one(TitleBar).show(f"{count}{chosen}  {escape_text(self._session.path)}{escape_text(state)}")
         about = self.query_one("#about", Static)
         if shown:
             about.update(_describe_handshake(handshakes.row(handshakes.cursor)))
         elif total:
             problem = handshakes.problem or "no handshake matches the filter"
             about.update(Text(f"{escape_text(problem)}; Esc removes it"))
+        elif isinstance(self._session, GrowingSession):
+            about.update(Text("no handshake has ended yet"))
         else:
             about.update(Text("no handshake found. If IKE uses another UDP port, name it with --port"))
 

@@ -21,18 +21,26 @@ class HandshakeList(ListView):
 
     def __init__(self, handshakes: pl.DataFrame, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self.table = build_list_table(handshakes)
-        self.columns = make_list_columns(self.table)
+        self._fill(handshakes)
         self.chosen: set[int] = set()  #: ids of the handshakes that are selected to be saved
         self.sorted_by = 0  #: index of a column
         self.falling = False
         self.filter = ""
         self.problem: str | None = None  #: the error in the filter, which then matches no handshake
-        self._widths = compute_widths(self.columns, self.table)
         self._gap = "  "
         self._order = pl.int_range(self.table.height, eager=True).to_list()
         self._shown = self._order
         self._last: int | None = None  # handshake under the cursor before the filter excluded all
+
+    def _fill(self, handshakes: pl.DataFrame) -> None:
+        self.table = build_list_table(handshakes)
+        self.columns = make_list_columns(self.table)
+        self._widths = compute_widths(self.columns, self.table)
+
+    def extend(self, handshakes: pl.DataFrame) -> None:
+        """Show these handshakes: those before, in the same places, and further ones with greater ids."""
+        self._fill(handshakes)
+        self.sort(self.sorted_by, falling=self.falling)
 
     def on_resize(self, _: Resize) -> None:
         """Move the columns closer together if they do not fit."""

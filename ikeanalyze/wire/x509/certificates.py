@@ -6,6 +6,7 @@ This parser accepts algorithms that `cryptography` does not support; `check_cert
 
 import warnings
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
@@ -22,6 +23,8 @@ from ikeanalyze.wire.x509.names import format_distinguished_name_content
 #: Encodings of one X.509 certificate, including IKEv1's (5: for key exchange).
 _X509_ENCODINGS: Final = frozenset({CertEncoding.X509_SIGNATURE, 5})
 _SHA1_BYTES: Final = 20
+#: Forms of UTCTime and GeneralizedTime, by tag. Python's %y differs from RFC 5280 only for 1950 to 1968.
+_TIMES: Final = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 #: Tag of the optional version before the serial number.
 _VERSION_TAG: Final = 0xA0
 #: Largest certificate whose result is cached, and number of results; hosts of a testbed repeat their certificates.
@@ -59,6 +62,8 @@ class CertificateOutline:
     key_bytes: int  # of the public key alone
     signature_bytes: int  # of the signature alone
     other_bytes: int  # of names, dates, extensions and encoding; the three sizes add up to the certificate
+    valid_from: int | None  # seconds since 1970-01-01 UTC; None: not a valid time
+    valid_until: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ def _parse_x509(data: bytes) -> CertificateOutline:
     serial = read_element(inner, INTEGER) if first.tag == _VERSION_TAG else first
     read_element(inner, SEQUENCE)  # the signature algorithm again
     issuer = format_distinguished_name_content(read_element(inner, SEQUENCE).content)
-    read_element(inner, SEQUENCE)  # validity
+    validity = Cursor(read_element(inner, SEQUENCE).content)
     subject = format_distinguished_name_content(read_element(inner, SEQUENCE).content)
     key, key_bytes = _parse_public_key(read_element(inner, SEQUENCE))
     return CertificateOutline(
@@ -135,7 +140,19 @@ def _parse_x509(data: bytes) -> CertificateOutline:
         key_bytes,
         signature_bytes,
         len(data) - key_bytes - signature_bytes,
+        valid_from=_parse_time(validity),
+        valid_until=_parse_time(validity),
     )
+
+
+def _parse_time(validity: Cursor) -> int | None:
+    """Read the next time (RFC 5280, section 4.1.2.5); None if it is malformed."""
+    try:
+        element = read_element(validity)
+        form = _TIMES[element.tag]
+        return int(datetime.strptime(element.content.decode("ascii"), form).replace(tzinfo=UTC).timestamp())
+    except (WireError, KeyError, ValueError):  # the latter also for characters that are not ASCII
+        return None
 
 
 def _parse_public_key(element: DerElement) -> tuple[PublicKey, int]:

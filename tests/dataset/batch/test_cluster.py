@@ -19,6 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from ikeanalyze.dataset.batch import cluster as dask_cluster
 from ikeanalyze.dataset.batch.cluster import DaskWorkers
 from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.batch.task import TaskError
@@ -143,7 +144,8 @@ def address_in(began, process):
         time.sleep(0.02)
 
 
-def test_a_scheduler_that_ends_is_an_error(captures):
+def test_a_scheduler_that_ends_is_an_error(captures, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_PATIENCE", "2s")
     with scheduler(captures, os.environ) as (process, address):
         workers = DaskWorkers(address)
         assert workers.get_stall_reason() == f"the cluster {address} has no workers"
@@ -156,9 +158,7 @@ def test_a_scheduler_that_ends_is_an_error(captures):
 @pytest.mark.parametrize("given_up", [False, True])
 def test_a_scheduler_that_is_gone_is_no_disk_that_is_full(captures, monkeypatch, given_up):
     """What Dask raises then is an error of the system, as those of a disk are; or another one when it has given up."""
-    from ikeanalyze.dataset.batch import cluster as module
-
-    monkeypatch.setattr(module, "_PATIENCE", "2s")
+    monkeypatch.setattr(dask_cluster, "_PATIENCE", "2s")
     with scheduler(captures, os.environ) as (process, address):
         workers = DaskWorkers(address)
         process.kill()

@@ -54,7 +54,7 @@ def test_few_or_all():
 
 def test_wider_terminals_get_more_columns():
     assert "no room for" in text_of(analysis(), width=80)
-    wide = text_of(analysis(), width=160)
+    wide = text_of(analysis(), width=190)
     assert "no room for" not in wide
     assert "ECP-384 + ML-KEM-768" in wide
 
@@ -88,3 +88,41 @@ def test_escapes_in_a_capture_do_not_reach_the_terminal():
     a = replace(a, handshakes=a.handshakes.with_columns(pl.lit("\x1b[2J").alias("reason")))
     assert "\\x1b[2J" in text_of(a)
     assert "\x1b" not in text_of(a)
+
+
+def test_a_list_has_what_finds_a_handshake_in_a_log_from_100_columns_on():
+    def get_heading(width):
+        return next(line for line in text_of(analysis(), width=width).splitlines() if line.startswith("  #  "))
+
+    assert {"start,", "SPIi", "rtx"} <= set(get_heading(100).split())
+    assert not {"start,", "SPIi", "rtx"} & set(get_heading(99).split())
+    first = analysis().handshakes.row(0, named=True)
+    assert f"1  16:00:10.123  {first['spi_i']}  " in text_of(analysis(), width=100)
+    assert "no room for: start" not in text_of(analysis(), width=80)
+
+
+def test_starts_on_several_days_have_their_date():
+    later = pl.col("start_ns") + 86_400_000_000_000 * (pl.col("handshake") - 1)
+    a = analysis()
+    text = text_of(replace(a, handshakes=a.handshakes.with_columns(later)), width=140)
+    assert "2025-11-24 16:00:10.123" in text
+    assert "2025-11-25 16:00:20.123" in text
+
+
+@pytest.mark.usefixtures("_colours")
+def test_the_headline_of_a_failure_is_red():
+    def get_style(number):
+        text = text_of(analysis([number]), Terminal())
+        return next(line for line in text.splitlines() if "Handshake 1: " in line).partition("Handshake")[0]
+
+    rows = [row for row in analysis(range(1, 9)).handshakes.to_dicts() if not row["rekeyed"]]
+    by_outcome = {row["outcome"]: row["handshake"] for row in rows}
+    success, failure = get_style(by_outcome["established"]), get_style(by_outcome["unanswered"])
+    assert "\x1b[1;36m" in success  # bold cyan
+    assert "\x1b[1;31m" in failure  # bold red
+
+
+@pytest.mark.parametrize(("columns", "width"), [("120", 120), ("", 80), ("wide", 80), ("-5", 80), ("20", 60)])
+def test_output_that_is_not_a_terminal_is_as_wide_as_columns_says(monkeypatch, columns, width):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert text_of(analysis()) == text_of(analysis(), width=width)

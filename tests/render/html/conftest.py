@@ -11,7 +11,7 @@ import pytest
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.cli.commands.report import drop_inferred_payloads
+from ikeanalyze.cli.captures.report import drop_inferred_payloads
 from ikeanalyze.render import Format
 from ikeanalyze.render.comparison import formats as comparison_formats
 from ikeanalyze.render.prediction import formats as prediction_formats

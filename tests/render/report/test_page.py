@@ -15,7 +15,7 @@ import pytest
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
-from ikeanalyze.cli.commands.report import drop_inferred_payloads
+from ikeanalyze.cli.captures.report import drop_inferred_payloads
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.report import document
 from ikeanalyze.render.report import page as report_page

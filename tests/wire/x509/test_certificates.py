@@ -58,6 +58,8 @@ def test_certificates_are_decoded_as_by_cryptography(key, digest, name):
     assert read.signature.oid == made.signature_algorithm_oid.dotted_string
     assert read.signature_bytes == len(made.signature)
     assert read.key_bytes + read.signature_bytes + read.other_bytes == len(data) == view.size
+    times = made.not_valid_before_utc.timestamp(), made.not_valid_after_utc.timestamp()
+    assert (read.valid_from, read.valid_until) == times
     assert view.name == f"X.509 CN=gw.example,C=CH, {name}"
     assert check_certificate(Certificate(4, data)) is None
 

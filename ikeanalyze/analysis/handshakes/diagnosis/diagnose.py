@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis import schema
-from ikeanalyze.analysis.handshakes.diagnosis.rule import Effect, Rule, Subject
+from ikeanalyze.analysis.handshakes.diagnosis.rule import Effect, Rule
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 
@@ -30,14 +30,51 @@ def add_diagnosis(handshakes: pl.DataFrame, facts: pl.DataFrame | None) -> pl.Da
     return handshakes.with_columns(column.cast(schema.HANDSHAKES["diagnosis"]))
 
 
-#: Columns for sentences, made of others.
+def _get_tag_bytes() -> pl.Expr:
+    """Bytes of the ICV of encrypted messages, by the names of the algorithms: AES-GCM-16-256, HMAC-SHA2-256-128."""
+    combined = pl.col("encryption").str.extract(r"-(?:GCM|CCM)-(\d+)").cast(pl.Int64)
+    bits = pl.col("integrity").str.extract(r"-(\d+)$").cast(pl.Int64)
+    chacha = pl.when(pl.col("encryption").str.starts_with("ChaCha20")).then(16)
+    return pl.coalesce(combined, chacha, bits // 8)
+
+
+def _get_room() -> pl.Expr:
+    """Bytes for payloads and padding in the last response, if it is short: without headers, IV, pad length and ICV."""
+    vector = pl.when(pl.col("encryption").str.contains("CBC")).then(16).otherwise(8)
+    return pl.col("response_ike_bytes") - (28 + 4 + 1) - vector - _get_tag_bytes()
+
+
+def _quote(label: str, column: str) -> pl.Expr:
+    """A label and an identity in quotation marks; null: not known."""
+    return pl.format(label + ' "{}"', pl.col(column))
+
+
+#: Columns for conditions and sentences, made of others.
 _DERIVED: Final = {
     "offered": pl.col("offered").list.join(_PROPOSALS),
-    "round_trips": pl.col("extra_round_trips").list.len()
+    "refusals": pl.col("extra_round_trips").list.len()
     + pl.col("reason").is_in(["COOKIE", "INVALID_KE_PAYLOAD"]).fill_null(False),
     "but_smaller": pl.when(pl.col("answered") > 0)
     .then(pl.lit(", although smaller requests were"))
     .otherwise(pl.lit("")),
+    "response_room": _get_room(),
+    "later_idle_s": (pl.col("later_idle_ns") / 1e9).round(0).cast(pl.Int64),
+    "path_rtt_ms": pl.col("path_rtt_ns") / 1e6,
+    "shortest_timer_ms": pl.col("shortest_timer_ns") / 1e6,
+    "slow_rtt_s": pl.col("slow_rtt_ns") / 1e9,
+    "identities": pl.concat_str(
+        pl.lit(" ("),
+        pl.concat_list(
+            _quote("initiator", "initiator_identity"),
+            _quote("wanted responder", "wanted_identity"),
+            _quote("responder", "responder_identity"),
+        )
+        .list.drop_nulls()
+        .list.join(", "),
+        pl.lit(")"),
+    ).replace(" ()", ""),
+    "child_of": pl.coalesce(pl.format(": {}", pl.col("child_offered")), pl.lit("")),
+    "between": pl.coalesce(pl.format(" ({})", pl.col("selectors")), pl.lit("")),
 }
 
 
@@ -56,9 +93,11 @@ def _choose(matches: BoolArray) -> BoolArray:
 def _describe(rule: Rule, suspects: pl.DataFrame, rows: Int64Array) -> pl.DataFrame:
     """The row of the handshakes table and the diagnosis of each of these suspects."""
     chosen = suspects[rows.tolist()]
-    sender = pl.col("last_by")
-    if rule.subject == Subject.RESPONSE:
-        sender = pl.when(sender == "initiator").then(pl.lit("responder")).otherwise(pl.lit("initiator"))
+    message = rule.subject.value
+    kind = pl.col(f"{message.exchange}_kind") if message.kind is None else pl.lit(message.kind)
+    by_initiator = pl.col(f"{message.exchange}_by") == "initiator"
+    from_initiator = by_initiator == (kind == "request")
+    sender = pl.when(from_initiator).then(pl.lit("initiator")).otherwise(pl.lit("responder"))
     result: pl.DataFrame = chosen.select(
         "row",
         pl.struct(
@@ -66,11 +105,11 @@ def _describe(rule: Rule, suspects: pl.DataFrame, rows: Int64Array) -> pl.DataFr
             pl.lit(str(rule.effect)).alias("effect"),
             pl.lit(str(rule.confidence)).alias("confidence"),
             format_template(rule.sentence, chosen).alias("message"),
-            pl.col("last_type").alias("exchange"),
-            pl.col("last_message_id").alias("message_id"),
+            pl.col(f"{message.exchange}_type").alias("exchange"),
+            pl.col(f"{message.exchange}_message_id").alias("message_id"),
             sender.alias("sender"),
-            pl.lit(str(rule.subject)).alias("kind"),
-            pl.col(f"{rule.subject}_frames").fill_null([]).alias("frames"),
+            kind.alias("kind"),
+            pl.col(message.frames).fill_null([]).alias("frames"),
             format_template(rule.remedy, chosen).alias("remedy"),
             pl.lit(rule.rfc).alias("rfc"),
         ).alias("diagnosis"),

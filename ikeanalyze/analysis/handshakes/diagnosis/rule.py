@@ -1,7 +1,7 @@
 """The form of a rule of the diagnosis."""
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 import polars as pl
 
@@ -11,6 +11,7 @@ class Effect(StrEnum):
 
     STOPPED = "stopped"  # the IKE SA or its CHILD_SA was not set up
     SLOWED = "slowed"
+    DISCONNECTED = "disconnected"  # it was set up, and a peer stopped answering later
     WEAKENED = "weakened"  # it works, but not as it was meant to
 
 
@@ -21,11 +22,25 @@ class Confidence(StrEnum):
     CONSISTENT = "consistent with"  # the packets look like it, but something outside of the capture may be the cause
 
 
-class Subject(StrEnum):
-    """The message that a diagnosis concerns: of the last exchange of the set-up."""
+@dataclass(frozen=True, slots=True)
+class SubjectMessage:
+    """The message that a diagnosis concerns: the columns of `suspects.FACTS` that describe it."""
 
-    REQUEST = "request"
-    RESPONSE = "response"
+    exchange: str  # prefix of the columns of its exchange
+    kind: str | None  # "request" or "response"; None: in the column "kind"
+    frames: str  # column
+
+
+class Subject(Enum):
+    """The messages that diagnoses concern."""
+
+    REQUEST = SubjectMessage("last", "request", "request_frames")
+    RESPONSE = SubjectMessage("last", "response", "response_frames")
+    INIT_RESPONSE = SubjectMessage("init", "response", "init_frames")
+    REPEATED_REQUEST = SubjectMessage("repeated", "request", "repeated_frames")
+    SLOW_REQUEST = SubjectMessage("slow", "request", "slow_frames")
+    LARGE_MESSAGE = SubjectMessage("large", None, "large_frames")
+    LATER_REQUEST = SubjectMessage("later", "request", "later_frames")
 
 
 @dataclass(frozen=True, slots=True)

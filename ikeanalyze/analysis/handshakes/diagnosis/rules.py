@@ -11,19 +11,13 @@ from typing import Final
 import polars as pl
 
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
+from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS
 
 _col = pl.col
-
 #: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so that paths for smaller ones are no explanation.
 _SMALL_BYTES: Final = 600
 #: Requests with INVALID_KE_PAYLOAD or COOKIE in the response: one is normal, and another one after both.
 _MANY_ROUND_TRIPS: Final = 3
-
-_UNANSWERED: Final = _col("outcome") == "unanswered"
-_HALF_OPEN: Final = _col("outcome") == "half-open"
-_NO_RESPONSE: Final = _UNANSWERED & (_col("responses") == 0)
-_NOT_RECEIVED: Final = _UNANSWERED & (_col("responses") > 0)
-_NOT_SET_UP: Final = _col("outcome").is_in(["failed", "unanswered", "half-open", "cut"])
 
 
 def _reason(*names: str) -> pl.Expr:
@@ -42,6 +36,41 @@ def _is_large(kind: str) -> pl.Expr:
     return (size > _SMALL_BYTES) & (size > _col(f"{kind}_passed_bytes").fill_null(0))
 
 
+#: RFC 3948, 4: a NAT keepalive is due after 20 s; many NATs forget UDP after 30 s.
+_NAT_TIMEOUT_NS: Final = 20_000_000_000
+#: Transmissions of one message: common stacks give up after 5 to 8.
+_STORM: Final = 10
+#: Bytes for payloads and padding of a response that has a notify alone (8 bytes).
+_NOTIFY_ROOM: Final = 16
+#: Those that identity, AUTH with the shortest hash, SA and traffic selectors need at least: 9 + 24 + 36 + 2 * 24.
+_CHILD_ROOM: Final = 117
+#: By so much a request that proposes a CHILD_SA is longer than a response without one, at least.
+_CHILD_BYTES: Final = 60
+#: Only one exchange, an IKE_SA_INIT, was before IKE_AUTH: there is no EAP.
+_ONE_INIT: Final = 1
+
+_UNANSWERED: Final = _col("outcome") == "unanswered"
+_HALF_OPEN: Final = _col("outcome") == "half-open"
+_NO_RESPONSE: Final = _UNANSWERED & (_col("responses") == 0)
+_NOT_RECEIVED: Final = _UNANSWERED & (_col("responses") > 0)
+_AUTH_FAILED: Final = _reason("AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
+_OFFERED_ADDKE: Final = _col("offered").str.contains("ADDKE", literal=True)
+#: Each proposal has an additional key exchange: the proposals are separated by " or ", their transforms by "/".
+_ALL_WITH_ADDKE: Final = (
+    _col("offered").str.split(" or ").list.eval(pl.element().str.contains("ADDKE", literal=True)).list.all()
+)
+_SET_UP: Final = _col("outcome").is_in(["completed", "established"])
+#: A request after the set-up that was repeated and never answered.
+_LOST: Final = _SET_UP & ~_col("later_ended") & (_col("later_again") > 1)
+_WITHOUT_ADDKE: Final = _SET_UP & _OFFERED_ADDKE & (_col("additional_key_exchanges").list.len() == 0)
+_NOT_SET_UP: Final = _col("outcome").is_in(["failed", "unanswered", "half-open", "cut"])
+
+
+_AAA_REMEDY: Final = (
+    "Check that the AAA server runs, that its address and port are right, that it knows the responder as a client (an "
+    "unknown client or a wrong shared secret is ignored without an answer), and the firewall between."
+)
+
 RULES: Final = (
     Rule(
         code="no-proposal-chosen",
@@ -55,15 +84,78 @@ RULES: Final = (
         "exchange and each additional key exchange (ADDKE). The responder's log names those that it accepts.",
     ),
     Rule(
+        code="addke-not-offered",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 9370, 2.2.1",
+        subject=Subject.RESPONSE,
+        when=_reason("NO_PROPOSAL_CHOSEN")
+        & _col("initiator_supports").list.contains("INTERMEDIATE_EXCHANGE_SUPPORTED")
+        & ~_OFFERED_ADDKE,
+        sentence="The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: "
+        "a responder that requires one, as ML-KEM, refuses them all.",
+        remedy="If the responder requires a post-quantum key exchange, add it to the initiator's proposals "
+        "(strongSwan: ke1_mlkem768).",
+        also=True,
+    ),
+    Rule(
+        code="intermediate-not-supported",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 3.3.6; RFC 9370, 2.2.1",
+        subject=Subject.RESPONSE,
+        when=_reason("NO_PROPOSAL_CHOSEN") & _OFFERED_ADDKE & _ALL_WITH_ADDKE,
+        sentence="Every proposal has an additional key exchange (ADDKE): a responder that does not know it refuses them "
+        "all, even those with the alternative NONE.",
+        remedy="Update the responder, or enable the method there, or "
+        "let the initiator offer a second proposal without ADDKE.",
+        also=True,
+    ),
+    Rule(
+        code="certificate-not-valid",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 5280, 6.1.3; RFC 7296, 2.21.2",
+        subject=Subject.RESPONSE,
+        when=_AUTH_FAILED & _col("certificate_problem").is_not_null(),
+        sentence="The authentication failed ({reason}), and {certificate_problem}.",
+        remedy="Renew the certificate, or set the clock of the host that is wrong.",
+    ),
+    Rule(
+        code="identity-mismatch",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.15 and 3.5",
+        subject=Subject.RESPONSE,
+        when=_AUTH_FAILED
+        & (_col("rejected_by") == "initiator")
+        & (_col("wanted_identity") != _col("responder_identity")),
+        sentence='The initiator wanted the responder "{wanted_identity}", which authenticated as '
+        '"{responder_identity}", and refused it ({reason}).',
+        remedy="Set the same identity on both sides: the remote identity of the initiator's configuration has to be the "
+        "local identity of the responder's, in the same form (FQDN, address, distinguished name).",
+    ),
+    Rule(
         code="auth-failed",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
-        when=_reason("AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED"),
-        sentence="The authentication in {last_type} failed: {reason}.",
+        when=_AUTH_FAILED & (_col("rejected_by") == "initiator"),
+        sentence="The initiator refused the responder's authentication with {reason}{identities}.",
+        remedy="Check on the initiator: the expected identity of the responder, the trusted CA of its certificate, its "
+        "validity and revocation, or the pre-shared key. The initiator's log has the reason.",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.21.2",
+        subject=Subject.RESPONSE,
+        when=_AUTH_FAILED,
+        sentence="The responder refused the initiator's authentication with {reason}{identities}.",
         remedy="Compare both sides' identities (IDi, IDr) and credentials: the pre-shared key, or the certificate, its "
-        "validity, its chain and the trusted CAs. The log of the side that refused has the reason.",
+        "validity, its chain and the trusted CAs. The responder's log has the reason.",
     ),
     Rule(
         code="aaa-rejected",
@@ -82,12 +174,23 @@ RULES: Final = (
         confidence=Confidence.CERTAIN,
         rfc="RFC 2865, 2.4; RFC 5080, 2.2.1",
         subject=Subject.REQUEST,
-        when=_reason("AAA server silent")
-        | (_NOT_SET_UP & (_col("aaa_request_messages") > 1) & (_col("aaa_response_messages").fill_null(0) == 0)),
-        sentence="The AAA server {aaa_address} answered none of the {aaa_request_messages:,} RADIUS requests that the "
-        "responder sent, so that {last_type} {last_message_id} could not go on.",
-        remedy="Check that the AAA server runs, that its address and port are right, that it knows the responder as a "
-        "client (an unknown client or a wrong shared secret is ignored without an answer), and the firewall between.",
+        when=_reason("AAA server silent"),
+        sentence="The AAA server {aaa_address} answered none of the {aaa_request_messages:,} RADIUS requests of the "
+        "responder, which then ended {last_type}.",
+        remedy=_AAA_REMEDY,
+    ),
+    Rule(
+        code="aaa-silent",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2865, 2.4; RFC 5080, 2.2.1",
+        subject=Subject.REQUEST,
+        when=(_UNANSWERED | _HALF_OPEN)
+        & (_col("aaa_retransmitted_messages") > 0)
+        & (_col("aaa_response_messages").fill_null(0) == 0),
+        sentence="The {last_type} request was sent {sent} and never answered, and the AAA server {aaa_address} "
+        "answered none of the {aaa_request_messages:,} RADIUS requests of the responder.",
+        remedy=_AAA_REMEDY,
     ),
     Rule(
         code="error-notify",
@@ -100,6 +203,71 @@ RULES: Final = (
         remedy="Look up the notify in RFC 7296, 3.10.1, and the time in the log of the side that sent it.",
     ),
     Rule(
+        code="ts-unacceptable",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.9 and 3.10.1",
+        subject=Subject.RESPONSE,
+        when=_col("child_error") == "TS_UNACCEPTABLE",
+        sentence="The IKE SA was established without a CHILD_SA: the responder accepts none of the requested traffic "
+        "selectors{between} (TS_UNACCEPTABLE).",
+        remedy="The networks of both configurations have to overlap, with the sides exchanged: local networks of the "
+        "initiator are remote ones of the responder. For a virtual address, the initiator has to request one.",
+    ),
+    Rule(
+        code="no-proposal-chosen",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.7 and 3.10.1",
+        subject=Subject.RESPONSE,
+        when=_col("child_error") == "NO_PROPOSAL_CHOSEN",
+        sentence="The IKE SA was established without a CHILD_SA: the responder refused every proposal for it with "
+        "NO_PROPOSAL_CHOSEN{child_of}.",
+        remedy="Compare the ESP proposals of both configurations: encryption, integrity, extended sequence numbers. In "
+        "IKE_AUTH they have no key exchange. A responder whose kernel cannot install the CHILD_SA answers so, too.",
+    ),
+    Rule(
+        code="childless",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.21.2 and 3.10.1",
+        subject=Subject.RESPONSE,
+        when=_col("child_error").is_not_null(),
+        sentence="The IKE SA was established without a CHILD_SA, which the responder refused with {child_error}.",
+        remedy="No traffic can pass. Look up the notify in RFC 7296, 3.10.1; the responder's log has the reason. "
+        "Addresses may be exhausted (INTERNAL_ADDRESS_FAILURE), or a required configuration payload may be missing "
+        "(FAILED_CP_REQUIRED).",
+    ),
+    Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.21.2",
+        subject=Subject.RESPONSE,
+        when=(_col("outcome") == "completed")
+        & (_col("response_room") <= _NOTIFY_ROOM)
+        & (_col("answered") == _ONE_INIT),
+        sentence="IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
+        "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
+        remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
+        "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
+    ),
+    Rule(
+        code="childless",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 1.2 and 2.21.2; RFC 6023",
+        subject=Subject.RESPONSE,
+        when=(_col("outcome") == "completed")
+        & (_col("response_room") < _CHILD_ROOM)
+        & (_col("answered") == _ONE_INIT)
+        & (_col("request_bytes") > _col("response_bytes") + _CHILD_BYTES),
+        sentence="The encrypted IKE_AUTH response of {response_ike_bytes} bytes has room for an identity and an AUTH "
+        "payload, but not for a CHILD_SA as well: consistent with an IKE SA whose CHILD_SA was refused.",
+        remedy="Give the keys (--keys with a log of the daemon) to read the reason. Compare the ESP proposals and the "
+        "traffic selectors of both configurations.",
+    ),
+    Rule(
         code="cookie-loop",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
@@ -107,7 +275,7 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=_NOT_SET_UP & (_count("COOKIE") >= _MANY_ROUND_TRIPS),
         sentence="The responder asked for a cookie again and again and never accepted the one that it got: "
-        "{round_trips} times in a row.",
+        "{refusals} times in a row.",
         remedy="The initiator must return the cookie unchanged, from the same address and port, with the same nonce "
         "and SPI. Look for a NAT or a load balancer that changes the address or sends requests to several gateways.",
     ),
@@ -119,7 +287,7 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=_NOT_SET_UP & (_count("INVALID_KE_PAYLOAD") >= 2),
         sentence="The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD: "
-        "{round_trips} times in a row.",
+        "{refusals} times in a row.",
         remedy="The initiator does not send the method that the responder asks for. Set one key exchange method "
         "that both support as the first one on both sides.",
     ),
@@ -282,5 +450,116 @@ RULES: Final = (
         remedy="Look for this time in the initiator's log: it may have refused the response, given up, or not received "
         "it. If the capture was taken at the responder, its next request may also have been lost on the way, as large "
         "packets are on a path that drops them.",
+    ),
+    Rule(
+        code="nat-keepalive-missing",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 3948, 4; RFC 7296, 2.23",
+        subject=Subject.LATER_REQUEST,
+        when=_LOST
+        & (_col("later_by") == "responder")
+        & _col("nat").is_in(["initiator", "both"])
+        & (_col("later_idle_ns") >= _NAT_TIMEOUT_NS),
+        sentence="The responder's {later_type} request was sent {later_sent} and never answered. The initiator is behind "
+        "a NAT and had sent nothing for {later_idle_s} s before: consistent with a NAT that forgot the connection.",
+        remedy="Let the initiator send NAT keepalives more often than the NAT forgets UDP, as every 20 s (strongSwan: "
+        "keep_alive), or check for dead peers from the initiator's side (DPD).",
+    ),
+    Rule(
+        code="peer-lost",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.4",
+        subject=Subject.LATER_REQUEST,
+        when=_LOST,
+        sentence="The connection was set up and lost later: the {later_type} request of the {later_by} was sent "
+        "{later_sent} and never answered.",
+        remedy="Look for this time in the log of the other side: it may have restarted, deleted the IKE SA, changed its "
+        "address or port (NAT), or lost its network.",
+    ),
+    Rule(
+        code="retransmission-storm",
+        effect=Effect.SLOWED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.1 and 2.4",
+        subject=Subject.REPEATED_REQUEST,
+        when=_col("repeated_sent") >= _STORM,
+        sentence="Retransmission storm: one message of the set-up was sent {repeated_sent:,} times, and "
+        "{retransmitted_bytes:,} bytes of the set-up are retransmissions (blow-up {blowup:.1f}).",
+        remedy="The timer is far too short, or it does not back off: RFC 7296, 2.4, wants it to grow exponentially. Set "
+        "a first timer above the round-trip time, and a base of at least 1.8.",
+    ),
+    Rule(
+        code="rtt-exceeds-timer",
+        effect=Effect.SLOWED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
+        subject=Subject.REPEATED_REQUEST,
+        when=(_col("shortest_timer_ns") < _col("path_rtt_ns")) & _col("path_rtt_source").is_in(["given", "manifest"]),
+        sentence="The retransmission timer ({shortest_timer_ms:,.0f} ms) is shorter than the round trip of the path "
+        "({path_rtt_ms:,.0f} ms): requests are repeated although nothing was lost.",
+        remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
+        "retransmit-interval).",
+    ),
+    Rule(
+        code="rtt-exceeds-timer",
+        effect=Effect.SLOWED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.1 and 2.4; RFC 6298, 2",
+        subject=Subject.REPEATED_REQUEST,
+        when=_col("uncertain").is_not_null(),
+        sentence="Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
+        "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing was lost.",
+        remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
+        "retransmit-interval). Give --vantage and --rtt for exact times.",
+    ),
+    Rule(
+        code="clock-jump",
+        effect=Effect.SLOWED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.4",
+        subject=Subject.SLOW_REQUEST,
+        when=_col("slow_rtt_ns") > LONGEST_RTT_NS,
+        sentence="A response came {slow_rtt_s:,.0f} s after its request, which was not repeated meanwhile: consistent "
+        "with a clock of the capturing machine that was set forward, or with a machine that was suspended.",
+        remedy="Do not trust the times of this handshake. Look for a change of the clock (NTP) or a suspended machine at "
+        "this time.",
+    ),
+    Rule(
+        code="intermediate-unfragmented",
+        effect=Effect.WEAKENED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 9242, 1; RFC 7383, 1",
+        subject=Subject.LARGE_MESSAGE,
+        when=_col("large_bytes").is_not_null(),
+        sentence="IKE_INTERMEDIATE was sent without IKE fragmentation: {large_bytes:,} bytes in IP fragments, "
+        "which many networks drop.",
+        remedy="Enable IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes). Both have to announce "
+        "IKEV2_FRAGMENTATION_SUPPORTED.",
+    ),
+    Rule(
+        code="intermediate-not-supported",
+        effect=Effect.WEAKENED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 9242, 3.1; RFC 9370, 2.2.1",
+        subject=Subject.INIT_RESPONSE,
+        when=_WITHOUT_ADDKE & ~_col("responder_supports").list.contains("INTERMEDIATE_EXCHANGE_SUPPORTED"),
+        sentence="The initiator offered an additional key exchange, but the responder does not support "
+        "IKE_INTERMEDIATE: the IKE SA has none ({key_exchange} alone).",
+        remedy="If the additional key exchange is for protection against quantum computers, update the responder, or "
+        "let the initiator require it.",
+    ),
+    Rule(
+        code="addke-not-chosen",
+        effect=Effect.WEAKENED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 9370, 2.2.1",
+        subject=Subject.INIT_RESPONSE,
+        when=_WITHOUT_ADDKE,
+        sentence="The initiator offered an additional key exchange, and the responder chose a proposal without: the IKE "
+        "SA has {key_exchange} alone.",
+        remedy="If the additional key exchange is for protection against quantum computers, enable its method on the "
+        "responder, and let the initiator require it.",
     ),
 )

@@ -4,6 +4,7 @@ Most handshakes of most captures are clean. They are told apart by comparing col
 messages are looked at.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,27 +14,45 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
+from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import DECRYPTED_FACTS, collect_decrypted_facts
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
+from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 _NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
+#: Longer than any initiator waits before it repeats a request.
+LONGEST_RTT_NS: Final = 60_000_000_000
 #: Packet numbers that are kept as evidence of one message.
 _MAX_FRAMES: Final = 12
+#: A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
+#: payload and notify, padding and ICV have no more.
+_SHORT_BYTES: Final = 176
+_RESPONSE: Final = 0x20  # flag (RFC 7296, 3.1)
 
-#: Facts about the request and the response of the last exchange.
+#: Facts about the request and the response of the last exchange of the set-up.
 _OF_MESSAGE: Final[schema.Schema] = {
-    "bytes": pl.Int64,
+    "bytes": pl.Int64,  # of the largest datagram on the wire, with all its IP fragments
     "fragments": pl.Int64,  # IKE fragments of the message; 0: not fragmented
     "ip_fragmented": pl.Boolean,
-    "missing": pl.String,  # "fragment 2 of 2"; null: none
-    "passed_bytes": pl.Int64,  # largest one of the same direction that arrived; null: none did
+    "missing": pl.String,  # "fragment 2 of 2": IKE fragments that are in no transmission; null: none
+    "passed_bytes": pl.Int64,  # largest datagram of the same direction that arrived before; null: none did
     "frames": pl.List(pl.UInt32),  # numbers of the first packets of its transmissions
 }
-#: Facts about a suspect, besides its row of the handshakes table. "Last" is the last exchange of its set-up, "passed"
-#: are the messages of the exchanges before it, which arrived. Sizes are bytes on the wire of the largest datagram, with
-#: all its IP fragments. `missing` are the numbers of IKE fragments that are in no transmission.
+#: Further exchanges that a diagnosis may concern: the last IKE_SA_INIT, the one of the set-up whose request was sent
+#: most often, the one with the greatest round-trip time without retransmissions, IKE_INTERMEDIATE in IP fragments, and
+#: the last one after the set-up.
+_EXCHANGES: Final = ("init", "repeated", "slow", "large", "later")
+_OF_EXCHANGE: Final[schema.Schema] = {
+    "type": pl.String,
+    "message_id": pl.UInt32,
+    "by": pl.String,  # who sent its request
+    "frames": pl.List(pl.UInt32),  # numbers of the first packets of the message's transmissions
+}
+#: Facts about a suspect, in addition to its row of the handshakes table. "Last" is the last exchange of its set-up, and
+#: "later" the last exchange after the set-up.
 FACTS: Final[schema.Schema] = {
     "row": pl.Int64,  # of the handshakes table
     "last_type": pl.String,
@@ -45,13 +64,47 @@ FACTS: Final[schema.Schema] = {
     "ended": pl.Boolean,  # it has a response that ended it
     "responses": pl.UInt32,  # transmissions of its response
     **{f"{kind}_{name}": dtype for kind in ("request", "response") for name, dtype in _OF_MESSAGE.items()},
+    "response_ike_bytes": pl.Int64,  # length of the IKE message, if it is a short IKE_AUTH response; else null
     "answered": pl.UInt32,  # exchanges before the last one
     "passed_4500": pl.Boolean,  # the responder sent something from port 4500, in any handshake of the capture
+    "repeated_sent": pl.UInt32,  # transmissions of the request of the set-up that was sent most often
+    "shortest_timer_ns": pl.Int64,  # least time between two transmissions of a request; null: none was repeated
+    "slow_rtt_ns": pl.Int64,  # greatest round-trip time of an exchange without retransmissions
+    "large_bytes": pl.Int64,  # largest IKE_INTERMEDIATE message without IKE fragmentation, in IP fragments
+    "large_kind": pl.String,  # "request" or "response"
+    **{f"{name}_{column}": dtype for name in _EXCHANGES for column, dtype in _OF_EXCHANGE.items()},
+    "later_sent": pl.String,
+    "later_again": pl.UInt32,
+    "later_ended": pl.Boolean,
+    "later_idle_ns": pl.Int64,  # from the last message of its receiver before it to its first transmission
+    **DECRYPTED_FACTS,
 }
 
 
-def find_suspects(handshakes: HandshakeColumns, state: AnalysisState) -> BoolArray:
+@dataclass(frozen=True, slots=True)
+class ShortResponses:
+    """Encrypted IKE_AUTH responses that may have no room for what a successful one has."""
+
+    datagram: UInt32Array  # as in the frames
+    ike_bytes: Int64Array
+
+
+def find_short_responses(columns: Columns) -> ShortResponses:
+    """Find them among the frames."""
+    rows = np.flatnonzero(
+        (columns["exchange_type"] == int(ExchangeType.IKE_AUTH))
+        & (columns["next_payload"] == int(PayloadType.SK))
+        & (columns["ike_bytes"] <= _SHORT_BYTES)
+    )
+    rows = rows[columns["flags"][rows] & _RESPONSE > 0]
+    return ShortResponses(columns["unit"][rows], columns["ike_bytes"][rows].astype(np.int64))
+
+
+def find_suspects(
+    handshakes: HandshakeColumns, state: AnalysisState, answers: AnsweredTransmissions, short: ShortResponses
+) -> BoolArray:
     """Which handshakes a rule may concern. (handshakes,)"""
+    messages, exchanges = state.messages, state.exchanges
     suspects = handshakes.outcome >= int(Outcome.FAILED)
     suspects |= handshakes.uncertain
     for mapping in (handshakes.reason, handshakes.extra_round_trips):
@@ -60,38 +113,148 @@ def find_suspects(handshakes: HandshakeColumns, state: AnalysisState) -> BoolArr
         facts = handshakes.contents.facts
         refused = [facts.distinct[index].proof.child_error is not None for index in facts.of.values()]
         suspects[np.array(list(facts.of), np.int64)[np.array(refused, np.bool_)]] = True
-    repeated = state.messages.transmission > 1
-    suspects[state.messages.handshake[repeated]] = True
-    return suspects & ~handshakes.rekeyed
+    unfragmented = (messages.ip_fragments > 0) & (messages.exchange_type == int(ExchangeType.IKE_INTERMEDIATE))
+    suspects[messages.handshake[(messages.transmission > 1) | unfragmented]] = True
+    unanswered = ~exchanges.set_up & (exchanges.response_messages == 0)
+    suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
+    suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
+    suspects |= _find_declined_additional_key_exchanges(handshakes)
+    return np.asarray(suspects & ~handshakes.rekeyed)
+
+
+def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> BoolArray:
+    """Whether the initiator offered additional key exchanges, and the responder chose none. (handshakes,)"""
+    offered = np.array([*(any("ADDKE" in text for text in form.proposals) for form in handshakes.facts), False])
+    without = np.array(
+        [*(form.chosen is not None and not form.chosen.additional for form in handshakes.facts), False], np.bool_
+    )
+    return np.asarray(offered[handshakes.request_form] & without[handshakes.response_form])
 
 
 def collect_facts(
-    handshakes: HandshakeColumns, state: AnalysisState, answers: AnsweredTransmissions
+    handshakes: HandshakeColumns, state: AnalysisState, answers: AnsweredTransmissions, short: ShortResponses
 ) -> pl.DataFrame | None:
     """The facts about the suspects, in order of their rows, with the columns of `FACTS`; None: all are clean."""
-    suspects = find_suspects(handshakes, state)
+    suspects = find_suspects(handshakes, state, answers, short)
     if not suspects.any():
         return None
     exchanges = _tabulate_exchanges(suspects, state, answers)
-    messages = _tabulate_messages(suspects, state)
-    last = exchanges.group_by("row", maintain_order=True).agg(
-        pl.all().last(), (pl.len() - 1).cast(pl.UInt32).alias("answered")
+    datagrams = _tabulate_datagrams(suspects, state, short)
+    by_kind = _summarise_messages(datagrams)
+    last = _summarise_last_exchanges(exchanges.filter("set_up"), by_kind)
+    rows = last["row"].to_numpy()
+    refused = _find_refused(handshakes)[rows]
+    decoded = handshakes.contents.contents if handshakes.contents is not None else None
+    decrypted = collect_decrypted_facts(decoded, state, rows[refused].tolist())
+    parts = [
+        _summarise_set_ups(exchanges.filter("set_up"), datagrams, by_kind),
+        _summarise_later_exchanges(exchanges.filter(~pl.col("set_up")), datagrams, by_kind),
+        pl.DataFrame({"row": rows[refused], **decrypted}, schema={"row": pl.Int64, **DECRYPTED_FACTS}),
+    ]
+    for part in parts:
+        last = last.join(part, on="row", how="left", maintain_order="left")
+    used = _find_responders_on_4500(handshakes, state)
+    last = last.with_columns(pl.Series("passed_4500", used[rows]))
+    return last.select(pl.col(name).cast(dtype) for name, dtype in FACTS.items())
+
+
+def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
+    """Which handshakes payloads may say more about: those that failed, or that have no CHILD_SA. (handshakes,)"""
+    refused = handshakes.outcome == int(Outcome.FAILED)
+    if handshakes.contents is not None:
+        for row, facts in handshakes.contents.facts.items():
+            refused[row] |= facts.proof.child_error is not None
+    return np.asarray(refused)
+
+
+def _tabulate_exchanges(suspects: BoolArray, state: AnalysisState, answers: AnsweredTransmissions) -> pl.DataFrame:
+    """The exchanges of suspects, in order of handshake and time."""
+    exchanges = state.exchanges
+    rows = np.flatnonzero(suspects[exchanges.handshake])
+    names = pl.Series(build_type_names(), dtype=pl.String)
+    protocol = exchanges.protocol[rows].astype(np.uint32)
+    sides = pl.Series(["responder", "initiator"], dtype=pl.String)
+    table = pl.DataFrame(
+        {
+            "row": exchanges.handshake[rows],
+            "exchange": rows,
+            "type": names.gather(protocol * 256 + exchanges.exchange_type[rows]),
+            "message_id": exchanges.message_id[rows],
+            "by": sides.gather(exchanges.initiator_asked[rows].astype(np.uint32)),
+            "by_initiator": exchanges.initiator_asked[rows],
+            "set_up": exchanges.set_up[rows],
+            "ended": answers.end_ns[rows] != UNKNOWN,
+            "rtt": answers.rtt_ns[rows],
+            "start": exchanges.start_ns[rows],
+        }
     )
-    by_kind = messages.group_by("exchange", "response").agg(
-        pl.col("bytes").max(),
-        pl.col("fragments").max(),
+    return table.with_columns(pl.when(pl.col("rtt") != UNKNOWN).then("rtt"))
+
+
+def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortResponses) -> pl.DataFrame:
+    """The datagrams of suspects, with facts about their messages."""
+    datagrams, messages = state.datagrams, state.messages
+    rows: Int64Array = np.flatnonzero(suspects[state.association.handshake])
+    message = state.message_of_datagram[rows]
+    exchange = state.exchange_of_message[message]
+    ports = datagrams.source_port[rows], datagrams.destination_port[rows]
+    table = pl.DataFrame(
+        {
+            "row": messages.handshake[message],
+            "exchange": exchange,
+            "response": messages.response[message],
+            "from_initiator": messages.from_initiator[message],
+            "intermediate": messages.exchange_type[message] == int(ExchangeType.IKE_INTERMEDIATE),
+            "set_up": state.exchanges.set_up[exchange],
+            "message": message,
+            "transmission": messages.transmission[message],
+            "fragment": datagrams.fragment[rows],
+            "fragments": datagrams.fragments[rows].astype(np.int64),
+            "bytes": datagrams.bytes[rows],
+            "ip_fragments": datagrams.ip_fragments[rows],
+            "frame": datagrams.number[rows],
+            "time": datagrams.first_ns[rows],
+            "on_4500": (ports[0] == _NAT_PORT) | (ports[1] == _NAT_PORT),
+            "datagram": datagrams.datagram[rows],
+        }
+    )
+    lengths = pl.DataFrame({"datagram": short.datagram, "ike_bytes": short.ike_bytes}).unique("datagram")
+    return table.join(lengths, on="datagram", how="left", maintain_order="left")
+
+
+def _summarise_messages(datagrams: pl.DataFrame) -> pl.DataFrame:
+    """The request and the response of each exchange, all transmissions together."""
+    return datagrams.group_by("exchange", "response").agg(
+        pl.col("bytes", "fragments", "ike_bytes").max(),
         pl.col("fragment").unique().sort(),
         (pl.col("ip_fragments") > 0).any().alias("ip_fragmented"),
         pl.col("on_4500").any(),
         pl.col("message").n_unique().alias("transmissions"),
         (pl.col("time").max() - pl.col("time").min()).alias("span"),
-        pl.col("frame").filter(pl.col("fragment") == pl.col("fragment").min()).sort().head(_MAX_FRAMES).alias("frames"),
+        _list_first_frames(),
     )
+
+
+def _list_first_frames() -> pl.Expr:
+    """The first packet of each transmission of a message."""
+    return (
+        pl.col("frame").filter(pl.col("fragment") == pl.col("fragment").min()).sort().head(_MAX_FRAMES).alias("frames")
+    )
+
+
+def _summarise_last_exchanges(exchanges: pl.DataFrame, by_kind: pl.DataFrame) -> pl.DataFrame:
+    """The last exchange of each set-up."""
+    names = ("type", "message_id", "by")
+    last = exchanges.group_by("row", maintain_order=True).agg(
+        pl.col("exchange", "ended").last(),
+        *(pl.col(name).last().alias(f"last_{name}") for name in names),
+        (pl.len() - 1).cast(pl.UInt32).alias("answered"),
+    )
+    copied = ("bytes", "fragments", "ip_fragmented", "frames", "on_4500", "transmissions", "span", "ike_bytes")
     for kind, response in (("request", False), ("response", True)):
         of_kind = by_kind.filter(pl.col("response") == response).select(
             "exchange",
-            *(pl.col(name).alias(f"{kind}_{name}") for name in ("bytes", "fragments", "ip_fragmented", "frames")),
-            *(pl.col(name).alias(f"{kind}_{name}") for name in ("on_4500", "transmissions", "span")),
+            *(pl.col(name).alias(f"{kind}_{name}") for name in copied),
             _describe_missing().alias(f"{kind}_missing"),
         )
         last = last.join(of_kind, on="exchange", how="left", maintain_order="left")
@@ -103,56 +266,87 @@ def collect_facts(
             .agg(pl.col(f"{kind}_bytes").max().alias(f"{kind}_passed_bytes"))
         )
         last = last.join(passed, on="row", how="left", maintain_order="left")
-    used = _find_responders_on_4500(handshakes, state)
     return last.with_columns(
-        _describe_transmissions().alias("sent"),
+        _describe_transmissions("request_transmissions", "request_span").alias("sent"),
         (pl.col("request_transmissions").fill_null(1) - 1).alias("again"),
         pl.col("response_transmissions").fill_null(0).alias("responses"),
         pl.any_horizontal(pl.col("request_on_4500", "response_on_4500").fill_null(False)).alias("on_4500"),
-        pl.Series("passed_4500", used[last["row"].to_numpy()]),
         *(pl.col(f"{kind}_{name}").fill_null(0) for kind in ("request", "response") for name in ("bytes", "fragments")),
         *(pl.col(f"{kind}_ip_fragmented").fill_null(False) for kind in ("request", "response")),
-    ).select(pl.col(name).cast(dtype) for name, dtype in FACTS.items())
-
-
-def _tabulate_exchanges(suspects: BoolArray, state: AnalysisState, answers: AnsweredTransmissions) -> pl.DataFrame:
-    """The exchanges of the set-ups of suspects, in order of handshake and time."""
-    exchanges = state.exchanges
-    rows = np.flatnonzero(suspects[exchanges.handshake] & exchanges.set_up)
-    names = pl.Series(build_type_names(), dtype=pl.String)
-    protocol = exchanges.protocol[rows].astype(np.uint32)
-    sides = pl.Series(["responder", "initiator"], dtype=pl.String)
-    return pl.DataFrame(
-        {
-            "row": exchanges.handshake[rows],
-            "exchange": rows,
-            "last_type": names.gather(protocol * 256 + exchanges.exchange_type[rows]),
-            "last_message_id": exchanges.message_id[rows],
-            "last_by": sides.gather(exchanges.initiator_asked[rows].astype(np.uint32)),
-            "ended": answers.end_ns[rows] != UNKNOWN,
-        }
     )
 
 
-def _tabulate_messages(suspects: BoolArray, state: AnalysisState) -> pl.DataFrame:
-    """The datagrams of suspects with what is known of their messages."""
-    datagrams, messages = state.datagrams, state.messages
-    rows: Int64Array = np.flatnonzero(suspects[state.association.handshake])
-    message = state.message_of_datagram[rows]
-    ports = datagrams.source_port[rows], datagrams.destination_port[rows]
-    return pl.DataFrame(
-        {
-            "exchange": state.exchange_of_message[message],
-            "response": messages.response[message],
-            "message": message,
-            "fragment": datagrams.fragment[rows],
-            "fragments": datagrams.fragments[rows].astype(np.int64),
-            "bytes": datagrams.bytes[rows],
-            "ip_fragments": datagrams.ip_fragments[rows],
-            "frame": datagrams.number[rows],
-            "time": datagrams.first_ns[rows],
-            "on_4500": (ports[0] == _NAT_PORT) | (ports[1] == _NAT_PORT),
-        }
+def _summarise_set_ups(exchanges: pl.DataFrame, datagrams: pl.DataFrame, by_kind: pl.DataFrame) -> pl.DataFrame:
+    """The noteworthy exchanges of each set-up; `exchanges` are those of set-ups."""
+    requests = by_kind.filter(~pl.col("response")).select("exchange", "transmissions", "frames")
+    responses = by_kind.filter("response").select("exchange", "frames")
+    init = exchanges.filter(pl.col("type") == "IKE_SA_INIT").join(
+        responses, on="exchange", how="left", maintain_order="left"
+    )
+    repeated = exchanges.join(requests, on="exchange", maintain_order="left").sort("transmissions", maintain_order=True)
+    slow = repeated.filter(pl.col("transmissions") == 1).sort("rtt", nulls_last=False, maintain_order=True)
+    is_large = pl.col("intermediate") & (pl.col("fragment") == 0) & (pl.col("ip_fragments") > 0)
+    large = (
+        datagrams.filter(is_large)
+        .group_by("exchange", "response")
+        .agg(pl.col("bytes").max(), _list_first_frames())
+        .join(exchanges, on="exchange")
+        .sort("bytes", maintain_order=True)
+    )
+    first = datagrams.filter(~pl.col("response")).unique("message", keep="first", maintain_order=True)
+    gap = pl.col("time").diff().over("exchange")
+    timers = (
+        first.sort("exchange", "transmission")
+        .with_columns(gap.alias("shortest_timer_ns"))
+        .filter("set_up")
+        .group_by("row")
+        .agg(pl.col("shortest_timer_ns").min())
+    )
+    kind = pl.when(pl.col("response").last()).then(pl.lit("response")).otherwise(pl.lit("request"))
+    return (
+        _take_last("init", init)
+        .join(
+            _take_last("repeated", repeated, pl.col("transmissions").last().alias("repeated_sent")),
+            on="row",
+            how="full",
+            coalesce=True,
+        )
+        .join(_take_last("slow", slow, pl.col("rtt").last().alias("slow_rtt_ns")), on="row", how="full", coalesce=True)
+        .join(
+            _take_last("large", large, pl.col("bytes").last().alias("large_bytes"), kind.alias("large_kind")),
+            on="row",
+            how="full",
+            coalesce=True,
+        )
+        .join(timers, on="row", how="left")
+    )
+
+
+def _take_last(name: str, exchanges: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
+    """The last exchange of each handshake, with the columns `_OF_EXCHANGE` and more ones."""
+    columns = (pl.col(column).last().alias(f"{name}_{column}") for column in _OF_EXCHANGE)
+    return exchanges.group_by("row", maintain_order=True).agg(*columns, *more)
+
+
+def _summarise_later_exchanges(exchanges: pl.DataFrame, datagrams: pl.DataFrame, by_kind: pl.DataFrame) -> pl.DataFrame:
+    """The last exchange after each set-up that has one; `exchanges` are those after set-ups."""
+    requests = by_kind.filter(~pl.col("response")).select("exchange", "transmissions", "span", "frames")
+    with_requests = exchanges.join(requests, on="exchange", how="left", maintain_order="left")
+    copied = ("by_initiator", "start", "ended", "transmissions", "span")
+    last = _take_last("later", with_requests, *(pl.col(name).last() for name in copied))
+    heard = (
+        datagrams.join(last.select("row", "by_initiator", "start"), on="row")
+        .filter((pl.col("from_initiator") != pl.col("by_initiator")) & (pl.col("time") < pl.col("start")))
+        .group_by("row")
+        .agg(pl.col("time").max().alias("heard"))
+    )
+    return last.join(heard, on="row", how="left").select(
+        "row",
+        *(f"later_{column}" for column in _OF_EXCHANGE),
+        pl.col("ended").alias("later_ended"),
+        _describe_transmissions("transmissions", "span").alias("later_sent"),
+        (pl.col("transmissions").fill_null(1) - 1).alias("later_again"),
+        (pl.col("start") - pl.col("heard")).alias("later_idle_ns"),
     )
 
 
@@ -165,11 +359,10 @@ def _describe_missing() -> pl.Expr:
     return pl.when(missing.list.len() > 0).then(pl.format("{} {} of {}", word, numbers, pl.col("fragments")))
 
 
-def _describe_transmissions() -> pl.Expr:
-    """How often the last request was sent, and in which time."""
-    count = pl.col("request_transmissions")
-    seconds = (pl.col("request_span") / 1e9).round(1)
-    return pl.when(count > 1).then(pl.format("{} times in {} s", count, seconds)).otherwise(pl.lit("once"))
+def _describe_transmissions(count: str, span: str) -> pl.Expr:
+    """How often a request was sent, and in which time."""
+    seconds = (pl.col(span) / 1e9).round(1)
+    return pl.when(pl.col(count) > 1).then(pl.format("{} times in {} s", count, seconds)).otherwise(pl.lit("once"))
 
 
 def _find_responders_on_4500(handshakes: HandshakeColumns, state: AnalysisState) -> BoolArray:

@@ -6,10 +6,12 @@ from typing import Any
 
 import polars as pl
 
+from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.tables.fail_conditions import NO_HANDSHAKE, FailCondition
-from ikeanalyze.analysis.tables.filter_language import HandshakeFilter, NumberWord
+from ikeanalyze.analysis.tables.filter_language import TEXTS, FilterError, HandshakeFilter, NumberWord, TextWord
 from ikeanalyze.analysis.tables.search_table import build_filter_expression, build_search_table
+from ikeanalyze.io.near_names import describe_choices
 from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_decimal, format_outcome
 from ikeanalyze.render.report.selection import select_set_ups
 
@@ -28,6 +30,15 @@ class Violation:
         where = "" if self.capture is None else f"{escape_text(self.capture)}: "
         handshake = "" if self.handshake is None else f"handshake {self.handshake}: "
         return f"{where}{handshake}{self.problem}"
+
+
+def check_diagnosis_codes(conditions: Sequence[FailCondition]) -> None:
+    """Raise `FilterError` for the code of a diagnosis that no rule has: such a condition would never hold."""
+    codes = dict.fromkeys(rule.code for rule in RULES)
+    for condition in conditions:
+        word = condition.words.conditions[0].word if condition.words is not None else None
+        if isinstance(word, TextWord) and word.columns == TEXTS["diagnosis"] and word.text not in codes:
+            raise FilterError(f"unknown diagnosis {word.text!r}{describe_choices(word.text, codes)}")
 
 
 def find_violations(analysis: Analysis, conditions: Sequence[FailCondition]) -> list[Violation]:
@@ -73,5 +84,7 @@ def _describe_match(words: HandshakeFilter, row: dict[str, Any]) -> str:
         return f"{words.text.lstrip('!').partition(word.operator)[0]} {format_decimal(shown, word.number.decimals)}"
     if word.columns == ("outcome",):
         return format_outcome(row["outcome"], row["reason"])
+    if word.columns == TEXTS["diagnosis"] and row["problem"]:
+        return f"{escape_text(row['problem'])} ({row['diagnosis']})"
     values = " ".join(escape_text(row[column]) for column in word.columns if row[column] is not None)
     return f"{words.text.lstrip('!').partition(':')[0]} {values or UNKNOWN}"

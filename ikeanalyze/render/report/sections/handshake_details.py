@@ -39,7 +39,7 @@ def render_handshake(analysis: Analysis) -> Iterator[Section]:
     """Yield the sections of the only handshake of `analysis`."""
     row = get_handshake_row(analysis)
     facts = [*render_diagnosis(row), *_identity(row, analysis)]
-    yield KeyValueSection(format_handshake_title(row), facts, level=1)
+    yield KeyValueSection(format_handshake_title(row), facts, level=1, outcome=row["outcome"])
     if proposal := list(_proposal(row)):
         yield KeyValueSection("Proposal", proposal)
     yield from render_key_exchanges(row, analysis.exchanges)

@@ -1,6 +1,7 @@
 """The sections of several handshakes: common properties, a table with a row for each, and sums."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import polars as pl
 
@@ -10,10 +11,12 @@ from ikeanalyze.render.core.section import FEW, KeyValueSection, Section, TableS
 from ikeanalyze.render.core.table import TableColumn, number_columns
 from ikeanalyze.render.core.values import (
     UNCERTAIN_MARK,
+    UNKNOWN,
     escape_text,
     format_count,
     format_counts,
     format_integer,
+    format_iso_time,
     format_key_exchanges,
     format_ms,
     format_outcome,
@@ -21,6 +24,9 @@ from ikeanalyze.render.core.values import (
 )
 from ikeanalyze.render.report import document
 from ikeanalyze.render.report.sections.decrypted_contents import describe_decryption, render_payload_bytes
+
+#: Room in a terminal of 100 columns for the columns with which a handshake is found in a log.
+_WIDE: Final = 98
 
 
 def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
@@ -39,18 +45,25 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
             varying[name] = values
     if common:
         yield KeyValueSection(f"{format_count(table.height, 'handshake')}, all with", common)
-    ranks = {"key exchange": 1, "initiator": 2, "responder": 3, "authentication": 4}
+    ranks = {"key exchange": 2, "initiator": 3, "responder": 4, "authentication": 5}
     columns = [
         TableColumn("#", right=True),
-        *(TableColumn(name, narrow=15, optional=ranks.get(name, 5)) for name in varying),
-        *number_columns("set-up, ms", "messages", "bytes", "blow-up"),
+        TableColumn("start, UTC", optional=1, least=_WIDE),
+        TableColumn("SPIi", narrow=16, middle=True, optional=1, least=_WIDE),
+        *(TableColumn(name, narrow=15, optional=ranks.get(name, 6)) for name in varying),
+        *number_columns("set-up, ms", "messages"),
+        TableColumn("rtx", right=True, optional=1, least=_WIDE),
+        *number_columns("bytes", "blow-up"),
         TableColumn("outcome", narrow=11),
     ]
     rows = zip(
         map(str, texts["handshake"].to_list()),
+        _format_starts(texts["start_ns"].to_list()),
+        [escape_text(spi or hit or UNKNOWN) for spi, hit in texts.select("spi_i", "initiator_hit").iter_rows()],
         *varying.values(),
         [format_ms(ns, uncertain=why is not None) for ns, why in texts.select("setup_ns", "uncertain").iter_rows()],
         map(format_integer, (texts["initiator_messages"] + texts["responder_messages"]).to_list()),
+        map(format_integer, texts["retransmitted_messages"].to_list()),
         map(format_integer, (texts["initiator_bytes"] + texts["responder_bytes"]).to_list()),
         map(format_ratio, texts["blowup"].to_list()),
         map(format_outcome, texts["outcome"].to_list(), texts["reason"].to_list(), texts["child_error"].to_list()),
@@ -61,6 +74,15 @@ def render_overview(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     yield TableSection("Handshakes", columns, list(rows), more=table.height - shown.height, notes=notes)
     yield KeyValueSection("Together", list(_together(analysis)))
     yield from render_payload_bytes(table)
+
+
+def _format_starts(times: list[int | None]) -> list[str]:
+    """Return times of day to the millisecond, with the date if there are several days."""
+    texts = [format_iso_time(ns) for ns in times]
+    days = {text[:10] for text in texts if text is not None}
+    return [
+        UNKNOWN if text is None else f"{text[:10]} {text[11:23]}" if len(days) > 1 else text[11:23] for text in texts
+    ]
 
 
 def _descriptions(table: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[str, pl.Series, list[str]]]:

@@ -31,11 +31,18 @@ def test_the_vectors_have_their_diagnosis(case):
         assert "None" not in entry["message"] + entry["remedy"]
 
 
-#: The recordings in which something went wrong, and their diagnosis.
+#: The recordings in which something went wrong (captures/README.md and the manifests), and their diagnosis.
 WRONG = {
     "fragments-dropped_fragment-size-0": ["path-drops-fragments", "udp-4500-blocked"],
-    "mixed-refused": ["no-proposal-chosen"],
+    "ip-fragments-loss10": ["peer-lost"],  # the deletion of the last IKE SA is never answered
+    # libreswan on a kernel without ESP
+    "libreswan-responder": ["childless"],
+    "libreswan_responder-stack-libreswan": ["childless"],
+    "mixed": ["intermediate-not-supported"],  # strongSwan 6 with ML-KEM, and 5.9 without
+    "mixed-refused": ["no-proposal-chosen", "intermediate-not-supported"],
     "no-proposal": ["no-proposal-chosen"],
+    "tcp-psk": ["childless"],  # the stand-in for the kernel installs none
+    "wrong-psk": ["auth-failed"],
 }
 RECORDINGS = sorted(path for folder in (CAPTURES, LAB_CAPTURES) for path in folder.glob("*.pcap*"))
 
@@ -51,4 +58,4 @@ def test_the_recordings_in_which_nothing_went_wrong_have_no_diagnosis():
 
 def test_codes_are_names_for_scripts():
     for rule in RULES:
-        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.code)
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.code)

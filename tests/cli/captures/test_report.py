@@ -1,6 +1,6 @@
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.cli.commands.report import drop_inferred_payloads
+from ikeanalyze.cli.captures.report import drop_inferred_payloads
 from ikeanalyze.render.report import document
 from tests.paths import CAPTURES
 

@@ -39,6 +39,9 @@ def install(
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that you changed; your versions are kept as .orig.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the files and what would happen to them, and change nothing.")
+    ] = False,
 ) -> None:
     """Install or update the plugin and the profile "IKE" for this user.
 
@@ -48,8 +51,12 @@ def install(
     folders = _find_folders(tshark, program)
     with fail_command(PluginError):
         files = plugin_files.list_plugin_files(plugin_files.find_dissectors())
+        if dry_run:
+            _print_steps(installer.plan_installation(files, folders, force=force), verbose=True)
+            return
         steps = installer.install_files(files, folders, installed_version(), force=force)
     _print_steps(steps, verbose=messages.verbose)
+    print_result(f"plugins in {_display(folders.plugins)}, profile in {_display(folders.profiles)}")
     for step in steps:
         if step.done is FileStatus.KEPT:
             messages.remark(f"{step.path} was changed since it was installed and is kept (--force replaces it)")

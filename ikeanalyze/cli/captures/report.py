@@ -111,7 +111,7 @@ class ReportOutputOptions(FigureOptions):
         typer.Option(
             metavar="CONDITION,...",
             help="Exit with status 4 and name each handshake if one meets a condition: failed, unanswered, half-open, "
-            "cut, undecrypted, no-handshake, or a word of filters such as retransmissions>4, setup_ms>100, blowup>2. "
+            "cut, undecrypted, no-handshake, diagnosis:CODE, or a word of filters such as retransmissions>4, setup_ms>100. "
             "Also the failures of --format junit.",
         ),
     ] = None
@@ -188,6 +188,11 @@ def report(
             writer.finish(analysis)
     else:
         analysis = _read(captures, output, inputs, messages)
+    if conditions:
+        from ikeanalyze.render.report.gate.violations import check_diagnosis_codes  # loads polars, as below
+
+        with refuse_option("--fail-on", FilterError):
+            check_diagnosis_codes(conditions)
     analysis = _select(analysis, selection, inputs.handshake, messages)
     if output.output_format != "parquet":
         from ikeanalyze.render.report.formats import FORMATS  # loads polars, after which the capture reader cannot fork

@@ -73,6 +73,7 @@ _OPTIONAL_PACKAGES: Final = {
     "jinja2": ("jinja2", "pages", None),
     "vl-convert-python": ("vl_convert", "figures and pages", None),
     "scipy": ("scipy", "compare", None),
+    "prometheus-client": ("prometheus_client", "live --metrics", "pip install 'ikeanalyze[live]'"),
     "textual": ("textual", "view", "pip install 'ikeanalyze[view]'"),
     "distributed": ("distributed", "batch --cluster", "pip install 'ikeanalyze[cluster]'"),
     "scapy": ("scapy", "replay with raw sockets", "pip install 'ikeanalyze[replay]'"),

@@ -1,0 +1,138 @@
+"""Facts from the decrypted payloads of IKE_AUTH, for handshakes that it refused."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.wire.identification import format_identity
+from ikeanalyze.wire.ikev2.payloads import parse_certificate, parse_identification, parse_notify
+from ikeanalyze.wire.ikev2.proposals import parse_sa
+from ikeanalyze.wire.ikev2.traffic_selectors import parse_traffic_selectors
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.text import shorten_text
+from ikeanalyze.wire.x509.certificates import CertificateOutline, decode_certificate
+
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
+
+_SECOND_NS: Final = 1_000_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_SELECTORS: Final = 4
+
+#: All of them are null without keys.
+DECRYPTED_FACTS: Final[schema.Schema] = {
+    "initiator_identity": pl.String,  # IDi
+    "wanted_identity": pl.String,  # IDr of the request: the responder that the initiator wants
+    "responder_identity": pl.String,  # IDr of the response
+    "rejected_by": pl.String,  # who sent AUTHENTICATION_FAILED
+    "certificate_problem": pl.String,  # "the responder's certificate CN=gw.example expired on 2026-01-31, ..."
+    "selectors": pl.String,  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
+    "child_offered": pl.String,  # proposals for the CHILD_SA
+}
+
+
+def collect_decrypted_facts(
+    decoded: "DecodedMessages | None", state: AnalysisState, rows: Sequence[int]
+) -> dict[str, list[str | None]]:
+    """The columns `DECRYPTED_FACTS` of the handshakes `rows`."""
+    facts = [_collect(_find_messages(decoded, state, row), _get_time(state, row)) for row in rows]
+    return {name: [values.get(name) for values in facts] for name in DECRYPTED_FACTS}
+
+
+def _find_messages(decoded: "DecodedMessages | None", state: AnalysisState, row: int) -> "list[DecodedMessage]":
+    """The decrypted messages of a handshake, in the order of their exchanges, requests first."""
+    if decoded is None:
+        return []
+    low, high = np.searchsorted(state.messages.handshake, [row, row + 1]).tolist()
+    places = np.unique(decoded.of_message[low:high])
+    messages = [decoded.all[place] for place in places[places >= 0].tolist()]
+    return sorted((message for message in messages if message.encrypted), key=lambda one: (one.exchange, one.response))
+
+
+def _get_time(state: AnalysisState, row: int) -> int:
+    """When a handshake began, in seconds since 1970."""
+    low = int(np.searchsorted(state.messages.handshake, row))
+    return int(state.messages.first_ns[low]) // _SECOND_NS
+
+
+def _collect(messages: "list[DecodedMessage]", time: int) -> dict[str, str | None]:
+    auths = [message for message in messages if message.exchange_type == ExchangeType.IKE_AUTH]
+    requests = [message for message in auths if not message.response]
+    responses = [message for message in auths if message.response]
+    return {
+        "initiator_identity": _find_identity(requests, PayloadType.IDI),
+        "wanted_identity": _find_identity(requests, PayloadType.IDR),
+        "responder_identity": _find_identity(responses, PayloadType.IDR),
+        "rejected_by": _find_rejecting_side(messages),
+        "certificate_problem": _find_certificate_problem(auths, time),
+        "selectors": _describe_selectors(requests),
+        "child_offered": _describe_child_proposals(requests),
+    }
+
+
+def _find_identity(messages: "Iterable[DecodedMessage]", kind: PayloadType) -> str | None:
+    for message in messages:
+        for identity in message.parse_bodies(kind, parse_identification):
+            return shorten_text(format_identity(identity.type, identity.data) or "?")
+    return None
+
+
+def _find_rejecting_side(messages: "Iterable[DecodedMessage]") -> str | None:
+    for message in messages:
+        for notify in message.parse_bodies(PayloadType.NOTIFY, parse_notify):
+            if notify.type == NotifyType.AUTHENTICATION_FAILED:
+                return "initiator" if message.from_initiator else "responder"
+    return None
+
+
+def _find_certificate_problem(messages: "Iterable[DecodedMessage]", time: int) -> str | None:
+    """The first certificate that was not valid when the handshake began."""
+    for message in messages:
+        for certificate in message.parse_bodies(PayloadType.CERT, parse_certificate):
+            outline = decode_certificate(certificate).x509
+            problem = None if outline is None else _describe_validity(outline, time)
+            if outline is not None and problem is not None:
+                side = "initiator" if message.from_initiator else "responder"
+                return f"the {side}'s certificate {shorten_text(outline.subject)} {problem}"
+    return None
+
+
+def _describe_validity(certificate: CertificateOutline, time: int) -> str | None:
+    if certificate.valid_until is not None and time > certificate.valid_until:
+        return f"expired on {_format(certificate.valid_until)}, {_days(time - certificate.valid_until)} before"
+    if certificate.valid_from is not None and time < certificate.valid_from:
+        return f"is not valid before {_format(certificate.valid_from)}, {_days(certificate.valid_from - time)} later"
+    return None
+
+
+def _format(time: int) -> str:
+    return f"{_EPOCH + timedelta(seconds=time):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _days(seconds: int) -> str:
+    days = seconds // 86400
+    return f"{days:,} day{'' if days == 1 else 's'}" if days else f"{seconds:,} s"
+
+
+def _describe_selectors(requests: "Iterable[DecodedMessage]") -> str | None:
+    for message in requests:
+        sides = []
+        for kind in (PayloadType.TSI, PayloadType.TSR):
+            for payload in message.parse_bodies(kind, parse_traffic_selectors):
+                sides.append(" + ".join(one.describe() for one in payload.selectors[:_MAX_SELECTORS]))
+        if len(sides) == 2:
+            return " to ".join(map(shorten_text, sides))
+    return None
+
+
+def _describe_child_proposals(requests: "Iterable[DecodedMessage]") -> str | None:
+    for message in requests:
+        for body in message.get_bodies(PayloadType.SA):
+            return " or ".join(proposal.describe() for proposal in parse_sa(body).proposals)
+    return None

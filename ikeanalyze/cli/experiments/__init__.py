@@ -1,0 +1,1 @@
+"""Commands about many captures, and experiments that record them."""

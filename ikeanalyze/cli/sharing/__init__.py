@@ -1,1 +1,0 @@
-"""Commands that write captures for others."""

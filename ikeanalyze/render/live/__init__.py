@@ -1,0 +1,1 @@
+"""Handshakes as they end, one line each."""

@@ -1,0 +1,170 @@
+"""Diagnoses that need decrypted payloads, or RADIUS."""
+
+from datetime import UTC, datetime
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.analysis.analyse_captures import analyse, only
+from tests.analysis.decrypt_captures import look
+from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
+from tests.analysis.exchanges.test_radius import Login, ask
+from tests.craft import MS, SECOND, Trace, eap, ike, radius, udp_packet
+from tests.craft.trace import START_NS
+
+ME, YOU = IDENTITIES[True], IDENTITIES[False]
+FAILED = ike.notify(ike.AUTHENTICATION_FAILED)
+#: When crafted captures begin.
+NOW = datetime.fromtimestamp(START_NS // SECOND, UTC)
+
+
+def diagnose(sa, messages):
+    """The diagnosis with the keys of the IKE SA."""
+    trace = Trace()
+    trace.play(messages)
+    entries = only(look(trace, table(*sa.key_sets)).analysis)["diagnosis"]
+    return [(entry["code"], entry["confidence"], entry["message"]) for entry in entries or ()]
+
+
+def refused(sa, request, response, *, by_initiator=False):
+    """A set-up whose IKE_AUTH has these payloads, and which the initiator refuses afterwards."""
+    messages = [*sa.init(), *sa.authenticated(request=request, response=response)]
+    if by_initiator:
+        messages += sa.swap(ike.INFORMATIONAL, [FAILED], [])
+    return messages
+
+
+def classic():
+    return Sa(1, proposals=[ike.CLASSIC])
+
+
+def test_a_set_up_without_problems():
+    sa = classic()
+    assert diagnose(sa, sa.whole()) == []
+
+
+def test_the_responder_refuses_the_initiator():
+    sa = classic()
+    wanted = ike.identification(ike.ID_R, b"sun.example")
+    assert diagnose(sa, refused(sa, [ME, wanted, PSK, *CHILD], [FAILED])) == [
+        (
+            "auth-failed",
+            "certain",
+            "The responder refused the initiator's authentication with AUTHENTICATION_FAILED "
+            '(initiator "ini", wanted responder "sun.example").',
+        )
+    ]
+
+
+def test_the_initiator_refuses_the_responder():
+    sa = classic()
+    messages = refused(sa, [ME, PSK, *CHILD], [YOU, PSK, *CHILD], by_initiator=True)
+    assert diagnose(sa, messages) == [
+        (
+            "auth-failed",
+            "certain",
+            "The initiator refused the responder's authentication with AUTHENTICATION_FAILED "
+            '(initiator "ini", responder "res").',
+        )
+    ]
+
+
+def test_the_responder_has_another_identity_than_the_initiator_wants():
+    sa = classic()
+    wanted = ike.identification(ike.ID_R, b"sun.example")
+    messages = refused(sa, [ME, wanted, PSK, *CHILD], [YOU, PSK, *CHILD], by_initiator=True)
+    assert diagnose(sa, messages) == [
+        (
+            "identity-mismatch",
+            "consistent with",
+            'The initiator wanted the responder "sun.example", which authenticated as "res", and refused it '
+            "(AUTHENTICATION_FAILED).",
+        )
+    ]
+
+
+def certificate(begin, end):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gw.example")])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(begin)
+        .not_valid_after(end)
+        .sign(key, hashes.SHA256())
+    )
+    return ike.CERT, b"\x04" + made.public_bytes(serialization.Encoding.DER)
+
+
+@pytest.mark.parametrize(
+    ("years", "problem"),
+    [
+        ((-2, -1), "the initiator's certificate CN=gw.example expired on 2024-11-24 16:00:00 UTC, 365 days before"),
+        (
+            (1, 2),
+            "the initiator's certificate CN=gw.example is not valid before 2026-11-24 16:00:00 UTC, 365 days later",
+        ),
+    ],
+)
+def test_a_certificate_that_is_not_valid(years, problem):
+    sa = classic()
+    begin, end = (NOW.replace(year=NOW.year + year) for year in years)
+    messages = refused(sa, [ME, certificate(begin, end), PSK, *CHILD], [FAILED])
+    assert diagnose(sa, messages) == [
+        (
+            "certificate-not-valid",
+            "consistent with",
+            f"The authentication failed (AUTHENTICATION_FAILED), and {problem}.",
+        )
+    ]
+
+
+def test_a_certificate_that_is_valid_is_not_blamed():
+    sa = classic()
+    begin, end = (NOW.replace(year=NOW.year + year) for year in (-1, 1))
+    messages = refused(sa, [ME, certificate(begin, end), PSK, *CHILD], [FAILED])
+    assert [code for code, *_ in diagnose(sa, messages)] == ["auth-failed"]
+
+
+@pytest.mark.parametrize(
+    ("notify", "code", "words"),
+    [
+        (38, "ts-unacceptable", "selectors (10.1.0.0/24 to 10.2.0.0/24) (TS_UNACCEPTABLE)"),
+        (ike.NO_PROPOSAL_CHOSEN, "no-proposal-chosen", "with NO_PROPOSAL_CHOSEN: AES-GCM-16-256"),
+        (36, "childless", "refused with INTERNAL_ADDRESS_FAILURE"),
+    ],
+)
+def test_the_child_sa_is_refused(notify, code, words):
+    sa = classic()
+    ((seen, confidence, sentence),) = diagnose(sa, refused(sa, [ME, PSK, *CHILD], [YOU, PSK, ike.notify(notify)]))
+    assert (seen, confidence) == (code, "certain")
+    assert words in sentence
+    assert sentence.startswith("The IKE SA was established without a CHILD_SA")
+
+
+def test_an_access_reject():
+    login = Login()
+    reject = radius.reject(login.packets[2], eap.eap(eap.FAILURE, 9))
+    login.messages = login.messages[:8]
+    (entry,) = only(analyse(login.play(Trace(), ending=reject)))["diagnosis"]
+    assert (entry["code"], entry["confidence"]) == ("aaa-rejected", "certain")
+    assert "Access-Reject" in entry["message"]
+
+
+@pytest.mark.parametrize(("messages", "confidence"), [(6, "certain"), (5, "consistent with")])
+def test_an_aaa_server_that_never_answers(messages, confidence):
+    """The responder gives up, or keeps asking until the capture ends."""
+    login = Login()
+    trace = Trace()
+    for place, message in enumerate(login.messages[:messages]):
+        late = 3000 if place == 5 else 0
+        trace.message((place // 2 * 30 + place % 2 * 10 + late) * MS, message)
+    for time in (63, 1063, 2063):
+        ask(trace, time * MS, login.packets[0])
+    trace.ip(9 * SECOND, udp_packet(b"something else", 53, 53))
+    (entry,) = only(analyse(trace))["diagnosis"]
+    assert (entry["code"], entry["confidence"]) == ("aaa-silent", confidence)
+    assert "answered none of the 3 RADIUS requests" in entry["message"]
+    assert (entry["exchange"], entry["message_id"], entry["kind"]) == ("IKE_AUTH", 2, "request")

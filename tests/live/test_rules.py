@@ -1,0 +1,124 @@
+"""When handshakes are reported: crafted captures in which a keepalive a second shows how time goes on."""
+
+import pytest
+
+from ikeanalyze.live.rules import EndingRules
+from tests.craft import MS, SECOND, Handshake, Trace, pcap
+from tests.live.live_records import RULES, read_live, read_report, without_id
+
+
+@pytest.fixture
+def trace():
+    """A capture with a NAT keepalive of other hosts at each second for 20 minutes."""
+    trace = Trace()
+    for second in range(1, 1200):
+        trace.send(second * SECOND, b"\xff", sport=4500, dport=4500, source="198.51.100.1", destination="198.51.100.2")
+    return trace
+
+
+@pytest.fixture
+def read(trace, tmp_path):
+    """A function that gives outcome and second of each record, and the counts."""
+
+    def read(rules=RULES):
+        times = [packet.time_ns for packet in trace.packets]
+        records, counts = read_live(trace.write(tmp_path / "capture.pcap"), rules)
+        # a decision is made at the first packet of a second, which is not counted yet
+        seconds = [(times[min(packets, len(times) - 1)] - trace.start_ns) // SECOND for packets, _ in records]
+        return [(record["outcome"], second) for (_, record), second in zip(records, seconds, strict=True)], counts
+
+    return read
+
+
+def test_a_completed_handshake_is_reported_when_it_has_settled(trace, read):
+    trace.play(Handshake().setup())  # the last message is sent in the first second
+    assert read()[0] == [("completed", 11)]
+    assert read(EndingRules(settle_ns=3 * SECOND))[0] == [("completed", 4)]
+
+
+def test_a_refused_handshake_too(trace, read):
+    trace.play(Handshake().refused())
+    assert read()[0] == [("failed", 11)]
+
+
+def test_an_unanswered_request_waits_for_retransmissions(trace, read):
+    request = Handshake().init()[0]
+    for second in (0, 4, 11, 24, 47, 89):  # strongSwan's default timers
+        trace.message(second * SECOND, request)
+    assert read()[0] == [("unanswered", 89 + 181)]
+
+
+def test_a_response_that_comes_late_completes_the_handshake(trace, read):
+    init, response, *rest = Handshake().setup()
+    trace.message(0, init)
+    trace.message(47 * SECOND, init)
+    trace.message(47 * SECOND + MS, response)
+    trace.play(rest, at=47 * SECOND + 2 * MS)
+    assert read()[0] == [("completed", 58)]
+
+
+def test_a_handshake_under_way_at_the_end_is_cut(trace, read):
+    trace.play(Handshake().setup()[:3], at=1195 * SECOND)
+    assert read()[0] == [("cut", 1199)]
+
+
+def test_messages_after_the_report_are_not_a_handshake(trace, read):
+    handshake = Handshake()
+    trace.play(handshake.setup())
+    trace.play(handshake.informational(), at=60 * SECOND)
+    outcomes, counts = read()
+    assert outcomes == [("completed", 11)]
+    assert counts.late_frames == 2
+
+
+def test_an_spi_that_is_used_again_is_another_handshake(trace, read):
+    trace.play(Handshake(1).setup())
+    again = Handshake(2)
+    again.spi_i = Handshake(1).spi_i
+    trace.play(again.setup(), at=60 * SECOND)
+    assert read()[0] == [("completed", 11), ("completed", 71)]
+
+
+def test_an_ike_sa_from_before_the_capture_is_reported_when_it_is_long(trace, read):
+    handshake = Handshake()
+    handshake.setup()
+    for second in range(0, 1190, 30):
+        trace.play(handshake.informational(), at=second * SECOND)
+    outcomes, counts = read()
+    assert outcomes == [("cut", 901)]
+    assert counts.late_frames > 0
+
+
+def test_the_oldest_frames_are_given_up_when_there_are_too_many(trace, read):
+    for number in range(50):
+        trace.message(number * SECOND, Handshake(number).init()[0])
+    outcomes, counts = read(EndingRules(most_frames=20))
+    # 30 have ended before the clock reaches 180 s
+    assert [second for _, second in outcomes[:31]] == [*range(21, 51), 50 - 20 + 181]
+    assert counts.handshakes == 50
+
+
+def test_fragments_that_may_still_come_are_waited_for(trace, tmp_path):
+    """The first response lacks an IP fragment, and is known as a message only when its time is over, after 30 s."""
+    trace.mtu = 600
+    handshake = Handshake(switch=False)
+    trace.play(handshake.init())
+    request, response = handshake.auth(sizes=(200, 1500))
+    trace.message(SECOND, request)
+    trace.drop(trace.message(2 * SECOND, response)[-1:])
+    trace.message(5 * SECOND, request)
+    trace.message(6 * SECOND, response)
+    path = trace.write(tmp_path / "capture.pcap")
+    records, counts = read_live(path)
+    assert without_id(record for _, record in records) == without_id(read_report(path))
+    assert records[0][1]["fragmentation"]["ip_fragments"] == 2 + 3
+    assert counts.late_frames == 0
+
+
+def test_handshakes_end_when_the_clock_is_set_back(trace, tmp_path):
+    before = Trace(start_ns=trace.start_ns + 5000 * SECOND)
+    before.play(Handshake().setup()[:3])
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap([*before.packets, *trace.packets]))
+    records, _ = read_live(path)
+    assert [(packets, record["outcome"]) for packets, record in records] == [(3, "cut")]
