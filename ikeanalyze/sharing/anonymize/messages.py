@@ -27,8 +27,9 @@ _IKEV1_ENCRYPTED: Final = 0x01
 #: Fragment identifier, number and flags before the part of the message.
 _IKEV1_FRAGMENT_HEADER: Final = 4
 _SKF_NUMBERS: Final = 4
-#: Endpoints of messages that a NAT detection hash is compared with.
-_MAX_ENDPOINTS: Final = 1000
+#: IKE SAs whose endpoints are remembered, and endpoints of each.
+_MAX_IKE_SAS: Final = 100_000
+_MAX_ENDPOINTS: Final = 16
 
 
 class MessageAnonymizer:
@@ -45,7 +46,7 @@ class MessageAnonymizer:
         self._pseudonyms = pseudonyms
         self._replaced = replaced or {}
         self._opened = frozenset(opened)
-        self._endpoints: dict[SeenEndpoint, None] = {}
+        self._endpoints: dict[bytes, tuple[SeenEndpoint, ...]] = {}  # by initiator's SPI, in order of appearance
 
     def rewrite(self, data: bytes, source: SeenEndpoint, destination: SeenEndpoint) -> bytes:
         """An IKE message, complete or truncated, and what follows it in its datagram."""
@@ -54,9 +55,8 @@ class MessageAnonymizer:
         _, _, first, version, _, flags, _, length = HEADER.unpack_from(data)
         end = min(max(length, HEADER.size), len(data))
         message, rest = data[:end], self._pseudonyms.map_bytes(data[end:])
-        if len(self._endpoints) < _MAX_ENDPOINTS:
-            self._endpoints |= {source: None, destination: None}
-        context = MessageContext(data[:_SPIS], source, destination, self._pseudonyms, self._endpoints)
+        others = self._collect_endpoints(data[: _SPIS // 2], source, destination)
+        context = MessageContext(data[:_SPIS], source, destination, self._pseudonyms, others)
         if version >> 4 == 2:
             return self._rewrite_ikev2(message, first, context) + rest
         if flags & _IKEV1_ENCRYPTED:
@@ -65,6 +65,16 @@ class MessageAnonymizer:
             return self._rewrite_ikev1_fragment(message) + rest
         header, chain = message[: HEADER.size], message[HEADER.size :]
         return header + rewrite_chain(chain, first, context, rewrite_phase1_payload) + rest
+
+    def _collect_endpoints(self, spi: bytes, *ends: SeenEndpoint) -> tuple[SeenEndpoint, ...]:
+        """The endpoints of an IKE SA so far: a capture on both sides of a NAT has the original and the new ones."""
+        known = self._endpoints.get(spi, ())
+        new = tuple(end for end in ends if end not in known)
+        if new and len(known) < _MAX_ENDPOINTS:
+            if len(self._endpoints) >= _MAX_IKE_SAS:
+                del self._endpoints[next(iter(self._endpoints))]
+            known = self._endpoints[spi] = (*known, *new)
+        return known
 
     def _rewrite_ikev2(self, message: bytes, first: int, context: MessageContext) -> bytes:
         header, chain = message[: HEADER.size], message[HEADER.size :]

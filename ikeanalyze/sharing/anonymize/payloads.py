@@ -83,7 +83,7 @@ class MessageContext:
     source: SeenEndpoint
     destination: SeenEndpoint
     pseudonyms: Pseudonyms = field(repr=False)
-    others: Collection[SeenEndpoint] = ()  # of the capture, which may be on both sides of a NAT
+    others: Collection[SeenEndpoint] = ()  # of the same IKE SA on the other side of a NAT
 
     def map_nat_hash(self, claimed: bytes, hashes: tuple[str, ...] = ("sha1",)) -> bytes:
         """A NAT detection hash: that of the pseudonym, if it is that of an endpoint; else one that fits nothing."""
