@@ -1,5 +1,8 @@
 """`ikeanalyze extract`: its options and messages."""
 
+import subprocess
+import sys
+
 from ikeanalyze.capture.frames import read_frames
 from tests.paths import CAPTURES, LAB_CAPTURES
 
@@ -59,3 +62,12 @@ def test_a_filter_and_a_period_select_handshakes(run, tmp_path):
     assert (done.exit_code, "none of 25 handshakes matches --filter, --to" in done.stderr) == (1, True)
     done = run("extract", LOSSY, "--filter", "outcom:failed", "-o", str(out))
     assert (done.exit_code, "outcome" in done.stderr) == (2, True)
+
+
+def test_standard_output(tmp_path):
+    command = [sys.executable, "-m", "ikeanalyze", "extract", LOSSY, "--handshake", "2", "-o", "-"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    path = tmp_path / "out.pcapng"
+    path.write_bytes(done.stdout)
+    assert read_frames(str(path)).packets == 12
+    assert b"standard output: 12 packets of" in done.stderr

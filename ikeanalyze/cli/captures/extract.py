@@ -105,6 +105,8 @@ def extract(
     if not output.split:
         _write(capture, output.output, chooser.choose(handshakes), messages)
     else:
+        with convert_output_errors(output.output):
+            Path(output.output).mkdir(parents=True, exist_ok=True)
         width = max(4, len(str(max(handshakes))))
         for number in handshakes:
             path = str(Path(output.output) / f"handshake-{number:0{width}}.pcapng")
@@ -137,8 +139,6 @@ def _choose_handshakes(
 
 def _write(capture: str, path: str, chosen: "ChosenPackets", messages: MessageOptions) -> None:
     with fail_command(CaptureError), convert_output_errors(path):
-        if path != "-":
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
         result = write_selected_pcapng(capture, path, chosen.numbers, chosen.comments)
     name = "standard output" if path == "-" else path
     messages.remark(f"{name}: {format_count(result.packets, 'packet')} of {capture}")

@@ -1,6 +1,6 @@
 """Certificates and distinguished names with other names, keys and signatures, of the same structure and size.
 
-What identifies nobody stays: object identifiers, booleans, small numbers, and year and month of the validity. All other
+Object identifiers, booleans, small numbers, and year and month of the validity identify no person and stay. All other
 values are replaced, also those in extensions that are not known. Public keys remain keys of their algorithm and size.
 """
 

@@ -51,9 +51,9 @@ def test_other_hosts_and_other_traffic_are_left_out(tmp_path):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in order", "reversed"])
 def test_ip_fragments_belong_to_their_packet(tmp_path, order):
     fragments = ip_fragments(ipv4(50, ESP), 44)
-    found = find(tmp_path, *(fragments[place] for place in order))
-    assert [packet.number for packet in found] == [1, 2]
-    assert {(packet.kind, packet.spi) for packet in found} == {(PacketCategory.ESP, 0xABCD0123)}
+    packets = find(tmp_path, *(fragments[place] for place in order))
+    assert [packet.number for packet in packets] == [1, 2]
+    assert {(packet.kind, packet.spi) for packet in packets} == {(PacketCategory.ESP, 0xABCD0123)}
 
 
 def test_packets_in_tunnels(tmp_path):

@@ -59,7 +59,7 @@ def test_a_pcap_file_becomes_pcapng(tmp_path, tshark):
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
-def test_the_capture_itself_is_not_overwritten_and_damage_is_told(tmp_path):
+def test_the_capture_itself_is_not_overwritten_and_damage_is_reported(tmp_path):
     path = tmp_path / "a.pcap"
     path.write_bytes(trace().pcap()[:-5])
     with pytest.raises(CaptureError, match="is the capture itself"):
