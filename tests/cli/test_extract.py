@@ -64,6 +64,14 @@ def test_a_filter_and_a_period_select_handshakes(run, tmp_path):
     assert (done.exit_code, "outcome" in done.stderr) == (2, True)
 
 
+def test_outcomes_that_depend_on_the_end_of_the_capture_are_mentioned(run, tmp_path):
+    """The network drops all IP fragments of this lab capture, so that IKE_AUTH is never answered."""
+    path, out = LAB_CAPTURES / "fragments-dropped_fragment-size-0.pcapng", tmp_path / "out.pcapng"
+    done = run("extract", str(path), "-o", str(out))
+    assert "handshake 1 half-open or unanswered: a report of the extract may say cut" in done.stderr
+    assert "may say cut" not in run("extract", LOSSY, "--handshake", "2", "-o", str(out)).stderr
+
+
 def test_standard_output(tmp_path):
     command = [sys.executable, "-m", "ikeanalyze", "extract", LOSSY, "--handshake", "2", "-o", "-"]
     done = subprocess.run(command, capture_output=True, check=True)

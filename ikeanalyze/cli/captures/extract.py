@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ikeanalyze.sharing.extract import ChosenPackets
 
 _ADDITIONAL: Final = ("radius", "esp")
+#: Outcomes that depend on the time from the last message to the end of the capture.
+_DEPENDS_ON_THE_END: Final = ("half-open", "unanswered")
+_MAX_LISTED: Final = 10
 
 app = make_app()
 
@@ -102,6 +105,7 @@ def extract(
     options = ExtractOptions(radius="radius" in additional, esp="esp" in additional, annotate=output.annotate)
     with fail_command(CaptureError), make_progress_bar(quiet=messages.quiet) as progress:
         chooser = PacketChooser(capture, analysis, options, inputs.port, progress)
+    _report_outcomes(capture, analysis, handshakes, messages)
     if not output.split:
         _write(capture, output.output, chooser.choose(handshakes), messages)
     else:
@@ -137,6 +141,15 @@ def _choose_handshakes(
     return chosen
 
 
+def _report_outcomes(capture: str, analysis: "Analysis", handshakes: list[int], messages: MessageOptions) -> None:
+    """Tell which handshakes a report of the extract may show with another outcome."""
+    table = analysis.handshakes.select("handshake", analysis.handshakes["outcome"].cast(str)).iter_rows()
+    ended = [number for number, outcome in table if number in handshakes and outcome in _DEPENDS_ON_THE_END]
+    if ended:
+        text = f"{_list_handshakes(ended)} half-open or unanswered: a report of the extract may say cut"
+        messages.remark(f"{capture}: {text}, because it does not know how long the capture went on")
+
+
 def _write(capture: str, path: str, chosen: "ChosenPackets", messages: MessageOptions) -> None:
     with fail_command(CaptureError), convert_output_errors(path):
         result = write_selected_pcapng(capture, path, chosen.numbers, chosen.comments)
@@ -156,4 +169,5 @@ def _write(capture: str, path: str, chosen: "ChosenPackets", messages: MessageOp
 
 
 def _list_handshakes(numbers: Sequence[int]) -> str:
-    return f"handshake{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
+    more = f" and {len(numbers) - _MAX_LISTED:,} more" if len(numbers) > _MAX_LISTED else ""
+    return f"handshake{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers[:_MAX_LISTED]))}{more}"
