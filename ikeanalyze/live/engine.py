@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
 from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE
 from ikeanalyze.analysis.options import ReadOptions
@@ -23,6 +22,7 @@ from ikeanalyze.capture.formats.records import Interface, RecordBatch
 from ikeanalyze.capture.frames import FrameStorage
 from ikeanalyze.live.ended_sas import EndedSas
 from ikeanalyze.live.frame_window import RADIUS_KEY, FrameWindow, SaTimes, WindowSelection
+from ikeanalyze.live.growing_keys import GrowingKeys
 from ikeanalyze.live.packet_ring import PacketRing
 from ikeanalyze.live.path_facts import KnownFacts, PathFacts
 from ikeanalyze.live.rules import TICK_NS, EndingRules
@@ -93,7 +93,7 @@ class LiveEngine:
         on_ended: Callable[[Analysis], object],
         options: ReadOptions,
         rules: EndingRules,
-        keys: CaptureKeys | None = None,
+        keys: GrowingKeys | None = None,
         packets: PacketRing | None = None,
     ) -> None:
         """Prepare an engine without packets.
@@ -119,7 +119,7 @@ class LiveEngine:
         self._packets = packets
         self._collector = self._make_collector(self._window.storage)
         self._before = _CollectorCounts()
-        self._context = CaptureContext([keys], [None])
+        self._keys = keys
         self._facts: KnownFacts = {}
         self._unfinished = SaTimes(_NO_KEYS, *(np.zeros(0, np.int64) for _ in range(3)))  # as they were analysed
         self._with_radius: UInt64Array = _NO_KEYS  # keys that were reported and are kept because of RADIUS
@@ -298,8 +298,14 @@ class LiveEngine:
         traffic = selection.make_traffic(self._collector, now_ns)
         facts = PathFacts(self._facts) if keep else None
         numbering = RowNumbering([self._name])
+        context = CaptureContext([None if self._keys is None else self._keys.select(selection.spis)], [None])
         tables, (warnings,) = build_tables(
-            numbering, traffic, self._context, self._options, RequestedDetails(), facts or WHOLE_CAPTURE
+            numbering,
+            traffic,
+            context,
+            self._options,
+            RequestedDetails(),
+            facts or WHOLE_CAPTURE,
         )
         handshake = tables.frames["handshake"].fill_null(0).to_numpy()
         done = tables.handshakes.filter(pl.col("outcome").cast(pl.String).is_in(_COMPLETE) | pl.col("rekeyed"))

@@ -209,6 +209,11 @@ class WindowSelection:
         """The key of each frame. (n,)"""
         return self.rows[_KEY]
 
+    @property
+    def spis(self) -> UInt64Array:
+        """The SPIs of the initiators. (n,)"""
+        return np.unique(self.rows["spi_i"])
+
     def make_traffic(self, collector: FrameCollector, last_ns: int) -> CombinedFrames:
         """The frames as input of the analysis; `last_ns` is the time up to which the capture was read.
 

@@ -16,7 +16,7 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
-from ikeanalyze.cli.live_input import join_keys, open_descriptor, read_key_files
+from ikeanalyze.cli.live_input import open_descriptor, read_growing_keys
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import FORMAT_OPTION, check_inputs
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
@@ -137,7 +137,7 @@ def live(
     check_inputs({"CAPTURE": [capture] if capture else [], "--keys": inputs.keys}, "-")
     check_output("-")
     rules = output.make_rules()
-    keys = join_keys(read_key_files(inputs.keys, messages))
+    keys = read_growing_keys(inputs.keys, messages)
     options = ReadOptions(ports=tuple(inputs.port), vantage=inputs.vantage, rtt_ms=inputs.rtt)
     with (
         _serve_metrics(output.metrics, messages) as metrics,
