@@ -34,9 +34,11 @@ GENERATED_RATE: Final = 1000
 GENERATED_BYTES: Final = 11_000
 PORT: Final = 9465
 #: Seconds of silence after which `live` reports a handshake here: memory is flat from then on.
-SETTLE: Final = 3
+SETTLE: Final = 5
 #: The responder of one handshake in this many is not heard.
 FAILURES: Final = 100
+#: Lines of the terminal that are shown.
+ROWS: Final = 8
 #: Keys of a record that differ between the two by their nature.
 OWN_KEYS: Final = ("id", "capture")
 
@@ -159,6 +161,13 @@ def report(capture: Path) -> list[Record]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def print_rows(capture: Path) -> str:
+    """The first lines that `live` prints in a terminal of 120 columns."""
+    command = [*OURS, "live", str(capture), "--quiet"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, cwd=ROOT)
+    return "".join(done.stdout.splitlines(keepends=True)[:ROWS])
+
+
 def count_packets(capture: Path) -> int:
     """The packets in a capture, as capinfos counts them."""
     done = subprocess.run(["capinfos", "-c", "-M", str(capture)], stdout=subprocess.PIPE, check=True, text=True)
@@ -209,8 +218,13 @@ def describe(count: int, result: Run, expected: Sequence[Record]) -> str:
         ),
     ]
     table = "".join(f"| {name} | {value} |\n" for name, value in rows)
-    shown = [line for line in result.metrics.splitlines() if not line.startswith("#")]
-    return f"| | |\n|---|---|\n{table}\nThe metrics at the end:\n\n```text\n" + "\n".join(shown) + "\n```\n"
+    shown = [line for line in result.metrics.splitlines() if not line.startswith("#") and not line.endswith(" 0.0")]
+    metrics = "\n".join(shown)
+    return (
+        f"| | |\n|---|---|\n{table}\n"
+        f"The first rows of the same handshakes in the terminal:\n\n```text\n{print_rows(result.capture)}```\n\n"
+        f"The metrics at the end, without those that are 0:\n\n```text\n{metrics}\n```\n"
+    )
 
 
 def main() -> None:

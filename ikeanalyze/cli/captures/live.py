@@ -256,6 +256,8 @@ class _Writer:
                 self._failures.add(analysis, self._interfaces)
             except OSError as error:
                 raise make_output_error(self._directory, error, "--keep") from None
+        for skipped in analysis.skipped:
+            log_stderr(f"{skipped.path}: {skipped.reason}")
         for warning in analysis.warnings if self._messages.verbose else ():
             log_stderr(f"{warning.capture}: {warning}")
 
