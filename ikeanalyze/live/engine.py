@@ -246,7 +246,10 @@ class LiveEngine:
 
     def _receive(self, now_ns: int) -> None:
         self._collector.expire_fragments(now_ns)
+        late = self._window.late_frames
         added = self._window.receive(self._ended)
+        if self._window.late_frames > late:
+            self._release()
         if self._packets is not None and added:
             self._packets.keep(added["number"])
 
@@ -334,6 +337,9 @@ class LiveEngine:
     def _release(self) -> None:
         """Free the memory of what the window does not have any more."""
         self._window.release()
+        incomplete = self._collector.incomplete
+        if incomplete:
+            incomplete.intersection_update(self._window.units.tolist())
         if self._packets is not None:
             self._packets.release(self._window.numbers)
 

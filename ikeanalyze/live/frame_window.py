@@ -110,6 +110,12 @@ class FrameWindow:
         return bool((self._rows[_KEY] == RADIUS_KEY).any())
 
     @property
+    def units(self) -> UInt32Array:
+        """The messages that the frames carry, or parts of. (n,)"""
+        units: UInt32Array = self._rows["unit"]
+        return units
+
+    @property
     def numbers(self) -> UInt32Array:
         """The numbers of the frames. (n,)"""
         numbers: UInt32Array = self._rows["number"]
@@ -188,7 +194,7 @@ class FrameWindow:
 
     def release(self) -> None:
         """Free the memory of the messages of frames that were removed."""
-        units = self._rows["unit"]
+        units = self.units
         for store in (self.storage.messages.clear, self.storage.messages.sealed):
             if len(store):
                 store.keep(units)

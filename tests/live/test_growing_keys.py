@@ -13,6 +13,7 @@ from ikeanalyze.live import growing_keys
 from ikeanalyze.live.engine import LiveEngine
 from ikeanalyze.live.growing_keys import GrowingKeys
 from ikeanalyze.live.rules import EndingRules
+from tests.craft import Handshake, Trace
 from tests.live.live_records import SECOND, read_live, read_report, without_id
 from tests.paths import CAPTURES, LAB_CAPTURES
 
@@ -77,3 +78,18 @@ def test_keys_are_kept_while_a_log_is_rotated(tmp_path):
 def test_a_file_that_does_not_exist_is_an_error(tmp_path):
     with pytest.raises(KeyFileError):
         GrowingKeys([str(tmp_path / "no.log")], pytest.fail)
+
+
+def test_messages_of_ike_sas_that_have_ended_are_not_kept(tmp_path):
+    """With keys, the bytes of encrypted messages are in memory."""
+    trace, handshake = Trace(), Handshake(1)
+    trace.play(handshake.setup())
+    for number in range(1, 500):
+        trace.play(handshake.informational(size=1000), at=number * 20 * SECOND)
+    keys = GrowingKeys([str(LOG)], pytest.fail)
+    with open_capture(trace.write(tmp_path / "capture.pcap")) as reader:
+        engine = LiveEngine("x", reader.interfaces, lambda _: None, ReadOptions(), EndingRules(), keys)
+        for batch in reader.iterate_batches():
+            engine.add(batch)
+    assert engine.counts.late_frames > 990
+    assert sum(len(data) for data in engine._window.storage.messages.sealed.values()) < 5000
