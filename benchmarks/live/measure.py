@@ -131,15 +131,15 @@ def run(source: Path, folder: Path, slower: float) -> Run:
         command = host.command(
             sys.executable, "-m", "benchmarks.live.send", str(source), "out", "--slower", str(slower)
         )
+        sender = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert sender.stdout is not None
+        sender.stdout.readline()  # the first frame is sent
         start = time.monotonic()
-        sender = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
         samples = []
         while sender.poll() is None:
             samples.append(Sample(time.monotonic() - start, read_rss(live.pid)))
             time.sleep(0.5)
-        sending = time.monotonic() - start
-        assert sender.stdout is not None
-        sent = int(sender.stdout.read())
+        sent, sending = sender.stdout.read().split()
         time.sleep(SETTLE + 4)
         samples.append(Sample(time.monotonic() - start, read_rss(live.pid)))
         metrics = urlopen(f"http://127.0.0.1:{PORT}/metrics").read().decode()
@@ -150,7 +150,7 @@ def run(source: Path, folder: Path, slower: float) -> Run:
         tee.wait()
         records = [json.loads(line) for line in lines.read_text().splitlines()]
         processor = usage.ru_utime + usage.ru_stime
-        return Run(sent, sending, capture, records, samples, processor, metrics, messages.read_text())
+        return Run(int(sent), float(sending), capture, records, samples, processor, metrics, messages.read_text())
 
 
 def report(capture: Path) -> list[Record]:

@@ -1,6 +1,7 @@
 """Send the frames of a pcap file on an interface at their times: python -m benchmarks.live.send FILE INTERFACE
 
-Times are multiplied by --slower. Needs the right to open packet sockets.
+Times are multiplied by --slower. Prints a line when the first frame is sent, and the number of frames and seconds at
+the end. Needs the right to open packet sockets.
 """
 
 import argparse
@@ -17,19 +18,21 @@ _SOL_PACKET, _PACKET_QDISC_BYPASS = 263, 20
 _LEAST_SLEEP = 0.0005
 
 
-def send(path: Path, interface: str, slower: float) -> int:
-    """Send all frames; return how many."""
+def send(path: Path, interface: str, slower: float) -> tuple[int, float]:
+    """Send all frames; return how many, and the seconds that it took."""
     with path.open("rb") as file, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
         sock.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
         sock.bind((interface, 0))
         frames = [(float(seconds), frame) for seconds, frame in dpkt.pcap.Reader(file)]
+        sys.stdout.write("sending\n")
+        sys.stdout.flush()
         first, start = frames[0][0], time.monotonic()
         for seconds, frame in frames:
             wait = start + (seconds - first) * slower - time.monotonic()
             if wait > _LEAST_SLEEP:
                 time.sleep(wait)
             sock.send(frame)
-    return len(frames)
+    return len(frames), time.monotonic() - start
 
 
 def main() -> None:
@@ -38,7 +41,8 @@ def main() -> None:
     parser.add_argument("interface")
     parser.add_argument("--slower", type=float, default=1)
     options = parser.parse_args()
-    sys.stdout.write(f"{send(options.file, options.interface, options.slower)}\n")
+    count, seconds = send(options.file, options.interface, options.slower)
+    sys.stdout.write(f"{count} {seconds:.1f}\n")
 
 
 if __name__ == "__main__":
