@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ikeanalyze.analysis.options import TableCallback
-
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
 _PAYLOAD_LIMIT: Final = 32 << 20
 _MAX_VIOLATIONS: Final = 100
@@ -184,7 +182,7 @@ def report(
         analysis = in_parts
     elif streamed:
         with ParquetWriter(output.output, tables) as writer:  # writes a table while the next one is computed
-            analysis = _read(captures, output, inputs, messages, writer.add)
+            analysis = _read(captures, output, inputs, messages, writer)
             writer.finish(analysis)
     else:
         analysis = _read(captures, output, inputs, messages)
@@ -245,16 +243,16 @@ def _read(
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
     messages: MessageOptions,
-    on_table: "TableCallback | None" = None,
+    writer: ParquetWriter | None = None,
 ) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
-    options = _make_options(output, inputs, payloads=payloads, on_table=on_table)
+    options = _make_options(output, inputs, payloads=payloads, writer=writer)
     analysis = read_captures(captures, inputs, messages, options)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 
 
 def _make_options(
-    output: ReportOutputOptions, inputs: ReportInputOptions, *, payloads: bool, on_table: "TableCallback | None" = None
+    output: ReportOutputOptions, inputs: ReportInputOptions, *, payloads: bool, writer: ParquetWriter | None = None
 ) -> ReadOptions:
     tables = output.list_tables()
     return ReadOptions(
@@ -264,7 +262,9 @@ def _make_options(
         join=inputs.join,
         frames_table=output.output_format == "parquet" and "frames" in tables,
         messages_table="messages" in tables or "frames" in tables or output.is_drawn or inputs.handshake is not None,
-        on_table=on_table,
+        on_table=None if writer is None else writer.add,
+        # conditions are about the tables of exchanges and handshakes
+        on_columns=None if writer is None or output.fail_on is not None else writer.add_columns,
     )
 
 

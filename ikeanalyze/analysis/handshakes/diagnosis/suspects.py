@@ -18,7 +18,7 @@ from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import DECRYPTED_F
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, sort_distinct
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
@@ -369,5 +369,6 @@ def _find_responders_on_4500(handshakes: HandshakeColumns, state: AnalysisState)
     """Whether the responder of each handshake sent anything from UDP port 4500, in any handshake. (handshakes,)"""
     datagrams = state.datagrams
     sent = (datagrams.source_port == _NAT_PORT) & ~state.association.from_initiator
-    active = np.unique(state.association.handshake[sent])
-    return np.isin(handshakes.ends.responder, handshakes.ends.responder[active])
+    active = np.zeros(len(handshakes), np.bool_)
+    active[state.association.handshake[sent]] = True
+    return np.isin(handshakes.ends.responder, sort_distinct(handshakes.ends.responder[active]))
