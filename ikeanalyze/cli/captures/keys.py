@@ -11,7 +11,7 @@ import typer
 
 from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, convert_output_errors, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, OutputOptions, check_inputs, choose_format
+from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, SCHEMA_OPTION, OutputOptions, check_inputs, choose_format
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
@@ -51,6 +51,7 @@ class KeyOutputOptions(OutputOptions):
         bool, typer.Option("--show-secrets", help="Show the keys themselves, also on standard output.")
     ] = False
     output_format: Annotated[Literal["terminal", "json"] | None, NAMED_FORMAT_OPTION] = None
+    schema: Annotated[bool, SCHEMA_OPTION] = False
 
 
 @command(app, "FILE... [OPTIONS]")

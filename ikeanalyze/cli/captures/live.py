@@ -18,7 +18,7 @@ from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
 from ikeanalyze.cli.live_input import open_descriptor, read_growing_keys
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import FORMAT_OPTION, check_inputs
+from ikeanalyze.cli.output_options import FORMAT_OPTION, SCHEMA_OPTION, check_inputs
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
 from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.live.run import LiveRun
@@ -61,6 +61,7 @@ class LiveOutputOptions:
     """What is written, and when a handshake has ended."""
 
     output_format: Annotated[Literal["terminal", "jsonl"], FORMAT_OPTION] = "terminal"
+    schema: Annotated[bool, SCHEMA_OPTION] = False
     metrics: Annotated[
         int | None,
         typer.Option(
@@ -203,7 +204,7 @@ def _serve_metrics(port: int | None, messages: MessageOptions) -> "Iterator[Live
         yield None
         return
     if find_spec("prometheus_client") is None:
-        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install 'ikeanalyze[live]'")
+        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install prometheus-client")
     from ikeanalyze.live.metrics import LiveMetrics, MetricsError
 
     with fail_command(MetricsError):
