@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 
-use super::parquet::{write_table, Column, Values};
+use super::parquet::{write_table, Column, Texts, Values};
 
 /// The values of a column as Python has them.
 #[derive(FromPyObject)]
@@ -23,18 +24,27 @@ enum Array<'py> {
     Same(String),
 }
 
+/// Texts one after another, and where each ends.
+type TextArguments<'py> = (PyBackedStr, PyReadonlyArray1<'py, i64>);
+
 /// Values (None: no row has one), which of them are known (None: all), and the texts that numbers stand for.
 type ColumnArguments<'py> = (
     Option<Array<'py>>,
     Option<PyReadonlyArray1<'py, bool>>,
-    Option<Vec<String>>,
+    Option<TextArguments<'py>>,
 );
 
 fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
     let (array, known, texts) = arguments;
     let values = match (array, texts) {
         (None, _) => Values::Missing,
-        (Some(Array::U32(places)), Some(texts)) => Values::Texts(texts, places.as_slice()?),
+        (Some(Array::U32(places)), Some((data, ends))) => {
+            let texts = Texts {
+                data: data.as_bytes(),
+                ends: ends.as_slice()?,
+            };
+            Values::Texts(texts, places.as_slice()?)
+        }
         (Some(_), Some(_)) => return Err(PyValueError::new_err("places of texts must be uint32")),
         (Some(Array::U8(values)), _) => Values::U8(values.as_slice()?),
         (Some(Array::U16(values)), _) => Values::U16(values.as_slice()?),
