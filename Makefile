@@ -58,7 +58,7 @@ ikeanalyze/_core.abi3.so:
 	@$(PYTHON) core/compile.py $@
 
 test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
-	$(PYTEST) -n auto -m "not lab and not alone" $(MAYBE_NONE)
+	$(PYTEST) -n auto --dist worksteal -m "not lab and not alone" $(MAYBE_NONE)
 	$(PYTEST) -m "alone and not lab" $(MAYBE_NONE)
 
 unit: $(VENV)/.test-installed

@@ -9,6 +9,8 @@ from ikeanalyze.plugin import PluginError
 
 #: Wireshark's name for the profile.
 PROFILE: Final = "IKE"
+#: Name of the file of a profile that Wireshark writes whenever it exits: widths of columns, and positions of windows.
+_STATE_FILE: Final = "recent"
 
 
 class InstallDir(StrEnum):
@@ -30,6 +32,11 @@ class PluginFile:
     def key(self) -> str:
         """Key of the file in the manifest: "plugins/ikex/names.lua"."""
         return f"{self.place}/{self.name}"
+
+
+def is_state_file(key: str) -> bool:
+    """Whether Wireshark itself writes the file with this key, so that a change is not a user's."""
+    return key.rpartition("/")[2] == _STATE_FILE
 
 
 def find_dissectors() -> Path:

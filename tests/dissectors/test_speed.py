@@ -33,11 +33,12 @@ def test_a_hundred_thousand_packets_take_at_most_twice_the_time(tshark, tmp_path
         capture = str(room.put("capture", tmp_path / "capture"))
         room.put("plugin", PLUGIN)
         with_plugin = ("-X", "lua_script:plugin/ikex.lua")
-        # alternating, because other work on the machine slows both down
-        runs = [
-            (measure_processor_time(room, "-r", capture), measure_processor_time(room, *with_plugin, "-r", capture))
-            for _ in range(3)
-        ]
-    without, with_it = map(min, zip(*runs, strict=True))
-    starting = 0.2  # s, to start Lua
-    assert with_it <= 2 * without + starting, runs
+        starting = 0.2  # s, to start Lua
+        runs = []
+        for _ in range(3):  # alternating, because other work on the machine slows both down
+            commands = (("-r", capture), (*with_plugin, "-r", capture))
+            runs.append([measure_processor_time(room, *words) for words in commands])
+            without, with_it = map(min, zip(*runs, strict=True))
+            if with_it <= 2 * without + starting:
+                return
+    pytest.fail(f"seconds without and with the plugin: {runs}")

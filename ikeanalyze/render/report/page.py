@@ -207,6 +207,10 @@ def _describe_state(capture: CaptureSummary) -> str:
     return f"damaged behind packet {capture.packets:,}" if capture.damaged else "whole"
 
 
+#: Columns of the overview for which a page has its own.
+_OF_TERMINALS: Final = ("start, UTC", "rtx", "SPIi")
+
+
 def render_handshake_table(analysis: Analysis, overview: TableSection, limit: int | None) -> TableSection:
     """The table of `overview`, with what there is room for on a page; `most` rows, None: all."""
     table = analysis.handshakes.sort("handshake").head(limit or analysis.handshakes.height)
@@ -225,6 +229,8 @@ def render_handshake_table(analysis: Analysis, overview: TableSection, limit: in
     columns: list[TableColumn] = []
     texts: list[Iterable[str]] = []
     for column, cells in zip(overview.columns, zip(*overview.rows[: table.height], strict=True), strict=True):
+        if column.name in _OF_TERMINALS:
+            continue
         new = more.get(column.name, ())
         columns += [*number_columns(*(name for name, _ in new)), column]
         texts += [*(new_cells for _, new_cells in new), cells]
