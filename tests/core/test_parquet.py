@@ -144,5 +144,7 @@ def test_columns_of_wrong_lengths_and_types_are_refused(tmp_path: Path):
     ):
         with pytest.raises(ValueError):  # noqa: PT011
             core.compiled.write_parquet(str(tmp_path / "x"), template.getvalue(), columns, rows, 10)
+    with pytest.raises(OSError, match="No space left"):
+        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None)], 3, 10)
     with pytest.raises(OSError, match="No such file"):
         core.compiled.write_parquet(str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None)], 3, 10)

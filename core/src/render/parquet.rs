@@ -111,7 +111,8 @@ pub fn write_table(
         }
         row_group.close()?;
     }
-    writer.close()?;
+    writer.finish()?;
+    writer.flush()?; // dropping it would ignore errors
     Ok(())
 }
 

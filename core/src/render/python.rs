@@ -1,10 +1,10 @@
 //! The functions that ikeanalyze/render calls.
 
 use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 
 use numpy::PyReadonlyArray1;
+use parquet::errors::ParquetError;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -71,9 +71,12 @@ fn write_parquet(
 ) -> PyResult<()> {
     let columns: Vec<Column> = columns.iter().map(make_column).collect::<PyResult<_>>()?;
     let file = File::create(path)?;
-    py.detach(|| write_table(BufWriter::new(file), template, &columns, rows, row_group))
+    py.detach(|| write_table(file, template, &columns, rows, row_group))
         .map_err(|error| match error {
-            parquet::errors::ParquetError::External(error) => PyOSError::new_err(error.to_string()),
+            ParquetError::External(error) => match error.downcast::<std::io::Error>() {
+                Ok(error) => (*error).into(),
+                Err(other) => PyOSError::new_err(other.to_string()),
+            },
             other => PyValueError::new_err(other.to_string()),
         })
 }
