@@ -242,13 +242,15 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
     end
 end
 
+local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.START_SIZE
+
 function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
-    local whole, start = pcall(raw, tvb, packet.START, packet.START_SIZE)
+    local whole, start = pcall(raw, tvb, START, START_SIZE)
     local source_port, destination_port
     if whole then
-        source_port, destination_port = packet.find_ports(start, ports)
+        source_port, destination_port = find_ports(start, ports)
         if source_port == false then
             capture.queue:see_time(pinfo.abs_ts)
             return
