@@ -169,10 +169,10 @@ local function show_datagram(tvb, pinfo, tree, datagram)
     if slot then
         capture:decode(slot.pair.sa)
         local content = (view.visible or capture.keyring.size > 0) and contents.shown(datagram)
-        if content and content.encrypted then
+        if content and content.encrypted and (view.visible or preferences.dissect) then
             tab = subdissect.add_tab(content)
             source, offset = tab, 0
-        elseif content and view.visible then
+        elseif content and not content.encrypted and view.visible then
             source, offset = tvb, subdissect.find_offset(tvb, content)
         end
     end
