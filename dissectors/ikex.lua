@@ -20,6 +20,7 @@ end
 
 local Capture = require("ikex.capture")
 local Keyring = require("ikex.keyring")
+local Radius = require("ikex.radius")
 local View = require("ikex.view")
 local compat = require("ikex.compat")
 local contents = require("ikex.contents")
@@ -222,6 +223,8 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
         end
         if ports[source_port] or ports[destination_port] then
             queue:with_ports(number, time, pinfo.len, raw(tvb), source_port, destination_port)
+        elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
+            capture:add_radius(number, time, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
             queue:without_ports(number, time, pinfo.len, raw(tvb))
         end

@@ -7,9 +7,11 @@ local Conversation = require("ikex.conversation")
 local Duplicates = require("ikex.duplicates")
 local Liveness = require("ikex.liveness")
 local PacketQueue = require("ikex.packet_queue")
+local Radius = require("ikex.radius")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local outcome = require("ikex.outcome")
+local paths = require("ikex.paths")
 
 local Capture = {}
 Capture.__index = Capture
@@ -27,6 +29,7 @@ function Capture.new(keyring, has_window)
         conversation = Conversation.new(),
         duplicates = Duplicates.new(),
         liveness = Liveness.new(has_window),
+        radius = Radius.new(),
         replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
         negotiated = {}, -- the suite and nonces of an IKE SA that replaced another one, by both SPIs
         by_frame = {}, -- of each frame: its datagram, or a list of them with `several`
@@ -205,6 +208,19 @@ function Capture:finish()
     self.finished = true
 end
 
+--- Decide the endings of the exchanges of an IKE SA that depend on others, if the capture has been read to its end.
+function Capture:settle(sa)
+    if self.finished then
+        paths.settle(sa)
+        self.radius:settle(self.conversation, PacketQueue.microseconds(self.queue.last_time))
+    end
+end
+
+--- Add a frame on a port of RADIUS; `time`: s.
+function Capture:add_radius(number, time, frame, source_port, destination_port)
+    self.radius:add(number, PacketQueue.microseconds(time), frame, source_port, destination_port)
+end
+
 --- The time in us until which packets that the capture lacks will not come any more.
 function Capture:final_time()
     return self.liveness:final_time(PacketQueue.microseconds(self.queue.last_time))
@@ -232,7 +248,8 @@ function Capture:summary(sa)
         if sa.readable_after_init then -- messages other than IKE_SA_INIT can be read
             self:decode(sa)
         end
-        sa.summary = outcome.summarize(sa, last_time, self.replaced[sa.spi_i .. sa.spi_r], self.conversation.sas)
+        local replaced = self.replaced[sa.spi_i .. sa.spi_r]
+        sa.summary = outcome.summarize(sa, self.conversation, last_time, replaced, self.radius)
         sa.changed, sa.summary_time = false, last_time
     end
     return sa.summary

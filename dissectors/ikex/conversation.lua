@@ -17,7 +17,7 @@ local IS_INITIAL = { [64] = true, [128] = true, [255] = true }
 local LARGE = 256
 
 function Conversation.new()
-    return setmetatable({ sas = {}, by_hosts = {}, paths = {} }, Conversation)
+    return setmetatable({ sas = {}, by_hosts = {}, paths = {}, added = 0 }, Conversation)
 end
 
 --- A new IKE SA, whose first message is `parsed`.
@@ -296,6 +296,11 @@ function Conversation:add(sa, datagram, parsed)
     pair.changed = true
     sa.changed, sa.exchanges = true, nil
     note_hops(sa, sender, datagram.ttl)
+    local port = parsed[sender and "source_port" or "destination_port"]
+    if port ~= sa.initiator_port then
+        sa.other_ports = sa.other_ports or {}
+        sa.other_ports[port] = true
+    end
     sa.last_time = math.max(sa.last_time or 0, datagram.last_time)
     if parsed.init then
         if head.major == 2 and not response then
@@ -330,7 +335,7 @@ function Conversation:add(sa, datagram, parsed)
         add_next_fragment(slot, datagram)
     end
     local path = sa.path
-    path.added = path.added + 1
+    path.added, self.added = path.added + 1, self.added + 1
     path.repeated = path.repeated or #slot.datagrams > math.max(datagram.total, 1)
 end
 

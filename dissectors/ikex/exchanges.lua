@@ -207,6 +207,14 @@ function exchanges.set_ending(exchange, response, answered)
     end
 end
 
+--- Correct the transmission of the request that was answered.
+function exchanges.set_answered(exchange, answered)
+    exchange.answered = answered
+    if exchange.rtt then
+        exchange.rtt = exchange.answer - answered.time
+    end
+end
+
 --- The latest transmission of the request of an exchange that was sent by a time; nil if there is none.
 function exchanges.find_request_before(exchange, time)
     return find_latest(exchange.requests, time)

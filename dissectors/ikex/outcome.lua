@@ -1,12 +1,13 @@
 --[[ The outcome of a handshake, with the values and rules of `ikeanalyze report`: established (proven by decrypted
 payloads), failed, cut, unanswered, half-open, completed; unknown for an IKE SA that replaced another one, unless its
-rekeying was decrypted. RADIUS is not evaluated. ]]
+rekeying was decrypted. ]]
 local Conversation = require("ikex.conversation")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
 local paths = require("ikex.paths")
+local Radius = require("ikex.radius")
 
 local outcome = {}
 
@@ -201,6 +202,9 @@ local function collect_evidence(sa, all, last_time)
     elseif first_set_up and #first_set_up.requests == 0 then
         evidence.begun = false
     end
+    if last and #last.responses > 0 and Radius.is_open(sa, last) then
+        evidence.finished = false
+    end
     -- the responder's SPI shows that it has sent a message
     evidence.one_sided = sa.spi_r ~= NO_SPI and not (from_initiator and from_responder)
     return evidence
@@ -248,6 +252,7 @@ local function decide(sa, all, evidence, proven, reason)
         return "established", nil
     end
     local error_name, wanted = find_refusal(sa, all)
+    error_name = Radius.find_failure(sa) or error_name
     if error_name then
         return "failed", error_name
     elseif not evidence.begun or evidence.one_sided then
@@ -277,11 +282,12 @@ end
 --- The summary of a handshake: outcome, reason; sums {messages, frames, bytes} of the set-up by sender (`initiator`,
 -- `responder`), of its retransmissions (`retransmitted`), and of messages `after` the set-up; `setup`: set-up time in
 -- us, nil if unknown; `uncertain`: it may be wrong (module `paths`); `extra`: reasons of extra round trips; all
--- `exchanges`. `last_time`: of the capture; `replaced`: the IKE SA that this one replaced, if known; `sas`: all IKE SAs
--- of the capture.
-function outcome.summarize(sa, last_time, replaced, sas)
+-- `exchanges`. `conversation`, `last_time`: of the capture; `replaced`: the IKE SA that this one replaced, if known;
+-- `radius`: the RADIUS packets of the capture.
+function outcome.summarize(sa, conversation, last_time, replaced, radius)
     Conversation.group_exactly(sa)
     paths.settle(sa)
+    radius:settle(conversation, last_time)
     local all = exchanges.of_sa(sa)
     local result = {
         initiator = new_sum(), responder = new_sum(), retransmitted = new_sum(), after = new_sum(),
@@ -314,7 +320,7 @@ function outcome.summarize(sa, last_time, replaced, sas)
     local proven, reason = find_proof(sa)
     if replaced then
         result.outcome, result.reason = "established", "REKEYED"
-    elseif is_rekeyed(sa, all, sas) then
+    elseif is_rekeyed(sa, all, conversation.sas) then
         result.reason = "REKEYED"
     else
         result.outcome, result.reason = decide(sa, all, evidence, proven, reason)

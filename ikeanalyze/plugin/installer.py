@@ -2,7 +2,8 @@
 
 A file that differs from the installed one belongs to the user and is kept, and so is a symbolic link. A file is written
 only if it does not exist, if it is unchanged since its installation, or with `force`, which renames the user's file to
-"NAME.orig". Files are written under a temporary name and then renamed, so that they are never incomplete.
+"NAME.orig". A file that Wireshark itself writes is installed once, and removed with the others. Files are written
+under a temporary name and then renamed, so that they are never incomplete.
 """
 
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from ikeanalyze.io.atomic_write import replace_atomically
 from ikeanalyze.plugin import PluginError
 from ikeanalyze.plugin.manifest import NAME, InstallManifest, compute_digest, encode_manifest, read_manifest
-from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile
+from ikeanalyze.plugin.plugin_files import InstallDir, PluginFile, is_state_file
 from ikeanalyze.plugin.wireshark_folders import WiresharkFolders
 
 
@@ -58,7 +59,7 @@ def install_files(
     try:
         for file in files:
             path, known = _locate(file, folders, before)
-            done = _install(path, file.content, known, force, created)
+            done = _install(path, file, known, force, created)
             steps.append(FileChange(done, path))
             if done is not FileStatus.KEPT:
                 written[file.key] = compute_digest(file.content)
@@ -83,12 +84,12 @@ def plan_installation(
     steps = []
     for file in files:
         path, known = _locate(file, folders, before)
-        steps.append(FileChange(_classify(path, file.content, known, force), path))
+        steps.append(FileChange(_classify(path, file, known, force), path))
     if before:
         places = {step.path for step in steps}
         for key, known in sorted(before.files.items()):
             if (path := before.path(key)) not in places and _compute_file_digest(path) is not None:
-                unchanged = _compute_file_digest(path) == known
+                unchanged = _compute_file_digest(path) == known or is_state_file(key)
                 steps.append(FileChange(FileStatus.REMOVED if unchanged else FileStatus.KEPT, path))
     return steps
 
@@ -126,7 +127,7 @@ def compare_installation(files: Iterable[PluginFile], manifest: InstallManifest)
         digest = _compute_file_digest(path)
         if digest is None:
             done = FileStatus.MISSING
-        elif digest == wanted.get(key):
+        elif digest == wanted.get(key) or (is_state_file(key) and key in wanted):
             done = FileStatus.SAME
         elif digest == manifest.files.get(key):
             done = FileStatus.UPDATED if key in wanted else FileStatus.REMOVED  # the result of installing again
@@ -154,10 +155,12 @@ def _locate(file: PluginFile, folders: WiresharkFolders, before: InstallManifest
     return path, before.files.get(file.key) if before and before.path(file.key) == path else None
 
 
-def _classify(path: Path, content: bytes, known: str | None, force: bool) -> FileStatus:
+def _classify(path: Path, file: PluginFile, known: str | None, force: bool) -> FileStatus:
     """Return what happens to a file if `content` is installed there."""
     digest = _compute_file_digest(path)
-    if digest == compute_digest(content):
+    if digest == compute_digest(file.content):
+        return FileStatus.SAME
+    if digest is not None and known is not None and is_state_file(file.key):
         return FileStatus.SAME
     if digest is None:
         return FileStatus.ADDED
@@ -166,14 +169,14 @@ def _classify(path: Path, content: bytes, known: str | None, force: bool) -> Fil
     return FileStatus.REPLACED if force and not path.is_dir() else FileStatus.KEPT
 
 
-def _install(path: Path, content: bytes, known: str | None, force: bool, created: list[Path]) -> FileStatus:
-    done = _classify(path, content, known, force)
+def _install(path: Path, file: PluginFile, known: str | None, force: bool, created: list[Path]) -> FileStatus:
+    done = _classify(path, file, known, force)
     if done in (FileStatus.SAME, FileStatus.KEPT):
         return done
     if done is FileStatus.REPLACED:
         os.replace(path, _find_unused_name(path))
     _make(path.parent, created)
-    _write(path, content)
+    _write(path, file.content)
     return done
 
 
@@ -193,7 +196,7 @@ def _remove(manifest: InstallManifest, files: Mapping[str, str]) -> Iterator[Fil
         digest = _compute_file_digest(path)
         if digest is None:
             yield FileChange(FileStatus.MISSING, path)
-        elif digest == known:
+        elif digest == known or is_state_file(key):
             path.unlink()
             yield FileChange(FileStatus.REMOVED, path)
         else:

@@ -9,6 +9,8 @@ from ikeanalyze.plugin import PluginError
 
 #: Wireshark's name for the profile.
 PROFILE: Final = "IKE"
+#: Name of the file of a profile that Wireshark writes whenever it exits: widths of columns, and positions of windows.
+_STATE_FILE: Final = "recent"
 
 
 class InstallDir(StrEnum):
@@ -32,6 +34,11 @@ class PluginFile:
         return f"{self.place}/{self.name}"
 
 
+def is_state_file(key: str) -> bool:
+    """Whether Wireshark itself writes the file with this key, so that a change is not a user's."""
+    return key.rpartition("/")[2] == _STATE_FILE
+
+
 def find_dissectors() -> Path:
     """Return the folder of the plugin's files: inside an installed package, next to the package in a checkout.
 
@@ -42,7 +49,7 @@ def find_dissectors() -> Path:
         if (candidate / "ikex.lua").is_file():
             return candidate
     raise PluginError(
-        "this installation of ikeanalyze has no dissectors: install it again (pip install --force-reinstall ikeanalyze)"
+        "this installation of ikeanalyze has no dissectors: install it again (in a clone: pip install --force-reinstall .)"
     )
 
 

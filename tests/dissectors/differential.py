@@ -107,7 +107,6 @@ class Reason:
 
 
 KNOWN = (
-    Reason("RADIUS is not read: a later transmission is measured", "eap-aaa-loss", column="IKE_AUTH: "),
     Reason("IP fragments are missing, doubled or truncated", "ip-fragments|fragments-dropped", "drop|double|snap|cut"),
     Reason(
         "TCP segments are missing, doubled, truncated or out of order",
@@ -148,6 +147,11 @@ def format_setup(row: dict[str, Any]) -> str:
     return format_ms(row["setup_ns"], uncertain=row["uncertain"] is not None)
 
 
+def format_remark(row: dict[str, Any]) -> str:
+    """The reason of the outcome, and of extra round trips, as the statistics print them."""
+    return ", ".join([*([row["reason"]] if row["reason"] else []), *(f"+{name}" for name in row["extra_round_trips"])])
+
+
 Row = tuple[str, ...]
 
 
@@ -157,7 +161,13 @@ def list_reported(path: Path) -> tuple[list[Row], dict[str, Row]]:
     sides = [f"{side}_{unit}" for side in ("initiator", "responder") for unit in ("messages", "frames", "bytes")]
     names = ["spi_i", "spi_r", "initiator_address", "responder_address", *sides, "retransmitted_messages"]
     handshakes = [
-        (str(number), *(str(row[name]) for name in names), format_setup(row), str(row["outcome"] or "-"))
+        (
+            str(number),
+            *(str(row[name]) for name in names),
+            format_setup(row),
+            str(row["outcome"] or "-"),
+            format_remark(row),
+        )
         for number, row in enumerate(analysis.handshakes.filter(IKE).iter_rows(named=True), 1)
     ]
     exchanges = {}
@@ -176,7 +186,7 @@ def list_shown(tshark: Tshark, path: Path) -> tuple[list[Row], dict[str, Row]]:
         line for line in run_plugin(tshark, path, "-q", "-z", "ikex,handshakes", "-z", "ikex,exchanges").lines if line
     ]
     border = next(index for index, line in enumerate(lines) if line.startswith(TITLE))
-    handshakes = [tuple(line.split()[:14]) for line in lines[border + 2 :] if line.split()[0].isdigit()]
+    handshakes = [tuple([*line.split(None, 14), ""][:15]) for line in lines[border + 2 :] if line.split()[0].isdigit()]
     exchanges = {
         kind: tuple(values) for kind, *values in (re.split(r"\s{2,}", line.rstrip()) for line in lines[2:border])
     }

@@ -1,6 +1,7 @@
 """The profile "IKE", with the plugin, in every tshark."""
 
 import csv
+import re
 from random import Random
 
 import pytest
@@ -31,6 +32,14 @@ def run(room, capture, *arguments):
     done = room.run("-n", "-C", "IKE", *arguments, capture=capture, own_config=False)
     assert (done.status, done.stderr) == (0, "")  # tshark reports invalid filters on standard error
     return done.lines
+
+
+def test_every_column_has_a_width():
+    """Wireshark's names of the columns are the same in both files; a custom field's has its alignment."""
+    columns = re.findall(r'^\t"[^"]*", "([^"]*)"', (PROFILE / "preferences").read_text(), re.M)
+    widths = re.search(r"^column\.width: (.*)$", (PROFILE / "recent").read_text(), re.M)[1].split(", ")
+    assert widths[::2] == columns
+    assert all(50 <= int(width) <= 500 for width in widths[1::2])
 
 
 def test_columns_show_handshake_exchange_time_and_size(room):

@@ -83,6 +83,29 @@ def test_a_new_version_replaces_the_files(tmp_path, folders):
     assert tree(tmp_path) == {}
 
 
+def test_the_file_that_wireshark_writes_is_installed_once_and_removed(tmp_path, folders):
+    recent = PluginFile(InstallDir.PROFILES, "IKE/recent", b"widths")
+    path = folders.profiles / "IKE" / "recent"
+    install_files([*FILES, recent], folders, "1")
+    path.write_text("widths, and the position of the window")
+    newer = [*FILES, PluginFile(InstallDir.PROFILES, "IKE/recent", b"other widths")]
+    assert done(install_files(newer, folders, "2")) == [FileStatus.SAME] * 4
+    assert done(compare_installation(newer, read_manifest(folders.plugins))) == [FileStatus.SAME] * 4
+    assert path.read_text() == "widths, and the position of the window"
+    uninstall_files(folders.plugins)
+    assert tree(tmp_path) == {}
+
+
+def test_one_that_wireshark_wrote_before_the_installation_is_kept(tmp_path, folders):
+    recent = PluginFile(InstallDir.PROFILES, "IKE/recent", b"widths")
+    path = folders.profiles / "IKE" / "recent"
+    path.parent.mkdir(parents=True)
+    path.write_text("of the user's own profile")
+    assert done(install_files([recent], folders, "1")) == [FileStatus.KEPT]
+    uninstall_files(folders.plugins)
+    assert path.read_text() == "of the user's own profile"
+
+
 def test_changed_files_are_the_users(tmp_path, folders):
     install_files(FILES, folders, "1")
     mine = folders.profiles / "IKE" / "preferences"

@@ -18,7 +18,8 @@ def test_every_lua_file_and_the_profile_are_installed():
     assert {name for place, name in result if place == "plugins"} == lua
     assert {"ikex.lua", "ikex/tcp.lua"} <= lua
     settings = {name for place, name in result if place == "profiles"}
-    assert settings == {f"{PROFILE}/preferences", f"{PROFILE}/colorfilters", f"{PROFILE}/dfilter_buttons"}
+    names = ("preferences", "colorfilters", "dfilter_buttons", "recent")
+    assert settings == {f"{PROFILE}/{name}" for name in names}
     assert result[InstallDir.PLUGINS, "ikex/tcp.lua"] == (ROOT / "dissectors/ikex/tcp.lua").read_bytes()
 
 
