@@ -385,7 +385,7 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _is_large("request") & (_col("answered") > 0),
         sentence="Small packets pass, large ones do not: the {last_type} request (packets of up to {request_bytes:,} "
-        "bytes) was sent {sent} and never answered, but requests of up to {request_passed_bytes:,} bytes were: "
+        "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes were answered: "
         "consistent with a path that drops large packets{behind_responder}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
         "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "
