@@ -160,14 +160,15 @@ def read_pcap(
 def write_parquet(
     path: str,
     template: bytes,
-    columns: Sequence[tuple[npt.NDArray[Any] | str | None, BoolArray | None, list[str] | None]],
+    columns: Sequence[tuple[npt.NDArray[Any] | str | None, BoolArray | None, tuple[str, Int64Array] | None]],
     rows: int,
     row_group: int,
 ) -> None:
     """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
 
     Each column has its values (a text: that of all rows; None: no row has a value), which of them are known (None:
-    all), and the texts in which the values are places (None: the values are numbers).
+    all), and the texts in which the values are places (None: the values are numbers): one after another, with the byte
+    where each ends.
 
     Raises:
         ValueError: the columns differ in length, or are not those of the schema.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use _core::render::parquet::{write_table, Column, Values};
+use _core::render::parquet::{write_table, Column, Texts, Values};
 use bytes::Bytes;
 use fastrand::Rng;
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
@@ -113,6 +113,14 @@ fn what_is_written_is_read() {
             .map(|size| "é".repeat(size % 7) + &size.to_string())
             .collect();
         let places: Vec<u32> = (0..rows).map(|_| rng.u32(..texts.len() as u32)).collect();
+        let ends: Vec<i64> = texts
+            .iter()
+            .scan(0, |end, text| {
+                *end += text.len() as i64;
+                Some(*end)
+            })
+            .collect();
+        let data = texts.concat();
         let share = rng.u8(..);
         let known: Vec<bool> = (0..rows).map(|_| rng.u8(..) <= share).collect();
         let known_texts = rng.bool().then_some(&known[..]);
@@ -134,7 +142,13 @@ fn what_is_written_is_read() {
                 known: Some(&known),
             },
             Column {
-                values: Values::Texts(&texts, &places),
+                values: Values::Texts(
+                    Texts {
+                        data: data.as_bytes(),
+                        ends: &ends,
+                    },
+                    &places,
+                ),
                 known: known_texts,
             },
         ];

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "view": ("captures.view", "Browse handshakes in the terminal."),
     "live": ("captures.live", "Report handshakes while they are captured."),
     "decrypt": ("captures.decrypt", "Write a decrypted copy of a capture."),
+    "anonymize": ("captures.anonymize", "Write an anonymised copy of a capture."),
     "extract": ("captures.extract", "Copy the packets of handshakes to a capture."),
     "keys": ("captures.keys", "Inspect key files and convert them for Wireshark."),
     "verify": ("captures.verify", "Verify a capture against a daemon's log."),

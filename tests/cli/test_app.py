@@ -10,7 +10,7 @@ from ikeanalyze.cli.app import COMMANDS
 from tests.paths import CAPTURES
 
 #: Commands that read captures with the reader that forks, which it cannot do after polars has started its threads.
-FORKING = ["report", "ladder", "view", "decrypt", "verify", "predict", "replay"]
+FORKING = ["report", "ladder", "view", "decrypt", "extract", "anonymize", "verify", "predict", "replay"]
 
 
 def loaded_by(code: str) -> set[str]:

@@ -111,7 +111,8 @@ def test_texts(count: int, tmp_path: Path):
     texts = [f"2001:db8::{number:x} é" * (number % 3) for number in range(count)]
     places = _RNG.integers(0, count, ROWS).astype(np.uint32)
     expected = pl.DataFrame({"x": [texts[place] for place in places], "y": ["same"] * ROWS})
-    assert_round_trip(expected, [(places, None, texts), ("same", None, None)], tmp_path)
+    ends = np.cumsum([len(text.encode()) for text in texts])
+    assert_round_trip(expected, [(places, None, ("".join(texts), ends)), ("same", None, None)], tmp_path)
 
 
 def test_columns_without_values(tmp_path: Path):
@@ -138,10 +139,12 @@ def test_columns_of_wrong_lengths_and_types_are_refused(tmp_path: Path):
         ([(number, None, None)], 4),
         ([], 3),
         ([(number, np.ones(2, np.bool_), None)], 3),
-        ([(text, None, ["a"])], 3),
-        ([(number, None, ["a"])], 3),
+        ([(text, None, ("a", np.ones(1, np.int64)))], 3),
+        ([(number, None, ("a", np.ones(1, np.int64)))], 3),
     ):
         with pytest.raises(ValueError):  # noqa: PT011
             core.compiled.write_parquet(str(tmp_path / "x"), template.getvalue(), columns, rows, 10)
+    with pytest.raises(OSError, match="No space left"):
+        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None)], 3, 10)
     with pytest.raises(OSError, match="No such file"):
         core.compiled.write_parquet(str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None)], 3, 10)

@@ -9,7 +9,7 @@ const TABLE: usize = 1 << 16;
 /// Values of a block, and of a quarter of it, of DELTA_BINARY_PACKED.
 const BLOCK: usize = 128;
 const MINIBLOCK: usize = 32;
-/// Repeated values: values that are looked at before a dictionary is made of all.
+/// Values that are looked at before all are encoded.
 const SAMPLE: usize = 2048;
 
 /// Numbers as they are in a column chunk.
@@ -32,7 +32,11 @@ pub fn choose_encoding(values: &[i64], size: usize) -> Encoded {
     let plain = values.len() * size;
     // only of wide numbers: readers differ in how the differences of narrow ones overflow
     let delta = |limit: usize| {
-        let encoded = if size == 8 { encode_delta(values) } else { return None };
+        let sample = &values[..values.len().min(SAMPLE)];
+        if size != 8 || encode_delta(sample).len() * values.len() > limit * sample.len() {
+            return None;
+        }
+        let encoded = encode_delta(values);
         (encoded.len() < limit).then_some(Encoded::Delta(encoded))
     };
     let span = i128::from(high) - i128::from(low);
@@ -81,6 +85,27 @@ fn find_in_table(values: &[i64], low: i64, size: usize) -> (Vec<i64>, Vec<u32>) 
     });
     let codes = codes.collect();
     (distinct, codes)
+}
+
+/// The different values in the order of their first places, and which of them each value is; None: they would take more
+/// space than numbers of `size` bytes.
+pub fn find_small(values: &[u16], size: usize) -> Option<(Vec<u16>, Vec<u32>)> {
+    let &first = values.first()?;
+    if values.iter().all(|&value| value == first) {
+        return Some((vec![first], vec![0; values.len()]));
+    }
+    let mut codes_of = vec![u32::MAX; TABLE];
+    let mut distinct = Vec::new();
+    let codes = values.iter().map(|&value| {
+        let code = &mut codes_of[usize::from(value)];
+        if *code == u32::MAX {
+            *code = distinct.len() as u32;
+            distinct.push(value);
+        }
+        *code
+    });
+    let codes = codes.collect();
+    (dictionary_bytes(distinct.len(), values.len(), size) < values.len() * size).then_some((distinct, codes))
 }
 
 /// None: most values are different.

@@ -16,7 +16,27 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::encodings::{bit_width, choose_encoding, pack_booleans, push_hybrid, push_run, Encoded};
+use super::encodings::{bit_width, choose_encoding, find_small, pack_booleans, push_hybrid, push_run, Encoded};
+
+/// Texts one after another.
+#[derive(Clone, Copy)]
+pub struct Texts<'a> {
+    pub data: &'a [u8],
+    /// Where each text ends.
+    pub ends: &'a [i64],
+}
+
+impl<'a> Texts<'a> {
+    fn get(&self, place: usize) -> Option<&'a [u8]> {
+        let begin = place.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before))?;
+        let end = self.ends.get(place)?;
+        self.data
+            .get(usize::try_from(*begin).ok()?..usize::try_from(*end).ok()?)
+    }
+}
+
+/// Bytes that are compressed before all are.
+const SAMPLE: usize = 8192;
 
 /// The values of a column, one for each row.
 pub enum Values<'a> {
@@ -28,7 +48,7 @@ pub enum Values<'a> {
     I64(&'a [i64]),
     Bool(&'a [bool]),
     /// Texts, and which of them each value is.
-    Texts(&'a [String], &'a [u32]),
+    Texts(Texts<'a>, &'a [u32]),
     /// All rows have this text.
     Same(&'a str),
     /// No row has a value.
@@ -91,7 +111,8 @@ pub fn write_table(
         }
         row_group.close()?;
     }
-    writer.close()?;
+    writer.finish()?;
+    writer.flush()?; // dropping it would ignore errors
     Ok(())
 }
 
@@ -155,13 +176,18 @@ fn encode_chunk(
     push_levels(&mut page, descriptor.max_def_level(), rows, known)?;
     let pages = encode_values(&column.values, first, last, known, descriptor.physical_type())?;
     page.extend_from_slice(&pages.values);
-    let mut sink = TrackedWrite::new(Vec::new());
+    let compression = choose_compression(&page);
+    let compress = |data: Vec<u8>| match compression {
+        Compression::LZ4_RAW => lz4_flex::block::compress(&data).into(),
+        _ => bytes::Bytes::from(data),
+    };
+    let mut sink = TrackedWrite::new(Vec::with_capacity(page.len()));
     let mut writer = SerializedPageWriter::new(&mut sink);
     let (mut bytes, mut compressed, mut dictionary_offset) = (0, 0, None);
     let mut encodings = vec![Encoding::RLE, pages.encoding];
     if let Some((dictionary, distinct)) = pages.dictionary {
         let size = dictionary.len();
-        let buf = lz4_flex::block::compress(&dictionary).into();
+        let buf = compress(dictionary);
         let dictionary = Page::DictionaryPage {
             buf,
             num_values: distinct as u32,
@@ -176,7 +202,7 @@ fn encode_chunk(
     }
     let size = page.len();
     let data = Page::DataPage {
-        buf: lz4_flex::block::compress(&page).into(),
+        buf: compress(page),
         num_values: rows as u32,
         encoding: pages.encoding,
         def_level_encoding: Encoding::RLE,
@@ -187,7 +213,7 @@ fn encode_chunk(
     bytes += written.uncompressed_size;
     compressed += written.compressed_size;
     let metadata = ColumnChunkMetaData::builder(descriptor.clone())
-        .set_compression(Compression::LZ4_RAW)
+        .set_compression(compression)
         .set_encodings(encodings)
         .set_total_compressed_size(compressed as i64)
         .set_total_uncompressed_size(bytes as i64)
@@ -204,6 +230,15 @@ fn encode_chunk(
         offset_index: None,
     };
     Ok((sink.into_inner()?, closed))
+}
+
+/// Random bytes, as of digests, are not compressed.
+fn choose_compression(page: &[u8]) -> Compression {
+    let middle = page.len() / 2;
+    match page.get(middle..middle + SAMPLE) {
+        Some(sample) if lz4_flex::block::compress(sample).len() > SAMPLE * 15 / 16 => Compression::UNCOMPRESSED,
+        _ => Compression::LZ4_RAW,
+    }
 }
 
 /// Append repetition or definition levels of a page: `highest` where the value is known (None: everywhere), else 0.
@@ -247,14 +282,20 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
         (Values::Same(text), Type::BYTE_ARRAY) => {
             let count = known.map_or(last - first, |known| known.iter().filter(|&&known| known).count());
             let mut dictionary = Vec::new();
-            push_text(&mut dictionary, text);
+            push_text(&mut dictionary, text.as_bytes());
             Ok(Pages::coded(dictionary, 1, &vec![0; count]))
         }
         (Values::Texts(texts, places), Type::BYTE_ARRAY) => {
-            encode_texts(texts, &select(places.get(first..last), known, |&place| place))
+            encode_texts(*texts, &select(places.get(first..last), known, |&place| place))
         }
-        (Values::U8(values), Type::INT32 | Type::INT64) => integers!(values),
-        (Values::U16(values), Type::INT32 | Type::INT64) => integers!(values),
+        (Values::U8(values), Type::INT32 | Type::INT64) => {
+            let values = select(values.get(first..last), known, |&value| u16::from(value));
+            Ok(encode_small(&values, kind))
+        }
+        (Values::U16(values), Type::INT32 | Type::INT64) => Ok(encode_small(
+            &select(values.get(first..last), known, |&value| value),
+            kind,
+        )),
         (Values::U32(values), Type::INT32 | Type::INT64) => integers!(values),
         (Values::I32(values), Type::INT32 | Type::INT64) => integers!(values),
         (Values::U64(values), Type::INT64) => integers!(values),
@@ -277,31 +318,48 @@ fn select<T, U>(values: Option<&[T]>, known: Option<&[bool]>, convert: impl Fn(&
 
 fn encode_integers(values: &[i64], kind: Type) -> Result<Pages> {
     let size = if kind == Type::INT64 { 8 } else { 4 };
-    let plain = |values: &[i64]| {
-        let mut out = Vec::with_capacity(values.len() * size);
-        for value in values {
-            out.extend_from_slice(&value.to_le_bytes()[..size]);
-        }
-        out
-    };
     Ok(match choose_encoding(values, size) {
-        Encoded::Plain => Pages::plain(plain(values)),
+        Encoded::Plain => Pages::plain(write_plain(values.iter().copied(), size)),
         Encoded::Delta(values) => Pages {
             dictionary: None,
             values,
             encoding: Encoding::DELTA_BINARY_PACKED,
         },
-        Encoded::Dictionary { distinct, codes } => Pages::coded(plain(&distinct), distinct.len(), &codes),
+        Encoded::Dictionary { distinct, codes } => {
+            let dictionary = write_plain(distinct.iter().copied(), size);
+            Pages::coded(dictionary, distinct.len(), &codes)
+        }
     })
 }
 
-fn push_text(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
+/// Numbers below 2**16, which need no search for the least one.
+fn encode_small(values: &[u16], kind: Type) -> Pages {
+    let size = if kind == Type::INT64 { 8 } else { 4 };
+    match find_small(values, size) {
+        Some((distinct, codes)) => {
+            let dictionary = write_plain(distinct.iter().map(|&value| value.into()), size);
+            Pages::coded(dictionary, distinct.len(), &codes)
+        }
+        None => Pages::plain(write_plain(values.iter().map(|&value| value.into()), size)),
+    }
 }
 
-fn encode_texts(texts: &[String], places: &[u32]) -> Result<Pages> {
-    let mut codes_of = vec![u32::MAX; texts.len()];
+/// The lowest `size` bytes of each number.
+fn write_plain(values: impl ExactSizeIterator<Item = i64>, size: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(values.len() * size);
+    for value in values {
+        out.extend_from_slice(&value.to_le_bytes()[..size]);
+    }
+    out
+}
+
+fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text);
+}
+
+fn encode_texts(texts: Texts, places: &[u32]) -> Result<Pages> {
+    let mut codes_of = vec![u32::MAX; texts.ends.len()];
     let (mut dictionary, mut distinct) = (Vec::new(), 0);
     let mut codes = Vec::with_capacity(places.len());
     for &place in places {

@@ -1,14 +1,15 @@
 //! The functions that ikeanalyze/render calls.
 
 use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 
 use numpy::PyReadonlyArray1;
+use parquet::errors::ParquetError;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 
-use super::parquet::{write_table, Column, Values};
+use super::parquet::{write_table, Column, Texts, Values};
 
 /// The values of a column as Python has them.
 #[derive(FromPyObject)]
@@ -23,18 +24,27 @@ enum Array<'py> {
     Same(String),
 }
 
+/// Texts one after another, and where each ends.
+type TextArguments<'py> = (PyBackedStr, PyReadonlyArray1<'py, i64>);
+
 /// Values (None: no row has one), which of them are known (None: all), and the texts that numbers stand for.
 type ColumnArguments<'py> = (
     Option<Array<'py>>,
     Option<PyReadonlyArray1<'py, bool>>,
-    Option<Vec<String>>,
+    Option<TextArguments<'py>>,
 );
 
 fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
     let (array, known, texts) = arguments;
     let values = match (array, texts) {
         (None, _) => Values::Missing,
-        (Some(Array::U32(places)), Some(texts)) => Values::Texts(texts, places.as_slice()?),
+        (Some(Array::U32(places)), Some((data, ends))) => {
+            let texts = Texts {
+                data: data.as_bytes(),
+                ends: ends.as_slice()?,
+            };
+            Values::Texts(texts, places.as_slice()?)
+        }
         (Some(_), Some(_)) => return Err(PyValueError::new_err("places of texts must be uint32")),
         (Some(Array::U8(values)), _) => Values::U8(values.as_slice()?),
         (Some(Array::U16(values)), _) => Values::U16(values.as_slice()?),
@@ -61,9 +71,12 @@ fn write_parquet(
 ) -> PyResult<()> {
     let columns: Vec<Column> = columns.iter().map(make_column).collect::<PyResult<_>>()?;
     let file = File::create(path)?;
-    py.detach(|| write_table(BufWriter::new(file), template, &columns, rows, row_group))
+    py.detach(|| write_table(file, template, &columns, rows, row_group))
         .map_err(|error| match error {
-            parquet::errors::ParquetError::External(error) => PyOSError::new_err(error.to_string()),
+            ParquetError::External(error) => match error.downcast::<std::io::Error>() {
+                Ok(error) => (*error).into(),
+                Err(other) => PyOSError::new_err(other.to_string()),
+            },
             other => PyValueError::new_err(other.to_string()),
         })
 }

@@ -17,13 +17,14 @@ import polars as pl
 from ikeanalyze import core
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.tables.polars_columns import Array, TableColumns, TextColumn, narrow_integers
+from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.dataset.columns import to_portable_types
 
 _LAYOUTS: Final = {"frames": schema.FRAMES, "messages": schema.MESSAGES, "exchanges": schema.EXCHANGES}
 #: Types of arrays that the core writes.
 _TYPES: Final = (np.bool_, np.uint8, np.uint16, np.uint32, np.uint64, np.int32, np.int64)
-#: Values, which of them are known (None: all), and the texts that the values are places in.
-_CoreColumn = tuple[Array | str | None, Array | None, list[str] | None]
+#: Values, which of them are known (None: all), and the texts that the values are places in with their ends.
+_CoreColumn = tuple[Array | str | None, Array | None, tuple[str, Int64Array] | None]
 _NO_VALUE: Final[_CoreColumn] = (None, None, None)
 
 
@@ -74,7 +75,7 @@ def _convert(value: Any, dtype: Any) -> _CoreColumn | None:
     if not isinstance(value, np.ndarray):
         return None
     if isinstance(dtype, pl.Enum):
-        return np.ascontiguousarray(value, np.uint32), known, dtype.categories.to_list()
+        return np.ascontiguousarray(value, np.uint32), known, _join_texts(dtype.categories)
     value = narrow_integers(value, dtype)
     return (np.ascontiguousarray(value), known, None) if value.dtype.type in _TYPES else None
 
@@ -83,5 +84,11 @@ def _convert_texts(column: TextColumn) -> _CoreColumn:
     known = None
     if column.texts.null_count():
         known = column.texts.is_not_null().to_numpy()[column.place]
-    texts = column.texts.cast(pl.String).fill_null("").to_list()
-    return np.ascontiguousarray(column.place, np.uint32), known, texts
+    texts = column.texts.cast(pl.String).fill_null("")
+    return np.ascontiguousarray(column.place, np.uint32), known, _join_texts(texts)
+
+
+def _join_texts(texts: pl.Series) -> tuple[str, Int64Array]:
+    """All texts as one, and the byte where each ends."""
+    ends: Int64Array = np.cumsum(texts.str.len_bytes().to_numpy(), dtype=np.int64)
+    return "".join(texts.to_list()), ends
