@@ -118,11 +118,11 @@ $(VENV)/.fuzz-installed: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	@touch $@ $(VENV)/.installed
 
-# The tests compare with tshark and open pages in Chromium. They read captures from files, so nothing needs permission to
+# The tests compare with tshark, open pages in Chromium and complete commands in shells. They read captures from files, so nothing needs permission to
 # capture.
 $(VENV)/.system-installed: | $(VENV)/bin/python
-	@command -v tshark >/dev/null && command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
-	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark chromium chromium-driver; }
+	@for name in tshark chromium chromedriver zsh fish; do command -v $$name >/dev/null || missing=1; done; [ -z "$$missing" ] || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark chromium chromium-driver zsh fish; }
 	@touch $@
 
 # A tree takes half a minute, once. Trees are outside of the repository, and `make clean` keeps them.

@@ -39,8 +39,8 @@ local function build_clear_message(data, payloads, first, plaintext)
     return data:sub(1, 16) .. string.char(following) .. data:sub(18, 24) .. big_endian(length, 4) .. before .. plaintext
 end
 
--- Contents have `payloads` and `problem`, from `message.payloads`. These take more memory than the message: only those of
--- the latest contents are kept, and parsed again when they are needed again.
+-- Contents have `payloads` and `problem`, from `message.payloads`. These take more memory than the message: only those
+-- of the latest contents are kept, and parsed again when they are needed again.
 local RECENT = 256
 local parsed, parsed_before, parsed_count = setmetatable({}, { __mode = "k" }), {}, 0
 
@@ -339,8 +339,8 @@ local function decrypt_phase1(capture, sa, datagram)
     datagram.key = { verified = false, keys = keys }
     local data = datagram.data
     local length = message.HEADER + #plaintext
-    -- without the flag of encryption
-    local clear = data:sub(1, 19) .. string.char(head.flags - 1) .. data:sub(21, 24) .. big_endian(length, 4) .. plaintext
+    local flags = string.char(head.flags - 1) -- without the flag of encryption
+    local clear = data:sub(1, 19) .. flags .. data:sub(21, 24) .. big_endian(length, 4) .. plaintext
     datagram.content = new_content(clear, true, { verified = false })
     add_content(capture, sa, datagram, datagram.content)
 end
@@ -391,7 +391,7 @@ function contents.update(capture, sa)
     end
 end
 
---- The content of the message of a datagram that its frame shows: for a fragmented message, the frame that completed it.
+--- The content of the message of a datagram that its frame shows: of a fragmented message, the frame that completed it.
 -- nil: there is none.
 function contents.shown(datagram)
     local content = contents.content(datagram)

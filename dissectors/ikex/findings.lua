@@ -10,6 +10,7 @@ local findings = {}
 
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
+local NONE = {}
 local SIDES = { "request", "response" }
 
 local function add(list, name, text)
@@ -115,12 +116,16 @@ local function check_intermediate(sa, list)
     end
 end
 
---- Numbers of the fragments that a transmission lacks, at most `limit` of them.
+--- Numbers of the fragments that a transmission lacks, at most `limit` of them. They are kept with the transmission,
+-- because each of its fragments shows them.
 function findings.missing_fragments(transmission, limit)
-    local missing = {}
     if not transmission.fragments then
-        return missing
+        return NONE
+    elseif transmission.missing and transmission.missing_since == transmission.fragment_count then
+        return transmission.missing
     end
+    local missing = {}
+    transmission.missing, transmission.missing_since = missing, transmission.fragment_count
     for number = 1, transmission.total do
         if not transmission.fragments[number] then
             missing[#missing + 1] = number

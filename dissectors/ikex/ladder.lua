@@ -6,6 +6,7 @@ local outcome = require("ikex.outcome")
 
 local ladder = {}
 
+local WIDTH = 74 -- characters of a line, if its words are not longer
 local MAX_TRANSMISSIONS = 1000 -- of one handshake; a flood of retransmissions has more
 
 -- All transmissions of an IKE SA, in order of time.
@@ -81,6 +82,19 @@ local function describe(transmission)
     return transmission.number > 1 and longest:match("^[^,]*") or longest
 end
 
+-- Append a text to lines, after `head` and in lines that fit into a window as it opens.
+local function append_wrapped(lines, head, text)
+    local line = head
+    for word, separator in text:gmatch("([^,]+)(,? ?)") do
+        if #line + #word >= WIDTH and line ~= head then
+            lines[#lines + 1] = line:gsub("%s+$", "")
+            line = (" "):rep(#head)
+        end
+        line = line .. word .. separator
+    end
+    lines[#lines + 1] = line
+end
+
 --- The heading and the messages of a handshake; requires that the capture has been read to its end.
 function ladder.describe(capture, sa)
     capture:decode(sa)
@@ -90,11 +104,10 @@ function ladder.describe(capture, sa)
             lines[#lines + 1] = "..."
             break
         end
-        lines[#lines + 1] = string.format(
-            "%10s  %-9s  %-8s  %s", compat.ms(transmission.time - sa.start),
-            transmission.slot.from_initiator and "initiator" or "responder", format_frames(transmission),
-            describe(transmission)
-        )
+        append_wrapped(lines, string.format(
+            "%10s  %-9s  %-8s  ", compat.ms(transmission.time - sa.start),
+            transmission.slot.from_initiator and "initiator" or "responder", format_frames(transmission)
+        ), describe(transmission))
     end
     return table.concat(lines, "\n") .. "\n"
 end

@@ -9,10 +9,10 @@ message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
 message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
 message.FIRST_STATUS = 16384 -- notifies below it are errors
 
---- The header of the message at position `at` of `data` (nil: 1), in the table `into` (nil: a new one); nil if it is not
--- of version 1 or 2.
--- `key`: both SPIs and the version; `major`: 1 or 2; `fragment`, `total`: fragment numbers of RFC 7383 or IKEv1, 0 if the message is not fragmented. In
--- IKEv1 only the last fragment has the total. `invalid`: the fragment numbers are impossible.
+--- The header of the message at position `at` of `data` (nil: 1), in the table `into` (nil: a new one); nil if it is
+-- not of version 1 or 2. `key`: both SPIs and the version; `major`: 1 or 2; `fragment`, `total`: fragment numbers of
+-- RFC 7383 or IKEv1, 0 if the message is not fragmented. In IKEv1 only the last fragment has the total. `invalid`: the
+-- fragment numbers are impossible.
 function message.header(data, at, into)
     at = at or 1
     local size = #data - at + 1

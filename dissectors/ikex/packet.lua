@@ -108,8 +108,8 @@ packet.START, packet.START_SIZE = 12, 38
 
 --- A fast test for the most frequent frames: unfragmented IPv4 in Ethernet, with or without a VLAN tag. `start`:
 -- START_SIZE bytes of the frame from START on; `ports`: those of IKE, as keys. Returns false if the frame has no IKE
--- message: it is TCP on other ports, ICMP, ESP, or ESP in UDP. Returns source and destination port if it is UDP on a port
--- of IKE, and nil if the frame must be examined.
+-- message: it is TCP on other ports, ICMP, ESP, or ESP in UDP. Returns source and destination port if it is UDP on a
+-- port of IKE, and nil if the frame must be examined.
 function packet.find_ports(start, ports)
     local at = 1
     local kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol = byte(start, 1, 12)
@@ -210,9 +210,9 @@ local function addresses(frame, at, version)
     return format_address(frame, at + 8, 6), format_address(frame, at + 24, 6)
 end
 
---- Put values of the headers of a message at position `at` into `record`: source, destination, ttl, ip_id, size. `ip_id`:
--- nil in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0. Returns false if the
--- message is quoted by an ICMP error.
+--- Put values of the headers of a message at position `at` into `record`: source, destination, ttl, ip_id, size.
+-- `ip_id`: nil in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0. Returns false
+-- if the message is quoted by an ICMP error.
 function packet.read_headers(record, frame, at, udp, ip, version)
     if find_ip_before(frame, ip - 8, version == 4 and ICMP or ICMPV6) then
         return false

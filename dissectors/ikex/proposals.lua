@@ -6,8 +6,8 @@ local byte = string.byte
 local KEY_LENGTH = 14 -- transform attribute
 local TRUNCATED = "truncated"
 
--- The key length in the attributes of a transform, from position `at` to `last`; nil if there is none. The second result
--- is the problem of an inconsistent list.
+-- The key length in the attributes of a transform, from position `at` to `last`; nil if there is none. The second
+-- result is the problem of an inconsistent list.
 local function read_key_bits(body, at, last)
     local key_bits
     while at <= last do

@@ -14,7 +14,7 @@ View.__index = View
 
 local MAX_LISTED = 64 -- fragments, payloads, transforms
 
--- Groups of fields that are made together: the exchange of a message and its payloads are needed for their fields alone.
+-- Groups of fields that are made together: the exchange of a message and its payloads are needed for these alone.
 local GROUPS = {
     any_of_handshake = {
         "handshake", "exchange", "sender", "kind", "time", "bytes_initiator", "bytes_responder", "replaces", "outcome",
@@ -33,9 +33,12 @@ local GROUPS = {
 }
 local INITS = { [34] = true, [38] = true }
 
---- `fields`, `experts`: from the module `fields`; `proto`: the plugin's protocol; `has_window`: the program is not tshark.
+--- `fields`, `experts`: from the module `fields`; `proto`: the plugin's protocol; `has_window`: the program is not
+-- tshark.
 function View.new(proto, fields, experts, has_window)
-    local self = setmetatable({ proto = proto, fields = fields, experts = experts, has_window = has_window, latest = 0 }, View)
+    local self = setmetatable({
+        proto = proto, fields = fields, experts = experts, has_window = has_window, latest = 0,
+    }, View)
     -- whether a field is used by a filter, a column or a colour rule of the packets that are dissected now
     self.is_referenced = {
         __index = function(known, name)
@@ -82,8 +85,8 @@ function View:add(tree, name, value)
     return item
 end
 
--- Add a field with its bytes, positions `first` to `last` of the message. Where the bytes are not in the frame, the item
--- has none.
+-- Add a field with its bytes, positions `first` to `last` of the message. Where they are not in the frame, the item has
+-- none.
 function View:add_bytes(tree, name, first, last, value)
     if not self.needed[name] then
         return tree
@@ -330,9 +333,9 @@ function View:find_exchange(capture, datagram)
     return nil, Conversation.transmission_of(datagram)
 end
 
---- Show a datagram under `tree`, after `begin`. `source`, `offset`: the Tvb that has the shown content, and the offset of
--- its first byte there; nil if the frame does not have it. Returns the item of the plugin, and the transmission of the
--- datagram, if it is known.
+--- Show a datagram under `tree`, after `begin`. `source`, `offset`: the Tvb that has the shown content, and the offset
+-- of its first byte there; nil if the frame does not have it. Returns the item of the plugin, and the transmission of
+-- the datagram, if it is known.
 function View:datagram(tree, capture, datagram, source, offset)
     local root = tree:add(self.proto)
     self.root = root

@@ -261,7 +261,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     warnings += _warn_of_uncertain_times(state, handshakes, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
-    suspects = collect_facts(handshakes, state, answers, short)
+    suspects = collect_facts(handshakes, state, answers, short, facts)
     clear.clear()
     exchange_ids = numbering.number_exchanges(state)
     sources = TableSources(

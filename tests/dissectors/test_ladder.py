@@ -1,5 +1,6 @@
 """The messages of a handshake as text, and the command that writes a decrypted copy."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,10 @@ SCRIPT = Path(__file__).with_name("decrypt_command.lua")
 
 
 def list_ladder(tshark, capture, **how):
-    return [line for line in run_plugin(tshark, capture, "-q", "-z", "ikex,ladders", **how).lines if line]
+    """The lines; those of a long message are joined."""
+    lines = run_plugin(tshark, capture, "-q", "-z", "ikex,ladders", **how).lines
+    assert max(map(len, lines)) <= 74
+    return [re.sub(r"\n +", " ", line) for line in re.split(r"\n(?! {30})", "\n".join(lines)) if line]
 
 
 def test_messages_with_their_times_frames_and_payloads(tshark):

@@ -34,11 +34,17 @@ def find_wireshark(name: str) -> Tshark | str:
     missing = [
         program
         for program in ("wireshark", "Xvfb", "xdotool", "import", "openbox")
-        if not os.access(trees() / name / "usr/bin" / program, os.X_OK)
+        if not os.path.lexists(trees() / name / "usr/bin" / program)  # links of a tree lead nowhere outside of it
     ]
     if missing:
         return f"no {', '.join(missing)} in {trees() / name}: make windows"
     return find(name)
+
+
+def _enter(room: Room, *words: str) -> list[str]:
+    """The command line of a program in the room, whose tree has /proc."""
+    mount = 'mount -t proc proc "$0/proc" && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", mount, str(room.tshark.root), *room.command(*words, own_config=False)]
 
 
 @dataclass
@@ -51,7 +57,7 @@ class Screen:
 
     def _command(self, *words: str) -> list[str]:
         runtime = f"XDG_RUNTIME_DIR={self.room.path}/runtime"
-        return self.room.command("env", f"DISPLAY={self.display}", runtime, *words, own_config=False)
+        return _enter(self.room, "env", f"DISPLAY={self.display}", runtime, *words)
 
     def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         """Start a program on the screen."""
@@ -130,14 +136,16 @@ def open_screen(tree: Tshark, *, keys: bytes | None = None) -> Iterator[Screen]:
         size = f"{SCREEN[0]}x{SCREEN[1]}x24"
         command = ["Xvfb", "-displayfd", str(write), "-screen", "0", size, "-nolisten", "tcp"]
         server = subprocess.Popen(
-            room.command(*command), pass_fds=[write], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            _enter(room, *command), pass_fds=[write], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         os.close(write)
         stack.callback(_end, server)
         with os.fdopen(read) as display:
             screen = Screen(room, f":{display.readline().strip()}")
         stack.callback(lambda: [_end(process) for process in reversed(screen.processes)])
+        time.sleep(1)
         screen.start("openbox")
+        time.sleep(1)
         yield screen
 
 

@@ -30,7 +30,7 @@ from ikeanalyze.render.report.sections.handshake_details import render_handshake
 from ikeanalyze.render.report.sections.overview import render_overview
 from ikeanalyze.render.report.sections.rekeyed import render_rekeyed_ike_sas
 from ikeanalyze.render.report.selection import SelectedHandshake, select_detailed, select_noteworthy
-from ikeanalyze.render.report.text import PACKETS
+from ikeanalyze.render.report.text import PACKETS, describe_selection
 
 #: Rows of the long tables: a page of any capture has only a few MB.
 MAX_HANDSHAKES: Final = 10_000
@@ -134,6 +134,8 @@ def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
 
 def _notices(analysis: Analysis, table: TableSection | None, chosen: list[SelectedHandshake]) -> Iterator[str]:
     """Warnings, and where to find what the page leaves out."""
+    if analysis.selection is not None:
+        yield f"Selection: {', '.join(f'{name} {value}' for name, value in describe_selection(analysis.selection))}."
     if analysis.skipped:
         yield f"{format_count(len(analysis.skipped), 'file')} could not be read: see Skipped."
     if analysis.warnings:
