@@ -25,9 +25,10 @@ if TYPE_CHECKING:  # loading it early would keep a large capture from being read
 TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
 #: Rows of the smallest table that the compiled core writes.
 MIN_COMPILED_ROWS = 1 << 14
-#: Rows of a row group: all of it is in memory while it is written.
+#: Rows of a row group: all of it is in memory while it is written; of a table that is read from disk, several are.
 _ROW_GROUP: Final = 1 << 17
-_HANDSHAKE_ROW_GROUP: Final = 1 << 14  # a row has a kilobyte
+_ROW_GROUP_FROM_DISK: Final = 1 << 16
+_HANDSHAKES_SHARE: Final = 8  # of these: a row has a kilobyte
 
 
 def write_parquet(analysis: Analysis, directory: str, tables: Collection[str] = TABLES) -> None:
@@ -123,12 +124,16 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
 
 
 def _write(name: str, table: "pl.DataFrame | pl.LazyFrame", path: Path) -> None:
+    import polars as pl
+
     from ikeanalyze.dataset.columns import to_portable_types  # loads polars
 
     # LZ4 is written and read a third faster than Zstandard on a million rows, for a fifth more bytes. The
     # least and greatest values of columns of one capture save no reader anything, and take a fifth of the time.
     portable = table.lazy() if name == "captures" else to_portable_types(table.lazy(), name)
-    rows = _HANDSHAKE_ROW_GROUP if name == "handshakes" else _ROW_GROUP
+    rows = _ROW_GROUP_FROM_DISK if isinstance(table, pl.LazyFrame) else _ROW_GROUP
+    if name == "handshakes":
+        rows //= _HANDSHAKES_SHARE
     # Converted piece by piece as it is written. polars chooses the encodings; pyarrow, with delta encoding for times
     # and ids, takes as long.
     portable.sink_parquet(path, compression="lz4", statistics=False, row_group_size=rows)
