@@ -249,10 +249,13 @@ class EncryptedSa:
 
 
 def captured(*datagrams):
-    """A capture with these datagrams, one per millisecond; each is paired with whether the initiator sent it."""
+    """A capture with these datagrams; each is paired with whether the initiator sent it.
+
+    One every two milliseconds: a message that comes again within one is a copy of a mirror port.
+    """
     trace = Trace(mtu=9000)
     for number, (data, from_initiator) in enumerate(datagrams):
-        trace.send(number * MS, data, from_initiator=from_initiator)
+        trace.send(2 * number * MS, data, from_initiator=from_initiator)
     return trace.pcap()
 
 

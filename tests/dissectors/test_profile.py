@@ -48,15 +48,15 @@ def test_columns_show_handshake_exchange_time_and_size(room):
     hosts = ["192.0.2.1", "→", "192.0.2.2"]
     assert [options[:9] for options in shown[:2]] == [
         ["2", "0.557228", *hosts, "1", "IKE_SA_INIT", "request", "354"],
-        ["3", "0.558957", *hosts[::-1], "1", "IKE_SA_INIT", "response", "1.729"],
+        ["3", "0.558957", *hosts[::-1], "1", "IKE_SA_INIT", "response", "0.001729000"],
     ]
     assert [options[5:10] for options in shown[1:]] == [
-        ["1", "IKE_SA_INIT", "response", "1.729", "362"],
+        ["1", "IKE_SA_INIT", "response", "0.001729000", "362"],
         ["1", "IKE_INTERMEDIATE", "request", "1", "1294"],
         ["1", "IKE_INTERMEDIATE", "request", "2", "112"],
-        ["1", "IKE_INTERMEDIATE", "response", "1.483", "1199"],
+        ["1", "IKE_INTERMEDIATE", "response", "0.001483000", "1199"],
         ["1", "IKE_AUTH", "request", "313", "IKE_AUTH"],
-        ["1", "IKE_AUTH", "response", "0.847", "274"],
+        ["1", "IKE_AUTH", "response", "0.000847000", "274"],
     ]
 
 

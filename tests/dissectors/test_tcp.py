@@ -223,5 +223,5 @@ def test_the_plugin_finds_handshakes_in_tcp_streams(tshark):
     options = ("-n", "-Y", "isakmp", "-Tfields", *columns)
     done = tshark.run(*options, capture=RECORDED / "tcp-psk.pcap", plugins=ROOT / "dissectors")
     assert (done.status, done.stderr) == (0, "")
-    exchanges = ["IKE_SA_INIT", "IKE_AUTH", "CREATE_CHILD_SA", "INFORMATIONAL", "INFORMATIONAL"]
-    assert done.lines == [f"1\t{name}\t{kind}" for name in exchanges for kind in ("request", "response")]
+    exchanges = [34, 35, 36, 37, 37]  # IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA, twice INFORMATIONAL
+    assert done.lines == [f"1\t{number}\t{kind}" for number in exchanges for kind in ("request", "response")]
