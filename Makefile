@@ -59,7 +59,7 @@ ikeanalyze/_core.abi3.so:
 	@$(PYTHON) core/compile.py $@
 
 test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
-	$(PYTEST) -n auto -m "not lab and not alone and not window" $(MAYBE_NONE)
+	$(PYTEST) -n auto --dist worksteal -m "not lab and not alone and not window" $(MAYBE_NONE)
 	$(PYTEST) -m "alone and not lab" $(MAYBE_NONE)
 
 # Needs root. Wireshark 4.0 and the newest one, each in a Debian tree of its own, a gigabyte together, made once.
@@ -128,11 +128,11 @@ $(VENV)/.fuzz-installed: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	@touch $@ $(VENV)/.installed
 
-# The tests compare with tshark and open pages in Chromium. They read captures from files, so nothing needs permission to
+# The tests compare with tshark, open pages in Chromium and complete commands in shells. They read captures from files, so nothing needs permission to
 # capture.
 $(VENV)/.system-installed: | $(VENV)/bin/python
-	@command -v tshark >/dev/null && command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
-	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark chromium chromium-driver; }
+	@for name in tshark chromium chromedriver zsh fish; do command -v $$name >/dev/null || missing=1; done; [ -z "$$missing" ] || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends tshark chromium chromium-driver zsh fish; }
 	@touch $@
 
 # A tree takes half a minute, once. Trees are outside of the repository, and `make clean` keeps them.

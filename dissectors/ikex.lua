@@ -23,6 +23,7 @@ local Keyring = require("ikex.keyring")
 local Radius = require("ikex.radius")
 local View = require("ikex.view")
 local compat = require("ikex.compat")
+local contents = require("ikex.contents")
 local fields = require("ikex.fields")
 local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
@@ -75,7 +76,7 @@ ikex.experts = list
 local TABLE = "isakmp.ikev2_decryption_table"
 local DEFAULT_KEYS = "ikex_keys" -- in the personal configuration folder
 
-local view = View.new(ikex, all_fields, experts)
+local view = View.new(ikex, all_fields, experts, gui_enabled())
 local capture = Capture.new(Keyring.new({}), gui_enabled())
 local own_dissector = nil
 
@@ -143,8 +144,11 @@ end
 
 -- Packets on these ports may be IKE; a preference adds more.
 local ports = {}
+-- Preferences that each packet needs: Wireshark takes long to look one up.
+local preferences = { info = true, dissect = true }
 
-local function set_ports()
+local function read_preferences()
+    preferences = { info = ikex.prefs.info, dissect = ikex.prefs.dissect }
     ports = { [500] = true, [4500] = true }
     for first, last in tostring(ikex.prefs.ports):gmatch("(%d+)%s*%-?%s*(%d*)") do
         for port = tonumber(first), tonumber(last) or tonumber(first) do
@@ -154,68 +158,105 @@ local function set_ports()
 end
 
 function ikex.init()
-    set_ports()
+    read_preferences()
     capture = Capture.new(load_keys(), gui_enabled())
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 
-local NO_COLUMN = "(info)" -- the text of the Info column where no columns are built
-
-local function show_packet(pinfo, number, tree)
-    capture:process_queue()
-    local texts = {}
-    local has_info = ikex.prefs.info and tostring(pinfo.cols.info) ~= NO_COLUMN
-    for _, datagram in ipairs(capture:datagrams(number)) do
-        if datagram.slot then
-            capture:decode(datagram.slot.pair.sa)
+-- Show a datagram; returns the text for the Info column, nil if there is none.
+local function show_datagram(tvb, pinfo, tree, datagram)
+    local slot, tab, source, offset = datagram.slot, nil, nil, nil
+    if slot then
+        capture:decode(slot.pair.sa)
+        local content = (view.visible or capture.keyring.size > 0) and contents.shown(datagram)
+        if content and content.encrypted and (view.visible or preferences.dissect) then
+            tab = subdissect.add_tab(content)
+            source, offset = tab, 0
+        elseif content and not content.encrypted and view.visible then
+            source, offset = tvb, subdissect.find_offset(tvb, content)
         end
-        local root = view:datagram(tree, capture, datagram)
-        if ikex.prefs.dissect then
-            subdissect.show(root, pinfo, datagram)
-        end
-        texts[#texts + 1] = has_info and info.describe(datagram) or nil
     end
-    if #texts > 0 then
-        pinfo.cols.info = table.concat(texts, "; ")
+    local root, transmission = view:datagram(tree, capture, datagram, source, offset)
+    if tab and preferences.dissect then
+        subdissect.show(root, pinfo, tab)
+    end
+    return slot and view.has_columns and preferences.info and info.describe(datagram, transmission) or nil
+end
+
+local function show_packet(tvb, pinfo, tree, number, visible, visited)
+    capture:process_queue()
+    local datagrams = capture:datagrams(number)
+    if not datagrams then
+        return
+    end
+    view:begin(tree, pinfo, number, visible, visited)
+    local text
+    if datagrams.several then
+        local texts = {}
+        for _, datagram in ipairs(datagrams) do
+            texts[#texts + 1] = show_datagram(tvb, pinfo, tree, datagram)
+        end
+        text = #texts > 0 and table.concat(texts, "; ")
+    else
+        text = show_datagram(tvb, pinfo, tree, datagrams)
+    end
+    if text then
+        pinfo.cols.info = text
     end
 end
 
-local function dissect(tvb, pinfo, tree)
+ikex.prefs_changed = read_preferences
+
+-- Methods of Wireshark's objects, which are looked up once.
+local raw, referenced
+
+-- The ports are nil if they are not known yet.
+local function dissect(tvb, pinfo, tree, source_port, destination_port)
     local number = pinfo.number
-    local queue = capture.queue
+    local queue, visited = capture.queue, false
     if number > queue.latest then -- the first pass
         queue.latest = number
         local time = pinfo.abs_ts
         queue:see_time(time)
-        local source_port, destination_port = pinfo.src_port, pinfo.dst_port
-        if ports[source_port] or ports[destination_port] then
-            queue:with_ports(number, time, pinfo.len, tvb:raw(), source_port, destination_port)
-        elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
-            capture:add_radius(number, time, tvb:raw(), source_port, destination_port)
-        elseif source_port == 0 then
-            queue:without_ports(number, time, pinfo.len, tvb:raw())
+        if not source_port then
+            source_port, destination_port = pinfo.src_port, pinfo.dst_port
         end
-    elseif pinfo.visited then
-        capture:finish()
+        if ports[source_port] or ports[destination_port] then
+            queue:with_ports(number, time, pinfo.len, raw(tvb), source_port, destination_port)
+        elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
+            capture:add_radius(number, time, raw(tvb), source_port, destination_port)
+        elseif source_port == 0 then
+            queue:without_ports(number, time, pinfo.len, raw(tvb))
+        end
+    else
+        visited = pinfo.visited
+        if visited then
+            capture:finish()
+        end
     end
     -- needed only if the details are shown, or if a filter or column uses a field of the plugin
-    if tree.visible or tree:referenced(own_dissector) or capture.keyring.size > 0 then
-        show_packet(pinfo, number, tree)
+    local visible = tree.visible
+    referenced = referenced or tree.referenced
+    if visible or referenced(tree, own_dissector) or capture.keyring.size > 0 then
+        show_packet(tvb, pinfo, tree, number, visible, visited)
     end
 end
 
--- The method Tvb:raw, which is looked up once.
-local raw
+local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.START_SIZE
 
 function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
-    local whole, start = pcall(raw, tvb, packet.START, packet.START_SIZE)
-    if whole and packet.is_other(start, ports) then
-        capture.queue:see_time(pinfo.abs_ts)
-        return
+    local whole, start = pcall(raw, tvb, START, START_SIZE)
+    local source_port, destination_port
+    if whole then
+        source_port, destination_port = find_ports(start, ports)
+        if source_port == false then
+            capture.queue:see_time(pinfo.abs_ts)
+            return
+        end
     end
-    local ok, problem = pcall(dissect, tvb, pinfo, tree)
+    local ok, problem = pcall(dissect, tvb, pinfo, tree, source_port, destination_port)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
     end

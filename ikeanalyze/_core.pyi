@@ -157,8 +157,35 @@ def read_pcap(
     one begins.
     """
 
+def write_parquet(
+    path: str,
+    template: bytes,
+    columns: Sequence[tuple[npt.NDArray[Any] | str | None, BoolArray | None, tuple[str, Int64Array] | None]],
+    rows: int,
+    row_group: int,
+) -> None:
+    """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
+
+    Each column has its values (a text: that of all rows; None: no row has a value), which of them are known (None:
+    all), and the texts in which the values are places (None: the values are numbers): one after another, with the byte
+    where each ends.
+
+    Raises:
+        ValueError: the columns differ in length, or are not those of the schema.
+        OSError: the file cannot be written.
+    """
+
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, UInt32Array]:
     """The different values, in the order in which they first appear, and which of them each value is. (k,), (n,)"""
+
+def find_distinct_bodies(
+    heap: UInt8Array, begin: Int64Array, end: Int64Array, number: UInt64Array
+) -> tuple[Int64Array, UInt32Array]:
+    """The rows of the first of bodies with equal numbers and bytes, and which of those each body is. (k,), (n,)
+
+    Raises:
+        ValueError: the columns differ in length, or a body is outside of the heap.
+    """
 
 def find_candidates(
     digest: UInt64Array, time_ns: Int64Array, ttl: UInt8Array, interface: UInt32Array

@@ -24,7 +24,7 @@ RENDER = {*ANALYSIS, "dataset", "model", "render"}
 ALLOWED = {
     "wire": WIRE,
     "crypto": CRYPTO,
-    "keys": KEYS,
+    "keys": {*KEYS, "capture.formats.pcapng_blocks"},  # keys that are embedded in a capture
     "io": {"io"},
     "capture": {"capture", "io"},
     "analysis": ANALYSIS,

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -22,6 +23,7 @@ from tests.craft import (
     ipv4,
     ipv6,
     link,
+    pcapng,
     radius,
     transport,
     udp,
@@ -76,14 +78,19 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("name", LINKS)
-@pytest.mark.parametrize("addresses", [{}, V6], ids=["ipv4", "ipv6"])
-def test_tshark_decodes_all_link_layers(rows: Rows, name: str, addresses: dict[str, str]) -> None:
-    linktype, frame = LINKS[name]
-    trace = Trace(frame=frame)
-    trace.send(0, init_request(), **addresses)
-    read = rows(trace.pcap(linktype=linktype), "isakmp.exchangetype", "udp.checksum.status", "_ws.malformed")
-    assert read == [["34", "1", ""]]
+def test_tshark_decodes_all_link_layers(rows: Rows) -> None:
+    """Each on an interface, with IPv4 and IPv6."""
+    packets = []
+    for number, (_, frame) in enumerate(LINKS.values()):
+        trace = Trace(frame=frame)
+        trace.send(0, init_request())
+        trace.send(1, init_request(), **V6)
+        packets += [replace(packet, interface=number) for packet in trace.packets]
+    capture = pcapng(packets, interfaces=[Interface(linktype) for linktype, _ in LINKS.values()])
+    fields = ("ip.version", "isakmp.exchangetype", "udp.checksum.status", "_ws.malformed")
+    read = rows(capture, "frame.interface_id", *fields)
+    decoded = {name: [line for number, *line in read if int(number) == index] for index, name in enumerate(LINKS)}
+    assert decoded == {name: [["4", "34", "1", ""], ["6", "34", "1", ""]] for name in LINKS}
 
 
 def test_tshark_decodes_ipv4_fields(rows: Rows) -> None:

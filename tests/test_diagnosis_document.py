@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from ikeanalyze.analysis.handshakes.diagnosis.captures import FLOOD_CODE, FLOOD_REMEDY, FLOOD_RFC
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from tests.paths import ROOT
 
@@ -13,7 +14,13 @@ CODES = list(dict.fromkeys(rule.code for rule in RULES))
 
 
 def test_each_code_has_a_section_in_the_order_of_precedence():
-    assert list(SECTIONS)[: len(CODES)] == CODES
+    assert list(SECTIONS) == [*CODES, FLOOD_CODE]
+
+
+def test_the_section_of_a_capture_has_remedy_and_rfc():
+    text = " ".join(SECTIONS[FLOOD_CODE].split())
+    assert FLOOD_REMEDY in text
+    assert FLOOD_RFC in text
 
 
 def test_the_table_links_to_each_section():

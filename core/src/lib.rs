@@ -10,6 +10,7 @@ pub mod analysis;
 pub mod capture;
 pub mod logs;
 pub mod payloads;
+pub mod render;
 
 #[cfg(feature = "python")]
 mod module {
@@ -24,6 +25,7 @@ mod module {
         crate::analysis::python::register(module)?;
         crate::capture::python::register(module)?;
         crate::logs::python::register(module)?;
-        crate::payloads::python::register(module)
+        crate::payloads::python::register(module)?;
+        crate::render::python::register(module)
     }
 }

@@ -22,7 +22,7 @@ function Association.new(new_sa)
     return setmetatable({
         new_sa = new_sa,
         groups = {}, -- by the initiator's SPI
-        by_spis = {}, -- IKE SA by version and both SPIs
+        by_spis = {}, -- IKE SA by the key of a header
         alias = {}, -- other address of endpoints that were captured before and after a NAT
         redirects = {}, -- the latest redirected IKE SA of each initiator's address
     }, Association)
@@ -65,7 +65,7 @@ function Association:resolve_alias(endpoint)
 end
 
 --- A capture duplicate of IKE_SA_INIT with another address of the initiator shows an address translation: treat both
--- endpoints as the same.
+-- endpoints as the same. `original`: addresses and ports of the first copy.
 function Association:add_translation(parsed, original)
     local head = parsed.head
     if not original or head.exchange ~= 34 or head.major ~= 2 then
@@ -98,7 +98,7 @@ local function add_candidate(self, group, parsed, endpoint, address)
 end
 
 local function add_spi(self, group, candidate, parsed)
-    local key = parsed.head.major .. parsed.head.spi_i .. parsed.head.spi_r
+    local key = parsed.head.key
     if not group.by_spi[key] then
         group.by_spi[key] = candidate
         candidate.spi_known = true
@@ -181,7 +181,7 @@ local function associate_response(self, group, parsed, endpoint, address)
     local head = parsed.head
     local candidate
     if head.spi_r ~= NO_SPI then
-        candidate = group.by_spi[head.major .. head.spi_i .. head.spi_r]
+        candidate = group.by_spi[head.key]
     end
     candidate = candidate
         or group.by_endpoint[endpoint] or group.by_address[address] or find_only_candidate(group, head)
@@ -225,7 +225,7 @@ function Association:associate(parsed)
     local head = parsed.head
     local init = Association.is_init(head)
     if not init then
-        local sa = self.by_spis[head.major .. head.spi_i .. head.spi_r]
+        local sa = self.by_spis[head.key]
         if sa then
             return sa
         end
@@ -254,7 +254,7 @@ function Association:associate(parsed)
     address = endpoint:match("^[^|]*")
     local candidate
     if not init then
-        candidate = group.by_spi[head.major .. head.spi_i .. head.spi_r]
+        candidate = group.by_spi[head.key]
         if not candidate then
             -- the response with this SPI is not in the capture
             candidate = find_only_candidate(group, head)

@@ -58,11 +58,16 @@ end
 local function add_datagram(self, datagram, parsed)
     local original = self.duplicates:original(datagram, parsed)
     if original then
-        self.association:add_translation(parsed, original.parsed)
+        self.association:add_translation(parsed, original.endpoints)
         add_to_frame(self, datagram.number, { number = datagram.number, time = datagram.time, duplicate_of = original })
         return
     end
-    datagram.parsed = parsed.init and parsed or nil
+    if parsed.init then
+        datagram.endpoints = {
+            source = parsed.source, source_port = parsed.source_port,
+            destination = parsed.destination, destination_port = parsed.destination_port,
+        }
+    end
     local sa = self.association:associate(parsed)
     self.conversation:add(sa, datagram, parsed)
     add_to_frame(self, datagram.number, datagram)
@@ -100,48 +105,56 @@ local function find_complete_digest(self, datagram, parsed)
     return nil
 end
 
+-- The last bytes of an encrypted message, which the capture may lack.
+local function get_tail(data, at, last)
+    last = math.min(last, #data)
+    return sub(data, math.max(at, last - PacketQueue.TAIL + 1), last)
+end
+
+-- The header and the message that are parsed: in the same tables for each message.
+local parsed_head, parsed = {}, {}
+
 -- Parse and add the datagram of a record of the queue. `incomplete`: the capture lacks bytes of it.
 local function parse_record(self, record, datagram, incomplete)
-    local data = record.data
-    local head = message.header(data)
+    local at = record.at
+    local head = message.header(record.data, at, parsed_head)
     if not head or head.length < message.HEADER or head.invalid then
         return
     end
-    local headers, endpoints = record.headers, record.endpoints
-    local length = record.length
-    if headers then
-        if headers.quoted then
-            return
-        end
-        length = headers.size or length
-        datagram.ttl, datagram.ip_id = headers.ttl, headers.ip_id
-    end
-    if head.length > length and not incomplete then
+    if head.length > (record.size or record.length) and not incomplete then
         return
     end
-    data = sub(data, 1, head.length)
-    local clear = message.is_clear(head)
-    local parsed = {
-        source = endpoints.source, destination = endpoints.destination,
-        source_port = endpoints.source_port, destination_port = endpoints.destination_port,
-        head = head, data = data, time = datagram.time, init = Association.is_init(head), clear = clear,
-        digest = clear and data or record.tail or sub(data, -PacketQueue.TAIL),
-    }
+    local last = at + head.length - 1
+    local clear, init = message.is_clear(head), Association.is_init(head)
+    local decryptable = not clear and not record.tail and self.keyring:may_decrypt(head.spi_i, head.spi_r)
+    local data = (clear or init or decryptable) and sub(record.data, at, last) or nil
+    parsed.head, parsed.data, parsed.time, parsed.init, parsed.clear = head, data, datagram.time, init, clear
+    parsed.source, parsed.source_port = record.source, record.source_port
+    parsed.destination, parsed.destination_port = record.destination, record.destination_port
+    parsed.digest = clear and data or record.tail or get_tail(record.data, at, last)
     datagram.fragment, datagram.total, datagram.size, datagram.next = head.fragment, head.total, head.length, head.next
-    datagram.clear = clear
+    datagram.clear = clear or nil
     if incomplete then
         parsed.digest = find_complete_digest(self, datagram, parsed) or parsed.digest
-    elseif clear or (not record.tail and self.keyring:may_decrypt(head.spi_i, head.spi_r)) then
+    elseif clear or decryptable then
         datagram.data = data
     end
     datagram.digest = parsed.digest
     add_datagram(self, datagram, parsed)
 end
 
-function process_record(self, record)
-    local datagram = {
-        number = record.number, time = record.time, last_time = record.time, bytes = record.size, frames = 1,
+-- A datagram with room for the fields of most datagrams: a table that grows takes more time and memory.
+local function new_datagram(number, time, bytes)
+    return {
+        number = number, time = time, last_time = time, bytes = bytes, frames = 1,
+        ttl = nil, ip_id = nil, fragment = nil, total = nil, size = nil, next = nil, digest = nil,
+        slot = nil, transmission = nil, sent_by_initiator = nil, sent_by_responder = nil,
     }
+end
+
+function process_record(self, record)
+    local datagram = new_datagram(record.number, record.time, record.frame_size)
+    datagram.ttl, datagram.ip_id = record.ttl, record.ip_id
     local group = record.group
     if group then
         datagram.time, datagram.last_time, datagram.bytes = group.time, group.last_time, group.size_on_wire
@@ -154,7 +167,7 @@ function process_record(self, record)
         datagram.numbers = {}
         for index, segment in ipairs(record.segments) do
             datagram.numbers[index] = segment.number
-            datagram.bytes, datagram.frames = datagram.bytes + segment.size, datagram.frames + 1
+            datagram.bytes, datagram.frames = datagram.bytes + segment.frame_size, datagram.frames + 1
             datagram.time = math.min(datagram.time, segment.time)
         end
     end
@@ -182,7 +195,12 @@ function Capture:finish()
             time = group.time, last_time = group.last_time, bytes = group.size_on_wire, frames = #group.numbers,
             ttl = group.ttl, ip_id = group.id, ip_fragments = true, incomplete = true,
         }
-        parse_record(self, { data = group.ike.data, length = #group.ike.data, endpoints = group.ike }, datagram, true)
+        local ike = group.ike
+        local record = {
+            data = ike.data, at = 1, length = #ike.data, source = ike.source, source_port = ike.source_port,
+            destination = ike.destination, destination_port = ike.destination_port,
+        }
+        parse_record(self, record, datagram, true)
         if datagram.slot then
             Conversation.recount_bytes(datagram.slot.pair.sa)
         end
@@ -213,15 +231,9 @@ function Capture:is_final(time)
     return self.finished and time <= self:final_time()
 end
 
---- The datagrams of a frame, a list; empty if it has none.
+--- The datagram of a frame, or a list of them with `several`; nil if it has none.
 function Capture:datagrams(number)
-    local entry = self.by_frame[number]
-    if not entry then
-        return {}
-    elseif entry.several then
-        return entry
-    end
-    return { entry }
+    return self.by_frame[number]
 end
 
 --- Decode and decrypt the messages of an IKE SA that have been processed so far.

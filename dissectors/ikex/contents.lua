@@ -39,36 +39,68 @@ local function build_clear_message(data, payloads, first, plaintext)
     return data:sub(1, 16) .. string.char(following) .. data:sub(18, 24) .. big_endian(length, 4) .. before .. plaintext
 end
 
+-- Contents have `payloads` and `problem`, from `message.payloads`. These take more memory than the message: only those
+-- of the latest contents are kept, and parsed again when they are needed again.
+local RECENT = 256
+local parsed, parsed_before, parsed_count = setmetatable({}, { __mode = "k" }), {}, 0
+
+local function parse(content)
+    local result = parsed[content] or parsed_before[content]
+    if not result then
+        local data, payloads, problem = content.data, nil, nil
+        payloads, problem = message.payloads(data, data:byte(17), message.HEADER + 1, #data)
+        result = { payloads = payloads, problem = problem }
+    end
+    if not parsed[content] then
+        if parsed_count >= RECENT then
+            parsed, parsed_before, parsed_count = setmetatable({}, { __mode = "k" }), parsed, 0
+        end
+        parsed[content], parsed_count = result, parsed_count + 1
+    end
+    return result
+end
+
+local PARSED = { payloads = true, problem = true }
+local Content = {
+    __index = function(content, name)
+        return PARSED[name] and parse(content)[name] or nil
+    end,
+}
+
+-- A message in clear, `data`; `encrypted`: it was encrypted.
+local function new_content(data, encrypted, values)
+    local content = values or {}
+    content.data, content.encrypted = data, encrypted
+    return setmetatable(content, Content)
+end
+
 --- An iterator over the payloads of a content that have one type.
 function contents.each(content, kind)
-    local at = 0
+    local at, payloads = 0, content.payloads
     return function()
         repeat
             at = at + 1
-        until not content.payloads[at] or content.payloads[at].type == kind
-        return content.payloads[at]
+        until not payloads[at] or payloads[at].type == kind
+        return payloads[at]
     end
 end
 
---- The notifies of a content, in order: {protocol, type, spi, data}.
-function contents.notifies(content)
-    if not content.notify_list then
-        content.notify_list = {}
-        for payload in contents.each(content, message.NOTIFY) do
-            local notify = message.notify(content.data, payload)
-            if notify then
-                content.notify_list[#content.notify_list + 1] = notify
-            end
+--- The first payload of a content that has one type; nil if there is none.
+function contents.first(content, kind)
+    for _, payload in ipairs(content.payloads) do
+        if payload.type == kind then
+            return payload
         end
     end
-    return content.notify_list
+    return nil
 end
 
---- Whether a content has a notify of a type; that notify.
+--- The first notify of a content that has this type; nil if there is none.
 function contents.notify(content, kind)
-    for _, notify in ipairs(content and contents.notifies(content) or {}) do
-        if notify.type == kind then
-            return notify
+    local data = content.data
+    for _, payload in ipairs(content.payloads) do
+        if payload.type == message.NOTIFY and message.notify_type(data, payload) == kind then
+            return message.notify(data, payload)
         end
     end
     return nil
@@ -76,9 +108,11 @@ end
 
 --- The first error notify of a content.
 function contents.error_notify(content)
-    for _, notify in ipairs(contents.notifies(content)) do
-        if notify.type < message.FIRST_STATUS then
-            return notify
+    local data = content.data
+    for _, payload in ipairs(content.payloads) do
+        local kind = payload.type == message.NOTIFY and message.notify_type(data, payload)
+        if kind and kind < message.FIRST_STATUS then
+            return message.notify(data, payload)
         end
     end
     return nil
@@ -86,11 +120,12 @@ end
 
 --- The proposals of the first SA payload of a content, see `proposals.read`.
 function contents.proposals(content)
-    if not content.proposals then
-        local payload = contents.each(content, message.SA)()
-        content.proposals = payload and proposals.read(message.body(content.data, payload)) or {}
+    local result = parse(content)
+    if not result.proposals then
+        local payload = contents.first(content, message.SA)
+        result.proposals = payload and proposals.read(message.body(content.data, payload)) or {}
     end
-    return content.proposals
+    return result.proposals
 end
 
 local function begin_negotiation(purpose, content)
@@ -108,7 +143,7 @@ local function take_slot(negotiation, pair)
 end
 
 local function nonce_of(content)
-    local payload = contents.each(content, message.NONCE)()
+    local payload = contents.first(content, message.NONCE)
     return payload and message.body(content.data, payload) or ""
 end
 
@@ -170,7 +205,7 @@ end
 
 -- The key exchange of a content, with its slot and the method that was negotiated for it.
 local function decode_key_exchange(sa, content)
-    local payload = contents.each(content, message.KE)()
+    local payload = contents.first(content, message.KE)
     if not payload then
         return
     end
@@ -179,7 +214,6 @@ local function decode_key_exchange(sa, content)
         return
     end
     local pair = content.pair
-    exchange.payload = payload
     if pair.exchange == IKE_SA_INIT or pair.exchange == CREATE_CHILD_SA then
         exchange.slot = 0
     elseif pair.exchange == IKE_INTERMEDIATE and sa.negotiation then
@@ -193,8 +227,6 @@ local function decode_key_exchange(sa, content)
 end
 
 local function add_content(capture, sa, datagram, content)
-    content.payloads, content.problem =
-        message.payloads(content.data, content.data:byte(17), message.HEADER + 1, #content.data)
     content.pair, content.response = datagram.slot.pair, datagram.slot.response
     content.from_initiator = datagram.slot.from_initiator
     content.frame = datagram.number
@@ -247,11 +279,8 @@ local function add_fragment(capture, sa, datagram, decrypted, payloads)
     end
     datagram.parts = parts
     if parts.count == parts.total and not parts.content then
-        parts.content = {
-            data = build_clear_message(parts.data, parts.payloads, parts.first, table.concat(parts.plaintext)),
-            encrypted = true, verified = parts.verified,
-            epoch = decrypted.epoch, position = decrypted.position, count = decrypted.count,
-        }
+        local data = build_clear_message(parts.data, parts.payloads, parts.first, table.concat(parts.plaintext))
+        parts.content = new_content(data, true, { verified = parts.verified, epoch = decrypted.epoch })
         add_content(capture, sa, datagram, parts.content)
     end
 end
@@ -285,11 +314,8 @@ local function decrypt(capture, sa, datagram)
     if datagram.fragment > 0 then
         add_fragment(capture, sa, datagram, decrypted, payloads)
     else
-        datagram.content = {
-            data = build_clear_message(data, payloads, decrypted.first, decrypted.plaintext),
-            encrypted = true, verified = decrypted.verified,
-            epoch = epoch, position = decrypted.position, count = decrypted.count,
-        }
+        local clear = build_clear_message(data, payloads, decrypted.first, decrypted.plaintext)
+        datagram.content = new_content(clear, true, { verified = decrypted.verified, epoch = epoch })
         add_content(capture, sa, datagram, datagram.content)
     end
     decrypted.plaintext = nil -- the content has it
@@ -313,11 +339,9 @@ local function decrypt_phase1(capture, sa, datagram)
     datagram.key = { verified = false, keys = keys }
     local data = datagram.data
     local length = message.HEADER + #plaintext
-    datagram.content = {
-        -- without the flag of encryption
-        data = data:sub(1, 19) .. string.char(head.flags - 1) .. data:sub(21, 24) .. big_endian(length, 4) .. plaintext,
-        encrypted = true, verified = false,
-    }
+    local flags = string.char(head.flags - 1) -- without the flag of encryption
+    local clear = data:sub(1, 19) .. flags .. data:sub(21, 24) .. big_endian(length, 4) .. plaintext
+    datagram.content = new_content(clear, true, { verified = false })
     add_content(capture, sa, datagram, datagram.content)
 end
 
@@ -353,7 +377,7 @@ function contents.update(capture, sa)
         else
             slot.decoded[datagram.digest] = datagram
             if datagram.clear then
-                datagram.content = { data = datagram.data, encrypted = false }
+                datagram.content = new_content(datagram.data, false)
                 add_content(capture, sa, datagram, datagram.content)
             elseif sa.version == 2 then
                 decrypt(capture, sa, datagram)
@@ -365,6 +389,13 @@ function contents.update(capture, sa)
             datagram.data = nil -- the ciphertext is no longer needed
         end
     end
+end
+
+--- The content of the message of a datagram that its frame shows: of a fragmented message, the frame that completed it.
+-- nil: there is none.
+function contents.shown(datagram)
+    local content = contents.content(datagram)
+    return content and (datagram.fragment == 0 or content.frame == datagram.number) and content or nil
 end
 
 --- The content of the message of a datagram; nil if it could not be decoded.

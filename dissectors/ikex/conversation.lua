@@ -10,6 +10,7 @@ local Conversation = {}
 Conversation.__index = Conversation
 
 local INFORMATIONAL_V1 = 5
+local NO_SPI = ("\0"):rep(8)
 -- The times to live with which systems send packets (RFC 1700; RFC 8200, 3).
 local IS_INITIAL = { [64] = true, [128] = true, [255] = true }
 -- A slot with more fragments than this is grouped again only when it has grown by an eighth.
@@ -37,7 +38,7 @@ function Conversation:new_sa(parsed)
         responder = parsed[responder],
         responder_port = parsed[responder .. "_port"],
         start = parsed.time,
-        begun_init = head.spi_r == ("\0"):rep(8),
+        begun_init = head.spi_r == NO_SPI,
         pairs = {}, -- by a number that combines message ID, exchange type and requester
         list = {}, -- pairs in order of their first datagrams
         pairs_by_requester = { [true] = {}, [false] = {} }, -- pairs with a request; true: sent by the initiator
@@ -133,23 +134,38 @@ local function get_slot(pair, response)
     return slot
 end
 
+-- The body of a slot with this content, for a slot that has a transmission already: most have only one.
+local function get_body(slot, digest)
+    if not slot.bodies then
+        local first = slot.transmissions[1]
+        slot.bodies = { [first.datagrams[1].digest] = { number = 1, transmissions = 1, first = first } }
+        slot.count = 1
+    end
+    local body = slot.bodies[digest]
+    if not body then
+        slot.count = slot.count + 1
+        body = { number = slot.count, transmissions = 0 }
+        slot.bodies[digest] = body
+    end
+    return body
+end
+
 -- Add the transmission of an unfragmented message: the content identifies the body.
 local function add_unfragmented(slot, datagram)
-    slot.bodies = slot.bodies or {}
-    local body = slot.bodies[datagram.digest]
-    if not body then
-        slot.count = (slot.count or 0) + 1
-        body = { number = slot.count, transmissions = 0 }
-        slot.bodies[datagram.digest] = body
+    local body
+    if #slot.transmissions > 0 then
+        body = get_body(slot, datagram.digest)
+        body.transmissions = body.transmissions + 1
     end
-    body.transmissions = body.transmissions + 1
     local transmission = {
-        slot = slot, body = body.number, number = body.transmissions,
+        slot = slot, body = body and body.number or 1, number = body and body.transmissions or 1,
         time = datagram.time, last_time = datagram.last_time, bytes = datagram.bytes, frames = datagram.frames,
-        datagrams = { datagram },
+        datagrams = { datagram }, first = nil, exchange = nil,
     }
-    body.first = body.first or transmission
-    transmission.first = body.first
+    if body then
+        body.first = body.first or transmission
+    end
+    transmission.first = body and body.first or transmission
     slot.transmissions[#slot.transmissions + 1] = transmission
     datagram.transmission = transmission
 end
@@ -185,6 +201,27 @@ local function group_fragments(slot)
     slot.transmissions = transmissions
     slot.grouped = #datagrams
     slot.pair.changed, slot.pair.sa.exchanges = true, nil
+end
+
+-- Add the latest datagram of a slot to its only transmission, if that lacks this fragment: the usual case, in which the
+-- slot need not be grouped again.
+local function add_next_fragment(slot, datagram)
+    local transmission = slot.transmissions[1]
+    if
+        #slot.transmissions ~= 1 or slot.grouped ~= #slot.datagrams - 1
+        or datagram.fragment == 0 or datagram.total == 0 or datagram.total ~= transmission.total
+        or transmission.fragments[datagram.fragment]
+    then
+        return
+    end
+    transmission.datagrams[#transmission.datagrams + 1] = datagram
+    transmission.bytes, transmission.frames =
+        transmission.bytes + datagram.bytes, transmission.frames + datagram.frames
+    transmission.last_time = math.max(transmission.last_time, datagram.last_time)
+    transmission.fragments[datagram.fragment] = datagram
+    transmission.fragment_count = transmission.fragment_count + 1
+    datagram.transmission = transmission
+    slot.grouped = #slot.datagrams
 end
 
 --- The transmissions of a slot, in order of time; `exactly`: group the latest fragments of a large slot too.
@@ -270,10 +307,10 @@ function Conversation:add(sa, datagram, parsed)
             -- the last request counts: after a REDIRECT it has another gateway and may have another SPI
             sa.spi_i, sa.responder, sa.responder_port = head.spi_i, parsed.destination, parsed.destination_port
         end
-        if head.spi_r ~= ("\0"):rep(8) and not sa.protected then
+        if head.spi_r ~= NO_SPI and not sa.protected then
             sa.spi_r = head.spi_r
         end
-    elseif head.spi_r ~= ("\0"):rep(8) then
+    elseif head.spi_r ~= NO_SPI then
         sa.spi_r, sa.protected = head.spi_r, true
     end
     sa.bytes[sender] = sa.bytes[sender] + datagram.bytes
@@ -294,6 +331,8 @@ function Conversation:add(sa, datagram, parsed)
         end
     elseif not last then
         slot.grouped = 0
+    elseif slot.grouped > 0 then
+        add_next_fragment(slot, datagram)
     end
     local path = sa.path
     path.added, self.added = path.added + 1, self.added + 1

@@ -1,4 +1,6 @@
 --[[ The plugin's fields and expert infos. The plugin's README.md documents them. ]]
+local names = require("ikex.names")
+
 local fields = {}
 
 local function framenum(abbreviation, name, kind, text)
@@ -6,15 +8,26 @@ local function framenum(abbreviation, name, kind, text)
     return ProtoField.framenum(abbreviation, name, base.NONE, kind or (frametype and frametype.NONE), text)
 end
 
+-- The names of two registries whose numbers differ.
+local function join(registry, other)
+    local joined = {}
+    for _, each in ipairs({ registry, other }) do
+        for number, name in pairs(each) do
+            joined[number] = name
+        end
+    end
+    return joined
+end
+
 --- All fields, by the names that the other modules use. To be called once.
 function fields.make()
     local kinds = frametype or {}
     return {
         handshake = ProtoField.uint32("ikex.handshake", "Handshake", base.DEC),
-        exchange = ProtoField.string("ikex.exchange", "Exchange"),
+        exchange = ProtoField.uint8("ikex.exchange", "Exchange", base.DEC, join(names.exchange, names.exchange1)),
         sender = ProtoField.string("ikex.sender", "Sender"),
         kind = ProtoField.string("ikex.kind", "Kind"),
-        time = ProtoField.double("ikex.time", "Time since the handshake began (ms)"),
+        time = ProtoField.relative_time("ikex.time", "Time since the handshake began"),
         bytes_initiator = ProtoField.uint64("ikex.bytes.initiator", "Bytes so far, from the initiator", base.DEC),
         bytes_responder = ProtoField.uint64("ikex.bytes.responder", "Bytes so far, from the responder", base.DEC),
         outcome = ProtoField.string("ikex.outcome", "Outcome"),
@@ -22,7 +35,7 @@ function fields.make()
         replaces = ProtoField.uint32("ikex.replaces", "Replaces the IKE SA of handshake", base.DEC),
         request_in = framenum("ikex.request_in", "Request in", kinds.REQUEST),
         response_in = framenum("ikex.response_in", "Response in", kinds.RESPONSE),
-        response_time = ProtoField.double("ikex.response_time", "Response time (ms)"),
+        response_time = ProtoField.relative_time("ikex.response_time", "Response time"),
         attempt = ProtoField.uint32("ikex.attempt", "Attempt", base.DEC),
         extra_round_trip = ProtoField.string("ikex.extra_round_trip", "Reason for the extra round trip"),
         transmission = ProtoField.uint32("ikex.transmission", "Transmission", base.DEC),
@@ -40,8 +53,8 @@ function fields.make()
         verified = ProtoField.bool("ikex.verified", "Integrity checked"),
         payload = ProtoField.string("ikex.payload", "Payload"),
         transform = ProtoField.string("ikex.transform", "Transform"),
-        notify = ProtoField.string("ikex.notify", "Notify"),
-        method = ProtoField.uint32("ikex.ke.method", "Key exchange method", base.DEC),
+        notify = ProtoField.uint16("ikex.notify", "Notify", base.DEC, names.notify),
+        method = ProtoField.uint32("ikex.ke.method", "Key exchange method", base.DEC, names.method),
         method_name = ProtoField.string("ikex.ke.name", "Key exchange method name"),
         role = ProtoField.string("ikex.ke.role", "Key exchange data type"),
         ke_length = ProtoField.uint32("ikex.ke.length", "Length of the data", base.DEC),

@@ -10,6 +10,12 @@ local findings = {}
 
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
+local NONE = {}
+local SIDES = { "request", "response" }
+
+local function add(list, name, text)
+    list[#list + 1] = { name, text }
+end
 
 --- The checks of key exchange data: {role, expected, length_ok, above, negotiated}. `expected`: length in bytes;
 -- `above`: number of coefficients that are not below the modulus. Values are nil if a check does not apply.
@@ -21,10 +27,10 @@ function findings.key_exchange(content)
     local method, response = exchange.method, content.response
     local checks = { role = mlkem.role(method, response), expected = mlkem.expected(method, response) }
     if checks.expected then
-        checks.length_ok = checks.expected == #exchange.data
+        checks.length_ok = checks.expected == exchange.size
     end
     if mlkem.is(method) and not response and checks.length_ok then
-        checks.above = mlkem.above_modulus(exchange.data)
+        checks.above = mlkem.above_modulus(content.data:sub(exchange.first + 4, exchange.first + 3 + exchange.size))
     end
     if exchange.negotiated then
         checks.negotiated = exchange.negotiated == method
@@ -33,7 +39,7 @@ function findings.key_exchange(content)
     return checks
 end
 
-local function check_key_exchange(content, add)
+local function check_key_exchange(content, list)
     local exchange = content.key_exchange
     if not exchange then
         return
@@ -41,29 +47,29 @@ local function check_key_exchange(content, add)
     local checks = findings.key_exchange(content)
     local name = names.of(names.method, exchange.method)
     if checks.length_ok == false then
-        add("ke_length", string.format(
-            "%s %s of %d bytes instead of %d", name, checks.role, #exchange.data, checks.expected
+        add(list, "ke_length", string.format(
+            "%s %s of %d bytes instead of %d", name, checks.role, exchange.size, checks.expected
         ))
     end
     if checks.above and checks.above > 0 then
-        add("modulus", string.format(
+        add(list, "modulus", string.format(
             "%d coefficients of the %s encapsulation key are not below 3329 (FIPS 203, 7.2)", checks.above, name
         ))
     end
     if checks.negotiated == false then
-        add("method", string.format(
+        add(list, "method", string.format(
             "Key exchange with %s, but %s was negotiated", name, names.of(names.method, exchange.negotiated)
         ))
     end
 end
 
 -- Report additional key exchanges that were offered, if none was chosen.
-local function check_choice(sa, content, add)
+local function check_choice(sa, content, list)
     if content ~= sa.init_response or not sa.init_request then
         return
     end
     if (sa.additional or 0) == 0 and proposals.offer_additional(contents.proposals(sa.init_request)) then
-        add("downgrade", "Additional key exchanges were offered, and none was chosen")
+        add(list, "downgrade", "Additional key exchanges were offered, and none was chosen")
     end
 end
 
@@ -71,51 +77,55 @@ end
 local function of_content(sa, content)
     if not content.findings then
         local list = {}
-        local function add(name, text)
-            list[#list + 1] = { name, text }
-        end
         if content.problem then
-            add("payloads", "Payloads: " .. content.problem)
+            add(list, "payloads", "Payloads: " .. content.problem)
         end
-        check_key_exchange(content, add)
+        check_key_exchange(content, list)
         local error_notify = sa.version == 2 and contents.error_notify(content)
         if error_notify and not Association.ASKS_AGAIN[error_notify.type] then
-            add("error_notify", "Error notify " .. names.both(names.notify, error_notify.type))
+            add(list, "error_notify", "Error notify " .. names.both(names.notify, error_notify.type))
         end
         if sa.version == 2 and content.encrypted and content.verified == false then
-            add("unverified", "The key file lacks the algorithm of the ICV: integrity not checked")
+            add(list, "unverified", "The key file lacks the algorithm of the ICV: integrity not checked")
         end
         content.findings = list
     end
     return content.findings
 end
 
-local function check_content(sa, content, add)
+local function check_content(sa, content, list)
     for _, finding in ipairs(of_content(sa, content)) do
-        add(finding[1], finding[2])
+        list[#list + 1] = finding
     end
     if sa.version == 2 and content.pair.exchange == IKE_SA_INIT then
-        check_choice(sa, content, add)
+        check_choice(sa, content, list)
     end
 end
 
-local function check_intermediate(sa, add)
-    for _, side in ipairs({ "request", "response" }) do
+local function check_intermediate(sa, list)
+    for _, side in ipairs(SIDES) do
         local content = sa["init_" .. side]
-        if content and not contents.notify(content, INTERMEDIATE_SUPPORTED) then
-            add("intermediate", string.format(
+        if content and content.supports_intermediate == nil then
+            content.supports_intermediate = contents.notify(content, INTERMEDIATE_SUPPORTED) ~= nil
+        end
+        if content and not content.supports_intermediate then
+            add(list, "intermediate", string.format(
                 "IKE_INTERMEDIATE, but the IKE_SA_INIT %s lacks INTERMEDIATE_EXCHANGE_SUPPORTED", side
             ))
         end
     end
 end
 
---- Numbers of the fragments that a transmission lacks, at most `limit` of them.
+--- Numbers of the fragments that a transmission lacks, at most `limit` of them. They are kept with the transmission,
+-- because each of its fragments shows them.
 function findings.missing_fragments(transmission, limit)
-    local missing = {}
     if not transmission.fragments then
-        return missing
+        return NONE
+    elseif transmission.missing and transmission.missing_since == transmission.fragment_count then
+        return transmission.missing
     end
+    local missing = {}
+    transmission.missing, transmission.missing_since = missing, transmission.fragment_count
     for number = 1, transmission.total do
         if not transmission.fragments[number] then
             missing[#missing + 1] = number
@@ -127,52 +137,55 @@ function findings.missing_fragments(transmission, limit)
     return missing
 end
 
---- The findings about a datagram; `exchange`, `transmission`: from `exchanges.of_datagram`.
+-- The list that `of_datagram` returns: most messages have no findings.
+local list = {}
+
+--- The findings about a datagram, a list that is valid until the next call; `exchange`, `transmission`: from
+-- `exchanges.of_datagram`, nil if they are not known.
 function findings.of_datagram(capture, datagram, exchange, transmission)
-    local list = {}
-    local function add(name, text)
-        list[#list + 1] = { name, text }
+    for index = #list, 1, -1 do
+        list[index] = nil
     end
     local pair = datagram.slot.pair
     local sa = pair.sa
     if transmission and transmission.number > 1 then
-        add("retransmission", "Retransmission of an earlier message") -- the fields have its number and frame
+        add(list, "retransmission", "Retransmission of an earlier message") -- the fields have its number and frame
     end
     if transmission and transmission.fragments and capture:is_final(transmission.last_time) then
         local missing = transmission.total - transmission.fragment_count
         if missing > 0 then
-            add("missing_fragment", "Fragments of the message are missing")
+            add(list, "missing_fragment", "Fragments of the message are missing")
         end
     end
     if datagram.incomplete then
-        add("missing_fragment", "IP fragments of the message are not in the capture")
+        add(list, "missing_fragment", "IP fragments of the message are not in the capture")
     end
     local informational_v1 = sa.version == 1 and pair.exchange == 5
     if exchange and not informational_v1 then
         if #exchange.requests == 0 then
             if capture:is_final(datagram.time) then
-                add("no_request", "The request to this response is not in the capture")
+                add(list, "no_request", "The request to this response is not in the capture")
             end
         elseif #exchange.responses == 0 and sa.version == 2 and capture:is_final(sa.last_time) then
-            add("no_response", "The capture has no response to this request")
+            add(list, "no_response", "The capture has no response to this request")
         end
         local reason = datagram.slot.response and exchanges.retry_reason(exchange)
         if reason then
-            add("extra_round_trip", "The responder asks for another request: " .. reason)
+            add(list, "extra_round_trip", "The responder asks for another request: " .. reason)
         end
     end
     if datagram.ip_fragments and sa.version == 2 and pair.exchange == IKE_SA_INIT then
-        add("ip_fragments", string.format("IKE_SA_INIT in %d IP fragments", datagram.frames))
+        add(list, "ip_fragments", string.format("IKE_SA_INIT in %d IP fragments", datagram.frames))
     end
     if sa.version == 2 and pair.exchange == IKE_INTERMEDIATE then
-        check_intermediate(sa, add)
+        check_intermediate(sa, list)
     end
     if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
-        add("no_key", "None of the keys of this IKE SA decrypts the message")
+        add(list, "no_key", "None of the keys of this IKE SA decrypts the message")
     end
     local content = contents.content(datagram)
     if content then
-        check_content(sa, content, add)
+        check_content(sa, content, list)
     end
     return list
 end

@@ -1,13 +1,13 @@
 --[[ The text of the Info column: exchange, kind and payloads of a message, so that the packet list and the flow graph
 read like a ladder diagram: "IKE_INTERMEDIATE request, KE(ML-KEM-768)". ]]
 local contents = require("ikex.contents")
-local exchanges = require("ikex.exchanges")
 local message = require("ikex.message")
 local names = require("ikex.names")
 
 local info = {}
 
 local MAX_PAYLOADS = 24
+local MAX_TOTAL = 64 -- fragments of messages whose texts are kept
 
 local function describe_payload(content, payload, version)
     if version == 2 and payload.type == message.KE and content.key_exchange then
@@ -19,43 +19,53 @@ local function describe_payload(content, payload, version)
     return names.of(version == 2 and names.payload or names.payload1, payload.type)
 end
 
--- The payloads of a message; of a fragmented one, in the frame that completed it.
-local function describe_payloads(datagram, parts)
-    local content = contents.content(datagram)
-    if not content or datagram.fragment > 0 and content.frame ~= datagram.number then
-        if not datagram.clear and datagram.fragment == 0 then
-            parts[#parts + 1] = datagram.slot.pair.sa.version == 2 and "SK" or "encrypted"
-        end
-        return
-    end
+local function describe_payloads(content)
+    local parts = {}
     for number, payload in ipairs(content.payloads) do
         if number > MAX_PAYLOADS then
-            parts[#parts + 1] = "..."
-            return
+            parts[number] = "..."
+            break
         end
-        parts[#parts + 1] = describe_payload(content, payload, content.pair.sa.version)
+        parts[number] = describe_payload(content, payload, content.pair.sa.version)
     end
+    return table.concat(parts, ", ")
 end
 
---- The text for a datagram; nil if it belongs to another frame.
-function info.describe(datagram)
-    if not datagram.slot then
-        return nil
+-- Texts without payloads, by exchange type, kind and fragment: most messages of a capture have the same ones.
+local texts = {}
+
+local function describe_header(version, kind, response, fragment, total)
+    local key = (((kind * 2 + (response and 1 or 0)) * 4 + version) * 65536 + fragment) * 65536 + total
+    local text = texts[key]
+    if not text then
+        text = names.of_exchange(version, kind)
+        if version == 2 then
+            text = text .. (response and " response" or " request")
+        end
+        if fragment > 0 then
+            text = text .. (total > 0 and string.format(", fragment %d/%d", fragment, total)
+                or string.format(", fragment %d", fragment))
+        end
+        if total <= MAX_TOTAL then
+            texts[key] = text
+        end
     end
-    local pair = datagram.slot.pair
-    local name = names.of_exchange(pair.sa.version, pair.exchange)
-    if pair.sa.version == 2 then
-        name = name .. (datagram.slot.response and " response" or " request")
+    return text
+end
+
+--- The text for a datagram, which belongs to `transmission` (nil: unknown).
+function info.describe(datagram, transmission)
+    local slot = datagram.slot
+    local sa = slot.pair.sa
+    local text = describe_header(sa.version, slot.pair.exchange, slot.response, datagram.fragment, datagram.total)
+    local content = contents.shown(datagram)
+    if content then
+        content.text = content.text or describe_payloads(content)
+        text = content.text ~= "" and text .. ", " .. content.text or text
+    elseif not datagram.clear and datagram.fragment == 0 then
+        text = text .. (sa.version == 2 and ", SK" or ", encrypted")
     end
-    local parts = { name }
-    if datagram.fragment > 0 then
-        parts[2] = datagram.total > 0 and string.format("fragment %d/%d", datagram.fragment, datagram.total)
-            or string.format("fragment %d", datagram.fragment)
-    end
-    describe_payloads(datagram, parts)
-    local _, transmission = exchanges.of_datagram(datagram)
-    local again = transmission and transmission.number > 1 and "[Retransmission] " or ""
-    return again .. table.concat(parts, ", ")
+    return transmission and transmission.number > 1 and "[Retransmission] " .. text or text
 end
 
 return info

@@ -71,7 +71,7 @@ end
 local function describe(transmission)
     local longest = ""
     for _, datagram in ipairs(transmission.datagrams) do
-        local text = info.describe(datagram) or ""
+        local text = info.describe(datagram, transmission)
         longest = #text > #longest and text or longest
     end
     if transmission.fragments then

@@ -9,38 +9,36 @@ message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
 message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
 message.FIRST_STATUS = 16384 -- notifies below it are errors
 
---- The header of a message; nil if it is not of version 1 or 2.
--- `major`: 1 or 2; `fragment`, `total`: fragment numbers of RFC 7383 or IKEv1, 0 if the message is not fragmented. In
--- IKEv1 only the last fragment has the total. `invalid`: the fragment numbers are impossible.
-function message.header(data)
-    if #data < message.HEADER then
+--- The header of the message at position `at` of `data` (nil: 1), in the table `into` (nil: a new one); nil if it is
+-- not of version 1 or 2. `key`: both SPIs and the version; `major`: 1 or 2; `fragment`, `total`: fragment numbers of
+-- RFC 7383 or IKEv1, 0 if the message is not fragmented. In IKEv1 only the last fragment has the total. `invalid`: the
+-- fragment numbers are impossible.
+function message.header(data, at, into)
+    at = at or 1
+    local size = #data - at + 1
+    if size < message.HEADER then
         return nil
     end
-    local following, version, exchange, flags, i1, i2, i3, i4, l1, l2, l3, l4 = byte(data, 17, 28)
-    local major = (version - version % 16) / 16
-    if major ~= 1 and major ~= 2 then
+    local following, version, exchange, flags, i1, i2, i3, i4, l1, l2, l3, l4 = byte(data, at + 16, at + 27)
+    local major = version >= 32 and version < 48 and 2 or version >= 16 and version < 32 and 1
+    if not major then
         return nil
     end
-    local head = {
-        spi_i = sub(data, 1, 8),
-        spi_r = sub(data, 9, 16),
-        next = following,
-        major = major == 2 and 2 or 1,
-        exchange = exchange,
-        flags = flags,
-        from_initiator = flags % 16 >= 8,
-        response = flags % 64 >= 32,
-        message_id = ((i1 * 256 + i2) * 256 + i3) * 256 + i4,
-        length = ((l1 * 256 + l2) * 256 + l3) * 256 + l4,
-        fragment = 0,
-        total = 0,
-    }
-    if following == message.SKF and major == 2 and head.length >= 36 and #data >= 36 then
-        local n1, n2, t1, t2 = byte(data, 33, 36)
+    local spis = sub(data, at, at + 15)
+    local head = into or {}
+    head.spi_i, head.spi_r = sub(spis, 1, 8), sub(spis, 9)
+    head.key = major == 2 and spis or "1" .. spis -- of another length for each version
+    head.next, head.major, head.exchange, head.flags = following, major, exchange, flags
+    head.from_initiator, head.response = flags % 16 >= 8, flags % 64 >= 32
+    head.message_id = ((i1 * 256 + i2) * 256 + i3) * 256 + i4
+    head.length = ((l1 * 256 + l2) * 256 + l3) * 256 + l4
+    head.fragment, head.total, head.invalid = 0, 0, nil
+    if following == message.SKF and major == 2 and head.length >= 36 and size >= 36 then
+        local n1, n2, t1, t2 = byte(data, at + 32, at + 35)
         head.fragment, head.total = n1 * 256 + n2, t1 * 256 + t2
         head.invalid = head.fragment == 0 or head.fragment > head.total
-    elseif following == message.FRAGMENT_V1 and major == 1 and head.length >= 36 and #data >= 36 then
-        local number, flag = byte(data, 35, 36)
+    elseif following == message.FRAGMENT_V1 and major == 1 and head.length >= 36 and size >= 36 then
+        local number, flag = byte(data, at + 34, at + 35)
         head.fragment, head.total = number, flag % 2 == 1 and number or 0
         head.invalid = number == 0
     end
@@ -85,14 +83,15 @@ function message.payloads(data, first, from, to)
     return payloads, at <= last and "bytes after the last payload" or nil
 end
 
---- A KE payload (RFC 7296, 3.4): {method, data}; nil if it is too short.
+--- A KE payload (RFC 7296, 3.4): {method, first, size}; `first`: position of its body, `size`: bytes of the key
+-- exchange data, which are the body without its first 4 bytes. nil: it is too short.
 function message.key_exchange(data, payload)
     local first = payload.first
     if payload.last < first + 3 then
         return nil
     end
     local high, low = byte(data, first, first + 1)
-    return { method = high * 256 + low, data = sub(data, first + 4, payload.last) }
+    return { method = high * 256 + low, first = first, size = payload.last - first - 3 }
 end
 
 --- The type of a notify payload (RFC 7296, 3.10); nil if the payload is too short.

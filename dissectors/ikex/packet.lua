@@ -55,6 +55,12 @@ end
 
 -- Position of the header of `protocol` with these ports, position of the IP header, and IP version.
 local function find_transport(frame, source_port, destination_port, protocol)
+    if byte(frame, 15) == 0x45 and byte(frame, 24) == protocol then -- usually IPv4 in Ethernet
+        local a, b, c, d = byte(frame, 35, 38)
+        if d and a * 256 + b == source_port and c * 256 + d == destination_port then
+            return 35, 15, 4
+        end
+    end
     local ports = char(
         floor(source_port / 256), source_port % 256, floor(destination_port / 256), destination_port % 256
     )
@@ -97,13 +103,14 @@ function packet.is_marked(frame, source_port, destination_port)
         and a * 256 + b == source_port and c * 256 + d == destination_port
 end
 
---- Position (from 0) and number of the bytes of a frame that `is_other` needs.
+--- Position (from 0) and number of the bytes of a frame that `find_ports` needs.
 packet.START, packet.START_SIZE = 12, 38
 
---- A fast test for the most frequent frames without IKE: unfragmented IPv4 in Ethernet, with or without a VLAN tag, that
--- carries TCP on other ports, ICMP, ESP, or ESP in UDP. `start`: START_SIZE bytes of the frame from START on; `ports`:
--- those of IKE, as keys. If false, the frame may still have no IKE message.
-function packet.is_other(start, ports)
+--- A fast test for the most frequent frames: unfragmented IPv4 in Ethernet, with or without a VLAN tag. `start`:
+-- START_SIZE bytes of the frame from START on; `ports`: those of IKE, as keys. Returns false if the frame has no IKE
+-- message: it is TCP on other ports, ICMP, ESP, or ESP in UDP. Returns source and destination port if it is UDP on a
+-- port of IKE, and nil if the frame must be examined.
+function packet.find_ports(start, ports)
     local at = 1
     local kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol = byte(start, 1, 12)
     if kind == 0x81 and kind_low == 0 then -- a VLAN tag
@@ -112,17 +119,26 @@ function packet.is_other(start, ports)
     end
     -- other EtherTypes than 0x0800, and fragments
     if kind ~= 8 or kind_low ~= 0 or head ~= 0x45 or offset ~= 0 or flags % 64 ~= 0 then
-        return false
+        return nil
     end
     local a, b, c, d, _, _, _, _, e, f, g, h = byte(start, at + 22, at + 33)
     local source_port, destination_port = a * 256 + b, c * 256 + d
-    if protocol == UDP then -- other UDP may be a tunnel
-        return (source_port == 4500 or destination_port == 4500)
-            and (e ~= 0 or f ~= 0 or g ~= 0 or h ~= 0) and source_port ~= 500 and destination_port ~= 500
-    elseif protocol == TCP then
-        return not ports[source_port] and not ports[destination_port]
+    if protocol == UDP then
+        if not ports[source_port] and not ports[destination_port] then
+            return nil -- it may be a tunnel
+        end
+        local on_4500 = source_port == 4500 or destination_port == 4500
+        local on_500 = source_port == 500 or destination_port == 500
+        if on_4500 and not on_500 and (e ~= 0 or f ~= 0 or g ~= 0 or h ~= 0) then
+            return false -- ESP
+        end
+        return source_port, destination_port
+    elseif protocol == TCP and (ports[source_port] or ports[destination_port]) then
+        return nil
+    elseif protocol == TCP or protocol == ESP or protocol == ICMP then
+        return false
     end
-    return protocol == ESP or protocol == ICMP
+    return nil
 end
 
 --- Position of the IKE message in the datagram whose UDP header is at `udp`; nil for ESP and keepalives.
@@ -169,33 +185,44 @@ local function ipv6_address(frame, at)
     return table.concat(text)
 end
 
+-- The texts of addresses, by their bytes.
+local texts, text_count = {}, 0
+local MAX_TEXTS = 10000
+
+local function format_address(data, at, version)
+    local key = sub(data, at, at + (version == 4 and 3 or 15))
+    local text = texts[key]
+    if not text then
+        if text_count >= MAX_TEXTS then
+            texts, text_count = {}, 0
+        end
+        text = version == 4 and string.format("%d.%d.%d.%d", byte(key, 1, 4)) or ipv6_address(key, 1)
+        texts[key], text_count = text, text_count + 1
+    end
+    return text
+end
+
 --- Source and destination address of an IP header at position `at`, as text.
 local function addresses(frame, at, version)
     if version == 4 then
-        local a, b, c, d, e, f, g, h = byte(frame, at + 12, at + 19)
-        return string.format("%d.%d.%d.%d", a, b, c, d), string.format("%d.%d.%d.%d", e, f, g, h)
+        return format_address(frame, at + 12, 4), format_address(frame, at + 16, 4)
     end
-    return ipv6_address(frame, at + 8), ipv6_address(frame, at + 24)
+    return format_address(frame, at + 8, 6), format_address(frame, at + 24, 6)
 end
 
---- Values of the headers of a message at position `at`: {ttl, ip_id, size, quoted, source, destination}. `ip_id`: nil
--- in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0; `quoted`: the message is
--- quoted by an ICMP error.
-function packet.headers(frame, at, udp, ip, version)
-    local headers = {}
+--- Put values of the headers of a message at position `at` into `record`: source, destination, ttl, ip_id, size.
+-- `ip_id`: nil in IPv6; `size`: bytes of the datagram's payload from `at` on, nil if the UDP length is 0. Returns false
+-- if the message is quoted by an ICMP error.
+function packet.read_headers(record, frame, at, udp, ip, version)
+    if find_ip_before(frame, ip - 8, version == 4 and ICMP or ICMPV6) then
+        return false
+    end
+    record.source, record.destination = addresses(frame, ip, version)
     local length = u16(frame, udp + 4)
-    if length > 0 then
-        headers.size = length - (at - udp)
-    end
-    headers.source, headers.destination = addresses(frame, ip, version)
-    if version == 4 then
-        headers.ip_id, headers.ttl = u16(frame, ip + 4), byte(frame, ip + 8)
-        headers.quoted = find_ip_before(frame, ip - 8, ICMP) ~= nil
-    else
-        headers.ttl = byte(frame, ip + 7)
-        headers.quoted = find_ip_before(frame, ip - 8, ICMPV6) ~= nil
-    end
-    return headers
+    record.size = length > 0 and length - (at - udp) or nil
+    record.ttl = byte(frame, version == 4 and ip + 8 or ip + 7)
+    record.ip_id = version == 4 and u16(frame, ip + 4) or nil
+    return true
 end
 
 --- The payload of the TCP segment of a frame, the sequence number after it, and its source and destination address; nil

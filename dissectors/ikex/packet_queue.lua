@@ -12,7 +12,7 @@ local byte, floor, sub = string.byte, math.floor, string.sub
 local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
-local MAX_HELD = 64 * 1024 * 1024 -- bytes of packets that are kept complete
+local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
 PacketQueue.TAIL = TAIL
@@ -29,6 +29,7 @@ function PacketQueue.new(keep_all)
         last_processed = 0,
         late = 0, -- packets that were processed after packets with later times
         latest = 0, -- number of the latest packet
+        record = {}, -- of the message that is processed
     }, PacketQueue)
     self:clear()
     return self
@@ -122,20 +123,30 @@ local function format_direction(endpoints)
     )
 end
 
+local function new_record(number, time, frame_size, data, at, endpoints)
+    return {
+        number = number, time = time, frame_size = frame_size, data = data, at = at, length = #data - at + 1,
+        source = endpoints.source, source_port = endpoints.source_port,
+        destination = endpoints.destination, destination_port = endpoints.destination_port,
+    }
+end
+
 -- Process a message of a TCP stream, with its segments except the last.
-local function process_tcp_message(self, record, raw, endpoints, callback)
+local function process_tcp_message(self, number, time, frame_size, raw, endpoints, callback)
     local key = format_direction(endpoints)
-    record.segments, self.segments[key] = self.segments[key] or {}, nil
-    record.repeated_number = self.latest_tcp_number == record.number
-    self.latest_tcp_number = record.number
+    local segments = self.segments[key] or {}
+    self.segments[key] = nil
+    local repeated = self.latest_tcp_number == number
+    self.latest_tcp_number = number
     if raw ~= "" then
-        record.data, record.length, record.endpoints = raw, #raw, endpoints
+        local record = new_record(number, time, frame_size, raw, 1, endpoints)
+        record.segments, record.repeated_number = segments, repeated
         callback(record)
     end
 end
 
 -- Process a TCP segment; the messages that end in it have been processed before.
-local function process_segment(self, record, raw, source_port, destination_port)
+local function process_segment(self, number, time, frame_size, raw, source_port, destination_port)
     local payload, next_sequence, source, destination = packet.segment(raw, source_port, destination_port)
     if not payload or payload == PREFIX then
         return
@@ -148,61 +159,66 @@ local function process_segment(self, record, raw, source_port, destination_port)
         return -- a retransmitted segment
     end
     self.next_sequence[key] = next_sequence
-    if self.latest_tcp_number == record.number then
+    if self.latest_tcp_number == number then
         return
     end
     local list = self.segments[key] or {}
     self.segments[key] = list
-    list[#list + 1] = record
+    list[#list + 1] = { number = number, time = time, frame_size = frame_size }
 end
 
-local function process_fragment(self, record, raw, at, callback)
-    local group = self.fragments:add(record.number, record.time, record.size, raw, at)
+local function process_fragment(self, number, time, frame_size, raw, at, callback)
+    local group = self.fragments:add(number, time, frame_size, raw, at)
     if group then
-        record.group, record.data, record.length, record.endpoints = group, group.ike.data, #group.ike.data, group.ike
+        local record = new_record(number, time, frame_size, group.ike.data, 1, group.ike)
+        record.group = group
+        callback(record)
+    end
+end
+
+-- Process a datagram whose UDP header is at `udp`. All datagrams share a table, because they are the most frequent.
+local function process_datagram(self, n, udp, ip, version, callback)
+    local raw, ports = self.raws[n], self.ports[n]
+    local source_port, destination_port = floor(ports / 65536), ports % 65536
+    local at = packet.message(raw, udp, source_port, destination_port)
+    local record = self.record
+    if at and packet.read_headers(record, raw, at, udp, ip, version) then
+        record.number, record.time = self.numbers[n], PacketQueue.microseconds(self.times[n])
+        record.frame_size, record.data, record.at, record.tail = self.sizes[n], raw, at, self.tails[n]
+        record.length = (self.lengths[n] or #raw) - at + 1
+        record.source_port, record.destination_port = source_port, destination_port
         callback(record)
     end
 end
 
 local function process_packet(self, n, callback)
     local raw, ports = self.raws[n], self.ports[n]
-    local record = { number = self.numbers[n], time = PacketQueue.microseconds(self.times[n]), size = self.sizes[n] }
-    if ports == 0 then
-        process_fragment(self, record, raw, nil, callback)
-        return
-    elseif ports < 0 then
-        process_tcp_message(self, record, raw, self.endpoints[n], callback)
+    local source_port, destination_port = floor(ports / 65536), ports % 65536
+    local udp, ip, version, fragmented
+    if ports > 0 then
+        udp, ip, version, fragmented = packet.datagram(raw, source_port, destination_port)
+        if udp and not fragmented then
+            process_datagram(self, n, udp, ip, version, callback)
+            return
+        end
+    end
+    local number, time, frame_size = self.numbers[n], PacketQueue.microseconds(self.times[n]), self.sizes[n]
+    if ports < 0 then
+        process_tcp_message(self, number, time, frame_size, raw, self.endpoints[n], callback)
         return
     end
-    local source_port, destination_port = floor(ports / 65536), ports % 65536
-    local udp, ip, version, fragmented = packet.datagram(raw, source_port, destination_port)
-    if fragmented then
-        process_fragment(self, record, raw, ip, callback)
-    elseif udp then
-        local at = packet.message(raw, udp, source_port, destination_port)
-        if at then
-            record.headers = packet.headers(raw, at, udp, ip, version)
-            record.endpoints = record.headers
-            record.endpoints.source_port, record.endpoints.destination_port = source_port, destination_port
-            record.data, record.tail = sub(raw, at), self.tails[n]
-            record.length = (self.lengths[n] or #raw) - at + 1
-            callback(record)
-        end
-    elseif source_port == 4500 or destination_port == 4500 then
-        local frames = self.fragments.frames
-        process_fragment(self, record, raw, nil, callback)
-        if frames[record.number] == nil then
-            process_segment(self, record, raw, source_port, destination_port)
-        end
-    else
-        process_fragment(self, record, raw, nil, callback)
+    process_fragment(self, number, time, frame_size, raw, ip, callback)
+    local on_4500 = source_port == 4500 or destination_port == 4500
+    if not udp and on_4500 and self.fragments.frames[number] == nil then
+        process_segment(self, number, time, frame_size, raw, source_port, destination_port)
     end
 end
 
---- Empty the queue, and call `callback` with a record of each message in order of time: {number, time (us), size, data,
--- length, endpoints, headers, tail, group, segments}. `data`: the kept bytes of a message with `length` captured bytes;
--- `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments; `segments`: its TCP segments except
--- the last.
+--- Empty the queue, and call `callback` with a record of each message in order of time: {number, time (us), frame_size,
+-- data, at, length, size, source, source_port, destination, destination_port, ttl, ip_id, tail, group, segments}, which
+-- is valid until the next one. `data`: the kept bytes of a message with `length` captured bytes, from position `at` on;
+-- `size`: its bytes by the UDP header; `tail`: its last bytes, if not all bytes were kept; `group`: its IP fragments;
+-- `segments`: its TCP segments except the last.
 function PacketQueue:process(callback)
     local count, order, times = self.count, nil, self.times
     if self.disordered then -- a capture merged of several, for example
@@ -226,8 +242,11 @@ function PacketQueue:process(callback)
         end
         process_packet(self, index, callback)
     end
-    if count > 0 then
+    if count > 1 then
         self:clear()
+    elseif count == 1 then -- a packet that is shown while the capture is read: new arrays would take longer
+        self.tails[1], self.lengths[1], self.endpoints[1] = nil, nil, nil
+        self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
     end
 end
 

@@ -1,47 +1,80 @@
 --[[ SA payloads: proposals and their transforms (RFC 7296, 3.3; RFC 9370, 2.2.1). ]]
-local Cursor = require("ikex.cursor")
-
 local proposals = {}
 
-local KEY_LENGTH = 14 -- transform attribute
+local byte = string.byte
 
---- The proposals in the body of an SA payload: a list of {number, protocol, spi, transforms = {{type, id, key_bits}}}.
+local KEY_LENGTH = 14 -- transform attribute
+local TRUNCATED = "truncated"
+
+-- The key length in the attributes of a transform, from position `at` to `last`; nil if there is none. The second
+-- result is the problem of an inconsistent list.
+local function read_key_bits(body, at, last)
+    local key_bits
+    while at <= last do
+        if at + 3 > last then
+            return key_bits, TRUNCATED
+        end
+        local a, b, c, d = byte(body, at, at + 3)
+        local kind, value = a * 256 + b, c * 256 + d
+        at = at + 4
+        if kind < 0x8000 then
+            at = at + value
+        elseif kind - 0x8000 == KEY_LENGTH then
+            key_bits = value
+        end
+    end
+    return key_bits, at > last + 1 and TRUNCATED or nil
+end
+
+-- Add the transforms from position `at` to `last` to a list. Returns the problem of an inconsistent list.
+local function read_transforms(body, at, last, list)
+    while at <= last do
+        if at + 7 > last then
+            return TRUNCATED
+        end
+        local high, low, kind, _, id_high, id_low = byte(body, at + 2, at + 7)
+        local finish = at + high * 256 + low - 1
+        if finish < at + 7 or finish > last then
+            return TRUNCATED
+        end
+        local transform = { type = kind, id = id_high * 256 + id_low, key_bits = nil, first = at, last = finish }
+        list[#list + 1] = transform
+        local problem
+        transform.key_bits, problem = read_key_bits(body, at + 8, finish)
+        if problem then
+            return problem
+        end
+        at = finish + 1
+    end
+    return nil
+end
+
+--- The proposals in the body of an SA payload: a list of {number, protocol, spi, transforms}, where
+-- transforms are {type, id, key_bits, first, last}; the last two are positions in the body.
 -- Returns the proposals before the first problem, and a description of the problem.
 function proposals.read(body)
-    local list = {}
-    local _, problem = Cursor.attempt(function()
-        local cursor = Cursor.new(body)
-        while cursor:remaining() > 0 do
-            cursor:skip(2) -- whether it is the last one, which also follows from the length
-            local size = cursor:u16()
-            local within = cursor:within(size - 4)
-            local proposal = { number = within:u8(), protocol = within:u8(), transforms = {} }
-            local spi_size = within:u8()
-            within:skip(1) -- number of transforms
-            proposal.spi = within:bytes(spi_size)
-            list[#list + 1] = proposal
-            while within:remaining() > 0 do
-                within:skip(2)
-                local length = within:u16()
-                local inner = within:within(length - 4)
-                local transform = { type = inner:u8() }
-                inner:skip(1)
-                transform.id = inner:u16()
-                proposal.transforms[#proposal.transforms + 1] = transform
-                while inner:remaining() > 0 do
-                    local kind, value = inner:u16(), inner:u16()
-                    if kind >= 0x8000 then
-                        if kind - 0x8000 == KEY_LENGTH then
-                            transform.key_bits = value
-                        end
-                    else
-                        inner:skip(value)
-                    end
-                end
-            end
+    local list, at, size = {}, 1, #body
+    while at <= size do
+        if at + 7 > size then
+            return list, TRUNCATED
         end
-    end)
-    return list, problem
+        -- the first byte tells whether it is the last one, which also follows from the length
+        local high, low, number, protocol, spi_size = byte(body, at + 2, at + 6)
+        local finish = at + high * 256 + low - 1
+        if finish > size or at + 7 + spi_size > finish then
+            return list, TRUNCATED
+        end
+        local proposal = {
+            number = number, protocol = protocol, spi = body:sub(at + 8, at + 7 + spi_size), transforms = {},
+        }
+        list[#list + 1] = proposal
+        local problem = read_transforms(body, at + 8 + spi_size, finish, proposal.transforms)
+        if problem then
+            return list, problem
+        end
+        at = finish + 1
+    end
+    return list
 end
 
 --- The additional key exchanges of a proposal: a list of {slot, method} in order of slots, 1 to 7.

@@ -1,4 +1,5 @@
 --[[ The plugin's tree in the packet details. ]]
+local Conversation = require("ikex.conversation")
 local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
 local findings = require("ikex.findings")
@@ -13,25 +14,86 @@ View.__index = View
 
 local MAX_LISTED = 64 -- fragments, payloads, transforms
 
---- `fields`, `experts`: from the module `fields`; `proto`: the plugin's protocol.
-function View.new(proto, fields, experts)
-    return setmetatable({ proto = proto, fields = fields, experts = experts }, View)
+-- Groups of fields that are made together: the exchange of a message and its payloads are needed for these alone.
+local GROUPS = {
+    any_of_handshake = {
+        "handshake", "exchange", "sender", "kind", "time", "bytes_initiator", "bytes_responder", "replaces", "outcome",
+        "reason",
+    },
+    any_of_transmission = { "transmission", "retransmission", "retransmission_of" },
+    any_of_fragments = { "ip_fragments", "fragment", "fragments", "fragment_frame", "fragment_missing" },
+    any_of_decryption = { "decryption", "epoch", "verified" },
+    any_of_exchange = {
+        "request_in", "response_in", "response_time", "extra_round_trip", "attempt",
+    },
+    any_of_payloads = {
+        "payload", "transform", "notify", "link", "method", "method_name", "role", "ke_length", "length_ok",
+        "modulus_ok", "slot", "negotiated", "linked_to",
+    },
+}
+local INITS = { [34] = true, [38] = true }
+
+--- `fields`, `experts`: from the module `fields`; `proto`: the plugin's protocol; `has_window`: the program is not
+-- tshark.
+function View.new(proto, fields, experts, has_window)
+    local self = setmetatable({
+        proto = proto, fields = fields, experts = experts, has_window = has_window, latest = 0,
+    }, View)
+    -- whether a field is used by a filter, a column or a colour rule of the packets that are dissected now
+    self.is_referenced = {
+        __index = function(known, name)
+            local referenced = false
+            for _, field in ipairs(GROUPS[name] or { name }) do
+                referenced = referenced or self.referenced(self.root, fields[field])
+            end
+            known[name] = referenced
+            return referenced
+        end,
+    }
+    return self
 end
 
--- Whether a field is shown, or used by a filter, a column or a colour rule. Building an item costs more than asking.
-function View:is_needed(tree, name)
-    return self.visible or self.referenced(tree, self.fields[name])
+local EVERYTHING = setmetatable({}, {
+    __index = function()
+        return true
+    end,
+})
+
+local NO_COLUMN = "(info)" -- the text of the Info column where no columns are built
+
+-- Prepare for a packet: `needed` has the fields that are used, `has_columns` whether columns are built. tshark uses the
+-- same ones in all packets of a pass; a window has a purpose of its own for each packet.
+function View:begin(tree, pinfo, number, visible, visited)
+    local same_purpose = not self.has_window and number > self.latest and visited == self.visited
+    if not same_purpose or visible ~= self.visible then
+        self.referenced = self.referenced or tree.referenced
+        self.needed = visible and EVERYTHING or setmetatable({}, self.is_referenced)
+        self.has_columns = tostring(pinfo.cols.info) ~= NO_COLUMN
+    end
+    self.latest, self.visible, self.visited = number, visible, visited
 end
 
 -- Add a field, if it is needed. Returns its item, or `tree` if it was not added.
 function View:add(tree, name, value)
-    local field = self.fields[name]
-    if self.visible or self.referenced(tree, field) then
-        local item = tree:add(field, value)
-        item:set_generated()
-        return item
+    if not self.needed[name] then
+        return tree
     end
-    return tree
+    local item = tree:add(self.fields[name], value)
+    if self.visible then
+        item:set_generated()
+    end
+    return item
+end
+
+-- Add a field with its bytes, positions `first` to `last` of the message. Where they are not in the frame, the item has
+-- none.
+function View:add_bytes(tree, name, first, last, value)
+    if not self.needed[name] then
+        return tree
+    elseif not self.source then
+        return self:add(tree, name, value)
+    end
+    return tree:add(self.fields[name], self.source(self.offset + first - 1, last - first + 1), value)
 end
 
 -- Append text to the item of a field, which may not have been added.
@@ -41,28 +103,37 @@ function View:append(item, text)
     end
 end
 
-local function ms(us)
-    return us / 1000
+local to_time
+
+-- Microseconds as Wireshark's time.
+function to_time(us)
+    if us < 0 then -- in a capture out of order
+        local positive = to_time(-us)
+        return NSTime(-positive.secs, -positive.nsecs)
+    end
+    local seconds = math.floor(us / 1000000)
+    return NSTime(seconds, math.floor((us - seconds * 1000000) * 1000))
 end
 
 function View:handshake(tree, capture, datagram)
     local sa = datagram.slot.pair.sa
+    local needed = self.needed
     self:add(tree, "handshake", sa.number)
-    if self:is_needed(tree, "exchange") then
-        self:add(tree, "exchange", names.of_exchange(sa.version, datagram.slot.pair.exchange))
-    end
+    self:add(tree, "exchange", datagram.slot.pair.exchange)
     self:add(tree, "sender", datagram.slot.from_initiator and "initiator" or "responder")
     self:add(tree, "kind", datagram.slot.response and "response" or "request")
-    self:add(tree, "time", ms(datagram.time - sa.start))
-    if self:is_needed(tree, "bytes_initiator") or self:is_needed(tree, "bytes_responder") then
+    if needed.time then
+        self:add(tree, "time", to_time(datagram.time - sa.start))
+    end
+    if needed.bytes_initiator or needed.bytes_responder then
         self:add(tree, "bytes_initiator", UInt64(datagram.sent_by_initiator))
         self:add(tree, "bytes_responder", UInt64(datagram.sent_by_responder))
     end
-    local replaced = capture.replaced[sa.spi_i .. sa.spi_r]
+    local replaced = needed.replaces and capture.replaced[sa.spi_i .. sa.spi_r]
     if replaced then
         self:add(tree, "replaces", replaced.number)
     end
-    if capture.finished and (self:is_needed(tree, "outcome") or self:is_needed(tree, "reason")) then
+    if capture.finished and (needed.outcome or needed.reason) then
         local summary = capture:summary(sa)
         if outcome.is_decided(capture, sa) then
             if summary.outcome then
@@ -76,18 +147,15 @@ function View:handshake(tree, capture, datagram)
 end
 
 function View:exchange(tree, datagram, exchange, transmission, all)
-    if not exchange then
-        return
-    end
     if datagram.slot.response then
         local request = exchange.answered or exchange.requests[1]
         if request then
             self:add(tree, "request_in", request.datagrams[1].number)
         end
         if exchange.rtt and transmission == exchange.ended_by then
-            self:add(tree, "response_time", ms(exchange.rtt))
+            self:add(tree, "response_time", to_time(exchange.rtt))
         end
-        local reason = self:is_needed(tree, "extra_round_trip") and exchanges.retry_reason(exchange)
+        local reason = self.needed.extra_round_trip and exchanges.retry_reason(exchange)
         if reason then
             self:add(tree, "extra_round_trip", reason)
         end
@@ -97,6 +165,9 @@ function View:exchange(tree, datagram, exchange, transmission, all)
     if #all > 1 and datagram.slot.pair.sa.version == 2 then
         self:add(tree, "attempt", exchange.attempt)
     end
+end
+
+function View:transmission(tree, transmission)
     self:add(tree, "transmission", transmission.number)
     if transmission.number > 1 then
         self:add(tree, "retransmission", transmission.number - 1)
@@ -119,13 +190,13 @@ function View:fragments(tree, capture, datagram, transmission)
     if not transmission or not transmission.fragments then
         return
     end
-    if self:is_needed(tree, "fragment_frame") then
+    if self.needed.fragment_frame then
         for listed = 1, math.min(#transmission.datagrams, MAX_LISTED) do
             local part = transmission.datagrams[listed]
             self:append(self:add(item, "fragment_frame", part.number), string.format(" (%d)", part.fragment))
         end
     end
-    if self:is_needed(tree, "fragment_missing") and capture:is_final(transmission.last_time) then
+    if self.needed.fragment_missing and capture:is_final(transmission.last_time) then
         for _, number in ipairs(findings.missing_fragments(transmission, MAX_LISTED)) do
             self:add(item, "fragment_missing", number)
         end
@@ -139,7 +210,7 @@ function View:decryption(tree, capture, datagram)
         return
     end
     local key = datagram.key
-    if not key and not self:is_needed(tree, "decryption") then
+    if not key and not self.needed.decryption then
         return
     elseif key then
         local checked = key.verified and "integrity checked" or "integrity not checked"
@@ -165,14 +236,15 @@ end
 function View:key_exchange(tree, content)
     local exchange = content.key_exchange
     local checks = findings.key_exchange(content)
-    local item = self:add(tree, "method", exchange.method)
+    local first = exchange.first
+    local item = self:add_bytes(tree, "method", first, first + 1, exchange.method)
     local name = names.of(names.method, exchange.method)
     if self.visible then
-        item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, checks.role, #exchange.data))
+        item:set_text(string.format("Key exchange: %s, %s, %d bytes", name, checks.role, exchange.size))
     end
     self:add(item, "method_name", name)
     self:add(item, "role", checks.role)
-    local length = self:add(item, "ke_length", #exchange.data)
+    local length = self:add_bytes(item, "ke_length", first + 4, first + 3 + exchange.size, exchange.size)
     if checks.length_ok ~= nil then
         self:append(length, checks.length_ok and "" or string.format(" instead of %d", checks.expected))
         self:add(item, "length_ok", checks.length_ok)
@@ -192,7 +264,7 @@ function View:key_exchange(tree, content)
 end
 
 function View:transforms(tree, content, payload)
-    if not self:is_needed(tree, "transform") then
+    if not self.needed.transform then
         return
     end
     local listed = 0
@@ -209,8 +281,21 @@ function View:transforms(tree, content, payload)
             if transform.key_bits then
                 text = text .. string.format(", %d bits", transform.key_bits)
             end
-            self:add(tree, "transform", text)
+            local before = payload.first - 1
+            self:add_bytes(tree, "transform", before + transform.first, before + transform.last, text)
         end
+    end
+end
+
+-- The data of N(ADDITIONAL_KEY_EXCHANGE): a field of bytes needs bytes of a tab.
+function View:link(tree, notify, payload)
+    if not self.needed.link then
+        return
+    elseif self.source then
+        local first = payload.last - #notify.data + 1
+        tree:add(self.fields.link, self.source(self.offset + first - 1, #notify.data))
+    else
+        self:add(tree, "link", ByteArray.new(notify.data, true):tvb("Link"):range())
     end
 end
 
@@ -221,28 +306,43 @@ function View:content(tree, content)
             break
         end
         local name = names.of(ikev2 and names.payload or names.payload1, payload.type)
-        local item = self:add(tree, "payload", name)
+        local item = self:add_bytes(tree, "payload", payload.first - 4, payload.last, name)
         if ikev2 and payload.type == message.SA then
             self:transforms(item, content, payload)
         elseif ikev2 and payload.type == message.NOTIFY then
             local notify = message.notify(content.data, payload)
             if notify then
-                self:add(item, "notify", names.both(names.notify, notify.type))
+                self:add_bytes(item, "notify", payload.first + 2, payload.first + 3, notify.type)
                 if notify.type == 16441 and #notify.data > 0 then
-                    self:add(item, "link", ByteArray.new(notify.data, true):tvb("Link"):range())
+                    self:link(item, notify, payload)
                 end
             end
-        elseif content.key_exchange and payload == content.key_exchange.payload then
+        elseif content.key_exchange and payload.first == content.key_exchange.first then
             self:key_exchange(item, content)
         end
     end
 end
 
---- Show a datagram under `tree`. Returns the item of the plugin.
-function View:datagram(tree, capture, datagram)
+-- The exchange of a datagram, its transmission, and all exchanges of the pair. The exchange is nil if nothing needs it:
+-- while a capture is read, it must be determined again for each packet.
+function View:find_exchange(capture, datagram)
+    local slot = datagram.slot
+    if capture.finished or self.needed.any_of_exchange or (slot.response and INITS[slot.pair.exchange]) then
+        return exchanges.of_datagram(datagram)
+    end
+    return nil, Conversation.transmission_of(datagram)
+end
+
+--- Show a datagram under `tree`, after `begin`. `source`, `offset`: the Tvb that has the shown content, and the offset
+-- of its first byte there; nil if the frame does not have it. Returns the item of the plugin, and the transmission of
+-- the datagram, if it is known.
+function View:datagram(tree, capture, datagram, source, offset)
     local root = tree:add(self.proto)
-    root:set_generated()
-    self.visible, self.referenced = tree.visible, tree.referenced
+    self.root = root
+    self.source, self.offset = offset and source, offset
+    if self.visible then
+        root:set_generated()
+    end
     if datagram.duplicate_of then
         self:append(root, string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
         self:add(root, "duplicate_of", datagram.duplicate_of.number)
@@ -260,20 +360,31 @@ function View:datagram(tree, capture, datagram)
         ))
     end
     capture:settle(pair.sa)
-    self:handshake(root, capture, datagram)
-    local exchange, transmission, all = exchanges.of_datagram(datagram)
-    self:exchange(root, datagram, exchange, transmission, all)
-    self:fragments(root, capture, datagram, transmission)
-    self:decryption(root, capture, datagram)
-    local content = contents.content(datagram)
-    -- the contents of a fragmented message are shown in the frame that completed it
-    if content and (content.frame == datagram.number or datagram.fragment == 0) then
+    local needed = self.needed
+    if needed.any_of_handshake then
+        self:handshake(root, capture, datagram)
+    end
+    local exchange, transmission, all = self:find_exchange(capture, datagram)
+    if exchange and needed.any_of_exchange then
+        self:exchange(root, datagram, exchange, transmission, all)
+    end
+    if transmission and needed.any_of_transmission then
+        self:transmission(root, transmission)
+    end
+    if needed.any_of_fragments then
+        self:fragments(root, capture, datagram, transmission)
+    end
+    if needed.any_of_decryption then
+        self:decryption(root, capture, datagram)
+    end
+    local content = needed.any_of_payloads and contents.shown(datagram)
+    if content then
         self:content(root, content)
     end
     for _, finding in ipairs(findings.of_datagram(capture, datagram, exchange, transmission)) do
         root:add_proto_expert_info(self.experts[finding[1]], finding[2])
     end
-    return root
+    return root, transmission
 end
 
 return View

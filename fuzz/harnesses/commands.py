@@ -43,6 +43,10 @@ COMMANDS: Final[tuple[tuple[str, Format], ...]] = (
     ("overhead measure {c} --keys {k} --format json", Format.JSON),
     ("rank {t}", Format.TERMINAL),
     ("rank {t} --format json", Format.JSON),
+    ("extract {c} --keys {k} --annotate --with radius,esp -o {o}", Format.TERMINAL),
+    ("anonymize {c} --port 1812 -o {o}", Format.TERMINAL),
+    ("anonymize {c} --keys {k} -o {o}", Format.TERMINAL),
+    ("keys {k} --embed {c} -o {o}", Format.TERMINAL),
 )
 
 

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
     from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
     from ikeanalyze.analysis.state import AnalysisState
+    from ikeanalyze.analysis.tables.polars_columns import TableColumns
     from ikeanalyze.capture.buffers import MessageBytes
     from ikeanalyze.keys.detect import KeyFile
 
     KeyFiles = str | Path | Sequence[str | Path | KeyFile]
     TableCallback = Callable[[str, pl.DataFrame], object]
+    ColumnsCallback = Callable[[str, TableColumns], bool]
     ContentsCallback = Callable[[AnalysisState, MessageBytes, DecodedMessages], object]
 
 Progress = Callable[[int, int | None], None]
@@ -52,6 +54,9 @@ class ReadOptions:
     #: Called with the name of a table and the table when it is complete, from any thread and before the others are. Not
     #: called if there are several captures, because each has tables of its own.
     on_table: "TableCallback | None" = None
+    #: Called with the name and the columns of a table before the table is made of them, as `on_table` is. If it returns
+    #: True, the table is not made, and is empty in the result.
+    on_columns: "ColumnsCallback | None" = None
     on_contents: "ContentsCallback | None" = None  # called with the decoded contents of each capture
 
     def __post_init__(self) -> None:

@@ -51,13 +51,14 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
+from ikeanalyze.analysis.tables.polars_columns import TableColumns
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
     AnalysisTables,
     TableSources,
-    build_exchanges_table,
-    build_frames_table,
-    build_messages_table,
+    build_exchange_columns,
+    build_frame_columns,
+    build_message_columns,
     label_datagrams,
     make_empty_tables,
 )
@@ -112,6 +113,13 @@ class _PipelineRun:
             self.options.on_table(name, table)
         return table
 
+    def make_table(self, name: str, columns: TableColumns) -> pl.DataFrame:
+        """Make a table, unless the caller takes its columns; then it is empty."""
+        if self.options.on_columns is not None and self.options.on_columns(name, columns):
+            columns.columns.clear()
+            return pl.DataFrame(schema=columns.layout)
+        return self.finish(name, columns.make_table())
+
 
 @dataclass(frozen=True, slots=True)
 class _CaptureDatagrams:
@@ -158,7 +166,7 @@ def build_tables(
         sources = result.sources
         needed = select_handshake_sources(sources)
         messages = pool.submit(_build_messages_table, run, sources) if options.messages_table else None
-        exchanges = run.finish("exchanges", build_exchanges_table(sources))
+        exchanges = run.make_table("exchanges", build_exchange_columns(sources))
         frames = pl.DataFrame(schema=schema.FRAMES) if result.frames is None else result.frames.result()
         messages_table = pl.DataFrame(schema=schema.MESSAGES) if messages is None else messages.result()
         if options.cleartext and sources.contents is not None:
@@ -205,7 +213,7 @@ def _diagnose(handshakes: pl.DataFrame, suspects: pl.DataFrame | None) -> pl.Dat
 
 
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
-    return run.finish("messages", build_messages_table(sources))
+    return run.make_table("messages", build_message_columns(sources))
 
 
 def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
@@ -253,7 +261,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     warnings += _warn_of_uncertain_times(state, handshakes, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
-    suspects = collect_facts(handshakes, state, answers, short)
+    suspects = collect_facts(handshakes, state, answers, short, facts)
     clear.clear()
     exchange_ids = numbering.number_exchanges(state)
     sources = TableSources(
@@ -323,6 +331,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         reassembled=reassemble_clear_messages(datagrams, messages, message_of_datagram, clear),
         addresses=traffic.addresses,
         capture=capture,
+        lacking_fragments=find_incomplete_messages(messages),
         incomplete=np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete))),
         last_ns=traffic.last_ns,
         translated=grouped.translated,
@@ -375,10 +384,10 @@ def _start_frames_table(
 
     def write() -> pl.DataFrame:
         traffic = run.traffic
-        table = build_frames_table(
+        table = build_frame_columns(
             run.numbering, columns, traffic.addresses, traffic.tunnels, duplicate, labels, handshake_ids
         )
-        return run.finish("frames", table)
+        return run.make_table("frames", table)
 
     tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
     duplicates = labels.count(columns["unit"][duplicate], state.association.count)
@@ -389,7 +398,7 @@ def _warn_of_missing_fragments(state: AnalysisState, facts: CaptureFacts) -> lis
     """Return a warning for each capture with messages that lack fragments."""
     messages = state.messages
     warnings: list[tuple[int, CaptureWarning]] = []
-    incomplete = find_incomplete_messages(messages)
+    incomplete = state.lacking_fragments
     captures = state.capture[messages.handshake[incomplete]]
     first_frame = messages.first_frame[incomplete]
     shared = facts.share(SharedFact.MISSING_FRAGMENTS, lambda: {"first_frame": first_frame})

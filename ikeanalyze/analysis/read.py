@@ -57,7 +57,9 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
         paths = [paths]
     if options.join and len(paths) > 1:
         return _read_joined([str(path) for path in paths], options)
-    work = _ReadState(options if len(paths) == 1 else replace(options, on_table=None), isolate=len(paths) > 1)
+    work = _ReadState(
+        options if len(paths) == 1 else replace(options, on_table=None, on_columns=None), isolate=len(paths) > 1
+    )
     common = work.read_keys(options.keys)
     for path in map(str, paths):
         own = (options.own_keys or {}).get(path)

@@ -61,6 +61,15 @@ class AnalysisWarning:
         return self.message if self.frame is None else f"packet {self.frame}: {self.message}"
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedSelection:
+    """Why an analysis has only some of the handshakes of its captures."""
+
+    options: Mapping[str, str]  # "filter", "from" and "to", as far as they were given
+    selected: int  # handshakes in the tables, without rekeyed IKE SAs
+    total: int  # handshakes in the captures
+
+
 @dataclass(slots=True)
 class RequestedDetails:
     """Details of messages that were asked for, by the ids of the messages."""
@@ -80,6 +89,7 @@ class Analysis:
     handshakes: "pl.DataFrame"
     warnings: list[AnalysisWarning] = field(default_factory=list)
     skipped: list[SkippedFile] = field(default_factory=list)
+    selection: AppliedSelection | None = None  # None: all handshakes
     #: Decrypted messages by their ids in `messages`, where they were asked for.
     cleartexts: "Mapping[int, Cleartext]" = field(default_factory=dict)
     #: The payloads of decoded messages of IKEv2 by their ids in `messages`, where they were asked for.

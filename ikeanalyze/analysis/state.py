@@ -29,6 +29,7 @@ class AnalysisState:
     reassembled: Mapping[int, ReassembledMessage]  # clear messages of IKEv1 in fragments (see `ikev1_fragments`)
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     capture: Int64Array  # number of the capture that each handshake is in, rising
+    lacking_fragments: Int64Array  # rows of the first transmissions of messages that lack fragments (RFC 7383)
     incomplete: BoolArray  # which datagrams lack IP fragments or TCP segments. (datagrams,)
     last_ns: Int64Array  # of each capture: the time of its last packet
     translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)

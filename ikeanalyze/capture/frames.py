@@ -10,7 +10,7 @@ from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes,
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import format_address_code
-from ikeanalyze.capture.decode.plain import can_read_file, read_file_parts
+from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, read_file_parts
 from ikeanalyze.capture.formats.pcap import Pcap
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface
 from ikeanalyze.capture.joined import JoinedReader, open_joined
@@ -94,7 +94,7 @@ def read_frames(
     with open_capture(path) as reader:
         parallel = None
         kept = storage is None
-        compiled = _find_compiled_format(reader) if storage is None else None
+        compiled = _find_compiled_format(reader, ports) if storage is None else None
         if storage is None:
             started = start_parallel_reader(reader, ports, spis) if compiled is None else None
             parallel, messages = started or (None, MessageStore(spis))
@@ -187,11 +187,15 @@ def _finish(
     )
 
 
-def _find_compiled_format(reader: CaptureReader) -> Pcap | None:
-    """The format of a large pcap file that the compiled core reads; None: Python reads the file."""
-    plain = reader.plain_pcap
-    is_large = (reader.source.size or 0) >= MIN_COMPILED_BYTES
-    return plain if plain is not None and is_large and can_read_file(plain) else None
+def _find_compiled_format(reader: CaptureReader, ports: Collection[int]) -> Pcap | None:
+    """The format of a large pcap file that the compiled core reads; None: Python reads the file.
+
+    Python decodes what the core hands back, in one process; so it reads captures of tunnels itself, in two.
+    """
+    layout = reader.plain_pcap
+    if layout is None or (reader.source.size or 0) < MIN_COMPILED_BYTES or not can_read_file(layout):
+        return None
+    return layout if is_mostly_plain(reader.source, layout, reader.position, ports) else None
 
 
 class _CompiledStretches:

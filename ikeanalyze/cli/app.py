@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli.conversion import defer_conversion
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
+from ikeanalyze.cli.options import write_examples
+from ikeanalyze.cli.usage.conversion import defer_conversion
 
 #: The module of each command, and its line in the list of commands.
 COMMANDS: Final = {
@@ -20,6 +21,7 @@ COMMANDS: Final = {
     "view": ("captures.view", "Browse handshakes in the terminal."),
     "live": ("captures.live", "Report handshakes while they are captured."),
     "decrypt": ("captures.decrypt", "Write a decrypted copy of a capture."),
+    "anonymize": ("captures.anonymize", "Write an anonymised copy of a capture."),
     "extract": ("captures.extract", "Copy the packets of handshakes to a capture."),
     "keys": ("captures.keys", "Inspect key files and convert them for Wireshark."),
     "verify": ("captures.verify", "Verify a capture against a daemon's log."),
@@ -43,10 +45,13 @@ class _LazyCommand(TyperCommand):
         super().__init__(name, short_help=summary)
         self._module = f"ikeanalyze.cli.{module}"
 
+    def load(self) -> Any:
+        """Import the command and return it."""
+        return typer.main.get_command(import_module(self._module).app)
+
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Import the command and return its context, which Click then runs."""
-        loaded = typer.main.get_command(import_module(self._module).app)
-        return loaded.make_context(info_name, args, parent=parent, **extra)
+        return self.load().make_context(info_name, args, parent=parent, **extra)
 
 
 class _LazyGroup(TyperGroup):
@@ -56,6 +61,24 @@ class _LazyGroup(TyperGroup):
         super().__init__(**attributes)
         for name, (module, summary) in COMMANDS.items():
             self.add_command(_LazyCommand(name, module, summary))
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples."""
+        write_examples(ctx, formatter)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is called.
+
+        A path in place of its name is that of a capture to report; `help` before a name is `--help` after it.
+        """
+        if args and self.get_command(ctx, args[0]) is None and _is_path(args[0]):
+            args = ["report", *args]
+        elif args == ["help"]:
+            typer.echo(ctx.get_help())
+            raise typer.Exit
+        elif args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        return super().resolve_command(ctx, args)
 
     def get_params(self, ctx: Any) -> Any:
         """Return all parameters, including those that Typer adds."""
@@ -81,6 +104,11 @@ class _LazyGroup(TyperGroup):
         if status == INTERRUPTED:
             log_stderr("interrupted")
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _is_path(argument: str) -> bool:
+    """Return whether an argument is the path of a file rather than a misspelt command."""
+    return argument == "-" or bool({"/", "."} & set(argument)) or os.path.exists(argument)
 
 
 def _report_usage_error(error: Exception) -> int:
@@ -117,7 +145,7 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def _ikeanalyze(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+        bool, typer.Option("-V", "--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Analyze captures of IKEv2 handshakes, in particular post-quantum ones.

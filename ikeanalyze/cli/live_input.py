@@ -7,34 +7,32 @@ from typing import TYPE_CHECKING
 
 from ikeanalyze.cli.exit_status import CommandError, fail_command
 from ikeanalyze.cli.options import MessageOptions
-from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+from ikeanalyze.keys.detect import KeyFileError
 
 if TYPE_CHECKING:
-    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.live.growing_keys import GrowingKeys
 
 
-def read_key_files(paths: Sequence[str], messages: MessageOptions) -> list[KeyFile]:
-    """Read key files and print their warnings. Raises `CommandError` if one cannot be used."""
-    files = []
-    for path in paths:
-        with fail_command(KeyFileError):
-            file = read_keys(path)
-        files.append(file)
-        where = (f"line {warning.line}: " if warning.line is not None else "" for warning in file.warnings)
-        texts = [f"{path}: {at}{warning.message}" for at, warning in zip(where, file.warnings, strict=True)]
-        messages.warn(path, texts)
-    return files
+def read_growing_keys(paths: Sequence[str], messages: MessageOptions) -> "GrowingKeys | None":
+    """Read key files, and print their warnings; None without files.
 
-
-def join_keys(files: Sequence[KeyFile]) -> "CaptureKeys | None":
-    """The keys of all files; None without files."""
-    from ikeanalyze.analysis.decryption.decrypt import CaptureKeys  # loads cryptography
-
-    if not files:
+    Raises:
+        CommandError: a file cannot be read.
+    """
+    if not paths:
         return None
-    return CaptureKeys(
-        [keys for file in files for keys in file.key_sets], [key for file in files for key in file.phase1]
-    )
+    from ikeanalyze.live.growing_keys import GrowingKeys  # loads cryptography
+
+    def remark(error: KeyFileError) -> None:
+        messages.remark(f"{error}. It is read again when it grows")
+
+    with fail_command(KeyFileError):
+        keys = GrowingKeys(paths, remark)
+    for file in keys.files:
+        where = (f"line {warning.line}: " if warning.line is not None else "" for warning in file.warnings)
+        texts = [f"{file.path}: {at}{warning.message}" for at, warning in zip(where, file.warnings, strict=True)]
+        messages.warn(file.path, texts)
+    return keys
 
 
 @contextmanager

@@ -7,10 +7,10 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli.conversion import defer_conversion
 from ikeanalyze.cli.exit_status import handle_errors, log_stderr
+from ikeanalyze.cli.usage.conversion import defer_conversion
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -50,8 +50,30 @@ class MessageOptions:
             self.remark(f"{path}: {len(warnings) - len(shown):,} more warnings. --verbose shows all of them")
 
 
+def write_examples(context: Any, formatter: Any) -> None:
+    """Write the examples of a command at the end of its help, as they are: they can be copied."""
+    from ikeanalyze.cli.usage.examples import EXAMPLES  # for help alone
+
+    if examples := EXAMPLES.get(context.command_path.partition(" ")[2]):
+        with formatter.section("Examples"):
+            for line in examples:
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+class _Group(TyperGroup):
+    """A group of commands."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples."""
+        write_examples(ctx, formatter)
+
+
 class _Command(TyperCommand):
     """A command whose usage line is `options_metavar` alone, and that converts only values that need it."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples."""
+        write_examples(ctx, formatter)
 
     def get_params(self, ctx: Any) -> Any:
         """Return all parameters, including `--help`."""
@@ -65,7 +87,11 @@ class _Command(TyperCommand):
 def make_app(description: str | None = None) -> typer.Typer:
     """Make the Typer app of a command; with a description, of a group of commands."""
     return typer.Typer(
-        add_completion=False, rich_markup_mode=None, no_args_is_help=description is not None, help=description
+        cls=_Group,
+        add_completion=False,
+        rich_markup_mode=None,
+        no_args_is_help=description is not None,
+        help=description,
     )
 
 

@@ -25,6 +25,19 @@ NAMED_FORMAT_OPTION: Any = typer.Option(
 )
 
 
+def _print_schema(ctx: typer.Context, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
+        from ikeanalyze.render.schemas import COMMANDS, read_schema  # for this option alone
+
+        typer.echo(read_schema(COMMANDS[ctx.command_path.partition(" ")[2]]), nl=False)
+        raise typer.Exit
+
+
+SCHEMA_OPTION: Any = typer.Option(
+    "--schema", help="Print the JSON Schema of the format json, and exit.", is_eager=True, callback=_print_schema
+)
+
+
 def choose_format(chosen: str | None, path: str, formats: Sequence[str]) -> str:
     """Return the format of an output: the chosen one, or that of the suffix of its path, or the terminal's.
 
@@ -66,6 +79,7 @@ class ResultOptions(OutputOptions):
     no_limit: Annotated[
         bool, typer.Option("--no-limit", help="Show all rows in the formats for people, not only the first ones.")
     ] = False
+    schema: Annotated[bool, SCHEMA_OPTION] = False
 
     def __post_init__(self) -> None:
         """Choose the format; `typer.BadParameter` if the name of the output is that of another one."""

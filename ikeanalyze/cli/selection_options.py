@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ikeanalyze.analysis.tables.filter_language import FilterError, parse_filter
 from ikeanalyze.analysis.tables.selection import CaptureTime, HandshakeSelection, parse_capture_time
 from ikeanalyze.cli.exit_status import refuse_option
 from ikeanalyze.render.core.values import format_count
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
+    from ikeanalyze.analysis.tables.filter_language import HandshakeFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,15 @@ class SelectionOptions:
 
     def parse(self) -> HandshakeSelection:
         """Return the selection; `typer.BadParameter` if a value is wrong."""
-        with refuse_option("--filter", FilterError):
-            words = None if self.words is None else parse_filter(self.words)
+        words = None if self.words is None else _parse_words(self.words)
         return HandshakeSelection(words, _parse_time(self.begin, "--from"), _parse_time(self.end, "--to"))
+
+
+def _parse_words(text: str) -> "HandshakeFilter":
+    from ikeanalyze.analysis.tables.filter_language import FilterError, parse_filter  # for this option alone
+
+    with refuse_option("--filter", FilterError):
+        return parse_filter(text)
 
 
 def _parse_time(text: str | None, option: str) -> CaptureTime | None:

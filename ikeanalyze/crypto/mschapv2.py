@@ -31,7 +31,7 @@ class Md4MissingError(RuntimeError):
     """pycryptodome, which provides MD4, is not installed; one line for the user."""
 
     def __init__(self) -> None:
-        super().__init__("EAP-MSCHAPv2 needs MD4 from pycryptodome: pip install 'ikeanalyze[replay]'")
+        super().__init__("EAP-MSCHAPv2 needs MD4 from pycryptodome: pip install pycryptodome")
 
 
 def require_md4() -> ModuleType:

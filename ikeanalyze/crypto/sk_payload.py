@@ -33,6 +33,8 @@ _RESERVED_FLAGS: Final = 0x7F  # all flags of a payload but the critical bit
 _PAYLOAD_TYPES: Final = frozenset(PayloadType)
 #: Multiple to which implementations pad without need, in bytes.
 _MAX_PADDING_MULTIPLE: Final = 4
+#: The pad length is one byte.
+_MAX_PADDING: Final = 255
 #: Combinations of algorithms and key sizes that are remembered.
 _MAX_CACHED_PROTECTIONS: Final = 256
 
@@ -307,6 +309,37 @@ def encrypt_message(
     header = replace(header, next_payload=outer_first, length=HEADER.size + len(chain) + size)
     associated = HEADER.pack(*astuple(header)) + chain + PAYLOAD_HEADER.pack(first, 0, size) + numbers
     return associated + direction.encrypt(associated, iv, padded)
+
+
+def replace_plaintext(
+    decryptor: Decryptor, message: bytes, from_initiator: bool, associated: bytes, plaintext: bytes, iv: bytes
+) -> bytes | None:
+    """Return an encrypted message with another plaintext of the same size, which its padding keeps.
+
+    Args:
+        decryptor: that decrypts the message.
+        message: complete, with an encrypted payload.
+        from_initiator: sent by the original initiator of the IKE SA.
+        associated: the new bytes before the IV, as many as in the message.
+        plaintext: the new chain of payloads, or the part of it in a fragment.
+        iv: the new IV.
+
+    None: the keys cannot compute an ICV, or the sizes do not fit.
+    """
+    payload, direction = find_encrypted_payload(message), decryptor.get_direction(from_initiator)
+    if payload is None or direction is None or not decryptor.verifies:
+        return None
+    size = len(payload.message) - decryptor._icv_size - payload.start - decryptor._algorithm.iv
+    pad_length = size - len(plaintext) - 1
+    if len(iv) != decryptor._algorithm.iv or len(associated) != payload.start or not 0 <= pad_length <= _MAX_PADDING:
+        return None
+    padded = plaintext + bytes(pad_length) + bytes([pad_length])
+    return associated + direction.encrypt(associated, iv, padded)
+
+
+def get_iv(decryptor: Decryptor, payload: EncryptedPayload) -> bytes:
+    """Return the IV of an encrypted payload."""
+    return payload.message[payload.start : payload.start + decryptor._algorithm.iv]
 
 
 def get_fragment_capacity(decryptor: Decryptor, max_bytes: int) -> int:

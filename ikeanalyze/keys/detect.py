@@ -52,11 +52,12 @@ def read_keys(path: str) -> KeyFile:
     collector = KeyCollector(name)
     with _open(path, name) as raw:
         try:
-            text = TextBlocks(_decompress(raw, name), collector, ends=_is_file(raw))
+            stream = _decompress(raw, name)
+            text = TextBlocks(stream, collector, ends=_is_file(raw))
             head = text.head()
             if head.startswith(_CAPTURES):
-                raise KeyFileError(f"{name}: this is a capture, not a key file")
-            if head.lstrip()[:1] in (b"{", b"[") and (document := _load_json(text, collector)) is not None:
+                log, hint = None, _read_capture(stream, collector)
+            elif head.lstrip()[:1] in (b"{", b"[") and (document := _load_json(text, collector)) is not None:
                 log, hint = None, _read_json(document, collector)
             else:
                 log, hint = _read_lines(text, collector)
@@ -140,6 +141,21 @@ def _read_json(document: object, collector: KeyCollector) -> str:
 
     json_keys.parse_key_document(document, collector)
     return f'JSON with keys has the schema "{json_keys.SCHEMA}", or is a list of objects with "Sk_ei" and "Sk_er"'
+
+
+def _read_capture(stream: BinaryIO, collector: KeyCollector) -> str:
+    """Collect the keys that are embedded in a capture; returns the hint for the user if none is usable."""
+    from ikeanalyze.keys.embedded import find_embedded_keys  # late, because captures are rarely named as keys
+
+    embedded = find_embedded_keys(stream)
+    if embedded is None:
+        raise KeyFileError(f"{collector.path}: this is a capture, not a key file")
+    try:
+        document = json.loads(embedded)
+    except (RecursionError, ValueError):  # the message might have a part of the keys
+        collector.warn(None, "the embedded keys are not valid JSON")
+        document = {}
+    return _read_json(document, collector)
 
 
 def _read_lines(text: TextBlocks, collector: KeyCollector) -> tuple[CharonLog | None, str]:

@@ -124,6 +124,9 @@ class TextReader:
 
     def _read_line(self, block: "_Block") -> None:
         number, line = block.read_line()
+        if not self._charon.expects_lines and self._tables.feed_plain(number, line):
+            self._rows = True
+            return
         if self._charon.feed(number, line):
             self.charon = True
             return

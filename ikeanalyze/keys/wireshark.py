@@ -13,6 +13,7 @@ The names of algorithms are the same in all versions from 3.2 to 4.6; the newer 
 """
 
 import re
+from binascii import a2b_hex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -115,10 +116,10 @@ _SPI_BYTES: Final = 8
 #: A cell and the character that ends it; names are in quotation marks.
 _CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
 #: A row of ikev2_decryption_table as Wireshark writes it, which is read at once: files have ten thousands of them.
-_HEX_CELL: Final = r'("?)([0-9A-Fa-f]*)\%d,'
+_HEX_CELL: Final = rb'("?)([0-9A-Fa-f]*)\%d,'
 _PLAIN_ROW: Final = re.compile(
     _HEX_CELL % 1 + _HEX_CELL % 3 + _HEX_CELL % 5 + _HEX_CELL % 7
-    + r'"([^"\\]*)",' + _HEX_CELL % 10 + _HEX_CELL % 12 + r'"([^"\\]*)"\s*'
+    + rb'"([^"\\]*)",' + _HEX_CELL % 10 + _HEX_CELL % 12 + rb'"([^"\\]*)"\s*'
 )  # fmt: skip
 _PLAIN_HEX: Final = (2, 4, 6, 8, 11, 13)
 _ESCAPED: Final = re.compile(r"\\(.)")
@@ -154,14 +155,18 @@ class TableReader:
     def __init__(self, collector: KeyCollector) -> None:
         self._collector = collector
 
+    def feed_plain(self, number: int, line: bytes) -> bool:
+        """Read a line if it is a valid row of ikev2_decryption_table as Wireshark writes it; returns whether it is."""
+        plain = _PLAIN_ROW.fullmatch(line)
+        keys = plain and _parse_plain_row(self._collector.make_origin(number), plain)
+        if not keys:
+            return False
+        self._collector.key_sets.append(keys)
+        self._collector.add_format(IKEV2)
+        return True
+
     def feed(self, number: int, line: str) -> bool:
         """Read a line; returns whether it is a row, valid or not. An invalid row is a warning."""
-        if (plain := _PLAIN_ROW.fullmatch(line)) and (
-            keys := _parse_plain_row(self._collector.make_origin(number), plain)
-        ):
-            self._collector.key_sets.append(keys)
-            self._collector.add_format(IKEV2)
-            return True
         if not _ROW.match(line):
             return False
         try:
@@ -185,16 +190,17 @@ class TableReader:
             raise _InvalidRowError(f"{count} columns, but a Wireshark key table has 8 (IKEv2, ESP) or 2 (IKEv1)")
 
 
-def _parse_plain_row(origin: Origin, row: re.Match[str]) -> KeySet | None:
+def _parse_plain_row(origin: Origin, row: re.Match[bytes]) -> KeySet | None:
     """The key set of a row as Wireshark writes it; None: `_parse_ikev2` finds what is wrong with it."""
-    encryption, integrity = IKE_ENCRYPTION.get(row[9]), IKE_INTEGRITY.get(row[14])
+    encryption = IKE_ENCRYPTION.get(row[9].decode("utf-8", "replace"))
+    integrity = IKE_INTEGRITY.get(row[14].decode("utf-8", "replace"))
     if encryption is None or integrity is None or (encryption.aead and integrity.transform != 0):
         return None
     sizes = (_SPI_BYTES, _SPI_BYTES, encryption.key, encryption.key, integrity.key, integrity.key)
     texts = row.group(*_PLAIN_HEX)
     if any(len(text) != 2 * size for text, size in zip(texts, sizes, strict=True)):
         return None
-    spi_i, spi_r, sk_ei, sk_er, sk_ai, sk_ar = map(bytes.fromhex, texts)
+    spi_i, spi_r, sk_ei, sk_er, sk_ai, sk_ar = map(a2b_hex, texts)
     return KeySet(
         origin=origin,
         spi_i=spi_i,

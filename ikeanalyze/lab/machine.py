@@ -109,7 +109,7 @@ def check_requirements() -> Iterator[RequirementFinding]:
     tun = Path("/dev/net/tun").exists()
     yield RequirementFinding("/dev/net/tun", tun or esp, "yes" if tun else "not there", not esp)
     for module in ("vici", "psutil"):
-        installed, remedy = find_spec(module) is not None, "pip install 'ikeanalyze[lab]'"
+        installed, remedy = find_spec(module) is not None, f"pip install {module}"
         yield make_finding(module, installed, "not installed", needed=True, remedy=remedy)
 
 

@@ -7,14 +7,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
 from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.pipeline import CaptureContext, build_tables
-from ikeanalyze.analysis.result import Analysis, AnalysisWarning, RequestedDetails
+from ikeanalyze.analysis.result import Analysis, AnalysisWarning, RequestedDetails, SkippedFile
 from ikeanalyze.analysis.tables.row_ids import RowNumbering
-from ikeanalyze.analysis.tables.tables import AnalysisTables
+from ikeanalyze.analysis.tables.tables import AnalysisTables, make_empty_tables
 from ikeanalyze.capture.accounting import Accounting
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import tune_malloc
@@ -23,6 +22,7 @@ from ikeanalyze.capture.formats.records import Interface, RecordBatch
 from ikeanalyze.capture.frames import FrameStorage
 from ikeanalyze.live.ended_sas import EndedSas
 from ikeanalyze.live.frame_window import RADIUS_KEY, FrameWindow, SaTimes, WindowSelection
+from ikeanalyze.live.growing_keys import GrowingKeys
 from ikeanalyze.live.packet_ring import PacketRing
 from ikeanalyze.live.path_facts import KnownFacts, PathFacts
 from ikeanalyze.live.rules import TICK_NS, EndingRules
@@ -79,6 +79,7 @@ class _AnalysedSas:
     frame_key: UInt64Array  # key of each frame. (frames,)
     warnings: list[AnalysisWarning]
     facts: KnownFacts | None  # with those of these IKE SAs; None: not to be kept
+    ended: UInt64Array  # keys of the IKE SAs to report
     keys: UInt64Array  # ascending
     complete: BoolArray  # whether all handshakes of a key are complete
 
@@ -93,7 +94,7 @@ class LiveEngine:
         on_ended: Callable[[Analysis], object],
         options: ReadOptions,
         rules: EndingRules,
-        keys: CaptureKeys | None = None,
+        keys: GrowingKeys | None = None,
         packets: PacketRing | None = None,
     ) -> None:
         """Prepare an engine without packets.
@@ -119,7 +120,7 @@ class LiveEngine:
         self._packets = packets
         self._collector = self._make_collector(self._window.storage)
         self._before = _CollectorCounts()
-        self._context = CaptureContext([keys], [None])
+        self._keys = keys
         self._facts: KnownFacts = {}
         self._unfinished = SaTimes(_NO_KEYS, *(np.zeros(0, np.int64) for _ in range(3)))  # as they were analysed
         self._with_radius: UInt64Array = _NO_KEYS  # keys that were reported and are kept because of RADIUS
@@ -201,6 +202,8 @@ class LiveEngine:
         self._receive(now_ns)
         times = self._get_open_times()
         self._open = len(times.key)
+        if self._window.has_radius or len(self._with_radius):
+            self._expire_radius(now_ns)
         if not self._open:
             return
         over = self._find_over(times, now_ns)
@@ -243,47 +246,90 @@ class LiveEngine:
 
     def _receive(self, now_ns: int) -> None:
         self._collector.expire_fragments(now_ns)
+        late = self._window.late_frames
         added = self._window.receive(self._ended)
+        if self._window.late_frames > late:
+            self._release()
         if self._packets is not None and added:
             self._packets.keep(added["number"])
 
     def _report(self, candidates: UInt64Array, over: UInt64Array, now_ns: int) -> None:
-        """Analyse IKE SAs, and report those that are complete or in `over`."""
-        if self._window.has_radius:
-            self._report_with_radius(candidates, over, now_ns)
-            return
-        result = self._analyse(self._window.select(candidates), now_ns, keep=True)
-        ended = result.keys[result.complete | np.isin(result.keys, over)]
-        if len(ended) < len(result.keys):
-            if not len(ended):
+        """Analyse IKE SAs, and report those that are complete or in `over`.
+
+        IKE SAs that cause an internal error are given up alone.
+        """
+        try:
+            result = self._analyse_ended(candidates, over, now_ns)
+        except (Exception, pl.exceptions.PanicException) as error:
+            if isinstance(error, ImportError):
+                raise
+            if len(candidates) == 1:
+                self._give_up(candidates, error)
                 return
-            # facts of IKE SAs that have not ended would count twice
-            result = self._analyse(self._window.select(ended), now_ns, keep=True)
-        if result.facts is not None:
-            self._facts = result.facts
-        self._emit(result, ended)
-        self._ended.add(ended)
-        self._window.remove(ended)
+            for half in np.array_split(candidates, 2):
+                self._report(half, over[np.isin(over, half)], now_ns)
+            return
+        if result is not None:
+            self._emit(result)
+            self._forget(result.ended, now_ns)
+
+    def _give_up(self, keys: UInt64Array, error: BaseException) -> None:
+        """Give up the only IKE SA of `keys`, whose analysis raised an error."""
+        spis = ", ".join(f"{spi:016x}" for spi in self._window.get_spis(keys).tolist())
+        text = f"internal error: {type(error).__name__}: {error}. This is a bug in ikeanalyze. Please report it"
+        tables = make_empty_tables()
+        reason = f"the IKE SA with SPIi {spis} is not reported: {text}"
+        self._on_ended(
+            Analysis(
+                [],
+                tables.frames,
+                tables.messages,
+                tables.exchanges,
+                tables.handshakes,
+                skipped=[SkippedFile(self._name, reason, internal_error=True)],
+            )
+        )
+        self._ended.add(np.union1d(keys, self._window.get_spis(keys)))
+        self._window.remove(keys)
         self._release()
 
-    def _report_with_radius(self, candidates: UInt64Array, over: UInt64Array, now_ns: int) -> None:
-        """Analyse IKE SAs together with all others, because RADIUS packets may belong to any of them.
+    def _analyse_ended(self, candidates: UInt64Array, over: UInt64Array, now_ns: int) -> "_AnalysedSas | None":
+        """The analysis with the IKE SAs that have ended; None: none has.
 
-        IKE SAs that have ended are kept as long as RADIUS packets of their time are.
+        With RADIUS, all IKE SAs are analysed together, because its packets may belong to any of them.
         """
-        result = self._analyse(self._window.select(None), now_ns, keep=False)
-        complete = result.keys[result.complete]
-        ended = np.union1d(np.intersect1d(candidates, complete), over)
+        if self._window.has_radius:
+            result = self._analyse(self._window.select(None), now_ns, keep=False)
+            ended = np.union1d(np.intersect1d(candidates, result.keys[result.complete]), over)
+            return replace(result, ended=ended) if len(ended) else None
+        result = self._analyse(self._window.select(candidates), now_ns, keep=True)
+        ended = result.keys[result.complete | np.isin(result.keys, over)]
         if not len(ended):
-            return
-        self._emit(result, ended)
-        self._ended.add(ended)
-        self._with_radius = np.union1d(self._with_radius, ended)
+            return None
+        if len(ended) < len(result.keys):
+            # facts of IKE SAs that have not ended would count twice
+            result = self._analyse(self._window.select(ended), now_ns, keep=True)
+        return replace(result, ended=ended)
+
+    def _forget(self, ended: UInt64Array, now_ns: int) -> None:
+        """Give up the frames of IKE SAs that have ended; with RADIUS, when none of its packets is from their time."""
+        self._ended.add(np.union1d(ended, self._window.get_spis(ended)))
+        if self._window.has_radius:
+            self._with_radius = np.union1d(self._with_radius, ended)
+            self._expire_radius(now_ns)
+        else:
+            self._window.remove(ended)
+            self._release()
+
+    def _expire_radius(self, now_ns: int) -> None:
+        """Give up RADIUS packets from before all IKE SAs that have not ended, and IKE SAs from before these packets."""
         times = self._window.measure()
         is_open = ~np.isin(times.key, self._with_radius)
         oldest_ns = int(times.first_ns[is_open].min(initial=now_ns)) - _RADIUS_BEFORE_NS
+        oldest_ns = max(oldest_ns, now_ns - self._rules.timeout_ns)
         self._window.remove_radius(oldest_ns)
-        gone = times.key[~is_open & (times.last_ns < oldest_ns)]
+        is_past = times.last_ns < oldest_ns if self._window.has_radius else True
+        gone = times.key[~is_open & is_past]
         self._window.remove(gone)
         self._with_radius = np.setdiff1d(self._with_radius, gone)
         self._release()
@@ -291,6 +337,9 @@ class LiveEngine:
     def _release(self) -> None:
         """Free the memory of what the window does not have any more."""
         self._window.release()
+        incomplete = self._collector.incomplete
+        if incomplete:
+            incomplete.intersection_update(self._window.units.tolist())
         if self._packets is not None:
             self._packets.release(self._window.numbers)
 
@@ -298,8 +347,14 @@ class LiveEngine:
         traffic = selection.make_traffic(self._collector, now_ns)
         facts = PathFacts(self._facts) if keep else None
         numbering = RowNumbering([self._name])
+        context = CaptureContext([None if self._keys is None else self._keys.select(selection.spis)], [None])
         tables, (warnings,) = build_tables(
-            numbering, traffic, self._context, self._options, RequestedDetails(), facts or WHOLE_CAPTURE
+            numbering,
+            traffic,
+            context,
+            self._options,
+            RequestedDetails(),
+            facts or WHOLE_CAPTURE,
         )
         handshake = tables.frames["handshake"].fill_null(0).to_numpy()
         done = tables.handshakes.filter(pl.col("outcome").cast(pl.String).is_in(_COMPLETE) | pl.col("rekeyed"))
@@ -312,13 +367,16 @@ class LiveEngine:
             frame_key=selection.key,
             warnings=[AnalysisWarning(self._name, frame, text) for frame, text in warnings],
             facts=None if facts is None else facts.known,
+            ended=_NO_KEYS,
             keys=keys,
             complete=~np.isin(keys, unfinished),
         )
 
-    def _emit(self, result: _AnalysedSas, ended: UInt64Array) -> None:
-        """Pass on the handshakes of IKE SAs, with new ids."""
-        old = np.unique(result.handshake[np.isin(result.frame_key, ended)])
+    def _emit(self, result: _AnalysedSas) -> None:
+        """Pass on the handshakes of the IKE SAs that have ended, with new ids."""
+        if result.facts is not None:
+            self._facts = result.facts
+        old = np.unique(result.handshake[np.isin(result.frame_key, result.ended)])
         table = result.tables.handshakes.filter(pl.col("handshake").is_in(old))
         self._rekeyed += int(table["rekeyed"].sum())
         table = table.filter(~pl.col("rekeyed"))

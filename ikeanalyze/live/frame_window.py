@@ -1,7 +1,8 @@
 """The frames and messages of the IKE SAs that have not ended, and of RADIUS around them.
 
-An IKE SA has a number, its key: the initiator's SPI; for HIP a number made from both hosts, since HIP has no SPI;
-`RADIUS_KEY` for RADIUS, which no SPI assigns. IKE SAs that a REDIRECT connects (RFC 5685) have the same key.
+An IKE SA has a number, its key: the initiator's SPI; for HIP a number made from both hosts, since HIP has no SPI; for
+IKE SAs that a REDIRECT connects (RFC 5685) a number made from the initiator's address; `RADIUS_KEY` for RADIUS, which
+no SPI assigns.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ikeanalyze.analysis.grouping import find_group_starts
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore
 from ikeanalyze.capture.collector import FrameCollector, share_digests
 from ikeanalyze.capture.decode.classify import Protocol
@@ -21,6 +22,7 @@ from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL
 from ikeanalyze.capture.frames import FrameStorage
 from ikeanalyze.capture.protocol_numbers import PHASE1_EXCHANGES
 from ikeanalyze.capture.traffic import CombinedFrames
+from ikeanalyze.dataset.buckets.frame_buckets import find_redirected_spis
 from ikeanalyze.live.ended_sas import EndedSas
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
@@ -29,7 +31,11 @@ RADIUS_KEY: Final = np.uint64(0)
 #: Number of the last packet before frames are numbered again.
 _LAST_NUMBER: Final = 1 << 30
 _KEY: Final = "key"
+#: Columns of a message header that tell an IKE_SA_INIT.
+_INIT_COLUMNS: Final = ("protocol", "exchange_type", "spi_i")
 _RESPONSE: Final = 0x20
+_INITIATOR: Final = 0x08  # RFC 7296, 3.1
+_ODD: Final = np.uint64(0xD6E8FEB86659FD93)
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -44,6 +50,30 @@ class DrainedRows(FrameRows):
         taken = _sort_by_number({name: column.copy() for name, column in self.columns().items()})
         self._count = 0
         return taken
+
+
+class _LiveMessages(MessageStore):
+    """The messages of the window; notes the IKE SAs that a REDIRECT connects."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.redirected: set[int] = set()  #: initiators' SPIs
+
+    def add(
+        self,
+        units: UInt32Array,
+        buffer: UInt8Array,
+        begin: Int64Array,
+        end: Int64Array,
+        clear: BoolArray,
+        header: Mapping[str, Any],
+    ) -> None:
+        """Store messages."""
+        super().add(units, buffer, begin, end, clear, header)
+        readable = np.flatnonzero(clear)
+        if len(readable):
+            columns = {name: header[name][readable] for name in _INIT_COLUMNS}
+            self.redirected |= find_redirected_spis(buffer, begin[readable], end[readable], columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +96,8 @@ class FrameWindow:
     def __init__(self, *, sealed: bool) -> None:
         """`sealed`: keep the bytes of encrypted messages too."""
         self._spis = None if sealed else ()
-        self.storage = FrameStorage(DrainedRows(), MessageStore(self._spis))
+        self.storage = FrameStorage(DrainedRows(), _LiveMessages(self._spis))
+        self._redirected: set[int] = set()  # initiators' SPIs of IKE SAs that a REDIRECT connects
         self.late_frames = 0  # of IKE SAs that had ended
         self._rows: Columns = {**DrainedRows().take(), _KEY: np.zeros(0, np.uint64)}
 
@@ -77,6 +108,12 @@ class FrameWindow:
     def has_radius(self) -> bool:
         """Whether there are frames of RADIUS."""
         return bool((self._rows[_KEY] == RADIUS_KEY).any())
+
+    @property
+    def units(self) -> UInt32Array:
+        """The messages that the frames carry, or parts of. (n,)"""
+        units: UInt32Array = self._rows["unit"]
+        return units
 
     @property
     def numbers(self) -> UInt32Array:
@@ -94,7 +131,9 @@ class FrameWindow:
         if not len(rows):
             return {}
         added: Columns = rows.take()
-        key = added[_KEY] = _make_keys(added)
+        added[_KEY] = self._make_keys(added)
+        self._connect_redirected(added, ended)
+        key = added[_KEY]
         late = ended.recognise(key) & (key != RADIUS_KEY)
         if late.any():
             again = np.unique(key[late & _begin_handshakes(added)])
@@ -149,18 +188,18 @@ class FrameWindow:
         """Remove the frames of RADIUS from before this time."""
         self._keep((self._rows[_KEY] != RADIUS_KEY) | (self._rows["time_ns"] >= before_ns))
 
-    def merge_keys(self, leaders: Mapping[int, int]) -> None:
-        """Give IKE SAs the key of another one: `leaders` has it by their own."""
-        key = self._rows[_KEY]
-        for row in np.flatnonzero(np.isin(key, np.fromiter(leaders, np.uint64, len(leaders)))).tolist():
-            key[row] = leaders[int(key[row])]
+    def get_spis(self, keys: UInt64Array) -> UInt64Array:
+        """The SPIs of the initiators of IKE SAs."""
+        return np.unique(self._rows["spi_i"][np.isin(self._rows[_KEY], keys)])
 
     def release(self) -> None:
         """Free the memory of the messages of frames that were removed."""
-        units = self._rows["unit"]
+        units = self.units
         for store in (self.storage.messages.clear, self.storage.messages.sealed):
             if len(store):
                 store.keep(units)
+        if self._redirected:
+            self._redirected &= set(self._rows["spi_i"].tolist())
 
     def renew(
         self, old: FrameCollector, make_collector: Callable[[FrameStorage, int, int], FrameCollector]
@@ -173,7 +212,7 @@ class FrameWindow:
         units, unit = np.unique(rows["unit"], return_inverse=True)
         ranks = np.arange(len(units), dtype=np.uint32)
         messages = (_copy_messages(store, units, ranks) for store in (old.messages.clear, old.messages.sealed))
-        self.storage = FrameStorage(DrainedRows(), MessageStore(self._spis, *messages))
+        self.storage = FrameStorage(DrainedRows(), _LiveMessages(self._spis, *messages))
         # the last packet gets this number, so that earlier ones can have smaller numbers
         new = make_collector(self.storage, min(old.packets, _LAST_NUMBER), len(units))
         new.incomplete = set(
@@ -189,9 +228,39 @@ class FrameWindow:
             "tunnel": np.array(names, np.uint32)[tunnel],
             **{end: _translate(rows[end], old.book, new.book) for end in ("source", "destination")},
         }
-        hip = rows["protocol"] == Protocol.HIP
-        self._rows[_KEY] = np.where(hip, _make_keys(self._rows), rows[_KEY])
+        self._rows[_KEY] = self._make_keys(self._rows)  # some depend on addresses
         return new
+
+    def _connect_redirected(self, added: Columns, ended: EndedSas) -> None:
+        """Give IKE SAs that a new REDIRECT connects the same key."""
+        messages = self.storage.messages
+        assert isinstance(messages, _LiveMessages)
+        if not messages.redirected:
+            return
+        spis = np.fromiter(messages.redirected, np.uint64)
+        self._redirected |= messages.redirected
+        messages.redirected = set()
+        for rows in (self._rows, added):
+            rows[_KEY] = self._make_keys(rows)
+            ended.discard(np.unique(rows[_KEY][np.isin(rows["spi_i"], spis)]))  # of an earlier redirect
+
+    def _make_keys(self, rows: Columns) -> UInt64Array:
+        """The key of each frame. (n,)"""
+        protocol = rows["protocol"]
+        ends = rows["source"].astype(np.uint64), rows["destination"].astype(np.uint64)
+        key = rows["spi_i"].astype(np.uint64)
+        # messages outside of an IKE SA have no SPI; the key of RADIUS is not theirs
+        key[key == RADIUS_KEY] = _MIX
+        if self._redirected:
+            again = np.isin(key, np.fromiter(self._redirected, np.uint64))
+            initiator = np.where((rows["flags"] & _INITIATOR) != 0, *ends)
+            key[again] = (initiator * _MIX ^ _ODD)[again]
+        hip = protocol == Protocol.HIP
+        if hip.any():
+            low, high = np.minimum(*ends), np.maximum(*ends)
+            key[hip] = (low * _MIX ^ high)[hip] | np.uint64(1)
+        key[protocol == Protocol.RADIUS] = RADIUS_KEY
+        return key
 
     def _keep(self, rows: BoolArray) -> None:
         if not rows.all():
@@ -208,6 +277,11 @@ class WindowSelection:
     def key(self) -> UInt64Array:
         """The key of each frame. (n,)"""
         return self.rows[_KEY]
+
+    @property
+    def spis(self) -> UInt64Array:
+        """The SPIs of the initiators. (n,)"""
+        return np.unique(self.rows["spi_i"])
 
     def make_traffic(self, collector: FrameCollector, last_ns: int) -> CombinedFrames:
         """The frames as input of the analysis; `last_ns` is the time up to which the capture was read.
@@ -259,21 +333,6 @@ def _copy_messages(store: MessageBytes, units: npt.NDArray[np.uint32], numbers: 
         low = begin[chosen]
         copied.add(numbers[np.searchsorted(units, known[chosen])], store.heap, low, low + size[chosen])
     return copied
-
-
-def _make_keys(rows: Columns) -> UInt64Array:
-    """The key of each frame. (n,)"""
-    protocol = rows["protocol"]
-    key = rows["spi_i"].astype(np.uint64)
-    # messages outside of an IKE SA have no SPI; the key of RADIUS is not theirs
-    key[key == RADIUS_KEY] = _MIX
-    hip = protocol == Protocol.HIP
-    if hip.any():
-        ends = rows["source"][hip].astype(np.uint64), rows["destination"][hip].astype(np.uint64)
-        low, high = np.minimum(*ends), np.maximum(*ends)
-        key[hip] = (low * _MIX ^ high) | np.uint64(1)
-    key[protocol == Protocol.RADIUS] = RADIUS_KEY
-    return key
 
 
 def _begin_handshakes(rows: Columns) -> BoolArray:

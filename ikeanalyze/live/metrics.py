@@ -46,6 +46,9 @@ class LiveMetrics:
         self._retransmitted = Counter(
             "ikeanalyze_retransmitted_messages", "Messages of the set-up that were sent again.", registry=registry
         )
+        self._diagnoses = Counter(
+            "ikeanalyze_diagnosed_handshakes", "Handshakes by the code of a diagnosis.", ("code",), registry=registry
+        )
         self._capture = _CaptureMetrics()
         registry.register(self._capture)
         try:
@@ -67,6 +70,9 @@ class LiveMetrics:
         table = analysis.handshakes
         for protocol, outcome, count in table.group_by("protocol", "outcome").len().iter_rows():
             self._handshakes.labels(str(protocol), str(outcome)).inc(count)
+        codes = table["diagnosis"].drop_nulls().explode().drop_nulls().struct.field("code")
+        for code, count in codes.value_counts().iter_rows():
+            self._diagnoses.labels(code).inc(count)
         for setup_ns in table["setup_ns"].drop_nulls().to_list():
             self._setup.observe(setup_ns / 1e9)
         for counter, names in (

@@ -14,16 +14,17 @@ from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, Share
 from ikeanalyze.capture.arrays import UInt64Array
 from ikeanalyze.dataset.buckets.shared_facts import make_frame, merge_facts, select_hosts
 
-#: Facts that are kept; the others are about single handshakes, or only for warnings.
-_KEPT: Final = frozenset(
+#: Facts that are not kept: they are about single handshakes, or only for warnings.
+_OWN: Final = frozenset(
     {
-        SharedFact.COPIED_REQUESTS,
-        SharedFact.SENT_REQUESTS,
-        SharedFact.TRANSLATED,
-        SharedFact.ROUND_TRIPS,
-        SharedFact.LONG_PATHS,
-        SharedFact.CREATED_SAS,
-        SharedFact.PATH_INTERVALS,
+        SharedFact.SEVERAL_FRAMES,
+        SharedFact.DOUBLED,
+        SharedFact.RADIUS,
+        SharedFact.WAITING,
+        SharedFact.MISSING_FRAGMENTS,
+        SharedFact.UNUSED_RTT,
+        SharedFact.UNCERTAIN_TIMES,
+        SharedFact.LAB_HANDSHAKES,
     }
 )
 #: Rows of a fact; more are forgotten at once, since spoofed addresses may be without number.
@@ -51,7 +52,7 @@ class PathFacts(CaptureFacts):
         hosts: Callable[[], UInt64Array] | None = None,
     ) -> Rows | None:
         """Add rows; return those of all handshakes so far, or None if they are not needed."""
-        if fact not in _KEPT:
+        if fact in _OWN:
             return None
         own = make_frame(rows())
         before = self.known.get(fact)

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.formats.records import CaptureDamage, Interface, RecordBatch
 from ikeanalyze.live.capture_feed import LiveInput, open_live_reader
 from ikeanalyze.live.engine import LiveCounts, LiveEngine
+from ikeanalyze.live.growing_keys import GrowingKeys
 from ikeanalyze.live.packet_ring import PacketRing
 from ikeanalyze.live.rules import EndingRules
 
@@ -34,7 +34,7 @@ class LiveRun:
         on_ended: Callable[[Analysis], object],
         options: ReadOptions,
         rules: EndingRules,
-        keys: CaptureKeys | None = None,
+        keys: GrowingKeys | None = None,
         packets: PacketRing | None = None,
     ) -> None:
         """Wait for the file header, and read it. Arguments as of `LiveEngine`.

@@ -49,7 +49,7 @@ def find_dissectors() -> Path:
         if (candidate / "ikex.lua").is_file():
             return candidate
     raise PluginError(
-        "this installation of ikeanalyze has no dissectors: install it again (pip install --force-reinstall ikeanalyze)"
+        "this installation of ikeanalyze has no dissectors: install it again (in a clone: pip install --force-reinstall .)"
     )
 
 

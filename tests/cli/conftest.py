@@ -1,9 +1,11 @@
+import json
 from dataclasses import fields
 
 import pytest
 from typer.testing import CliRunner
 
 from ikeanalyze.cli.app import app
+from tests.json_schemas import NAMES, list_errors
 from tests.render import analysis_examples
 
 
@@ -31,9 +33,15 @@ def reader(monkeypatch):
 
 @pytest.fixture
 def run():
-    """A function that runs the command line in this process: exit code, stdout and stderr."""
+    """A function that runs the command line in this process: exit code, stdout and stderr.
+
+    Each JSON document on stdout is validated against its schema.
+    """
 
     def invoke(*arguments: str):
-        return CliRunner().invoke(app, list(arguments), prog_name="ikeanalyze", catch_exceptions=False)
+        result = CliRunner().invoke(app, list(arguments), prog_name="ikeanalyze", catch_exceptions=False)
+        if result.stdout.startswith('{\n  "schema": "') and json.loads(result.stdout)["schema"] in NAMES:
+            assert list_errors(json.loads(result.stdout)) == []
+        return result
 
     return invoke

@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from ikeanalyze.cli.app import COMMANDS
+from tests.paths import CAPTURES
 
 #: Commands that read captures with the reader that forks, which it cannot do after polars has started its threads.
-FORKING = ["report", "ladder", "view", "decrypt", "verify", "predict", "replay"]
+FORKING = ["report", "ladder", "view", "decrypt", "extract", "anonymize", "verify", "predict", "replay"]
 
 
 def loaded_by(code: str) -> set[str]:
@@ -74,3 +75,32 @@ def complete(*words: str) -> list[str]:
 )
 def test_shells_complete_commands_and_options(words, completions):
     assert complete(*words) == completions
+
+
+def test_a_path_in_place_of_a_command_is_reported(run):
+    path = str(CAPTURES / "psk-classic.pcap")
+    for arguments in ((path,), (path, "--format", "csv"), (path, "--handshake", "1", "--quiet")):
+        done = run(*arguments)
+        assert (done.exit_code, done.stdout) == (0, run("report", *arguments).stdout)
+    done = run("none.pcap")
+    assert (done.exit_code, done.stderr) == (1, "ikeanalyze: none.pcap: no such file\n")
+
+
+def test_a_file_with_the_name_of_a_command_does_not_hide_the_command(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "doctor").write_bytes((CAPTURES / "psk-classic.pcap").read_bytes())
+    assert run("doctor", "--help").stdout.startswith("Usage: ikeanalyze doctor ")
+    assert "Handshake 1: completed" in run("./doctor").stdout
+
+
+def test_a_misspelt_command_is_not_a_path(run):
+    done = run("repot")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "No such command 'repot'. Did you mean 'report'?" in done.stderr
+
+
+def test_help_and_version_as_other_programs_have_them(run):
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "report").stdout == run("report", "--help").stdout
+    assert run("help", "lab", "run").stdout == run("lab", "run", "--help").stdout
+    assert run("-V").stdout == run("--version").stdout

@@ -1,5 +1,8 @@
 """`ikeanalyze extract`: its options and messages."""
 
+import subprocess
+import sys
+
 from ikeanalyze.capture.frames import read_frames
 from tests.paths import CAPTURES, LAB_CAPTURES
 
@@ -47,3 +50,32 @@ def test_wrong_usage_is_refused(run, tmp_path):
 def test_the_capture_is_read_twice(run, tmp_path):
     done = run("extract", "-", "-o", str(tmp_path / "out.pcapng"))
     assert (done.exit_code, "cannot be standard input" in done.stderr) == (2, True)
+
+
+def test_a_filter_and_a_period_select_handshakes(run, tmp_path):
+    """Of the 25 handshakes, two have more than four retransmitted messages: 2 and 25."""
+    folder = tmp_path / "parts"
+    assert run("extract", LOSSY, "--filter", "rtx>4", "--split", "-o", str(folder)).exit_code == 0
+    assert sorted(file.name for file in folder.iterdir()) == ["handshake-0002.pcapng", "handshake-0025.pcapng"]
+    out = tmp_path / "out.pcapng"
+    done = run("extract", LOSSY, "--filter", "rtx>4", "--to", "0", "-o", str(out))
+    assert (done.exit_code, "none of 25 handshakes matches --filter, --to" in done.stderr) == (1, True)
+    done = run("extract", LOSSY, "--filter", "outcom:failed", "-o", str(out))
+    assert (done.exit_code, "outcome" in done.stderr) == (2, True)
+
+
+def test_outcomes_that_depend_on_the_end_of_the_capture_are_mentioned(run, tmp_path):
+    """The network drops all IP fragments of this lab capture, so that IKE_AUTH is never answered."""
+    path, out = LAB_CAPTURES / "fragments-dropped_fragment-size-0.pcapng", tmp_path / "out.pcapng"
+    done = run("extract", str(path), "-o", str(out))
+    assert "handshake 1 half-open or unanswered: a report of the extract may say cut" in done.stderr
+    assert "may say cut" not in run("extract", LOSSY, "--handshake", "2", "-o", str(out)).stderr
+
+
+def test_standard_output(tmp_path):
+    command = [sys.executable, "-m", "ikeanalyze", "extract", LOSSY, "--handshake", "2", "-o", "-"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    path = tmp_path / "out.pcapng"
+    path.write_bytes(done.stdout)
+    assert read_frames(str(path)).packets == 12
+    assert b"standard output: 12 packets of" in done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from tests.craft import SECOND, Handshake, Trace
 from tests.live.live_records import read_report, without_id
-from tests.paths import CAPTURES
+from tests.paths import CAPTURES, LAB_CAPTURES
 
 CAPTURE = CAPTURES / "loss20-classic.pcap"
 COMMAND = [sys.executable, "-m", "ikeanalyze", "live"]
@@ -41,6 +41,14 @@ def test_the_table_has_a_row_for_each_handshake():
     assert len(rows) == 25
     assert all(row.endswith("completed") for row in rows)
     assert all(len(row) <= 120 for row in rows)
+
+
+def test_a_failure_has_its_diagnosis_below():
+    done = run(str(LAB_CAPTURES / "mixed-refused.pcapng"))
+    _, row, *diagnosis = done.stdout.decode().splitlines()
+    assert "failed: NO_PROPOSAL" in row
+    assert " ".join(diagnosis).endswith("(no-proposal-chosen)")
+    assert all(line.startswith("  ") and len(line) <= 120 for line in diagnosis)
 
 
 def test_keys_are_used(tmp_path):

@@ -1,11 +1,14 @@
 """Formats that a command cannot write, and `--figures` without a directory."""
 
+import json
 import os
 import re
 from importlib import import_module
 
 import pytest
 
+from ikeanalyze.render.schemas import COMMANDS as SCHEMAS
+from ikeanalyze.render.schemas import read_schema
 from tests.render.analysis_examples import CAPTURE
 
 
@@ -101,3 +104,15 @@ def test_a_format_that_the_command_cannot_write_is_refused(run, command):
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     problem = "x.xml has the name of a file in the format junit; the formats are terminal, json"
     assert f"Invalid value for -o: {problem}" in done.stderr
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_schema_is_printed_without_any_input(run, name):
+    done = run(*name.split(), "--schema")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == read_schema(SCHEMAS[name])
+    assert json.loads(done.stdout)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_every_command_with_json_has_a_schema():
+    assert set(FORMATS) <= set(SCHEMAS)

@@ -29,6 +29,17 @@ def test_a_report_has_the_selected_handshakes_with_their_numbers(run):
     assert totals["bytes"] == sum(link["bytes"] for one in chosen for way in ("a_to_b", "b_to_a")
                                   for link in [one["links"][0][way]])  # fmt: skip
     assert (totals["handshakes"], totals["packets"]) == (len(chosen), whole["totals"]["packets"])
+    assert document["selection"] == {"filter": "rtx>4", "selected": len(chosen), "total": 25}
+    assert "selection" not in whole
+
+
+def test_every_format_for_people_names_the_selection(run, tmp_path):
+    page = tmp_path / "x.html"
+    assert run("report", str(LOSSY), "--filter", "rtx>4 !<b>", "--from", "0", "-o", str(page)).exit_code == 0
+    assert "Selection: handshakes 2 of 25, filter rtx&gt;4 !&lt;b&gt;, from 0." in page.read_text()
+    text = run("report", str(LOSSY), "--filter", "rtx>4", "--from", "0").stdout
+    assert "\nSelection\n  handshakes  2 of 25\n  filter      rtx>4\n  from        0\n" in text
+    assert "2 of 25" in run("report", str(LOSSY), "--filter", "rtx>4", "--format", "markdown").stdout
 
 
 def test_a_period_of_a_report(run):

@@ -123,6 +123,14 @@ def test_small_captures_are_read_without_threads(stops: list[list[int]], tmp_pat
     assert stops == []
 
 
+def test_captures_of_tunnels_are_not_read_in_stretches(stops: list[list[int]], tmp_path: Path):
+    packets = [replace(packet, data=over_udp(vxlan(packet.data, 1), 4789)) for packet in make_trace().packets]
+    path = tmp_path / "tunnels.pcap"
+    path.write_bytes(pcap(packets))
+    assert compare_frames(str(path)) == []
+    assert stops == []
+
+
 def test_progress_ends_at_the_size_of_the_file(tmp_path: Path):
     path = make_trace().write(tmp_path / "some.pcap")
     reported: list[tuple[int, int | None]] = []

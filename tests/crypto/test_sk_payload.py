@@ -16,7 +16,9 @@ from ikeanalyze.crypto.sk_payload import (
     UnusableKeyError,
     encrypt_message,
     find_encrypted_payload,
+    get_iv,
     is_plausible_chain,
+    replace_plaintext,
 )
 from ikeanalyze.wire.header import Header
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
@@ -448,3 +450,37 @@ def test_keys_of_one_direction_open_that_direction(suite):
         assert [item and item.plaintext for item in opened] == expected
         with pytest.raises(UnusableKeyError, match="direction"):
             encrypt_message(Decryptor(half), header(INITIATOR if not half.sk_ei else 0), FIRST, CHAIN, iv_for(suite[0]))
+
+
+@pytest.mark.parametrize(("encryption", "key_bits", "integrity"), SUITES)
+@pytest.mark.parametrize("fragment", [None, (2, 3)])
+def test_another_plaintext_in_a_message_of_the_same_size(encryption, key_bits, integrity, fragment):
+    """The padding keeps the size, also if the sender padded more than the cipher needs."""
+    decryptor = Decryptor(keys_for(encryption, key_bits, integrity))
+    message = encrypt_message(decryptor, header(), FIRST, CHAIN, iv_for(encryption), fragment=fragment)
+    payload = find_encrypted_payload(message)
+    new_iv, shorter = iv_for(encryption, seed=2), b"x" * (len(CHAIN) - 3)
+    assert get_iv(decryptor, payload) == iv_for(encryption)
+    for plaintext in (CHAIN[::-1], shorter):
+        changed = replace_plaintext(decryptor, message, True, message[: payload.start], plaintext, new_iv)
+        assert (len(changed), changed[: payload.start]) == (len(message), message[: payload.start])
+        assert decryptor.decrypt(changed, True).plaintext == plaintext
+        assert get_iv(decryptor, find_encrypted_payload(changed)) == new_iv
+
+
+def test_a_plaintext_that_does_not_fit_or_cannot_be_authenticated_is_refused():
+    number, key_bits, integrity = next(suite for suite in SUITES if suite[2])
+    keys = keys_for(number, key_bits, integrity)
+    decryptor, iv = Decryptor(keys), iv_for(number)
+    message = encrypt_message(decryptor, header(), FIRST, CHAIN, iv)
+    associated = message[: find_encrypted_payload(message).start]
+    unchecked = Decryptor(replace(keys, integrity=None, unchecked_icv=INTEGRITY[integrity].icv))
+    refused = [
+        (decryptor, message, associated, CHAIN + bytes(64), iv),
+        (decryptor, message, associated[:-1], CHAIN, iv),
+        (decryptor, message, associated, CHAIN, iv + b"\0"),
+        (decryptor, message[:40], associated, CHAIN, iv),
+        (unchecked, message, associated, CHAIN, iv),
+    ]
+    for used, data, before, plaintext, new_iv in refused:
+        assert replace_plaintext(used, data, True, before, plaintext, new_iv) is None

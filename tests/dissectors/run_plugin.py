@@ -1,5 +1,6 @@
 """Run tshark with the plugin in its personal plugin folder, and parse its output."""
 
+import re
 from functools import cache
 
 from tests.paths import CAPTURES, ROOT
@@ -16,8 +17,17 @@ COLUMNS = (
 
 BOOLEANS = {"ikex.verified", "ikex.ke.length_ok", "ikex.ke.modulus_ok", "ikex.ke.negotiated"}
 
+#: Names of exchange types, which tshark prints as numbers (RFC 2408, 3.1; RFC 2409; IANA, IKEv2 exchange types).
+EXCHANGES = {
+    "2": "Main Mode", "4": "Aggressive Mode", "5": "Informational", "6": "Transaction", "32": "Quick Mode",
+    "34": "IKE_SA_INIT", "35": "IKE_AUTH", "36": "CREATE_CHILD_SA", "37": "INFORMATIONAL", "38": "IKE_SESSION_RESUME",
+    "43": "IKE_INTERMEDIATE", "44": "IKE_FOLLOWUP_KE",
+}  # fmt: skip
+#: Fields of times, which tshark prints in seconds.
+TIMES = {"ikex.time", "ikex.response_time"}
+
 #: Texts of errors of Lua and of the plugin, which no output may contain.
-ERRORS = ("Lua Error", "_ws.lua", "internal error", "stack traceback", "Lua: ")
+ERRORS = ("Lua Error", "_ws.lua.error", "internal error", "stack traceback", "Lua: ")
 
 
 def run_plugin(tshark, capture, *arguments, keys=None, config=None, options=()):
@@ -36,20 +46,31 @@ def run_plugin(tshark, capture, *arguments, keys=None, config=None, options=()):
 def fields(tshark, capture, *names, only="ikex", separator=",", **how):
     """Values of fields: a list for each frame that matches the filter `only`; `separator` joins several values.
 
-    With two passes, as in the window: fields that depend on later packets are filled in.
+    With two passes, as in the window: fields that depend on later packets are filled in. Exchange types are names,
+    times are milliseconds.
     """
     columns = [word for name in names for word in ("-e", name)]
     done = run_plugin(tshark, capture, "-2", "-Y", only, "-Tfields", "-E", f"aggregator={separator}", *columns, **how)
     rows = [line.split("\t") for line in done.lines]
-    yes_no = {"1": "True", "0": "False"}  # as newer versions print it
     return [
-        [yes_no.get(value, value) if name in BOOLEANS else value for name, value in zip(names, row, strict=True)]
+        [
+            separator.join(_to_text(name, value) for value in values.split(separator))
+            for name, values in zip(names, row, strict=True)
+        ]
         for row in rows
     ]
 
 
+def _to_text(name, value):
+    if name in BOOLEANS:
+        return {"1": "True", "0": "False"}.get(value, value)  # as newer versions print it
+    if name in TIMES and value:
+        return f"{float(value) * 1000:.15g}"
+    return EXCHANGES.get(value, value) if name == "ikex.exchange" else value
+
+
 def tree(tshark, capture, **how):
-    """The plugin's part of the packet details, with a line that names the frame."""
+    """The plugin's part of the packet details, with a line that names the frame; times in milliseconds."""
     kept, inside = [], False
     for line in run_plugin(tshark, capture, "-2", "-Y", "ikex", "-O", "ikex", **how).lines:
         if line.startswith("Frame "):
@@ -59,8 +80,14 @@ def tree(tshark, capture, **how):
         elif line.startswith("    Internet Security"):  # the tree of a decrypted message
             inside = False
         if inside and not line.strip().startswith("[Decryption: no keys; set"):
-            kept.append(line)
+            kept.append(re.sub(r"(-?[\d.]+) (\w*)seconds\b", _to_milliseconds, line))
     return "\n".join(kept) + "\n"
+
+
+def _to_milliseconds(time):
+    """Versions differ in the unit that they show."""
+    factor = {"": 1000, "milli": 1, "micro": 0.001, "nano": 0.000001}[time[2]]
+    return f"{float(time[1]) * factor:.3f} ms"
 
 
 def findings(tshark, capture, **how):

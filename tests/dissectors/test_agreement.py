@@ -1,13 +1,13 @@
 """The plugin and `ikeanalyze report`, two independent implementations, agree on the recorded captures."""
 
 import re
-from functools import cache
+from functools import cache, partial
 
 import polars as pl
 import pytest
 
 import ikeanalyze
-from tests.craft import SECOND, Handshake, Trace, udp_packet
+from tests.craft import MS, SECOND, Handshake, Trace, udp_packet
 from tests.dissectors.differential import format_setup
 from tests.dissectors.key_files import WITH_KEYS, keys_of
 from tests.dissectors.run_plugin import COLUMNS, RECORDED, fields, recorded_frames, recorded_statistics
@@ -117,36 +117,41 @@ def test_contents(tshark, stem):
     assert {line[3] for line in lines} == outcomes.keys()
 
 
-def rekeyed(by_initiator):
+def rekeyed(old, new, *, by_initiator):
     """An IKE SA that has no IKE_SA_INIT and begins with message ID 0, after another one that created it."""
-    old, new = Handshake(1), Handshake(2)
     new.moved = True
     return [*old.setup(), *old.create_child_sa(), *new.informational(by_initiator=by_initiator)]
 
 
+#: The messages of an IKE SA, or of two.
 UNFINISHED = {
-    "the initiator stops": lambda: Handshake(1).init(),
-    "no request with the cookie": lambda: Handshake(1).setup(before="COOKIE")[:2],
-    "no request with the other key exchange": lambda: Handshake(1).setup(before="INVALID_KE_PAYLOAD")[:2],
-    "no response": lambda: Handshake(1).setup()[:3],
-    "a response is missing": lambda: [*Handshake(1).setup()[:1], *Handshake(1).setup()[2:]],
-    "the first request is missing": lambda: Handshake(1).setup()[1:],
-    "only the initiator's messages": lambda: Handshake(1).setup()[::2],
-    "rekeyed by the initiator": lambda: rekeyed(True),
-    "rekeyed by the responder": lambda: rekeyed(False),
+    "the initiator stops": lambda first, _: first.init(),
+    "no request with the cookie": lambda first, _: first.setup(before="COOKIE")[:2],
+    "no request with the other key exchange": lambda first, _: first.setup(before="INVALID_KE_PAYLOAD")[:2],
+    "no response": lambda first, _: first.setup()[:3],
+    "a response is missing": lambda first, _: [(messages := first.setup())[0], *messages[2:]],
+    "the first request is missing": lambda first, _: first.setup()[1:],
+    "only the initiator's messages": lambda first, _: first.setup()[::2],
+    "rekeyed by the initiator": partial(rekeyed, by_initiator=True),
+    "rekeyed by the responder": partial(rekeyed, by_initiator=False),
 }
 
 
 @pytest.mark.parametrize("end", [1, 60], ids=["the capture ends", "the capture goes on"])
-@pytest.mark.parametrize("case", UNFINISHED)
-def test_outcomes_of_unfinished_handshakes_equal_those_of_the_report(tshark, tmp_path, case, end):
-    trace = Trace()
-    trace.play(UNFINISHED[case]())
+def test_outcomes_of_unfinished_handshakes_equal_those_of_the_report(tshark, tmp_path, end):
+    """Each case is between other hosts."""
+    trace, cases = Trace(), {}
+    for number, (case, play) in enumerate(UNFINISHED.items()):
+        hosts = {"initiator": f"192.0.2.{number}", "responder": f"198.51.100.{number}"}
+        cases[hosts["initiator"]] = case
+        trace.play(play(Handshake(2 * number, **hosts), Handshake(2 * number + 1, **hosts)), at=number * MS)
     trace.ip(end * SECOND, udp_packet(b"something else", 53, 53))
     path = trace.write(tmp_path / "capture.pcap")
     shown = {(int(number), outcome, reason) for number, outcome, reason in outcomes_of(tshark, path)}
-    table = ikeanalyze.read(path).handshakes.select("handshake", "outcome", "reason").rows()
-    assert shown == {(number, outcome or "", reason or "") for number, outcome, reason in table}
+    columns = ("initiator_address", "handshake", "outcome", "reason")
+    rows = ikeanalyze.read(path).handshakes.select(columns).sort("handshake").rows()
+    assert {cases[host] for host, *_ in rows} == UNFINISHED.keys()
+    assert shown == {(number, outcome or "", reason or "") for _, number, outcome, reason in rows}
 
 
 def outcomes_of(tshark, path):

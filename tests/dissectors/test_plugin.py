@@ -1,11 +1,13 @@
 """The plugin's files: how Wireshark loads them, and rules for all of them."""
 
 import re
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from tests.craft import MS, Handshake, Trace, ike, ip, link, udp
+from tests.craft import MS, SECOND, Handshake, Interface, Trace, ike, ip, link, pcapng, udp
+from tests.dissectors.key_files import keys_of
 from tests.dissectors.run_plugin import PLUGIN, fields, run_plugin
 from tests.paths import CAPTURES
 
@@ -17,9 +19,9 @@ def test_the_plugin_loads_as_a_script_from_any_folder(tshark):
     """With -X lua_script, the modules are found in the folder of the script."""
     with tshark.room() as room:
         room.put("some/where", PLUGIN)
-        options = ("-X", "lua_script:some/where/ikex.lua", "-Y", "ikex", "-Tfields", "-e", "ikex.exchange")
+        options = ("-X", "lua_script:some/where/ikex.lua", "-Y", "ikex", "-Tfields", "-e", "ikex.kind")
         done = room.run(*options, capture=CAPTURES / "psk-classic.pcap")
-    assert (done.stderr, done.lines) == ("", ["IKE_SA_INIT", "IKE_SA_INIT", "IKE_AUTH", "IKE_AUTH"])
+    assert (done.stderr, done.lines) == ("", ["request", "response", "request", "response"])
 
 
 def test_one_pass_links_to_earlier_frames_only(tshark):
@@ -38,6 +40,7 @@ def test_one_pass_links_to_earlier_frames_only(tshark):
     assert done.lines == ["\t", "\t1", "\t", "\t3"]
 
 
+HOUR = 3600 * SECOND
 LINKS = {
     "Ethernet": (link.ethernet, link.ETHERNET),
     "VLAN": (lambda packet: link.ethernet(packet, vlans=[(0x8100, 5), (0x8100, 6)]), link.ETHERNET),
@@ -49,23 +52,27 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("name", LINKS)
-@pytest.mark.parametrize("version", [4, 6])
-def test_messages_are_complete_on_every_link_layer(tshark, name, version):
-    """IPv4 and IPv6, with and without IP fragments."""
-    frame, linktype = LINKS[name]
-    hosts = ("192.0.2.1", "192.0.2.2") if version == 4 else ("2001:db8::1", "2001:db8:0:1::2")
-    handshake = Handshake(Random(12), initiator=hosts[0], responder=hosts[1])
-    messages = [*handshake.init(), *handshake.exchange(ike.IKE_AUTH, (2000, 300))]
-    trace = Trace(frame=frame)
-    trace.play(messages)
-    capture = trace.pcap(linktype=linktype)
+HOSTS = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8:0:1::2")}
+
+
+def test_messages_are_complete_on_every_link_layer(tshark):
+    """IPv4 and IPv6, with and without IP fragments: a handshake on each of several interfaces, one after the other."""
+    cases = [(name, hosts) for name in LINKS for hosts in HOSTS.values()]
+    packets, sizes = [], []
+    for number, (name, hosts) in enumerate(cases):
+        handshake = Handshake(Random(number), initiator=hosts[0], responder=hosts[1])
+        trace = Trace(frame=LINKS[name][0])
+        trace.play([*handshake.init(), *handshake.exchange(ike.IKE_AUTH, (2000, 300))], at=number * HOUR)
+        packets += [replace(packet, interface=number) for packet in trace.packets]
+        sizes.append(sum(len(packet.data) for packet in trace.packets))
+    capture = pcapng(packets, interfaces=[Interface(LINKS[name][1]) for name, _ in cases])
     done = run_plugin(tshark, capture, "-q", "-z", "ikex,handshakes")
-    line = done.lines[2].split()
-    assert line[3:5] == list(hosts)
-    assert [line[5], line[6], line[8], line[9]] == ["2", "3", "2", "2"]
-    assert int(line[7]) + int(line[10]) == sum(len(packet.data) for packet in trace.packets)
-    assert line[13] == "completed"
+    lines = [line.split() for line in done.lines[2:] if line.strip()]
+    for (name, hosts), size, line in zip(cases, sizes, lines, strict=True):
+        assert line[3:5] == list(hosts), name
+        assert [line[5], line[6], line[8], line[9]] == ["2", "3", "2", "2"], name
+        assert int(line[7]) + int(line[10]) == size, name
+        assert line[13] == "completed", name
 
 
 def test_messages_after_extension_headers_and_on_configured_ports_are_found(tshark):
@@ -81,6 +88,38 @@ def test_messages_after_extension_headers_and_on_configured_ports_are_found(tsha
     trace.send(0, request.datagrams[0], dport=5000, sport=6000)
     assert fields(tshark, trace.pcap(), "ikex.exchange") == []
     assert fields(tshark, trace.pcap(), "ikex.exchange", options=["ikex.ports:4999-5001"]) == [["IKE_SA_INIT"]]
+
+
+def test_filters_take_names_and_seconds(tshark):
+    """As with Wireshark's own fields, filters compare numbers with names, and times in seconds."""
+    capture = CAPTURES / "pq-mlkem768-psk.pcap"
+    by_name = fields(tshark, capture, "frame.number", only='ikex.exchange == "IKE_INTERMEDIATE"')
+    assert by_name
+    assert by_name == fields(tshark, capture, "frame.number", only="ikex.exchange == 43")
+    assert by_name == fields(tshark, capture, "frame.number", only="isakmp.exchangetype == 43")
+    with_notify = fields(tshark, capture, "frame.number", only='ikex.notify == "NAT_DETECTION_SOURCE_IP"')
+    assert with_notify == fields(tshark, capture, "frame.number", only="isakmp.exchangetype == 34")
+    answered = fields(tshark, capture, "ikex.response_time", only="ikex.response_time > 0.0015")
+    assert answered
+    assert answered == [
+        [time] for [time] in fields(tshark, capture, "ikex.response_time") if time and float(time) > 1.5
+    ]
+
+
+def test_a_click_on_a_payload_shows_its_bytes(tshark):
+    """The KE payload of ML-KEM-768 is in the decrypted message, that of ECP-384 in the frame (RFC 7296, 3.4)."""
+    name = "pq-mlkem768-psk.pcap"
+    output = run_plugin(tshark, CAPTURES / name, "-2", "-Y", "ikex.payload == KE", "-Tpdml", keys=keys_of(name)).stdout
+    shown = re.findall(r'name="ikex.payload" .* size="(\d+)" pos="(\d+)" show="KE" value="(\w{16})', output)
+    # the next payload, flags, length, method and two reserved bytes
+    assert [(int(size), value[4:]) for size, _, value in shown] == [
+        (104, "006800140000"),
+        (104, "006800140000"),
+        (1192, "04a800240000"),
+        (1096, "044800240000"),
+    ]
+    # after Ethernet, IPv4, UDP, the header of IKE and the SA payload; first in the decrypted message
+    assert [int(position) for _, position, _ in shown] == [14 + 20 + 8 + 28 + 48] * 2 + [28, 28]
 
 
 def test_other_traffic_has_no_fields_of_the_plugin(tshark):
@@ -128,7 +167,7 @@ def test_loading_a_module_has_no_side_effects(tshark):
 def test_every_field_and_expert_info_is_documented():
     readme = (PLUGIN / "README.md").read_text()
     source = (PLUGIN / "ikex" / "fields.lua").read_text()
-    names = re.findall(r'"(ikex\.[a-z_.]+)"', source)
+    names = re.findall(r'(?<!require\()"(ikex\.[a-z_.]+)"', source)
     experts = re.findall(r'= expert\("([a-z_]+)"', source)
     assert len(names) > 30
     assert len(experts) > 10

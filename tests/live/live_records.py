@@ -16,7 +16,7 @@ SECOND = 10**9
 RULES = EndingRules()
 
 
-def read_live(path: Path, rules: EndingRules = RULES, *, chunk: int = 1 << 20, **options):
+def read_live(path: Path, rules: EndingRules = RULES, *, chunk: int = 1 << 20, keys=None, **options):
     """The records in the order in which they are written, each with the time of the capture, and the counts."""
     records: list[tuple[int, dict]] = []
     options = ReadOptions(lab_manifests=False, **options)
@@ -27,7 +27,7 @@ def read_live(path: Path, rules: EndingRules = RULES, *, chunk: int = 1 << 20, *
             write_json_lines(analysis, out)
             records.extend((engine.counts.packets, json.loads(line)) for line in out.getvalue().splitlines())
 
-        engine = LiveEngine(str(path), reader.interfaces, write, options, rules)
+        engine = LiveEngine(str(path), reader.interfaces, write, options, rules, keys)
         for batch in reader.iterate_batches():
             engine.add(batch)
         engine.finish()

@@ -1,9 +1,17 @@
 """When handshakes are reported: crafted captures in which a keepalive a second shows how time goes on."""
 
+from random import Random
+
 import pytest
 
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.pipeline import build_tables
+from ikeanalyze.capture.reader import open_capture
+from ikeanalyze.live import engine as engine_module
+from ikeanalyze.live.engine import LiveEngine
 from ikeanalyze.live.rules import EndingRules
-from tests.craft import MS, SECOND, Handshake, Trace, pcap
+from tests.analysis.messages.test_association_redirects import redirected
+from tests.craft import MS, SECOND, Handshake, Trace, pcap, radius
 from tests.live.live_records import RULES, read_live, read_report, without_id
 
 
@@ -122,3 +130,60 @@ def test_handshakes_end_when_the_clock_is_set_back(trace, tmp_path):
     path.write_bytes(pcap([*before.packets, *trace.packets]))
     records, _ = read_live(path)
     assert [(packets, record["outcome"]) for packets, record in records] == [(3, "cut")]
+
+
+@pytest.mark.parametrize("same_spi", [False, True])
+def test_a_redirect_connects_two_ike_sas(trace, read, tmp_path, same_spi):
+    """Another handshake of the same initiator has nothing to do with it."""
+    _, second, messages = redirected(same_spi)
+    trace.play(messages)
+    trace.play(second.informational(), at=40 * SECOND)
+    trace.play(Handshake(50).setup(), at=2 * SECOND)
+    outcomes, counts = read()
+    assert outcomes == [("completed", 11), ("completed", 13)]
+    assert counts.late_frames == 2
+    path = trace.write(tmp_path / "redirected.pcap")
+    extra = [record["extra_round_trips"] for _, record in read_live(path)[0]]
+    assert extra == [["REDIRECT"], []]
+    assert extra == [record["extra_round_trips"] for record in read_report(path)]
+
+
+def test_radius_without_ike_is_not_kept(tmp_path):
+    """As at a server that also authenticates wireless clients."""
+    trace, rng = Trace(), Random(1)
+    for number in range(2000):
+        request = radius.access_request(number % 256, b"identity", rng)
+        trace.send(number * SECOND, request, sport=1645, dport=1812, source="192.0.2.9", destination="192.0.2.10")
+    most = 0
+    with open_capture(trace.write(tmp_path / "radius.pcap")) as reader:
+        engine = LiveEngine("x", reader.interfaces, pytest.fail, ReadOptions(), RULES)
+        for batch in reader.iterate_batches():
+            for row in range(len(batch)):
+                engine.add(batch.select(slice(row, row + 1)))
+                most = max(most, engine.counts.frames)
+    assert engine.counts.accounting["radius"] == 2000
+    assert 0 < most < 20
+
+
+def test_an_internal_error_costs_one_ike_sa(trace, tmp_path, monkeypatch):
+    for number in range(10):
+        trace.play(Handshake(number).setup(), at=number * MS)
+    wrong = int.from_bytes(Handshake(3).spi_i, "big")
+
+    def build(numbering, traffic, *more):
+        if (traffic.columns["spi_i"] == wrong).any():
+            raise ZeroDivisionError("a bug")
+        return build_tables(numbering, traffic, *more)
+
+    monkeypatch.setattr(engine_module, "build_tables", build)
+    ended = []
+    with open_capture(trace.write(tmp_path / "capture.pcap")) as reader:
+        engine = LiveEngine("x", reader.interfaces, ended.append, ReadOptions(), RULES)
+        for batch in reader.iterate_batches():
+            engine.add(batch)
+        engine.finish()
+    reported = {spi for analysis in ended for spi in analysis.handshakes["spi_i"].to_list()}
+    assert reported == {Handshake(number).spi_i.hex() for number in range(10) if number != 3}
+    (skipped,) = [skipped for analysis in ended for skipped in analysis.skipped]
+    assert Handshake(3).spi_i.hex() in skipped.reason
+    assert "ZeroDivisionError: a bug" in skipped.reason

@@ -37,7 +37,7 @@ def find_differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted({*before, *after}):
             yield from find_differences(before.get(name), after.get(name), f"{path}/{name}".lstrip("/"))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+    elif isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)) and len(before) == len(after):
         for index, pair in enumerate(zip(before, after, strict=True)):
             yield from find_differences(*pair, f"{path}/{index}")
     elif before != after:

@@ -47,9 +47,37 @@ pub fn find_distinct(values: &[u64]) -> (Vec<u64>, Vec<u32>) {
     (distinct, places)
 }
 
+/// The rows of the first of bodies with equal numbers and bytes, and which of those each body is. None: one is outside
+/// of the heap.
+pub fn find_distinct_bodies(heap: &[u8], begin: &[i64], end: &[i64], number: &[u64]) -> Option<(Vec<i64>, Vec<u32>)> {
+    let mut places: HashMap<(u64, &[u8]), u32, RandomState> = HashMap::default();
+    let mut first = Vec::new();
+    let mut equal = Vec::with_capacity(number.len());
+    for (row, ((&begin, &end), &number)) in begin.iter().zip(end).zip(number).enumerate() {
+        let body = heap.get(usize::try_from(begin).ok()?..usize::try_from(end).ok()?)?;
+        let next = first.len() as u32;
+        let place = *places.entry((number, body)).or_insert(next);
+        if place == next {
+            first.push(row as i64);
+        }
+        equal.push(place);
+    }
+    Some((first, equal))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::find_distinct;
+    use super::{find_distinct, find_distinct_bodies};
+
+    #[test]
+    fn bodies_are_equal_if_their_numbers_and_bytes_are() {
+        let heap = b"abcabcab";
+        let found = find_distinct_bodies(heap, &[0, 3, 3, 6, 0], &[3, 6, 6, 8, 2], &[1, 1, 2, 1, 1]);
+        assert_eq!(found, Some((vec![0, 2, 3], vec![0, 0, 1, 2, 2])));
+        for (begin, end) in [(0, 9), (-1, 2), (2, 1)] {
+            assert_eq!(find_distinct_bodies(heap, &[begin], &[end], &[0]), None);
+        }
+    }
 
     #[test]
     fn values_are_numbered_in_order_of_appearance() {

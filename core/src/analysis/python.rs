@@ -11,6 +11,7 @@ use pyo3::types::PyDict;
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(find_distinct, module)?)?;
     module.add_function(wrap_pyfunction!(find_candidates, module)?)?;
+    module.add_function(wrap_pyfunction!(find_distinct_bodies, module)?)?;
     module.add_function(wrap_pyfunction!(group_by_spi, module)?)?;
     module.add_function(wrap_pyfunction!(classify_slot, module)?)?;
     module.add_function(wrap_pyfunction!(group_messages, module)?)?;
@@ -46,6 +47,23 @@ fn find_distinct<'py>(
     check_lengths(values.len(), &[])?;
     let (distinct, places) = py.detach(|| grouping::find_distinct(values));
     Ok((array(py, distinct), array(py, places)))
+}
+
+/// The rows of the first of bodies with equal numbers and bytes, and which of those each body is.
+#[pyfunction]
+fn find_distinct_bodies<'py>(
+    py: Python<'py>,
+    heap: PyReadonlyArray1<'py, u8>,
+    begin: PyReadonlyArray1<'py, i64>,
+    end: PyReadonlyArray1<'py, i64>,
+    number: PyReadonlyArray1<'py, u64>,
+) -> PyResult<(Array<'py, i64>, Array<'py, u32>)> {
+    let (heap, begin, end, number) = (heap.as_slice()?, begin.as_slice()?, end.as_slice()?, number.as_slice()?);
+    check_lengths(number.len(), &[begin.len(), end.len()])?;
+    let (first, equal) = py
+        .detach(|| grouping::find_distinct_bodies(heap, begin, end, number))
+        .ok_or_else(|| PyValueError::new_err("a body is outside of the heap"))?;
+    Ok((array(py, first), array(py, equal)))
 }
 
 /// How many frames repeat the content of another; and the rows of those that may be sightings of the same frame.

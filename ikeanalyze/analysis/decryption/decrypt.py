@@ -15,6 +15,7 @@ For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -44,6 +45,8 @@ from ikeanalyze.keys.key_set import KeySet, Phase1Key
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
+#: Bytes of the header of IKE (RFC 7296, section 3.1).
+_HEADER_BYTES: Final = 28
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
 _IKE_INTERMEDIATE = int(ExchangeType.IKE_INTERMEDIATE)
 _INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
@@ -382,6 +385,15 @@ class _Decryption:
         data = self._encrypted.get(unit)
         return self._state.clear[unit] if data is None else data
 
+    def _is_truncated(self, row: int) -> bool:
+        """Whether an encrypted message is longer than what was captured of it."""
+        begin, size = self._places
+        if size[row]:
+            header = self._encrypted.heap[begin[row] : begin[row] + min(int(size[row]), _HEADER_BYTES)]
+            return int(size[row]) < get_message_length(header.tobytes())
+        data = self._get_data(row)
+        return len(data) < get_message_length(data)
+
     def _add(self, record: MessageRecord) -> None:
         """Add a message, and thereby its other transmissions."""
         self._index[self._identity[record.message]] = len(self._all)
@@ -415,10 +427,9 @@ class _Decryption:
         frames = []
         for task in undone:
             frame = int(numbers[task.unit])
-            data = self._get_data(task.unit)
             if task.fragments is not None:
                 self.findings.append((frame, _describe_missing_fragments(task.fragments)))
-            elif len(data) < get_message_length(data):
+            elif self._is_truncated(task.unit):
                 self.truncated.append(frame)
             else:
                 frames.append(frame)

@@ -6,10 +6,12 @@ bytes belong to the form depends on the type; of a type that is not listed here,
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
+from ikeanalyze import core
 from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array, read_struct_array, read_uint32_be
@@ -138,9 +140,14 @@ def _number_bodies(payloads: PayloadColumns, rows: Int64Array, numbers: UInt64Ar
     with_spis: dict[tuple[int, bytes], int] = {}  # SA payloads as they are
     heap = payloads.heap.data
     begin, end = payloads.begin[rows], payloads.begin[rows] + _count_form_bytes(payloads, rows)
-    columns = (numbers[rows].tolist(), begin.tolist(), end.tolist(), (payloads.type[rows] == PayloadType.SA).tolist())
-    forms = np.empty(len(rows), np.int64)
-    for row, (number, low, high, is_sa) in enumerate(zip(*columns, strict=True)):
+    columns: tuple[npt.NDArray[Any], ...] = (numbers[rows], begin, end, payloads.type[rows] == PayloadType.SA)
+    equal: npt.NDArray[np.uint32] | slice = slice(None)
+    if core.compiled is not None:
+        # only the first of equal bodies is looked at
+        first, equal = core.compiled.find_distinct_bodies(payloads.heap, begin, end, columns[0])
+        columns = tuple(column[first] for column in columns)
+    forms = np.empty(len(columns[0]), np.int64)
+    for row, (number, low, high, is_sa) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         key = number, heap[low:high].tobytes()
         if is_sa:
             place = with_spis.get(key)
@@ -150,7 +157,7 @@ def _number_bodies(payloads: PayloadColumns, rows: Int64Array, numbers: UInt64Ar
         else:
             place = places.setdefault(key, len(places))
         forms[row] = count + place
-    return forms
+    return forms[equal]
 
 
 def _hide_spis(body: bytes) -> bytes:

@@ -67,7 +67,7 @@ from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColu
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.outcome import SLOWEST_FIRST_TIMER_NS
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
-from ikeanalyze.analysis.messages.messages import MessageColumns, find_incomplete_messages
+from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
@@ -160,7 +160,7 @@ def match_responses(
 def _find_incomplete_responses(state: AnalysisState) -> BoolArray:
     """Which exchanges have a response whose transmissions together lack IKE fragments. (exchanges,)"""
     incomplete = np.zeros(len(state.exchanges), np.bool_)
-    rows = find_incomplete_messages(state.messages)
+    rows = state.lacking_fragments
     incomplete[state.exchange_of_message[rows[state.messages.response[rows]]]] = True
     return incomplete
 
@@ -408,12 +408,10 @@ def _find_possibly_long_paths(
 
 def _get_hosts(state: AnalysisState) -> UInt64Array:
     """Address codes of the initiator and the responder of each handshake in its first datagram. (2, handshakes)"""
-    datagrams, association = state.datagrams, state.association
-    hosts = np.zeros((2, association.count), np.uint64)
-    backwards = association.handshake[::-1]
-    hosts[0, backwards] = np.where(association.from_initiator, datagrams.source, datagrams.destination)[::-1]
-    hosts[1, backwards] = np.where(association.from_initiator, datagrams.destination, datagrams.source)[::-1]
-    return hosts
+    datagrams, head = state.datagrams, state.association.find_first_rows()
+    source, destination = datagrams.source[head], datagrams.destination[head]
+    by_initiator = state.association.from_initiator[head]
+    return np.stack([np.where(by_initiator, source, destination), np.where(by_initiator, destination, source)])
 
 
 def _iterate_messages(state: AnalysisState, rows: Int64Array) -> Iterator[tuple[int, Int64Array]]:

@@ -133,8 +133,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """Build the handshakes from the results of the previous steps."""
     state, count = sources.state, sources.state.association.count
     datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
-    head = np.zeros(count, np.int64)  # row of the first datagram of each handshake
-    head[association.handshake[::-1]] = np.arange(len(datagrams))[::-1]
+    head = association.find_first_rows()
     request, response = _find_last_inits(datagrams, association, count)
     endpoints = _get_endpoints(state, head, request)
     phase1 = _collect_phase1_facts(state, datagrams.protocol[head])
@@ -263,10 +262,11 @@ def _find_last_inits(datagrams: Datagrams, association: SaAssociation, count: in
 
 def _is_followed(state: AnalysisState, request: Int64Array, response: Int64Array) -> BoolArray:
     """Whether another request followed the last response. (handshakes,)"""
-    exchange = state.exchange_of_message[state.message_of_datagram]
-    if not len(exchange):
-        return np.zeros(len(request), np.bool_)
-    return (request >= 0) & (response >= 0) & (exchange[request] > exchange[response])
+    followed = (request >= 0) & (response >= 0)
+    rows = np.flatnonzero(followed)
+    asked, answered = (state.exchange_of_message[state.message_of_datagram[of[rows]]] for of in (request, response))
+    followed[rows] = asked > answered
+    return followed
 
 
 def _get_responder_spis(datagrams: Datagrams, association: SaAssociation, count: int) -> UInt64Array:
@@ -282,10 +282,11 @@ def _get_responder_spis(datagrams: Datagrams, association: SaAssociation, count:
 def _find_one_sided(datagrams: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
     """The side whose messages alone are in the capture although the other side sent some too (`one_sided`)."""
     initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
-    responders = np.bincount(association.handshake[~association.from_initiator], minlength=count)
+    responders = np.bincount(association.handshake, minlength=count) - initiators
     # the responder's SPI, or a HIP packet after I1, shows that the other side has sent a message
     known = (datagrams.spi_r != 0) | ((datagrams.protocol == Protocol.HIP) & (datagrams.exchange_type != I1_R1))
-    answered = np.bincount(association.handshake[known], minlength=count) > 0
+    answered = np.zeros(count, np.bool_)
+    answered[association.handshake[known]] = True
     result = np.full(count, -1, np.int8)
     result[(responders == 0) & answered] = 0
     result[(initiators == 0) & (responders > 0)] = 1

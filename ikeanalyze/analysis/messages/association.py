@@ -60,6 +60,15 @@ class SaAssociation:
     from_initiator: BoolArray
     count: int  # number of handshakes
 
+    def find_first_rows(self) -> Int64Array:
+        """The row of the first datagram of each handshake. (handshakes,)"""
+        latest = np.maximum.accumulate(self.handshake)
+        first: Int64Array = np.flatnonzero(find_group_starts(latest))
+        if len(first) < self.count:  # a redirect has led to a handshake that began before
+            first = np.zeros(self.count, np.int64)
+            first[self.handshake[::-1]] = np.arange(len(self.handshake))[::-1]
+        return first
+
 
 def associate_datagrams(
     datagrams: Datagrams, clear: Mapping[int, bytes], translated: Mapping[Endpoint, Endpoint] = MappingProxyType({})

@@ -35,6 +35,8 @@ class SharedFact(StrEnum):
     UNUSED_RTT = "handshakes for which the given round-trip time is not used"
     UNCERTAIN_TIMES = "handshakes whose times are uncertain"
     LAB_HANDSHAKES = "handshakes of the lab's manifest"
+    RESPONDERS_ON_4500 = "responders that sent something from UDP port 4500"
+    ACCEPTED_PROPOSALS = "the proposal that each responder accepted first"
 
 
 class CaptureFacts:

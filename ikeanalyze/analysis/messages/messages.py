@@ -11,7 +11,7 @@ from ikeanalyze.analysis.grouping import RowColumns, RowGroups, argsort_stable, 
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.retransmission import classify_transmissions
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array, sort_distinct
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 
 
@@ -191,9 +191,13 @@ def _number_slots(
 
 def find_incomplete_messages(messages: MessageColumns) -> Int64Array:
     """Rows of the first transmissions of messages whose transmissions together lack fragments (RFC 7383)."""
-    if not len(messages) or not messages.fragments.any():
+    # mostly the first transmission has all
+    lacking = (messages.transmission == 1) & (messages.new_fragments < messages.fragments)
+    if not lacking.any():
         return np.zeros(0, np.int64)
-    start = np.flatnonzero(find_group_starts(messages.slot, messages.body))
-    seen = np.add.reduceat(messages.new_fragments, start)
-    incomplete: Int64Array = start[seen < messages.fragments[start]]
+    rows = np.flatnonzero(np.isin(messages.slot, sort_distinct(messages.slot[lacking])))
+    start = np.flatnonzero(find_group_starts(messages.slot[rows], messages.body[rows]))
+    seen = np.add.reduceat(messages.new_fragments[rows], start)
+    first = rows[start]
+    incomplete: Int64Array = first[seen < messages.fragments[first]]
     return incomplete

@@ -20,12 +20,12 @@ from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables.lab_columns import build_lab_columns
 from ikeanalyze.analysis.tables.polars_columns import (
     Array,
+    TableColumns,
     format_addresses,
     format_spis,
     gather,
     make_null_column,
     make_series,
-    make_table,
     null_unknown,
     scatter_lists,
     scatter_texts,
@@ -125,7 +125,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
                 count, handshakes.contents, handshakes.replaces, ids.handshake, ids.exchange
             )
         )
-    return make_table(columns, schema.HANDSHAKES, ids.numbering.capture_column(ids.capture))
+    return TableColumns(columns, schema.HANDSHAKES, ids.numbering.select_paths(ids.capture), count).make_table()
 
 
 def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Converts arrays to columns of a table: numbers become names, unknown values become null."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +39,44 @@ def make_series(values: Array) -> pl.Series:
     return pl.Series(values.tolist(), dtype=dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of texts, most of which appear often."""
+
+    texts: pl.Series  # (k,)
+    place: Array  # of the text of each row in `texts`; (n,)
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def gather(self) -> pl.Series:
+        """The text of each row. (n,)"""
+        return gather(self.texts, self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """A table as the arrays that it is made of.
+
+    `columns` has them by name, as an array, an array and which of its values are known, a TextColumn or a Series. Names
+    of `layout` that it lacks are null in all rows.
+    """
+
+    columns: dict[str, Any]
+    layout: schema.Schema
+    capture: str | TextColumn  # path of the capture of all rows, or of each row
+    height: int
+
+    def make_table(self) -> pl.DataFrame:
+        """The table; `columns` is empty afterwards."""
+        capture: pl.Series | pl.Expr
+        if isinstance(self.capture, TextColumn):
+            capture = self.capture.gather()
+        else:
+            capture = pl.lit(self.capture, dtype=pl.String).cast(pl.Categorical)
+        return make_table(self.columns, self.layout, capture)
+
+
 def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Series | pl.Expr) -> pl.DataFrame:
     """A table with the columns and types of `layout`.
 
@@ -57,7 +96,7 @@ def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Serie
             if not known.all():  # without a mask, polars uses the column without a copy
                 masks[f"known {name}"] = make_series(known)
         else:
-            plain[name] = value
+            plain[name] = value.gather() if isinstance(value, TextColumn) else value
         dtype = layout.get(name)
         plain[name] = narrow_integers(plain[name], dtype)
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
@@ -128,13 +167,13 @@ def _format_spis(values: UInt64Array) -> pl.Series:
 
 def format_addresses(
     columns: Sequence[UInt64Array], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String
-) -> list[pl.Series]:
+) -> list[TextColumn]:
     """Addresses as text, for columns of address codes; each distinct address of all columns is formatted once."""
     distinct, places = zip(*(find_distinct(codes) for codes in columns), strict=True)
     together, where = find_distinct(np.concatenate(distinct))
     texts = _format_distinct_addresses(together, ipv6).cast(dtype)
     bounds = np.cumsum([len(codes) for codes in distinct])[:-1]
-    return [gather(texts, of[place]) for of, place in zip(np.split(where, bounds), places, strict=True)]
+    return [TextColumn(texts, of[place]) for of, place in zip(np.split(where, bounds), places, strict=True)]
 
 
 def _format_distinct_addresses(codes: UInt64Array, ipv6: Sequence[bytes]) -> pl.Series:
@@ -159,14 +198,14 @@ def make_null_column(count: int) -> tuple[Array, Array]:
     return np.zeros(count, np.uint8), np.zeros(count, np.bool_)
 
 
-def scatter_texts(values: Mapping[int, str | None], count: int) -> pl.Series | tuple[Array, Array]:
+def scatter_texts(values: Mapping[int, str | None], count: int) -> TextColumn | tuple[Array, Array]:
     """Texts by row, null in the other rows: a column for `make_table`."""
     if not values:
         return make_null_column(count)
     # only the rows with a text are converted from Python objects, which takes microseconds a row
     place = np.zeros(count, np.uint32)
     place[list(values)] = np.arange(1, len(values) + 1)
-    return gather(pl.Series([None, *values.values()], dtype=pl.String), place)
+    return TextColumn(pl.Series([None, *values.values()], dtype=pl.String), place)
 
 
 def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:

@@ -10,7 +10,7 @@ import polars as pl
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.analysis.tables.polars_columns import gather
+from ikeanalyze.analysis.tables.polars_columns import TextColumn
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
@@ -66,11 +66,11 @@ class RowNumbering:
         of_row[order] = self.get_ids(captures, self.first.message)
         return MessageRowIds(order, of_row, captures)
 
-    def capture_column(self, captures: Int64Array) -> pl.Series | pl.Expr:
-        """The paths of these captures as a categorical column. (n,)"""
+    def select_paths(self, captures: Int64Array) -> str | TextColumn:
+        """The paths of these captures, or that of the only one. (n,)"""
         if len(self.paths) == 1:
-            return pl.lit(self.paths[0], dtype=pl.String).cast(pl.Categorical)
-        return gather(pl.Series(self.paths, dtype=pl.Categorical), captures)
+            return self.paths[0]
+        return TextColumn(pl.Series(self.paths, dtype=pl.Categorical), captures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from ikeanalyze.analysis.result import Analysis, CaptureSummary
-from ikeanalyze.analysis.tables.filter_language import HandshakeFilter
+from ikeanalyze.analysis.result import Analysis, AppliedSelection, CaptureSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
+
+    from ikeanalyze.analysis.tables.filter_language import HandshakeFilter
 
 
 _SECONDS: Final = re.compile(r"\d+\.?\d*|\.\d+")
@@ -36,7 +37,7 @@ class CaptureTime:
 class HandshakeSelection:
     """The handshakes that are wanted; without values all of them."""
 
-    words: HandshakeFilter | None = None
+    words: "HandshakeFilter | None" = None
     begin: CaptureTime | None = None  # handshakes that begin then or later
     end: CaptureTime | None = None  # handshakes that begin earlier
 
@@ -80,12 +81,15 @@ def select_handshakes(analysis: Analysis, selection: HandshakeSelection) -> Anal
     def keep(table: "pl.DataFrame") -> "pl.DataFrame":
         return keep_selected(table.lazy(), keys).collect()
 
+    handshakes = keep(analysis.handshakes)
+    selected, total = (int((~table["rekeyed"]).sum()) for table in (handshakes, analysis.handshakes))
     return replace(
         analysis,
+        selection=AppliedSelection(selection.to_dict(), selected, total),
         frames=keep(analysis.frames),
         messages=keep(analysis.messages),
         exchanges=keep(analysis.exchanges),
-        handshakes=keep(analysis.handshakes),
+        handshakes=handshakes,
     )
 
 

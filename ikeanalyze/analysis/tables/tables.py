@@ -21,9 +21,10 @@ from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import (
     Array,
+    TableColumns,
+    TextColumn,
     format_addresses,
     gather,
-    make_table,
     narrow_integers,
     null_unknown,
     null_zero,
@@ -65,10 +66,10 @@ def get_next_ids(tables: Sequence[AnalysisTables]) -> FirstRowIds:
     )
 
 
-def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> pl.Series:
+def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> TextColumn:
     """Names of exchange types."""
     names = pl.Series(build_type_names(), dtype=pl.Categorical)
-    return gather(names, protocol.astype(np.uint32) * 256 + exchange_type)
+    return TextColumn(names, protocol.astype(np.uint32) * 256 + exchange_type)
 
 
 @dataclass(slots=True)
@@ -128,7 +129,7 @@ def _build_match_column(count: int, extra: int, radius: RadiusMessages) -> pl.Se
     return pl.Series(values, dtype=pl.String)
 
 
-def build_messages_table(sources: TableSources) -> pl.DataFrame:
+def build_message_columns(sources: TableSources) -> TableColumns:
     """The messages of IKE, HIP and RADIUS in order of time; `sources` lose them, so that their memory is free."""
     ids, ike, exchange = sources.ids, sources.messages, sources.exchange_of_message
     assert ike is not None
@@ -174,11 +175,13 @@ def build_messages_table(sources: TableSources) -> pl.DataFrame:
             ordered[name] = (narrow_integers(value[0], dtype)[order], value[1][order])
         elif isinstance(value, pl.Series):
             ordered[name] = gather(value, order)
+        elif isinstance(value, TextColumn):
+            ordered[name] = TextColumn(value.texts, value.place[order])
         elif value is not None:
             ordered[name] = narrow_integers(value, dtype)[order]
         value = None
     release_free_memory()  # polars has an allocator of its own
-    return make_table(ordered, schema.MESSAGES, ids.numbering.capture_column(ids.message.capture))
+    return TableColumns(ordered, schema.MESSAGES, ids.numbering.select_paths(ids.message.capture), len(order))
 
 
 def _get_ids(ids: Array, rows: Array) -> Array:
@@ -218,7 +221,7 @@ def label_datagrams(
     return DatagramLabels(message, handshake)
 
 
-def build_frames_table(
+def build_frame_columns(
     numbering: RowNumbering,
     columns: Columns,
     addresses: Sequence[bytes],
@@ -226,7 +229,7 @@ def build_frames_table(
     duplicate: BoolArray,
     labels: DatagramLabels,
     handshake_ids: Int64Array,
-) -> pl.DataFrame:
+) -> TableColumns:
     """The frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes.
 
     `tunnels` are the names of the tunnels, from number 1 on.
@@ -240,7 +243,7 @@ def build_frames_table(
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     tunnel: dict[str, Any] = {}
     if columns["tunnel"].any():
-        tunnel["tunnel"] = gather(pl.Series([None, *tunnels], dtype=pl.Categorical), columns["tunnel"])
+        tunnel["tunnel"] = TextColumn(pl.Series([None, *tunnels], dtype=pl.Categorical), columns["tunnel"])
     known = {
         **dict.fromkeys(("spi_i", "spi_r", "next_payload", "flags"), columns["protocol"] <= Protocol.IKEV1),
         **dict.fromkeys(("source_port", "destination_port"), columns["encapsulation"] != int(Encapsulation.IP)),
@@ -251,7 +254,7 @@ def build_frames_table(
     }
     converted = (*known, "tunnel")
     unchanged = {name: columns[name] for name in schema.FRAMES if name in columns and name not in converted}
-    return make_table(
+    return TableColumns(
         {
             **unchanged,
             **{name: (columns[name], mask) for name, mask in known.items()},
@@ -263,11 +266,12 @@ def build_frames_table(
             "handshake": (handshake, known_handshake),
         },
         schema.FRAMES,
-        numbering.capture_column(captures),
+        numbering.select_paths(captures),
+        len(unit),
     )
 
 
-def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
+def build_exchange_columns(sources: TableSources) -> TableColumns:
     """The exchanges; those of a handshake are contiguous."""
     ids, exchanges, answers = sources.ids, sources.exchanges, sources.answers
     count = len(exchanges)
@@ -282,7 +286,7 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
         from ikeanalyze.analysis.tables.content_columns import build_exchange_content_columns
 
         contents = build_exchange_content_columns(count, sources.exchange_of_message, sources.contents)
-    return make_table(
+    return TableColumns(
         {
             "exchange": ids.exchange,
             "handshake": ids.handshake[exchanges.handshake],
@@ -298,7 +302,8 @@ def build_exchanges_table(sources: TableSources) -> pl.DataFrame:
             **contents,
         },
         schema.EXCHANGES,
-        ids.numbering.capture_column(ids.capture[exchanges.handshake]),
+        ids.numbering.select_paths(ids.capture[exchanges.handshake]),
+        count,
     )
 
 

@@ -12,6 +12,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import AnalysisWarning, CaptureSummary, SkippedFile
 from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.analysis.verification.agreement_checks import check_agreement
 from ikeanalyze.analysis.verification.auth_checks import check_auth_payloads
 from ikeanalyze.analysis.verification.checks import VerificationCheck
 from ikeanalyze.analysis.verification.daemon_log_index import DaemonLogIndex, index_daemon_logs
@@ -109,3 +110,4 @@ def check_ike_sa(sa: IkeSaRecord, logs: DaemonLogIndex, psk: PreSharedKeys | Non
     checks, intermediate = check_int_auth(sa, logs)
     yield from checks
     yield from check_auth_payloads(sa, logs, intermediate, psk)
+    yield from check_agreement(sa, logs)

@@ -223,7 +223,7 @@ class HeaderChain:
 
     def _skip_wlan(self, buffer: UInt8Array, layers: Layers) -> Layers:
         layers = self.require(layers, 2, "802.11")
-        size, kind = skip_wlan(buffer, layers.at)
+        size, kind = skip_wlan(buffer, layers.at, layers.end)
         return layers.skip(size, kind)
 
     def _skip_pppoe(self, buffer: UInt8Array, layers: Layers) -> Layers:  # noqa: ARG002
@@ -237,6 +237,9 @@ class HeaderChain:
         first = read_uint8(buffer, at).astype(np.uint16)
         compressed = (first & 1) == 1
         protocol = np.where(compressed, first, read_uint16_be(buffer, at))
+        captured = at + np.where(compressed, 1, 2) <= layers.end
+        at, compressed, protocol = at[captured], compressed[captured], protocol[captured]
+        layers = self.reject(layers, ~captured, "truncated inside its PPP header")
         kind = np.zeros(len(layers), np.uint16)
         for number in sort_distinct(protocol).tolist():
             rows = protocol == number

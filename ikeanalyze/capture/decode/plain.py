@@ -58,6 +58,9 @@ _PORT_EITHER: Final = 8
 _PORT_DESTINATION: Final = 16
 _PORT_TCP: Final = 32
 
+#: Bytes of a file from which `is_mostly_plain` judges.
+_SAMPLE_BYTES: Final = 1 << 20
+
 #: How the core finds the IP packet in a frame: size of the link header and offset of the EtherType in it.
 _LINKS: Final[dict[int, tuple[int, int]]] = {**ETHERTYPE_LINKS, **dict.fromkeys(RAW_LINKS, (0, 0))}
 
@@ -95,6 +98,12 @@ def read_plain_packets(
 def can_read_file(layout: Pcap) -> bool:
     """Whether the compiled core reads files of this format."""
     return core.compiled is not None and layout.interfaces[0].link_type in _LINKS
+
+
+def is_mostly_plain(source: CaptureSource, layout: Pcap, begin: int, ports: Collection[int]) -> bool:
+    """Whether the compiled core does not hand back most of the packets after this offset; arguments as below."""
+    parts = read_file_parts(source, layout, [begin], begin + _SAMPLE_BYTES, ports, ())
+    return bool(parts) and 2 * len(parts[0].rest[1]) <= parts[0].packets
 
 
 def read_file_parts(

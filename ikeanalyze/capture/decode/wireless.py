@@ -39,14 +39,17 @@ _SNAP: Final = 0xAAAA
 _PRISM_HEADER: Final = 144
 
 
-def skip_wlan(buffer: UInt8Array, at: Int64Array) -> tuple[Int64Array, UInt16Array]:
-    """The size of each MAC header, and the header number of what follows: LLC, a number of WLAN_UNREAD, or unknown."""
+def skip_wlan(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> tuple[Int64Array, UInt16Array]:
+    """The size of each MAC header, and the header number of what follows: LLC, a number of WLAN_UNREAD, or unknown.
+
+    `end` is the end of each frame; only the first two bytes of the header must be captured.
+    """
     control = read_uint16_le(buffer, at)
     data = (control >> 2 & 3 == _DATA) & (control & _NO_DATA == 0)
     qos = control & _QOS != 0
     size = np.full(len(at), 24, np.int64)
     size[control & _TO_AND_FROM_DS == _TO_AND_FROM_DS] += 6
-    qos_control = read_uint16_le(buffer, at + size)
+    qos_control, qos_end = read_uint16_le(buffer, at + size), at + size + 2
     size[qos] += 2
     size[qos & (control & _ORDER != 0)] += 4
     # some drivers align the contents to four bytes
@@ -54,8 +57,9 @@ def skip_wlan(buffer: UInt8Array, at: Int64Array) -> tuple[Int64Array, UInt16Arr
     padded = (read_uint16_be(buffer, at + size) != _SNAP) & (read_uint16_be(buffer, at + size + aligned) == _SNAP)
     size[padded] += aligned[padded]
     kind = np.where(data, HEADER_LLC, HEADER_UNKNOWN).astype(np.uint16)
-    kind[data & qos & (qos_control & 0x80 != 0)] = _AGGREGATE
-    fragment = (control & _MORE_FRAGMENTS != 0) | (read_uint16_le(buffer, at + 22) & 15 != 0)
+    kind[data & qos & (qos_control & 0x80 != 0) & (qos_end <= end)] = _AGGREGATE
+    is_later_fragment = (read_uint16_le(buffer, at + 22) & 15 != 0) & (at + 24 <= end)
+    fragment = (control & _MORE_FRAGMENTS != 0) | is_later_fragment
     kind[data & fragment] = _FRAGMENT
     kind[data & (control & _PROTECTED_FRAME != 0)] = _PROTECTED
     return size, kind

@@ -10,6 +10,7 @@ INTERFACE: Final = 1
 OBSOLETE_PACKET: Final = 2
 SIMPLE_PACKET: Final = 3
 ENHANCED_PACKET: Final = 6
+DECRYPTION_SECRETS: Final = 10
 PACKET_BLOCKS: Final = (ENHANCED_PACKET, OBSOLETE_PACKET, SIMPLE_PACKET)
 
 OPT_COMMENT: Final = 1
@@ -22,6 +23,9 @@ IF_TSOFFSET: Final = 14
 EPB_FLAGS: Final = 2
 EPB_HASH: Final = 3
 EPB_DROPCOUNT: Final = 4
+#: Secrets type of keys of IKE, as JSON of schema "ikeanalyze.keys/1": "IKEK", like the registered "TLSK" of TLS. It is
+#: not registered; other programs skip it.
+IKE_KEYS: Final = 0x494B454B
 #: Custom options that must not be copied into a modified file.
 UNCOPIED_OPTIONS: Final = (19372, 19373)
 
@@ -119,6 +123,18 @@ def encode_interface_description(link_type: int, snaplen: int, options: Iterable
     """An interface description block."""
     fixed = Struct(order + "HxxI").pack(link_type, snaplen)
     return _block(INTERFACE, fixed + write_options(options, order), order)
+
+
+def encode_decryption_secrets(secrets_type: int, secrets: bytes, order: str) -> bytes:
+    """A decryption secrets block."""
+    fixed = Struct(order + "2I").pack(secrets_type, len(secrets))
+    return _block(DECRYPTION_SECRETS, fixed + _padded(secrets), order)
+
+
+def parse_decryption_secrets(block: bytes, order: str) -> tuple[int, bytes]:
+    """Type and data of the secrets in a complete decryption secrets block; truncated data if its length is wrong."""
+    secrets_type, size = Struct(order + "2I").unpack_from(block, 8)
+    return secrets_type, block[16:-4][:size]
 
 
 def encode_simple_packet(frame: bytes, order: str) -> bytes:

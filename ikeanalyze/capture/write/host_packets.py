@@ -1,4 +1,4 @@
-"""Finds the packets of a capture that hosts exchange besides IKE messages: TCP segments, ESP and NAT keepalives.
+"""Finds packets that hosts exchange besides IKE messages: segments of IKE over TCP, ESP and NAT keepalives.
 
 The frames table has a row for each frame with a message. A complete copy of a handshake over TCP (RFC 9329) also needs
 the segments without one, and the ESP packets of an IKE SA are only counted there.
@@ -20,7 +20,7 @@ from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.formats.records import RecordBatch
 from ikeanalyze.capture.frames import Progress
-from ikeanalyze.capture.protocol_numbers import PROTOCOL_ESP, PROTOCOL_TCP
+from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_ESP, PROTOCOL_TCP
 from ikeanalyze.capture.reader import CaptureReader, open_capture
 
 _UDP_HEADER: Final = 8
@@ -37,7 +37,7 @@ class HostPacket:
 
     number: int  # from 1
     time_ns: int
-    kind: PacketCategory  # ESP, NAT_KEEPALIVE, or TCP_ENCAPSULATION for any TCP segment
+    kind: PacketCategory  # ESP, NAT_KEEPALIVE, or TCP_ENCAPSULATION for any segment of IKE over TCP
     tunnel: str | None
     source: str
     source_port: int | None  # None: ESP as an IP protocol
@@ -49,10 +49,10 @@ class HostPacket:
 def find_host_packets(
     path: str, hosts: Collection[str], ports: Collection[int] = (), progress: Progress | None = None
 ) -> list[HostPacket]:
-    """The TCP segments, ESP packets and NAT keepalives between any two of these addresses, in file order.
+    """The TCP segments on port 4500, ESP packets and NAT keepalives between any two of these addresses, in file order.
 
-    `ports` are UDP ports that carry IKE and ESP in addition to 500 and 4500. A later IP fragment is listed after the
-    first one.
+    `ports` are UDP and TCP ports that carry IKE and ESP in addition to 500 and 4500. A later IP fragment is listed
+    after the first one.
 
     Raises:
         CaptureError: the file cannot be opened, or its header is invalid.
@@ -94,6 +94,7 @@ class _HostPacketFinder:
         self.packets: list[HostPacket] = []
         self._hosts = _Hosts.parse(hosts)
         self._ports = ports
+        self._tcp_ports = np.array(sorted({PORT_IKE_NAT, *ports}), np.uint16)
         self._book = AddressBook()
         self._tunnels = TunnelBook()
         self._ip = IpPacketFinder(reader.interfaces, self._book, self._tunnels)
@@ -115,7 +116,9 @@ class _HostPacketFinder:
         between = self._hosts.select(packets.source, self._book) & self._hosts.select(packets.destination, self._book)
         later = packets.offset > 0
         self._add_later_fragments(batch, packets.select(between & later))
-        tcp = packets.protocol == PROTOCOL_TCP
+        ports = read_struct_array(batch.buffer, packets.at, _PORTS)
+        on_port = np.isin(ports["source"], self._tcp_ports) | np.isin(ports["destination"], self._tcp_ports)
+        tcp = (packets.protocol == PROTOCOL_TCP) & on_port
         kinds = np.where(tcp, PacketCategory.TCP_ENCAPSULATION, category).astype(np.uint8)
         wanted = np.isin(kinds, (PacketCategory.ESP, PacketCategory.NAT_KEEPALIVE, PacketCategory.TCP_ENCAPSULATION))
         wanted &= between & ~later & (packets.at + 4 <= packets.end)

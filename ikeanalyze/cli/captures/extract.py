@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.tables.selection import HandshakeSelection, select_handshakes
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.capture.write.filter import write_selected_pcapng
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, describe_missing_handshakes, read_captures
@@ -15,13 +16,18 @@ from ikeanalyze.cli.exit_status import SOME_SKIPPED, CommandError, convert_outpu
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import check_inputs
 from ikeanalyze.cli.progress import make_progress_bar
+from ikeanalyze.cli.selection_options import SelectionOptions, describe_empty_selection
 from ikeanalyze.render.core.output import check_output
+from ikeanalyze.render.core.values import format_count
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.result import Analysis
     from ikeanalyze.sharing.extract import ChosenPackets
 
 _ADDITIONAL: Final = ("radius", "esp")
+#: Outcomes that depend on the time from the last message to the end of the capture.
+_DEPENDS_ON_THE_END: Final = ("half-open", "unanswered")
+_MAX_LISTED: Final = 10
 
 app = make_app()
 
@@ -68,10 +74,11 @@ class ExtractOutputOptions:
         return names
 
 
-@command(app, "CAPTURE [--handshake N] -o OUT.pcapng [OPTIONS]")
+@command(app, "CAPTURE [--filter WORDS] -o OUT.pcapng [OPTIONS]")
 def extract(
     capture: CaptureArgument,
     inputs: ExtractInputOptions,
+    selected: SelectionOptions,
     output: ExtractOutputOptions,
     messages: MessageOptions,
 ) -> None:
@@ -88,19 +95,22 @@ def extract(
         raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="CAPTURE")
     if output.split and output.output == "-":
         raise typer.BadParameter("--split needs a folder, not standard output", param_hint="-o")
-    additional = output.parse_additional()
+    selection, additional = selected.parse(), output.parse_additional()
     check_output(output.output, directory=output.split)
     analysis = read_captures([capture], inputs, messages, ReadOptions(lab_manifests=False))
     # imported here because they load polars, after which the capture reader cannot fork
     from ikeanalyze.sharing.extract import ExtractOptions, PacketChooser
 
-    handshakes = _choose_handshakes(capture, analysis, inputs)
+    handshakes = _choose_handshakes(capture, analysis, inputs, selection)
     options = ExtractOptions(radius="radius" in additional, esp="esp" in additional, annotate=output.annotate)
     with fail_command(CaptureError), make_progress_bar(quiet=messages.quiet) as progress:
         chooser = PacketChooser(capture, analysis, options, inputs.port, progress)
+    _report_outcomes(capture, analysis, handshakes, messages)
     if not output.split:
         _write(capture, output.output, chooser.choose(handshakes), messages)
     else:
+        with convert_output_errors(output.output):
+            Path(output.output).mkdir(parents=True, exist_ok=True)
         width = max(4, len(str(max(handshakes))))
         for number in handshakes:
             path = str(Path(output.output) / f"handshake-{number:0{width}}.pcapng")
@@ -109,10 +119,11 @@ def extract(
         raise typer.Exit(SOME_SKIPPED)
 
 
-def _choose_handshakes(capture: str, analysis: "Analysis", inputs: ExtractInputOptions) -> list[int]:
+def _choose_handshakes(
+    capture: str, analysis: "Analysis", inputs: ExtractInputOptions, selection: HandshakeSelection
+) -> list[int]:
     """The ids of the chosen handshakes; errors if there are none."""
-    table = analysis.handshakes
-    known = table["handshake"].to_list()
+    known = analysis.handshakes["handshake"].to_list()
     if not known:
         raise CommandError(f"{capture}: {describe_missing_handshakes(analysis)}")
     for number in inputs.handshake:
@@ -121,18 +132,31 @@ def _choose_handshakes(capture: str, analysis: "Analysis", inputs: ExtractInputO
                 f"there is no handshake {number}: they are numbered {min(known)} to {max(known)}",
                 param_hint="--handshake",
             )
-    return sorted(set(inputs.handshake)) if inputs.handshake else known
+    matching: list[int] = select_handshakes(analysis, selection).handshakes["handshake"].to_list()
+    if not matching:
+        raise CommandError(f"{capture}: {describe_empty_selection(analysis, selection)}")
+    chosen = [number for number in matching if number in inputs.handshake] if inputs.handshake else matching
+    if not chosen:
+        raise CommandError(f"{capture}: the handshakes of --handshake do not match the other options")
+    return chosen
+
+
+def _report_outcomes(capture: str, analysis: "Analysis", handshakes: list[int], messages: MessageOptions) -> None:
+    """Tell which handshakes a report of the extract may show with another outcome."""
+    table = analysis.handshakes.select("handshake", analysis.handshakes["outcome"].cast(str)).iter_rows()
+    ended = [number for number, outcome in table if number in handshakes and outcome in _DEPENDS_ON_THE_END]
+    if ended:
+        text = f"{_list_handshakes(ended)} half-open or unanswered: a report of the extract may say cut"
+        messages.remark(f"{capture}: {text}, because it does not know how long the capture went on")
 
 
 def _write(capture: str, path: str, chosen: "ChosenPackets", messages: MessageOptions) -> None:
     with fail_command(CaptureError), convert_output_errors(path):
-        if path != "-":
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
         result = write_selected_pcapng(capture, path, chosen.numbers, chosen.comments)
     name = "standard output" if path == "-" else path
-    messages.remark(f"{name}: {_count(result.packets, 'packet')} of {capture}")
+    messages.remark(f"{name}: {format_count(result.packets, 'packet')} of {capture}")
     if chosen.radius_left_out:
-        left_out = _count(chosen.radius_left_out, "RADIUS packet")
+        left_out = format_count(chosen.radius_left_out, "RADIUS packet")
         messages.remark(f"{name}: {left_out} of the handshakes left out; --with radius includes them")
     if chosen.shared:
         messages.remark(f"{name}: TCP connections are copied whole, with {_list_handshakes(chosen.shared)}")
@@ -144,9 +168,6 @@ def _write(capture: str, path: str, chosen: "ChosenPackets", messages: MessageOp
         )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _list_handshakes(numbers: Sequence[int]) -> str:
-    return f"handshake{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
+    more = f" and {len(numbers) - _MAX_LISTED:,} more" if len(numbers) > _MAX_LISTED else ""
+    return f"handshake{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers[:_MAX_LISTED]))}{more}"

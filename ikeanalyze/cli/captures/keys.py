@@ -2,21 +2,29 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from io import StringIO
 from typing import Annotated, Literal
 
 import typer
 
-from ikeanalyze.cli.exit_status import FAILED, SOME_SKIPPED, CommandError, convert_output_errors, log_stderr
+from ikeanalyze.cli.exit_status import (
+    FAILED,
+    SOME_SKIPPED,
+    CommandError,
+    convert_output_errors,
+    fail_command,
+    log_stderr,
+)
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, OutputOptions, check_inputs, choose_format
+from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, SCHEMA_OPTION, OutputOptions, check_inputs, choose_format
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
 from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.core.output import open_output
+from ikeanalyze.render.core.values import format_count
 from ikeanalyze.render.keys.formats import FORMATS
 from ikeanalyze.render.keys.text import KeyList
 
@@ -47,10 +55,17 @@ class KeyOutputOptions(OutputOptions):
             help="Output file or directory, readable only by you; - is standard output.",
         ),
     ] = "-"
+    embed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CAPTURE", help="Write a copy of this capture with the keys that decrypt its messages, as pcapng."
+        ),
+    ] = None
     show_secrets: Annotated[
         bool, typer.Option("--show-secrets", help="Show the keys themselves, also on standard output.")
     ] = False
     output_format: Annotated[Literal["terminal", "json"] | None, NAMED_FORMAT_OPTION] = None
+    schema: Annotated[bool, SCHEMA_OPTION] = False
 
 
 @command(app, "FILE... [OPTIONS]")
@@ -68,6 +83,8 @@ def keys(
     ike = 4 or of libreswan with plutodebug=private, a secret file of tcpdump -E, or JSON from --to json; plain or
     compressed with gzip or zstd. The format is detected from the content. - is standard input.
 
+    A FILE may also be a pcapng capture with keys that --embed put into it.
+
     --to wireshark writes the tables to a directory. If the keys of an IKE SA change during the handshake (RFC 9370), it
     writes one directory for each epoch, since Wireshark's table has room for one key set of each IKE SA.
     """
@@ -77,7 +94,9 @@ def keys(
             param_hint="--to",
         )
     output_format = choose_format(output.output_format, output.output, list(FORMATS)) if output.to is None else ""
-    check_inputs({"FILE": files}, output.output)
+    if output.embed is not None:
+        _check_embedding(output)
+    check_inputs({"FILE": files, "--embed": [] if output.embed is None else [output.embed]}, output.output)
     key_files: list[KeyFile] = []
     skipped: list[tuple[str, str]] = []
     for path in files:
@@ -91,12 +110,47 @@ def keys(
         log_stderr(reason if reason.startswith(path) or path == "-" else f"{path}: {reason}")
     if not key_files:
         raise typer.Exit(FAILED)
-    if output.to is None:
+    if output.embed is not None:
+        _embed(key_files, output.embed, output.output, messages)
+    elif output.to is None:
         _list(KeyList(key_files, skipped, output.show_secrets), Format(output_format), output.output)
     else:
         _convert(key_files, output.to, output.output, messages)
     if skipped:
         raise typer.Exit(SOME_SKIPPED)
+
+
+def _check_embedding(output: KeyOutputOptions) -> None:
+    """Refuse options that do not fit --embed."""
+    if output.to is not None:
+        raise typer.BadParameter("--embed and --to exclude each other", param_hint="--embed")
+    if output.output == "-":
+        raise typer.BadParameter("keys are secrets: name the copy with -o", param_hint="--embed")
+    if output.embed == "-":
+        raise typer.BadParameter("the capture is read twice and cannot be standard input", param_hint="--embed")
+
+
+def _embed(files: Sequence[KeyFile], capture: str, output: str, messages: MessageOptions) -> None:
+    """Write a copy of a capture with the keys that decrypt its messages, and no others."""
+    # imported here because they load the analysis, which the other uses of this command do not need
+    from ikeanalyze.analysis.options import ReadOptions
+    from ikeanalyze.capture.formats.records import CaptureError
+    from ikeanalyze.capture.write.secrets import embed_keys
+    from ikeanalyze.cli.capture_options import CaptureOptions, read_captures
+    from ikeanalyze.sharing.used_keys import ORIGIN, UsedKeyCollector
+
+    used = UsedKeyCollector()
+    options = ReadOptions(keys=tuple(files), lab_manifests=False, on_contents=used.take)
+    read_captures([capture], CaptureOptions(), messages, options)
+    phase1 = {(key.cookie_i, key.key): key for file in files for key in file.phase1 if key.cookie_i in used.spis}
+    if not used.key_sets and not phase1:
+        raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
+    content = build_key_json(used.key_sets, [replace(key, origin=ORIGIN) for key in phase1.values()], [])
+    with fail_command(CaptureError), convert_output_errors(output):
+        damage = embed_keys(capture, output, content.encode())
+    messages.remark(f"{output}: a copy of {capture} with {format_count(len(used.key_sets) + len(phase1), 'key set')}")
+    if damage is not None:
+        messages.remark(f"{capture}: {damage}")
 
 
 def _list(listing: KeyList, output_format: Format, output: str) -> None:

@@ -16,9 +16,9 @@ from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureOptions, VantageOption, check_rtt
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
-from ikeanalyze.cli.live_input import join_keys, open_descriptor, read_key_files
+from ikeanalyze.cli.live_input import open_descriptor, read_growing_keys
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import FORMAT_OPTION, check_inputs
+from ikeanalyze.cli.output_options import FORMAT_OPTION, SCHEMA_OPTION, check_inputs
 from ikeanalyze.live.capture_feed import Dumpcap, DumpcapError, LiveInput
 from ikeanalyze.live.rules import EndingRules
 from ikeanalyze.live.run import LiveRun
@@ -61,6 +61,7 @@ class LiveOutputOptions:
     """What is written, and when a handshake has ended."""
 
     output_format: Annotated[Literal["terminal", "jsonl"], FORMAT_OPTION] = "terminal"
+    schema: Annotated[bool, SCHEMA_OPTION] = False
     metrics: Annotated[
         int | None,
         typer.Option(
@@ -137,7 +138,7 @@ def live(
     check_inputs({"CAPTURE": [capture] if capture else [], "--keys": inputs.keys}, "-")
     check_output("-")
     rules = output.make_rules()
-    keys = join_keys(read_key_files(inputs.keys, messages))
+    keys = read_growing_keys(inputs.keys, messages)
     options = ReadOptions(ports=tuple(inputs.port), vantage=inputs.vantage, rtt_ms=inputs.rtt)
     with (
         _serve_metrics(output.metrics, messages) as metrics,
@@ -203,7 +204,7 @@ def _serve_metrics(port: int | None, messages: MessageOptions) -> "Iterator[Live
         yield None
         return
     if find_spec("prometheus_client") is None:
-        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install 'ikeanalyze[live]'")
+        raise CommandError("--metrics needs prometheus-client, which is not installed: pip install prometheus-client")
     from ikeanalyze.live.metrics import LiveMetrics, MetricsError
 
     with fail_command(MetricsError):
@@ -256,6 +257,8 @@ class _Writer:
                 self._failures.add(analysis, self._interfaces)
             except OSError as error:
                 raise make_output_error(self._directory, error, "--keep") from None
+        for skipped in analysis.skipped:
+            log_stderr(f"{skipped.path}: {skipped.reason}")
         for warning in analysis.warnings if self._messages.verbose else ():
             log_stderr(f"{warning.capture}: {warning}")
 

@@ -9,8 +9,6 @@ import typer
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.analysis.tables.fail_conditions import UNDECRYPTED, FailCondition, parse_conditions
-from ikeanalyze.analysis.tables.filter_language import FilterError
 from ikeanalyze.analysis.tables.selection import (
     HandshakeSelection,
     find_selected,
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ikeanalyze.analysis.options import TableCallback
+    from ikeanalyze.analysis.tables.fail_conditions import FailCondition
 
 #: Bytes of captures up to which the payloads of all clear messages are decoded for a drawing: about a second.
 _PAYLOAD_LIMIT: Final = 32 << 20
@@ -120,10 +118,16 @@ class ReportOutputOptions(FigureOptions):
         """Return the options of the formats."""
         return RenderOptions(every=self.no_limit, fail_on=self.parse_conditions())
 
-    def parse_conditions(self) -> tuple[FailCondition, ...]:
+    def parse_conditions(self) -> "tuple[FailCondition, ...]":
         """Return the conditions of --fail-on; `typer.BadParameter` if one is wrong."""
+        if self.fail_on is None:
+            return ()
+        # for this option alone
+        from ikeanalyze.analysis.tables.fail_conditions import parse_conditions
+        from ikeanalyze.analysis.tables.filter_language import FilterError
+
         with refuse_option("--fail-on", FilterError):
-            return () if self.fail_on is None else parse_conditions(self.fail_on)
+            return parse_conditions(self.fail_on)
 
     def list_tables(self) -> tuple[str, ...]:
         """Return the names of the tables to write; `typer.BadParameter` if one is unknown."""
@@ -175,8 +179,8 @@ def report(
     tables = output.list_tables()
     selection = selected.parse()
     conditions = output.parse_conditions()
-    if not inputs.keys and any(condition.text == UNDECRYPTED for condition in conditions):
-        raise typer.BadParameter(f"{UNDECRYPTED} needs --keys", param_hint="--fail-on")
+    if not inputs.keys and any(condition.text == "undecrypted" for condition in conditions):
+        raise typer.BadParameter("undecrypted needs --keys", param_hint="--fail-on")
     output.check()
     streamed = output.output_format == "parquet" and inputs.handshake is None and not (selection or output.is_drawn)
     in_parts = _read_in_parts(captures, output, inputs, large, messages, selection, streamed=streamed)
@@ -184,15 +188,12 @@ def report(
         analysis = in_parts
     elif streamed:
         with ParquetWriter(output.output, tables) as writer:  # writes a table while the next one is computed
-            analysis = _read(captures, output, inputs, messages, writer.add)
+            analysis = _read(captures, output, inputs, messages, writer)
             writer.finish(analysis)
     else:
         analysis = _read(captures, output, inputs, messages)
     if conditions:
-        from ikeanalyze.render.report.gate.violations import check_diagnosis_codes  # loads polars, as below
-
-        with refuse_option("--fail-on", FilterError):
-            check_diagnosis_codes(conditions)
+        _check_codes(conditions)
     analysis = _select(analysis, selection, inputs.handshake, messages)
     if output.output_format != "parquet":
         from ikeanalyze.render.report.formats import FORMATS  # loads polars, after which the capture reader cannot fork
@@ -205,6 +206,15 @@ def report(
         raise typer.Exit(CONDITION_HOLDS)
     if analysis.skipped:
         raise typer.Exit(SOME_SKIPPED)
+
+
+def _check_codes(conditions: "Sequence[FailCondition]") -> None:
+    """Refuse codes of diagnoses that do not exist."""
+    from ikeanalyze.analysis.tables.filter_language import FilterError
+    from ikeanalyze.render.report.gate.violations import check_diagnosis_codes  # loads polars, as above
+
+    with refuse_option("--fail-on", FilterError):
+        check_diagnosis_codes(conditions)
 
 
 def _report_violations(analysis: Analysis, conditions: "Sequence[FailCondition]", messages: MessageOptions) -> bool:
@@ -245,16 +255,16 @@ def _read(
     output: ReportOutputOptions,
     inputs: ReportInputOptions,
     messages: MessageOptions,
-    on_table: "TableCallback | None" = None,
+    writer: ParquetWriter | None = None,
 ) -> Analysis:
     payloads = output.is_drawn and _is_small(captures)
-    options = _make_options(output, inputs, payloads=payloads, on_table=on_table)
+    options = _make_options(output, inputs, payloads=payloads, writer=writer)
     analysis = read_captures(captures, inputs, messages, options)
     return drop_inferred_payloads(analysis) if output.is_drawn else analysis
 
 
 def _make_options(
-    output: ReportOutputOptions, inputs: ReportInputOptions, *, payloads: bool, on_table: "TableCallback | None" = None
+    output: ReportOutputOptions, inputs: ReportInputOptions, *, payloads: bool, writer: ParquetWriter | None = None
 ) -> ReadOptions:
     tables = output.list_tables()
     return ReadOptions(
@@ -264,7 +274,9 @@ def _make_options(
         join=inputs.join,
         frames_table=output.output_format == "parquet" and "frames" in tables,
         messages_table="messages" in tables or "frames" in tables or output.is_drawn or inputs.handshake is not None,
-        on_table=on_table,
+        on_table=None if writer is None else writer.add,
+        # conditions are about the tables of exchanges and handshakes
+        on_columns=None if writer is None or output.fail_on is not None else writer.add_columns,
     )
 
 

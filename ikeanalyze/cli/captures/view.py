@@ -13,7 +13,7 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, read_captures
 from ikeanalyze.cli.exit_status import CommandError, fail_command, log_stderr
-from ikeanalyze.cli.live_input import join_keys, open_descriptor, read_key_files
+from ikeanalyze.cli.live_input import open_descriptor, read_growing_keys
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import check_inputs
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
@@ -47,7 +47,7 @@ def view(
     check_inputs({"CAPTURE": [capture], "--keys": inputs.keys}, "-")
     _check_terminal()
     if find_spec("textual") is None:
-        raise CommandError("view needs Textual, which is not installed: pip install 'ikeanalyze[view]'")
+        raise CommandError("view needs Textual, which is not installed: pip install textual")
     key_files = list(_read_key_files(inputs.keys))
     if follow:
         _follow(capture, inputs, messages)
@@ -70,15 +70,13 @@ def _follow(path: str, inputs: CaptureOptions, messages: MessageOptions) -> None
     from ikeanalyze.view.app import TerminalError, run_browser
     from ikeanalyze.view.growing_session import GrowingSession
 
-    key_files = read_key_files(inputs.keys, messages)
+    keys = read_growing_keys(inputs.keys, messages)
     options = ReadOptions(ports=tuple(inputs.port))
     with open_descriptor(path) as descriptor:
         source = LiveInput(descriptor, follow=True)
         with fail_command(CaptureError):
-            run = LiveRun(
-                source, path, lambda analysis: session.add(analysis), options, EndingRules(), join_keys(key_files)
-            )
-        session = GrowingSession(path, run.format, key_files, inputs.port)
+            run = LiveRun(source, path, lambda analysis: session.add(analysis), options, EndingRules(), keys)
+        session = GrowingSession(path, run.format, [] if keys is None else keys.files, inputs.port)
 
         def read() -> None:
             try:

@@ -24,7 +24,7 @@ from ikeanalyze import core
 from ikeanalyze._version import installed_version
 from ikeanalyze.cli.exit_status import FAILED
 from ikeanalyze.cli.options import MessageOptions, command, make_app
-from ikeanalyze.cli.output_options import FORMAT_OPTION
+from ikeanalyze.cli.output_options import FORMAT_OPTION, SCHEMA_OPTION
 from ikeanalyze.render.core.output import open_output
 
 SCHEMA: Final = "ikeanalyze.doctor/1"
@@ -66,20 +66,20 @@ _PACKAGES: Final = {
     "typer": "the command line",
 }
 
-#: Packages for one command or format: module, purpose, and how to install it (None: `_INSTALL`).
+#: Packages for one command or format: module, and purpose.
 _OPTIONAL_PACKAGES: Final = {
-    "cryptography": ("cryptography", "decrypting", None),
-    "altair": ("altair", "figures and pages", None),
-    "jinja2": ("jinja2", "pages", None),
-    "vl-convert-python": ("vl_convert", "figures and pages", None),
-    "scipy": ("scipy", "compare", None),
-    "prometheus-client": ("prometheus_client", "live --metrics", "pip install 'ikeanalyze[live]'"),
-    "textual": ("textual", "view", "pip install 'ikeanalyze[view]'"),
-    "distributed": ("distributed", "batch --cluster", "pip install 'ikeanalyze[cluster]'"),
-    "scapy": ("scapy", "replay with raw sockets", "pip install 'ikeanalyze[replay]'"),
-    "pycryptodome": ("Crypto", "replay with EAP-MSCHAPv2", "pip install 'ikeanalyze[replay]'"),
-    "vici": ("vici", "lab (see lab doctor)", "pip install 'ikeanalyze[lab]'"),
-    "psutil": ("psutil", "lab (see lab doctor)", "pip install 'ikeanalyze[lab]'"),
+    "cryptography": ("cryptography", "decrypting"),
+    "altair": ("altair", "figures and pages"),
+    "jinja2": ("jinja2", "pages"),
+    "vl-convert-python": ("vl_convert", "figures and pages"),
+    "scipy": ("scipy", "compare"),
+    "prometheus-client": ("prometheus_client", "live --metrics"),
+    "textual": ("textual", "view"),
+    "distributed": ("distributed", "batch --cluster"),
+    "scapy": ("scapy", "replay with raw sockets"),
+    "pycryptodome": ("Crypto", "replay with EAP-MSCHAPv2"),
+    "vici": ("vici", "lab (see lab doctor)"),
+    "psutil": ("psutil", "lab (see lab doctor)"),
 }
 
 #: Optional programs: purpose, and Debian package.
@@ -96,8 +96,8 @@ def check_requirements() -> Iterator[RequirementCheck]:
     yield _ok("Python", ".".join(map(str, sys.version_info[:3])), "everything")
     for name, needed_for in _PACKAGES.items():
         yield _check_package(name, needed_for)
-    for name, (module, needed_for, remedy) in _OPTIONAL_PACKAGES.items():
-        yield _check_optional_package(name, module, needed_for, remedy or _INSTALL.format(name))
+    for name, (module, needed_for) in _OPTIONAL_PACKAGES.items():
+        yield _check_optional_package(name, module, needed_for, _INSTALL.format(name))
     yield _check_core()
     yield _check_gzip()
     for name, (needed_for, package) in _PROGRAMS.items():
@@ -208,6 +208,7 @@ def _run(*arguments: str) -> tuple[int | None, str]:
 def doctor(
     messages: MessageOptions,  # noqa: ARG001 - all commands have its options
     output_format: Annotated[Literal["terminal", "json"], FORMAT_OPTION] = "terminal",
+    schema: Annotated[bool, SCHEMA_OPTION] = False,  # noqa: ARG001 - its callback prints it
 ) -> None:
     """Check the dependencies of the other commands on this machine.
 

@@ -42,9 +42,7 @@ class DaskWorkers:
             import distributed
             from distributed.client import ClosedClientError
         except ImportError:
-            raise TaskError(
-                "--cluster needs Dask: pip install 'ikeanalyze[cluster]', here and on all workers"
-            ) from None
+            raise TaskError("--cluster needs Dask: pip install distributed, here and on all workers") from None
         self._address = address
         for name in ("distributed", "distributed.client"):  # errors are reported as `TaskError`
             logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -133,7 +133,7 @@ class _BucketRun:
             buckets=self._folder.count,
             index=COMMON,
             name=name,
-            options=replace(options, progress=None, on_table=None, keys=(), own_keys=None),
+            options=replace(options, progress=None, on_table=None, on_columns=None, keys=(), own_keys=None),
             manifest=read_lab_manifest(name) if options.lab_manifests else None,
             bounds=None,
             known=0,

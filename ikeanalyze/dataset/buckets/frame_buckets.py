@@ -289,7 +289,9 @@ class _BucketMessages(MessageStore):
         readable = np.flatnonzero(clear | find_phase1_fragments(header))
         if not len(readable):
             return
-        self._find_redirects(buffer, begin[readable], end[readable], {n: c[readable] for n, c in header.items()})
+        self.redirected |= find_redirected_spis(
+            buffer, begin[readable], end[readable], {name: column[readable] for name, column in header.items()}
+        )
         bucket = choose_buckets(header, self._folder.count)[readable]
         order = np.argsort(bucket, kind="stable")
         readable, bucket = readable[order], bucket[order]
@@ -321,22 +323,32 @@ class _BucketMessages(MessageStore):
         self._pending.clear()
         self._bytes = 0
 
-    def _find_redirects(
-        self, buffer: UInt8Array, begin: Int64Array, end: Int64Array, header: Mapping[str, npt.NDArray[Any]]
-    ) -> None:
-        """Find IKE_SA_INIT messages with the notifies of RFC 5685."""
-        init = (header["protocol"] == Protocol.IKEV2) & (header["exchange_type"] == ExchangeType.IKE_SA_INIT)
-        rows = np.flatnonzero(init)
-        if not len(rows):
-            return
-        rows = rows[np.argsort(begin[rows])]
-        first, last = int(begin[rows[0]]), int(end[rows].max())
-        places = np.array([match.start() for match in _REDIRECT_BYTES.finditer(buffer.data[first:last])], np.int64)
-        owner = np.searchsorted(begin[rows], places + first, side="right") - 1
-        for row in rows[np.unique(owner)].tolist():
-            view = parse_init(buffer[begin[row] : end[row]].tobytes())
-            if any(kind in _REDIRECTS for kind, _ in view.notifies):
-                self.redirected.add(int(header["spi_i"][row]))
+
+def find_redirected_spis(
+    buffer: UInt8Array, begin: Int64Array, end: Int64Array, header: Mapping[str, npt.NDArray[Any]]
+) -> set[int]:
+    """The initiators' SPIs of IKE SAs that a REDIRECT may connect: those whose IKE_SA_INIT has a notify of RFC 5685.
+
+    Args:
+        buffer: has the messages.
+        begin: offset of each message. (n,)
+        end: after its last captured byte. (n,)
+        header: the columns of their headers.
+    """
+    init = (header["protocol"] == Protocol.IKEV2) & (header["exchange_type"] == ExchangeType.IKE_SA_INIT)
+    rows = np.flatnonzero(init)
+    if not len(rows):
+        return set()
+    rows = rows[np.argsort(begin[rows])]
+    first, last = int(begin[rows[0]]), int(end[rows].max())
+    places = np.array([match.start() for match in _REDIRECT_BYTES.finditer(buffer.data[first:last])], np.int64)
+    owner = np.searchsorted(begin[rows], places + first, side="right") - 1
+    redirected: set[int] = set()
+    for row in rows[np.unique(owner)].tolist():
+        view = parse_init(buffer[begin[row] : end[row]].tobytes())
+        if any(kind in _REDIRECTS for kind, _ in view.notifies):
+            redirected.add(int(header["spi_i"][row]))
+    return redirected
 
 
 def _split(bucket: Int64Array, rows: npt.NDArray[Any]) -> Iterable[tuple[int, npt.NDArray[Any]]]:

@@ -29,6 +29,8 @@ FINAL_FACTS: Final = frozenset(
         SharedFact.UNUSED_RTT,
         SharedFact.UNCERTAIN_TIMES,
         SharedFact.LAB_HANDSHAKES,
+        SharedFact.RESPONDERS_ON_4500,
+        SharedFact.ACCEPTED_PROPOSALS,
     }
 )
 #: Facts of more rows are in files.
@@ -68,6 +70,10 @@ def _keep_shortest_intervals(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([certain, possible.select(certain.columns)])
 
 
+def _keep_earliest(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sort(rows.columns).unique("responder", keep="first")
+
+
 _REDUCTIONS: Final[Mapping[SharedFact, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     SharedFact.COPIED_REQUESTS: _sum_counts,
     SharedFact.SENT_REQUESTS: _sum_counts,
@@ -84,6 +90,8 @@ _REDUCTIONS: Final[Mapping[SharedFact, Callable[[pl.DataFrame], pl.DataFrame]]] 
     SharedFact.UNUSED_RTT: _sum_all,
     SharedFact.UNCERTAIN_TIMES: _sum_all,
     SharedFact.LAB_HANDSHAKES: pl.DataFrame.unique,
+    SharedFact.RESPONDERS_ON_4500: pl.DataFrame.unique,
+    SharedFact.ACCEPTED_PROPOSALS: _keep_earliest,
 }
 
 

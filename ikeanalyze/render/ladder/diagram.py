@@ -52,7 +52,8 @@ _SMALL: Final = 11  # sizes of letters
 _NORMAL: Final = 12
 _MOST_LINES: Final = 5  # of one arrow
 _HEAD: Final = 8
-_BESIDE: Final = ' class="beside"'  # what a phone has no room for
+_BESIDE: Final = ' class="beside"'  # for which a phone has no room
+_BELOW: Final = ' class="below"'  # which a phone shows in place of some of that
 #: Attributes of texts.
 _END: Final = ' text-anchor="end"'
 _MIDDLE: Final = ' text-anchor="middle"'
@@ -299,6 +300,9 @@ class _Drawing:
                 'fill="none"/>'
             )
         label = _text((begin + end) / 2, min(offsets) - 5, rung.label, "ink", _NORMAL, _MIDDLE + _HALO)
+        if self.layout is LadderLayout.BOTH and len(self.ladder.hosts) == 2:
+            size = _text((begin + end) / 2, max(offsets) + 13, format_size(rung), "muted", _SMALL, _MIDDLE + _HALO)
+            label += f"<g{_BELOW}>{size}</g>"
         yield self._only(LadderLayout.EVEN, label)
 
     def _leader(self, index: int) -> Iterator[str]:

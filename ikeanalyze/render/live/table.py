@@ -1,5 +1,6 @@
-"""A table in the terminal to which a row is added for each handshake that has ended."""
+"""A table in the terminal to which a row is added for each handshake that has ended, and its diagnosis."""
 
+from textwrap import wrap
 from typing import Final, TextIO
 
 from ikeanalyze.analysis.result import Analysis
@@ -15,6 +16,7 @@ from ikeanalyze.render.core.values import (
     format_ms,
     format_outcome,
 )
+from ikeanalyze.render.report.sections.diagnosis import format_diagnosis, list_diagnoses
 
 _COLUMNS: Final = (
     TableColumn("start, UTC"),
@@ -67,6 +69,9 @@ class LiveTable:
         next(lines)  # the heading
         for line, row in zip(lines, texts, strict=True):
             self._write(line, _STYLES.get(row["outcome"] or "", ""))
+            for diagnosis in list_diagnoses(row)[:1]:
+                for part in wrap(format_diagnosis(diagnosis), self._paint.width - 2, break_on_hyphens=False):
+                    self._write(f"  {part}", "dim")
 
     def _write(self, line: str, style: str) -> None:
         text = line if self._paint.unicode else line.replace("…", "~")

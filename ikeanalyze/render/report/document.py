@@ -15,7 +15,8 @@ from typing import Any, Final, TextIO
 
 import polars as pl
 
-from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary
+from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
+from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AppliedSelection, CaptureSummary
 from ikeanalyze.analysis.schema import OUTCOMES
 from ikeanalyze.render.core.columns import cast_text_columns, format_duration_columns, format_time_columns
 from ikeanalyze.render.core.json import escape_non_ascii, format_json, select_attributes
@@ -48,7 +49,8 @@ def build_report(analysis: Analysis) -> Document:
 def _build_without_handshakes(analysis: Analysis) -> Document:
     return {
         "schema": SCHEMA,
-        "captures": [build_capture(summary) for summary in analysis.captures],
+        "captures": _build_captures(analysis),
+        **({} if analysis.selection is None else {"selection": _build_selection(analysis.selection)}),
         "handshakes": [],
         "rekeyed_ike_sas": [],
         "totals": compute_totals(analysis),
@@ -58,6 +60,18 @@ def _build_without_handshakes(analysis: Analysis) -> Document:
         ],
         "skipped": [select_attributes(file, "path", "reason") for file in analysis.skipped],
     }
+
+
+def _build_captures(analysis: Analysis) -> list[Document]:
+    found: dict[str, list[Document]] = {}
+    for entry in diagnose_captures(analysis.handshakes):
+        keys = ("code", "confidence", "message", "handshakes", "remedy", "rfc")
+        found.setdefault(entry.capture, []).append(select_attributes(entry, *keys))
+    return [{**build_capture(summary), "diagnosis": found.get(summary.path, [])} for summary in analysis.captures]
+
+
+def _build_selection(selection: AppliedSelection) -> Document:
+    return {**selection.options, **select_attributes(selection, "selected", "total")}
 
 
 def build_capture(summary: CaptureSummary) -> Document:

@@ -30,7 +30,7 @@ from ikeanalyze.render.report.sections.handshake_details import render_handshake
 from ikeanalyze.render.report.sections.overview import render_overview
 from ikeanalyze.render.report.sections.rekeyed import render_rekeyed_ike_sas
 from ikeanalyze.render.report.selection import SelectedHandshake, select_detailed, select_noteworthy
-from ikeanalyze.render.report.text import PACKETS
+from ikeanalyze.render.report.text import PACKETS, describe_selection
 
 #: Rows of the long tables: a page of any capture has only a few MB.
 MAX_HANDSHAKES: Final = 10_000
@@ -134,6 +134,8 @@ def _cards(analysis: Analysis) -> Iterator[SummaryCard]:
 
 def _notices(analysis: Analysis, table: TableSection | None, chosen: list[SelectedHandshake]) -> Iterator[str]:
     """Warnings, and where to find what the page leaves out."""
+    if analysis.selection is not None:
+        yield f"Selection: {', '.join(f'{name} {value}' for name, value in describe_selection(analysis.selection))}."
     if analysis.skipped:
         yield f"{format_count(len(analysis.skipped), 'file')} could not be read: see Skipped."
     if analysis.warnings:
@@ -207,6 +209,10 @@ def _describe_state(capture: CaptureSummary) -> str:
     return f"damaged behind packet {capture.packets:,}" if capture.damaged else "whole"
 
 
+#: Columns of the overview for which a page has its own.
+_OF_TERMINALS: Final = ("start, UTC", "rtx", "SPIi")
+
+
 def render_handshake_table(analysis: Analysis, overview: TableSection, limit: int | None) -> TableSection:
     """The table of `overview`, with what there is room for on a page; `most` rows, None: all."""
     table = analysis.handshakes.sort("handshake").head(limit or analysis.handshakes.height)
@@ -225,6 +231,8 @@ def render_handshake_table(analysis: Analysis, overview: TableSection, limit: in
     columns: list[TableColumn] = []
     texts: list[Iterable[str]] = []
     for column, cells in zip(overview.columns, zip(*overview.rows[: table.height], strict=True), strict=True):
+        if column.name in _OF_TERMINALS:
+            continue
         new = more.get(column.name, ())
         columns += [*number_columns(*(name for name, _ in new)), column]
         texts += [*(new_cells for _, new_cells in new), cells]

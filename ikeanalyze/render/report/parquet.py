@@ -12,14 +12,19 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ikeanalyze import core
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis
 from ikeanalyze.render.core import output
 
 if TYPE_CHECKING:  # loading it early would keep a large capture from being read by two processes
     import polars as pl
 
+    from ikeanalyze.analysis.tables.polars_columns import TableColumns
+
 
 TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
+#: Rows of the smallest table that the compiled core writes.
+MIN_COMPILED_ROWS = 1 << 14
 #: Rows of a row group: all of it is in memory while it is written.
 _ROW_GROUP: Final = 1 << 17
 _HANDSHAKE_ROW_GROUP: Final = 1 << 14  # a row has a kilobyte
@@ -65,6 +70,27 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
             return
         path = self._files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
         self._written[name] = self._pool.submit(_write, name, table, path)
+
+    def add_columns(self, name: str, columns: "TableColumns") -> bool:
+        """Write a table from its columns, if the compiled core can. Can be called from any thread.
+
+        Returns whether it was written, or is not wanted; otherwise `columns` are unchanged.
+        """
+        if name not in self._tables:
+            return True
+        if core.compiled is None or columns.height < MIN_COMPILED_ROWS:
+            return False
+        from ikeanalyze.render.report.parquet_columns import make_column_writer  # loads polars
+
+        write = make_column_writer(name, columns)
+        if write is None:
+            return False
+        with ExitStack() as files:
+            write(files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet"))), _ROW_GROUP)
+            self._files.push(files.pop_all())
+        self._written[name] = Future()
+        self._written[name].set_result(None)
+        return True
 
     def write(self, name: str, table: "pl.LazyFrame") -> None:
         """Write a table that is larger than memory, if it is wanted."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, TextIO
 
-from ikeanalyze.analysis.result import Analysis, CaptureSummary
+from ikeanalyze.analysis.result import Analysis, AppliedSelection, CaptureSummary
 from ikeanalyze.render import RenderOptions
 from ikeanalyze.render.core.markdown import escape_markdown, write_sections
 from ikeanalyze.render.core.section import Columns, KeyValueSection, Section, tabulate
@@ -18,7 +18,7 @@ from ikeanalyze.render.core.values import (
     format_integer,
     format_time,
 )
-from ikeanalyze.render.report.sections.diagnosis import render_diagnosis_table
+from ikeanalyze.render.report.sections.diagnosis import render_capture_diagnosis, render_diagnosis_table
 from ikeanalyze.render.report.sections.handshake_details import render_handshake
 from ikeanalyze.render.report.sections.overview import render_overview
 from ikeanalyze.render.report.sections.rekeyed import render_rekeyed_ike_sas
@@ -44,7 +44,8 @@ def render_captures(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     warnings = Counter(warning.capture for warning in analysis.warnings)
     if len(analysis.captures) <= 3:
         for capture in analysis.captures:
-            facts = list(_describe_capture(capture, warnings[capture.path]))
+            diagnosis = render_capture_diagnosis(analysis.handshakes, capture.path)
+            facts = [*diagnosis, *_describe_capture(capture, warnings[capture.path])]
             yield KeyValueSection(format_input_name(capture.path), facts, level=1)
         return
     columns: Columns[CaptureSummary] = [
@@ -89,9 +90,18 @@ def _describe_capture(capture: CaptureSummary, warnings: int) -> Iterator[tuple[
         yield "warnings", format_integer(warnings)
 
 
+def describe_selection(selection: AppliedSelection) -> Iterator[tuple[str, str]]:
+    """Yield the options that selected handshakes, and how many they left."""
+    yield "handshakes", f"{selection.selected:,} of {selection.total:,}"
+    for name, value in selection.options.items():
+        yield name, escape_text(value)
+
+
 def render_sections(analysis: Analysis, *, every: bool) -> Iterator[Section]:
     """The captures, the details of a single handshake or an overview of several, and the rekeyed IKE SAs."""
     yield from render_captures(analysis, every=every)
+    if analysis.selection is not None:
+        yield KeyValueSection("Selection", list(describe_selection(analysis.selection)))
     detailed = select_detailed(analysis)
     if detailed.handshakes.height == 1:
         yield from render_handshake(select_handshake(analysis, detailed.handshakes["handshake"][0]))

@@ -12,7 +12,13 @@ from ikeanalyze.render.core.table import TableColumn
 from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_count, join_items
 
 #: The column of each check in the table of IKE SAs; all other checks belong to the key schedule.
-_COLUMN_OF_CHECK: Final = {"ICV": "ICV", "IntAuth": "IntAuth", "signed octets": "AUTH", "AUTH": "AUTH"}
+_COLUMN_OF_CHECK: Final = {
+    "ICV": "ICV",
+    "IntAuth": "IntAuth",
+    "signed octets": "AUTH",
+    "AUTH": "AUTH",
+    "agreement": "logs",
+}
 _KEYS: Final = "keys"
 _CHAINS: Final = "signatures are verified with the captured certificate; its chain, dates and names are not checked"
 
@@ -83,7 +89,9 @@ def _format_subject(check: VerificationCheck) -> str:
 
 
 def _make_sa_table(handshakes: Sequence[VerifiedHandshake], *, every: bool) -> TableSection:
-    groups = ("ICV", _KEYS, "IntAuth", "AUTH")
+    groups = ["ICV", _KEYS, "IntAuth", "AUTH"]
+    if any(check.what == "agreement" for handshake in handshakes for check in handshake.checks):
+        groups.append("logs")
     columns: Columns[VerifiedHandshake] = [
         (TableColumn("#", right=True), lambda handshake: str(handshake.id)),
         *((TableColumn(name, right=True), partial(_format_passed_of_made, name)) for name in groups),

@@ -21,7 +21,7 @@ def open_transport(
     if sockets_only:
         return UdpTransport(target, record), "requested"
     if find_spec("scapy") is None:
-        return UdpTransport(target, record), "scapy is not installed: pip install 'ikeanalyze[replay]'"
+        return UdpTransport(target, record), "scapy is not installed: pip install scapy"
     # late: scapy is optional and slow to import
     from ikeanalyze.replay.transport.raw_ip import RawIpTransport
 

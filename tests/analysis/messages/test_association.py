@@ -3,9 +3,11 @@
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import polars as pl
 import pytest
 
+from ikeanalyze.analysis.messages.association import SaAssociation
 from tests.analysis.analyse_captures import Handshake, analyse, only, rows, size, timed
 from tests.craft import MS, SECOND, Trace, ike, ikev1
 from tests.craft.transport import NON_ESP_MARKER
@@ -301,3 +303,11 @@ def test_a_marker_is_no_part_of_the_message():
     assert frame["ike_bytes"] == len(data) - 4
     assert frame["encapsulation"] == "UDP 4500"
     assert frame["exchange_type"] == ike.IKE_AUTH
+
+
+def test_first_rows_of_handshakes():
+    sides = np.zeros(6, np.bool_)
+    assert SaAssociation(np.array([0, 0, 1, 0, 2, 1]), sides, 3).find_first_rows().tolist() == [0, 2, 4]
+    # numbered in another order
+    assert SaAssociation(np.array([1, 0, 2, 0, 1, 2]), sides, 3).find_first_rows().tolist() == [1, 0, 2]
+    assert SaAssociation(np.zeros(0, np.int64), sides[:0], 0).find_first_rows().tolist() == []

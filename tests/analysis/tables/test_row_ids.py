@@ -2,6 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ikeanalyze.analysis.tables.polars_columns import TableColumns
 from ikeanalyze.analysis.tables.row_ids import FirstRowIds, RowNumbering
 
 CAPTURES = np.array([0, 0, 2, 2, 2, 3])
@@ -19,7 +20,8 @@ def test_row_ids_count_within_each_capture():
 
 @pytest.mark.parametrize(("paths", "expected"), [(PATHS, list("aacccd")), (["x"], ["x"] * 6)])
 def test_the_column_of_captures(paths, expected):
-    column = RowNumbering(paths).capture_column(CAPTURES)
-    table = pl.DataFrame({"row": range(6)}).select("row", column.alias("capture"))
+    columns = {"handshake": np.arange(6, dtype=np.uint32)}
+    layout = {"capture": pl.Categorical, "handshake": pl.UInt32}
+    table = TableColumns(columns, layout, RowNumbering(paths).select_paths(CAPTURES), 6).make_table()
     assert table["capture"].dtype == pl.Categorical
     assert table["capture"].to_list() == expected

@@ -157,4 +157,6 @@ def test_logs_of_both_sides():
     both = [LOGS / f"charon-6.1-followup.{side}.log.gz" for side in "ir"]
     result = outcomes(recorded("followup", *both).checks)
     assert set(result) == {"passed"}
+    # of five key sets and two AUTH payloads
+    assert result["passed"].pop("agreement") == 7
     assert result == outcomes(recorded("followup").checks)

@@ -5,6 +5,7 @@ import re
 import time
 
 import pytest
+from axe_core_python.selenium import Axe
 
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render.report.figures import write_report_figures
@@ -64,6 +65,14 @@ def test_it_opens_without_a_complaint(opened, name):
     driver = opened(name)
     assert script(driver, "document.querySelectorAll('svg.ladder').length") > 0
     assert script(driver, "typeof window.hacked") == "undefined"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["post-quantum", "eap", "lossy", "many", "hostile", "comparison", "prediction"])
+def test_axe_finds_nothing_that_keeps_people_out(opened, name, scheme):
+    """The rules of axe-core: names of regions and drawings, contrast, tables and so on."""
+    violations = Axe().run(opened(name, scheme=scheme))["violations"]
+    assert {rule["id"]: rule["nodes"][0]["html"] for rule in violations} == {}
 
 
 @pytest.mark.parametrize("name", ["comparison", "prediction"])
@@ -294,6 +303,12 @@ def test_on_a_phone_no_host_is_cut(opened, name):
     assert 0 <= beyond < (5 if name != "eap" else 800)
     beside = "[...document.querySelectorAll('svg.ladder .beside')].some(node => node.getClientRects().length)"
     assert script(driver, beside) == (name == "eap")
+    shown = "[...document.querySelectorAll('svg.ladder .below')].filter(n => n.getClientRects().length)"
+    sizes = script(driver, f"{shown}.map(n => n.textContent)")
+    if name == "post-quantum":  # as in the frames, by tshark
+        assert sizes == [
+            *("354 bytes", "362 bytes", "1,406 bytes in 2 frames", "1,199 bytes", "313 bytes", "274 bytes"),
+        ]
     frame = "document.querySelector('.drawing')"
     if name == "post-quantum":
         assert script(driver, f"{frame}.scrollWidth <= {frame}.clientWidth")

@@ -9,10 +9,12 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.wire.eap.packet import parse_eap_header
 from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2.payloads import parse_certificate, parse_identification, parse_notify
 from ikeanalyze.wire.ikev2.proposals import parse_sa
 from ikeanalyze.wire.ikev2.traffic_selectors import parse_traffic_selectors
+from ikeanalyze.wire.registries.eap import EapCode
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.text import shorten_text
@@ -31,6 +33,7 @@ DECRYPTED_FACTS: Final[schema.Schema] = {
     "wanted_identity": pl.String,  # IDr of the request: the responder that the initiator wants
     "responder_identity": pl.String,  # IDr of the response
     "rejected_by": pl.String,  # who sent AUTHENTICATION_FAILED
+    "eap_failed": pl.String,  # "EAP failure"
     "certificate_problem": pl.String,  # "the responder's certificate CN=gw.example expired on 2026-01-31, ..."
     "selectors": pl.String,  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
     "child_offered": pl.String,  # proposals for the CHILD_SA
@@ -70,6 +73,7 @@ def _collect(messages: "list[DecodedMessage]", time: int) -> dict[str, str | Non
         "wanted_identity": _find_identity(requests, PayloadType.IDR),
         "responder_identity": _find_identity(responses, PayloadType.IDR),
         "rejected_by": _find_rejecting_side(messages),
+        "eap_failed": _find_eap_failure(responses),
         "certificate_problem": _find_certificate_problem(auths, time),
         "selectors": _describe_selectors(requests),
         "child_offered": _describe_child_proposals(requests),
@@ -91,6 +95,15 @@ def _find_rejecting_side(messages: "Iterable[DecodedMessage]") -> str | None:
     return None
 
 
+def _find_eap_failure(responses: "Iterable[DecodedMessage]") -> str | None:
+    for message in responses:
+        for body in message.get_bodies(PayloadType.EAP):
+            packet = parse_eap_header(body)
+            if packet is not None and packet.code == EapCode.FAILURE:
+                return "EAP failure"
+    return None
+
+
 def _find_certificate_problem(messages: "Iterable[DecodedMessage]", time: int) -> str | None:
     """The first certificate that was not valid when the handshake began."""
     for message in messages:
@@ -105,9 +118,9 @@ def _find_certificate_problem(messages: "Iterable[DecodedMessage]", time: int) -
 
 def _describe_validity(certificate: CertificateOutline, time: int) -> str | None:
     if certificate.valid_until is not None and time > certificate.valid_until:
-        return f"expired on {_format(certificate.valid_until)}, {_days(time - certificate.valid_until)} before"
+        return f"expired on {_format(certificate.valid_until)}, {_format_span(time - certificate.valid_until)} before"
     if certificate.valid_from is not None and time < certificate.valid_from:
-        return f"is not valid before {_format(certificate.valid_from)}, {_days(certificate.valid_from - time)} later"
+        return f"is not valid before {_format(certificate.valid_from)}, {_format_span(certificate.valid_from - time)} later"
     return None
 
 
@@ -115,9 +128,12 @@ def _format(time: int) -> str:
     return f"{_EPOCH + timedelta(seconds=time):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _days(seconds: int) -> str:
-    days = seconds // 86400
-    return f"{days:,} day{'' if days == 1 else 's'}" if days else f"{seconds:,} s"
+def _format_span(seconds: int) -> str:
+    """A time in the largest unit that is contained twice in it."""
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:,} {unit}"
+    return f"{seconds} s"
 
 
 def _describe_selectors(requests: "Iterable[DecodedMessage]") -> str | None:

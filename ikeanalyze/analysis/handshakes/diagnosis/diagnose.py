@@ -19,10 +19,13 @@ def add_diagnosis(handshakes: pl.DataFrame, facts: pl.DataFrame | None) -> pl.Da
     if facts is None:
         return handshakes
     suspects = handshakes[facts["row"].to_list()].with_columns(facts).with_columns(**_DERIVED)
-    matches = suspects.select(rule.when.fill_null(False).alias(str(place)) for place, rule in enumerate(RULES))
+    matches = suspects.select(_applies(rule).alias(str(place)) for place, rule in enumerate(RULES))
     chosen = _choose(matches.to_numpy().astype(np.bool_))
-    parts = [_describe(RULES[place], suspects, np.flatnonzero(chosen[:, place])) for place in range(len(RULES))]
-    # stable, so those of a handshake are in the order of the rules
+    used = np.flatnonzero(chosen.any(axis=0)).tolist()
+    if not used:
+        return handshakes
+    # in the order of the rules, which grouping keeps
+    parts = [_describe(RULES[place], suspects, np.flatnonzero(chosen[:, place])) for place in used]
     found = pl.concat(parts).group_by("row", maintain_order=True).agg("diagnosis")
     place = np.full(handshakes.height, found.height, np.int64)
     place[found["row"].to_numpy()] = np.arange(found.height)
@@ -44,6 +47,12 @@ def _get_room() -> pl.Expr:
     return pl.col("response_ike_bytes") - (28 + 4 + 1) - vector - _get_tag_bytes()
 
 
+def _behind(side: str) -> pl.Expr:
+    """Where packets to this side are lost, if the capture was taken there and has them."""
+    text = f" behind the capture point, which is on the {side}'s side"
+    return pl.when(pl.col("vantage").cast(pl.String) == side).then(pl.lit(text)).otherwise(pl.lit(""))
+
+
 def _quote(label: str, column: str) -> pl.Expr:
     """A label and an identity in quotation marks; null: not known."""
     return pl.format(label + ' "{}"', pl.col(column))
@@ -54,14 +63,23 @@ _DERIVED: Final = {
     "offered": pl.col("offered").list.join(_PROPOSALS),
     "refusals": pl.col("extra_round_trips").list.len()
     + pl.col("reason").is_in(["COOKIE", "INVALID_KE_PAYLOAD"]).fill_null(False),
+    "answered_exchanges": pl.when(pl.col("answered") == 1)
+    .then(pl.lit("one answered exchange"))
+    .otherwise(pl.format("{} answered exchanges", "answered")),
     "but_smaller": pl.when(pl.col("answered") > 0)
     .then(pl.lit(", although smaller requests were"))
     .otherwise(pl.lit("")),
+    "rejection": pl.when("aaa_rejected").then(pl.lit("Access-Reject")).otherwise(pl.coalesce("eap_failed", "reason")),
+    "behind_responder": _behind("responder"),
+    "behind_initiator": _behind("initiator"),
     "response_room": _get_room(),
+    "accepted": pl.coalesce(pl.format(" From another initiator, it accepted {}.", "accepted"), pl.lit("")),
+    "wants_method": pl.coalesce(pl.format(" ({})", "wanted_method"), pl.lit("")),
     "later_idle_s": (pl.col("later_idle_ns") / 1e9).round(0).cast(pl.Int64),
     "path_rtt_ms": pl.col("path_rtt_ns") / 1e6,
     "shortest_timer_ms": pl.col("shortest_timer_ns") / 1e6,
     "slow_rtt_s": pl.col("slow_rtt_ns") / 1e9,
+    "step_back_s": pl.col("step_back_ns") / 1e9,
     "identities": pl.concat_str(
         pl.lit(" ("),
         pl.concat_list(
@@ -78,15 +96,34 @@ _DERIVED: Final = {
 }
 
 
+def _applies(rule: Rule) -> pl.Expr:
+    """Whether a rule applies: its condition holds, and all that its texts name is known."""
+    named = dict.fromkeys(_list_columns(rule.sentence) + _list_columns(rule.remedy))
+    return pl.all_horizontal(rule.when.fill_null(False), *(pl.col(name).is_not_null() for name in named))
+
+
+def _list_columns(template: str) -> list[str]:
+    return [name for _, name, _, _ in Formatter().parse(template) if name]
+
+
+#: Effects that an effect excludes, which is before them in `Effect`.
+_EXCLUDED: Final = {
+    Effect.UNRELIABLE: tuple(effect for effect in Effect if effect != Effect.UNRELIABLE),
+    Effect.STOPPED: (Effect.DISCONNECTED,),
+}
+
+
 def _choose(matches: BoolArray) -> BoolArray:
     """Of the rules that apply, the first one of each effect, and other explanations. (suspects, rules)"""
     chosen = np.zeros_like(matches)
+    effects = np.array([rule.effect for rule in RULES])
     for effect in Effect:
-        open_ = np.ones(len(matches), np.bool_)
-        for place, rule in enumerate(RULES):
-            if rule.effect == effect:
-                chosen[:, place] = matches[:, place] & (open_ | rule.also)
-                open_ &= ~matches[:, place]
+        explained = np.zeros(len(matches), np.bool_)
+        for place in np.flatnonzero(effects == effect).tolist():
+            chosen[:, place] = matches[:, place] & (~explained | RULES[place].also)
+            explained |= matches[:, place]
+        for excluded in _EXCLUDED.get(effect, ()):
+            matches = matches & ~(explained[:, None] & (effects == excluded))
     return chosen
 
 
@@ -119,7 +156,7 @@ def _describe(rule: Rule, suspects: pl.DataFrame, rows: Int64Array) -> pl.DataFr
 
 def format_template(template: str, rows: pl.DataFrame) -> pl.Expr | pl.Series:
     """The template with the values of the columns that it names, for each row. Equal texts are made and stored once."""
-    columns = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(template) if name))
+    columns = list(dict.fromkeys(_list_columns(template)))
     if not columns:
         return pl.lit(template)
     distinct = rows.select(columns).unique(maintain_order=True)

@@ -1,6 +1,6 @@
 """The table of rules, in order of precedence.
 
-Of each effect (stopped, slowed, weakened), the first rule that applies gives the diagnosis, so a rule can rely on the
+Of each effect (see `rule.Effect`), the first rule that applies gives the diagnosis, so a rule can rely on the
 ones before it. Messages that name the problem come first, then patterns of packets, from the most to the least specific
 one. A rule does not claim more than its packets show: where something else could look the same, its confidence is
 "consistent with".
@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
-from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS
+from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS, STEP_BACK_NS
 
 _col = pl.col
 #: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so that paths for smaller ones are no explanation.
@@ -40,19 +40,28 @@ def _is_large(kind: str) -> pl.Expr:
 _NAT_TIMEOUT_NS: Final = 20_000_000_000
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
+#: Retransmissions of a request after its response.
+_MANY_IGNORED: Final = 3
 #: Bytes for payloads and padding of a response that has a notify alone (8 bytes).
 _NOTIFY_ROOM: Final = 16
 #: Those that identity, AUTH with the shortest hash, SA and traffic selectors need at least: 9 + 24 + 36 + 2 * 24.
 _CHILD_ROOM: Final = 117
 #: By so much a request that proposes a CHILD_SA is longer than a response without one, at least.
 _CHILD_BYTES: Final = 60
-#: Only one exchange, an IKE_SA_INIT, was before IKE_AUTH: there is no EAP.
-_ONE_INIT: Final = 1
-
+#: Exchanges of IKEv1's main mode before the encrypted one.
+_CLEAR_EXCHANGES: Final = 2
 _UNANSWERED: Final = _col("outcome") == "unanswered"
 _HALF_OPEN: Final = _col("outcome") == "half-open"
 _NO_RESPONSE: Final = _UNANSWERED & (_col("responses") == 0)
-_NOT_RECEIVED: Final = _UNANSWERED & (_col("responses") > 0)
+#: The last request was repeated after each response, and the initiator never continued; earlier requests were not
+#: repeated, so that neither random loss nor a slow path explains it.
+_IGNORED: Final = (
+    (_col("ignored") >= _MANY_IGNORED)
+    & (_col("passed_sent").fill_null(1) == 1)
+    & (_col("after_setup_initiator_messages") == 0)
+    & _col("uncertain").is_null()
+)
+_NOT_RECEIVED: Final = (_UNANSWERED & (_col("responses") > 0)) | (_IGNORED & (_col("outcome") != "failed"))
 _AUTH_FAILED: Final = _reason("AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
 _OFFERED_ADDKE: Final = _col("offered").str.contains("ADDKE", literal=True)
 #: Each proposal has an additional key exchange: the proposals are separated by " or ", their transforms by "/".
@@ -73,13 +82,37 @@ _AAA_REMEDY: Final = (
 
 RULES: Final = (
     Rule(
+        code="clock-jump",
+        effect=Effect.UNRELIABLE,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.4",
+        subject=Subject.REQUEST,
+        when=_col("step_back_ns") > STEP_BACK_NS,
+        sentence="The time stamps go back by {step_back_s:,.1f} s between two packets of this handshake: consistent with "
+        "a clock of the capturing machine that was set back, or with captures that were put one behind the other.",
+        remedy="Do not trust the times of this handshake, nor the order of its messages. Look for a change of the clock "
+        "(NTP), or merge the captures by time (mergecap).",
+    ),
+    Rule(
+        code="clock-jump",
+        effect=Effect.UNRELIABLE,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 2.4",
+        subject=Subject.SLOW_REQUEST,
+        when=_col("slow_rtt_ns") > LONGEST_RTT_NS,
+        sentence="A response came {slow_rtt_s:,.0f} s after its request, which was not repeated meanwhile: consistent "
+        "with a clock of the capturing machine that was set forward, or with a machine that was suspended.",
+        remedy="Do not trust the times of this handshake. Look for a change of the clock (NTP) or a suspended machine at "
+        "this time.",
+    ),
+    Rule(
         code="no-proposal-chosen",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
         rfc="RFC 7296, 2.7 and 3.10.1",
         subject=Subject.RESPONSE,
         when=_reason("NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN"),
-        sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.",
+        sentence="The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
         remedy="Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
         "exchange and each additional key exchange (ADDKE). The responder's log names those that it accepts.",
     ),
@@ -110,6 +143,22 @@ RULES: Final = (
         remedy="Update the responder, or enable the method there, or "
         "let the initiator offer a second proposal without ADDKE.",
         also=True,
+    ),
+    Rule(
+        code="aaa-rejected",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 2.16; RFC 3748, 4.2; RFC 2865, 4.3",
+        subject=Subject.RESPONSE,
+        when=(_col("outcome") == "failed")
+        & (
+            _col("reason").is_in(["Access-Reject", "EAP failure", "XAUTH_STATUS failure"])
+            | _col("aaa_rejected")
+            | _col("eap_failed").is_not_null()
+        ),
+        sentence="The authentication of the initiator's user was rejected ({rejection}).",
+        remedy="Check user name, password or certificate, and the EAP methods that both allow. The log of the AAA "
+        "server has the reason.",
     ),
     Rule(
         code="certificate-not-valid",
@@ -156,17 +205,6 @@ RULES: Final = (
         sentence="The responder refused the initiator's authentication with {reason}{identities}.",
         remedy="Compare both sides' identities (IDi, IDr) and credentials: the pre-shared key, or the certificate, its "
         "validity, its chain and the trusted CAs. The responder's log has the reason.",
-    ),
-    Rule(
-        code="aaa-rejected",
-        effect=Effect.STOPPED,
-        confidence=Confidence.CERTAIN,
-        rfc="RFC 7296, 2.16; RFC 3748, 4.2; RFC 2865, 4.3",
-        subject=Subject.RESPONSE,
-        when=_reason("Access-Reject", "EAP failure", "XAUTH_STATUS failure"),
-        sentence="The authentication of the initiator's user was rejected ({reason}).",
-        remedy="Check user name, password or certificate, and the EAP methods that both allow. The log of the AAA "
-        "server has the reason.",
     ),
     Rule(
         code="aaa-silent",
@@ -244,9 +282,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
-        when=(_col("outcome") == "completed")
-        & (_col("response_room") <= _NOTIFY_ROOM)
-        & (_col("answered") == _ONE_INIT),
+        when=(_col("outcome") == "completed") & (_col("response_room") <= _NOTIFY_ROOM) & (_col("auth_exchanges") == 1),
         sentence="IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
         "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
         remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
@@ -260,7 +296,7 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=(_col("outcome") == "completed")
         & (_col("response_room") < _CHILD_ROOM)
-        & (_col("answered") == _ONE_INIT)
+        & (_col("auth_exchanges") == 1)
         & (_col("request_bytes") > _col("response_bytes") + _CHILD_BYTES),
         sentence="The encrypted IKE_AUTH response of {response_ike_bytes} bytes has room for an identity and an AUTH "
         "payload, but not for a CHILD_SA as well: consistent with an IKE SA whose CHILD_SA was refused.",
@@ -286,8 +322,8 @@ RULES: Final = (
         rfc="RFC 7296, 1.2 and 2.7",
         subject=Subject.RESPONSE,
         when=_NOT_SET_UP & (_count("INVALID_KE_PAYLOAD") >= 2),
-        sentence="The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD: "
-        "{refusals} times in a row.",
+        sentence="The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
+        "asked for another one{wants_method}: {refusals} times in a row.",
         remedy="The initiator does not send the method that the responder asks for. Set one key exchange method "
         "that both support as the first one on both sides.",
     ),
@@ -298,8 +334,8 @@ RULES: Final = (
         rfc="RFC 7383, 2.6",
         subject=Subject.RESPONSE,
         when=_NOT_RECEIVED & _col("response_missing").is_not_null() & (_col("responses") > 1),
-        sentence="{response_missing} of the {last_type} response never arrived: it is in none of the {responses} "
-        "transmissions, although the other fragments are, so that the response was never complete.",
+        sentence="The {last_type} response never became complete: {response_missing} is in none of its {responses:,} "
+        "transmissions, although the rest is.",
         remedy="Something between the responder and the capture point drops this packet each time: a firewall or "
         "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller fragment size.",
     ),
@@ -310,8 +346,8 @@ RULES: Final = (
         rfc="RFC 7383, 2.6",
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _col("request_missing").is_not_null() & (_col("again") > 0),
-        sentence="{request_missing} of the {last_type} request never arrived: it is in none of its transmissions "
-        "({sent}), although the other fragments are, so that the responder could not answer.",
+        sentence="The {last_type} request never became complete: {request_missing} is in none of its transmissions, "
+        "although the rest is, which was sent {sent}.",
         remedy="Something between the initiator and the capture point drops this packet each time: a firewall or "
         "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller fragment size.",
     ),
@@ -323,7 +359,7 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _col("request_ip_fragmented"),
         sentence="The {last_type} request ({request_bytes:,} bytes in IP fragments) was sent {sent} and never "
-        "answered{but_smaller}: consistent with a path that drops IP fragments.",
+        "answered{but_smaller}: consistent with a path that drops IP fragments{behind_responder}.",
         remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
         "below the path MTU, or let firewalls and NATs pass IP fragments. IKE_SA_INIT cannot be fragmented by IKE: "
         "move large key exchange methods to IKE_INTERMEDIATE (RFC 9370).",
@@ -337,7 +373,7 @@ RULES: Final = (
         when=_NOT_RECEIVED & _col("response_ip_fragmented"),
         sentence="The responder answered the {last_type} request ({response_bytes:,} bytes in IP fragments), but the "
         "initiator sent the request {sent}, as if no answer had arrived: consistent with a path that drops IP "
-        "fragments.",
+        "fragments{behind_initiator}.",
         remedy="Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
         "below the path MTU, or let firewalls and NATs pass IP fragments.",
     ),
@@ -349,7 +385,8 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _is_large("request") & (_col("answered") > 0),
         sentence="Small packets pass, large ones do not: the {last_type} request (packets of up to {request_bytes:,} "
-        "bytes) was sent {sent} and never answered, but requests of up to {request_passed_bytes:,} bytes were.",
+        "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes were answered: "
+        "consistent with a path that drops large packets{behind_responder}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
         "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "
         "the path with ping -M do -s SIZE.",
@@ -363,7 +400,8 @@ RULES: Final = (
         when=_NOT_RECEIVED & _is_large("response") & (_col("answered") > 0),
         sentence="Small packets pass, large ones do not: the responder answered {last_type} with packets of up to "
         "{response_bytes:,} bytes, but the initiator sent its request {sent}, as if no answer had arrived. Responses of "
-        "up to {response_passed_bytes:,} bytes did arrive.",
+        "up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops large "
+        "packets{behind_initiator}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
         "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "
         "the path with ping -M do -s SIZE.",
@@ -376,7 +414,8 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _col("on_4500") & ~_col("passed_4500") & (_col("answered") > 0),
         sentence="The handshake stops where it changes to UDP port 4500: the {last_type} request was sent {sent} on that "
-        "port and never answered, and the responder sent nothing from it in the whole capture.",
+        "port and never answered, and the responder sent nothing from it in the whole capture: consistent with "
+        "a firewall that blocks the port{behind_responder}.",
         remedy="Let UDP port 4500 pass in both directions, on firewalls and NATs, and check that the responder listens "
         "on it.",
         also=True,
@@ -389,7 +428,8 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=_NOT_RECEIVED,
         sentence="The responder answered the {last_type} request, but the initiator sent it {sent}, as if no answer "
-        "had arrived: packets pass in one direction only.",
+        "had arrived: consistent with packets that pass in one direction only, and are lost{behind_initiator} in the "
+        "other.",
         remedy="Check the way back: the responder's route and source address, firewall state, NAT, and filters for the "
         "source port. Capture on the initiator's side to see whether the responses arrive there.",
     ),
@@ -406,6 +446,22 @@ RULES: Final = (
         "in both directions. Some responders do not answer addresses that they have no configuration for.",
     ),
     Rule(
+        code="auth-failed",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 2409, 5.4",
+        subject=Subject.REQUEST,
+        when=_NO_RESPONSE
+        & (_col("protocol").cast(pl.String) == "IKEv1")
+        & (_col("last_type") == "Main Mode")
+        & (_col("answered") == _CLEAR_EXCHANGES)
+        & _col("auth_initiator").str.starts_with("psk"),
+        sentence="The responder stopped answering at the first encrypted message of IKEv1's main mode, which was sent "
+        "{sent}: consistent with different pre-shared keys, because it cannot decrypt the message then.",
+        remedy="Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log "
+        "has an error about the message's payloads.",
+    ),
+    Rule(
         code="request-unanswered",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
@@ -413,7 +469,7 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE,
         sentence="The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
-        "{answered} answered exchanges.",
+        "{answered_exchanges}.",
         remedy="Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
         "decrypt), waited for another system, or not received it.",
     ),
@@ -435,7 +491,8 @@ RULES: Final = (
         rfc="RFC 7296, 1.2",
         subject=Subject.RESPONSE,
         when=_HALF_OPEN & (_col("reason") == "INVALID_KE_PAYLOAD"),
-        sentence="The responder asked for another key exchange method, and the initiator did not try again with it.",
+        sentence="The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
+        "with it.",
         remedy="The initiator may not support or allow that method. Set a method that both support as the first one.",
     ),
     Rule(
@@ -513,18 +570,6 @@ RULES: Final = (
         "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing was lost.",
         remedy="Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
         "retransmit-interval). Give --vantage and --rtt for exact times.",
-    ),
-    Rule(
-        code="clock-jump",
-        effect=Effect.SLOWED,
-        confidence=Confidence.CONSISTENT,
-        rfc="RFC 7296, 2.4",
-        subject=Subject.SLOW_REQUEST,
-        when=_col("slow_rtt_ns") > LONGEST_RTT_NS,
-        sentence="A response came {slow_rtt_s:,.0f} s after its request, which was not repeated meanwhile: consistent "
-        "with a clock of the capturing machine that was set forward, or with a machine that was suspended.",
-        remedy="Do not trust the times of this handshake. Look for a change of the clock (NTP) or a suspended machine at "
-        "this time.",
     ),
     Rule(
         code="intermediate-unfragmented",

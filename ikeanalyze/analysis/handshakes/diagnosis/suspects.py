@@ -4,6 +4,7 @@ Most handshakes of most captures are clean. They are told apart by comparing col
 messages are looked at.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,19 +13,30 @@ import polars as pl
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
+from ikeanalyze.analysis.exchanges.capture_point import FROM_MANIFEST, GIVEN
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
+from ikeanalyze.analysis.exchanges.radius import RadiusExchange
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import DECRYPTED_FACTS, collect_decrypted_facts
+from ikeanalyze.analysis.handshakes.diagnosis.responders import NAT_PORT, find_responder_facts
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
+from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.radius import RadiusCode
 
-_NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
 #: Longer than any initiator waits before it repeats a request.
 LONGEST_RTT_NS: Final = 60_000_000_000
+#: Time stamps of several interfaces are out of order by less.
+STEP_BACK_NS: Final = 1_000_000_000
+#: Fewer transmissions of a message are normal, except where the round-trip time of the path is known.
+_MANY_TRANSMISSIONS: Final = 4
 #: Packet numbers that are kept as evidence of one message.
 _MAX_FRAMES: Final = 12
 #: A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
@@ -65,7 +77,14 @@ FACTS: Final[schema.Schema] = {
     "responses": pl.UInt32,  # transmissions of its response
     **{f"{kind}_{name}": dtype for kind in ("request", "response") for name, dtype in _OF_MESSAGE.items()},
     "response_ike_bytes": pl.Int64,  # length of the IKE message, if it is a short IKE_AUTH response; else null
+    "ignored": pl.UInt32,  # transmissions of its request after the first one of its response
     "answered": pl.UInt32,  # exchanges before the last one
+    "auth_exchanges": pl.UInt32,  # IKE_AUTH exchanges; several are EAP
+    "passed_sent": pl.UInt32,  # transmissions of the one of their requests that was sent most often
+    "step_back_ns": pl.Int64,  # by which time stamps go back between two of its packets; 0: they do not
+    "aaa_rejected": pl.Boolean,  # the AAA server sent an Access-Reject
+    "accepted": pl.String,  # the proposal that the responder accepted first, in any handshake of the capture
+    "wanted_method": pl.String,  # key exchange method of the last INVALID_KE_PAYLOAD; null: there was none
     "passed_4500": pl.Boolean,  # the responder sent something from port 4500, in any handshake of the capture
     "repeated_sent": pl.UInt32,  # transmissions of the request of the set-up that was sent most often
     "shortest_timer_ns": pl.Int64,  # least time between two transmissions of a request; null: none was repeated
@@ -114,12 +133,19 @@ def find_suspects(
         refused = [facts.distinct[index].proof.child_error is not None for index in facts.of.values()]
         suspects[np.array(list(facts.of), np.int64)[np.array(refused, np.bool_)]] = True
     unfragmented = (messages.ip_fragments > 0) & (messages.exchange_type == int(ExchangeType.IKE_INTERMEDIATE))
-    suspects[messages.handshake[(messages.transmission > 1) | unfragmented]] = True
+    suspects[messages.handshake[(messages.transmission >= _MANY_TRANSMISSIONS) | unfragmented]] = True
+    known_path = (handshakes.rtt_source == GIVEN) | (handshakes.rtt_source == FROM_MANIFEST)
+    if known_path.any():
+        repeated = np.zeros(len(suspects), np.bool_)
+        repeated[messages.handshake[messages.transmission > 1]] = True
+        suspects |= repeated & known_path
     unanswered = ~exchanges.set_up & (exchanges.response_messages == 0)
     suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
     suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
     suspects |= _find_declined_additional_key_exchanges(handshakes)
-    return np.asarray(suspects & ~handshakes.rekeyed)
+    suspects |= find_steps_back(state) > STEP_BACK_NS
+    # the rules are about IKE
+    return np.asarray(suspects & ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1)))
 
 
 def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> BoolArray:
@@ -131,31 +157,97 @@ def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> Boo
     return np.asarray(offered[handshakes.request_form] & without[handshakes.response_form])
 
 
+def find_steps_back(state: AnalysisState) -> Int64Array:
+    """By how much the time stamps of each handshake go back in the order of the packets; 0: not. (handshakes,)"""
+    datagrams, handshake = state.datagrams, state.association.handshake
+    result = np.zeros(len(state.capture), np.int64)
+    # the rows are in order of capture and time
+    falling = np.diff(datagrams.number.astype(np.int64)) < 0
+    falling &= np.diff(state.capture[handshake]) == 0
+    if not falling.any():
+        return result
+    order = np.lexsort((datagrams.number, state.capture[handshake]))
+    if not _steps_back(datagrams.first_ns[order], state.capture[handshake[order]]).max(initial=0) > STEP_BACK_NS:
+        return result
+    order = np.lexsort((datagrams.number, handshake))
+    np.maximum.at(result, handshake[order], _steps_back(datagrams.first_ns[order], handshake[order]))
+    return result
+
+
+def _steps_back(times: Int64Array, group: Int64Array) -> Int64Array:
+    """How much earlier each time is than the latest one before it in its group; groups follow one another. (n,)"""
+    table = pl.DataFrame({"time": times, "group": group})
+    steps = table.select(pl.col("time").cum_max().over("group") - pl.col("time")).to_series()
+    return steps.to_numpy()
+
+
 def collect_facts(
-    handshakes: HandshakeColumns, state: AnalysisState, answers: AnsweredTransmissions, short: ShortResponses
+    handshakes: HandshakeColumns,
+    state: AnalysisState,
+    answers: AnsweredTransmissions,
+    short: ShortResponses,
+    facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> pl.DataFrame | None:
     """The facts about the suspects, in order of their rows, with the columns of `FACTS`; None: all are clean."""
     suspects = find_suspects(handshakes, state, answers, short)
+    # shared before anything else, because other parts of the capture may need it
+    responders = find_responder_facts(handshakes, state, facts, np.flatnonzero(suspects))
     if not suspects.any():
         return None
     exchanges = _tabulate_exchanges(suspects, state, answers)
     datagrams = _tabulate_datagrams(suspects, state, short)
     by_kind = _summarise_messages(datagrams)
-    last = _summarise_last_exchanges(exchanges.filter("set_up"), by_kind)
+    set_ups = exchanges.filter("set_up")
+    if set_ups.is_empty():
+        return None
+    last = _summarise_last_exchanges(set_ups, by_kind).join(
+        _count_ignored_responses(datagrams), on="exchange", how="left", maintain_order="left"
+    )
     rows = last["row"].to_numpy()
     refused = _find_refused(handshakes)[rows]
     decoded = handshakes.contents.contents if handshakes.contents is not None else None
     decrypted = collect_decrypted_facts(decoded, state, rows[refused].tolist())
     parts = [
-        _summarise_set_ups(exchanges.filter("set_up"), datagrams, by_kind),
+        _summarise_set_ups(set_ups, datagrams, by_kind),
         _summarise_later_exchanges(exchanges.filter(~pl.col("set_up")), datagrams, by_kind),
         pl.DataFrame({"row": rows[refused], **decrypted}, schema={"row": pl.Int64, **DECRYPTED_FACTS}),
     ]
     for part in parts:
         last = last.join(part, on="row", how="left", maintain_order="left")
-    used = _find_responders_on_4500(handshakes, state)
-    last = last.with_columns(pl.Series("passed_4500", used[rows]))
+    wanted = _find_wanted_methods(state, suspects)
+    # a suspect without set-up in the capture is none any more
+    place = np.searchsorted(np.flatnonzero(suspects), rows)
+    last = last.with_columns(
+        pl.Series("wanted_method", [wanted.get(row) for row in rows.tolist()], dtype=pl.String),
+        pl.Series("passed_4500", responders.on_4500[place]),
+        pl.Series("accepted", [responders.accepted[at] for at in place.tolist()], dtype=pl.String),
+        pl.Series("step_back_ns", find_steps_back(state)[rows]),
+        pl.Series("aaa_rejected", [_is_rejected(handshakes.pairs.get(row, ())) for row in rows.tolist()]),
+    )
     return last.select(pl.col(name).cast(dtype) for name, dtype in FACTS.items())
+
+
+def _find_wanted_methods(state: AnalysisState, suspects: BoolArray) -> dict[int, str]:
+    """The key exchange method that the responder asked for with its last INVALID_KE_PAYLOAD, by handshake."""
+    inits = state.inits
+    methods = {
+        form: get_key_exchange_name(int.from_bytes(data[:2], "big"))
+        for form, view in enumerate(inits.views)
+        for kind, data in view.notifies
+        if kind == NotifyType.INVALID_KE_PAYLOAD
+    }
+    rows = np.flatnonzero(np.isin(inits.form, list(methods)))
+    handshake = state.association.handshake[inits.rows[rows]]
+    chosen = suspects[handshake]
+    # the rows are in order of time, so the last one counts
+    return {
+        row: methods[form]
+        for row, form in zip(handshake[chosen].tolist(), inits.form[rows[chosen]].tolist(), strict=True)
+    }
+
+
+def _is_rejected(pairs: Sequence[RadiusExchange]) -> bool:
+    return any(pair.response_view is not None and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in pairs)
 
 
 def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
@@ -214,7 +306,7 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
             "ip_fragments": datagrams.ip_fragments[rows],
             "frame": datagrams.number[rows],
             "time": datagrams.first_ns[rows],
-            "on_4500": (ports[0] == _NAT_PORT) | (ports[1] == _NAT_PORT),
+            "on_4500": (ports[0] == NAT_PORT) | (ports[1] == NAT_PORT),
             "datagram": datagrams.datagram[rows],
         }
     )
@@ -235,6 +327,13 @@ def _summarise_messages(datagrams: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _count_ignored_responses(datagrams: pl.DataFrame) -> pl.DataFrame:
+    """How often the request of each exchange was sent after the first response."""
+    answer = pl.col("time").filter("response").min()
+    later = ~pl.col("response") & (pl.col("time") > answer)
+    return datagrams.group_by("exchange").agg(pl.col("message").filter(later).n_unique().alias("ignored"))
+
+
 def _list_first_frames() -> pl.Expr:
     """The first packet of each transmission of a message."""
     return (
@@ -249,6 +348,7 @@ def _summarise_last_exchanges(exchanges: pl.DataFrame, by_kind: pl.DataFrame) ->
         pl.col("exchange", "ended").last(),
         *(pl.col(name).last().alias(f"last_{name}") for name in names),
         (pl.len() - 1).cast(pl.UInt32).alias("answered"),
+        (pl.col("type") == "IKE_AUTH").sum().alias("auth_exchanges"),
     )
     copied = ("bytes", "fragments", "ip_fragmented", "frames", "on_4500", "transmissions", "span", "ike_bytes")
     for kind, response in (("request", False), ("response", True)):
@@ -263,11 +363,15 @@ def _summarise_last_exchanges(exchanges: pl.DataFrame, by_kind: pl.DataFrame) ->
             .filter("ended")
             .join(of_kind, on="exchange")
             .group_by("row")
-            .agg(pl.col(f"{kind}_bytes").max().alias(f"{kind}_passed_bytes"))
+            .agg(
+                pl.col(f"{kind}_bytes").max().alias(f"{kind}_passed_bytes"),
+                pl.col(f"{kind}_transmissions").max().alias(f"{kind}_passed_sent"),
+            )
         )
         last = last.join(passed, on="row", how="left", maintain_order="left")
     return last.with_columns(
         _describe_transmissions("request_transmissions", "request_span").alias("sent"),
+        pl.col("request_passed_sent").alias("passed_sent"),
         (pl.col("request_transmissions").fill_null(1) - 1).alias("again"),
         pl.col("response_transmissions").fill_null(0).alias("responses"),
         pl.any_horizontal(pl.col("request_on_4500", "response_on_4500").fill_null(False)).alias("on_4500"),
@@ -363,11 +467,3 @@ def _describe_transmissions(count: str, span: str) -> pl.Expr:
     """How often a request was sent, and in which time."""
     seconds = (pl.col(span) / 1e9).round(1)
     return pl.when(pl.col(count) > 1).then(pl.format("{} times in {} s", count, seconds)).otherwise(pl.lit("once"))
-
-
-def _find_responders_on_4500(handshakes: HandshakeColumns, state: AnalysisState) -> BoolArray:
-    """Whether the responder of each handshake sent anything from UDP port 4500, in any handshake. (handshakes,)"""
-    datagrams = state.datagrams
-    sent = (datagrams.source_port == _NAT_PORT) & ~state.association.from_initiator
-    active = np.unique(state.association.handshake[sent])
-    return np.isin(handshakes.ends.responder, handshakes.ends.responder[active])

@@ -19,8 +19,9 @@ Rows = Sequence[Mapping[str, Any]]
 
 #: A scale is logarithmic if its largest value is at least this many times its smallest.
 _MIN_LOG_SPAN: Final = 20
-#: Vega's text for screen readers, which only repeats the caption.
-_CONTAINER: Final = re.compile(r' aria-roledescription="[^"]*"| role="graphics-(?:object|symbol)"')
+#: Vega's text for screen readers that only repeats the caption. Marks with an `aria-label` keep their role: without
+#: one, the label is not allowed.
+_CONTAINER: Final = re.compile(r' aria-roledescription="[^"]*"| role="graphics-object"')
 _SAID: Final = "said:N"
 #: Shapes of points and dashes of lines of groups, in order.
 _SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from ikeanalyze.analysis.handshakes.diagnosis.captures import FLOOD_CODE, diagnose_captures
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.analysis.tables.fail_conditions import NO_HANDSHAKE, FailCondition
@@ -34,7 +35,7 @@ class Violation:
 
 def check_diagnosis_codes(conditions: Sequence[FailCondition]) -> None:
     """Raise `FilterError` for the code of a diagnosis that no rule has: such a condition would never hold."""
-    codes = dict.fromkeys(rule.code for rule in RULES)
+    codes = dict.fromkeys([*(rule.code for rule in RULES), FLOOD_CODE])
     for condition in conditions:
         word = condition.words.conditions[0].word if condition.words is not None else None
         if isinstance(word, TextWord) and word.columns == TEXTS["diagnosis"] and word.text not in codes:
@@ -55,6 +56,7 @@ def _find(condition: FailCondition, table: pl.DataFrame, set_ups: Analysis) -> I
         if table.is_empty():
             yield Violation(condition.text, None, None, "no handshake")
         return
+    yield from _find_capture_diagnoses(condition, set_ups)
     if condition.words is None:
         matching = table.filter(pl.col("handshake").is_in(_find_undecrypted(set_ups).implode()))
     else:
@@ -62,6 +64,15 @@ def _find(condition: FailCondition, table: pl.DataFrame, set_ups: Analysis) -> I
     for row in matching.iter_rows(named=True):
         problem = "not decrypted" if condition.words is None else _describe_match(condition.words, row)
         yield Violation(condition.text, row["capture"], row["handshake"], problem)
+
+
+def _find_capture_diagnoses(condition: FailCondition, set_ups: Analysis) -> Iterator[Violation]:
+    """Yield the diagnoses of captures as a whole that the condition names."""
+    word = condition.words.conditions[0].word if condition.words is not None else None
+    if isinstance(word, TextWord) and word.columns == TEXTS["diagnosis"]:
+        for entry in diagnose_captures(set_ups.handshakes):
+            if entry.code == word.text:
+                yield Violation(condition.text, entry.capture, None, f"{escape_text(entry.message)} ({entry.code})")
 
 
 def _find_undecrypted(set_ups: Analysis) -> pl.Series:

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 import polars as pl
 
+from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.core.section import FEW, TableSection
 from ikeanalyze.render.core.table import TableColumn
-from ikeanalyze.render.core.values import escape_text, format_integer
+from ikeanalyze.render.core.values import UNKNOWN, escape_text, format_integer
 
 #: Packets that are listed as evidence.
 _MAX_FRAMES: Final = 8
@@ -47,11 +48,21 @@ def format_evidence(entry: Mapping[str, Any]) -> str:
     return f"{message}{packets}: {sure}"
 
 
+def render_capture_diagnosis(handshakes: pl.DataFrame, capture: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a capture as a whole, and what to try."""
+    for entry in diagnose_captures(handshakes):
+        if entry.capture == capture:
+            yield "diagnosis", f"{escape_text(entry.message)} ({entry.code})"
+            yield "  try", entry.remedy
+            yield "  see", f"{entry.rfc}; docs/diagnosis.md, {entry.code}"
+
+
 def render_diagnosis_table(handshakes: pl.DataFrame, *, every: bool) -> Iterator[TableSection]:
-    """Yield a table with a row for each code, if any handshake has a diagnosis: how many, and the first one."""
+    """Yield a table with a row for each code, if there are some: how many handshakes have it, and the first one.
+
+    Problems of captures come first.
+    """
     diagnosed = handshakes.filter(pl.col("diagnosis").is_not_null()).sort("handshake").select("handshake", "diagnosis")
-    if diagnosed.is_empty():
-        return
     # the first diagnosis of each handshake: the others explain the same in another way, or are less important
     rows = (
         cast_text_columns(diagnosed)
@@ -68,8 +79,13 @@ def render_diagnosis_table(handshakes: pl.DataFrame, *, every: bool) -> Iterator
         TableColumn("first", right=True),
         TableColumn("of the first", narrow=20),
     )
+    of_captures = [
+        (entry.code, UNKNOWN, format_integer(entry.handshakes[0]), escape_text(entry.message))
+        for entry in diagnose_captures(handshakes)
+    ]
     cells = [
         (code, format_integer(count), format_integer(first), escape_text(message))
         for code, count, first, message in shown.iter_rows()
     ]
-    yield TableSection("Diagnosis", columns, cells, more=rows.height - shown.height)
+    if cells or of_captures:
+        yield TableSection("Diagnosis", columns, [*of_captures, *cells], more=rows.height - shown.height)

@@ -1,6 +1,7 @@
 """The rules of the diagnosis, on the test vectors and on the recorded captures."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -8,7 +9,9 @@ import pytest
 
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from ikeanalyze.analysis.read import read_captures
-from tests.analysis.analyse_captures import analyse, only
+from tests.analysis.analyse_captures import analyse, only, unsorted
+from tests.analysis.handshakes.test_handshakes import Old
+from tests.craft import MS, SECOND, Handshake, Trace, ike
 from tests.paths import CAPTURES, LAB_CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
@@ -29,6 +32,52 @@ def test_the_vectors_have_their_diagnosis(case):
     assert case.says in first["message"]
     for entry in row["diagnosis"]:
         assert "None" not in entry["message"] + entry["remedy"]
+
+
+def test_what_the_responder_accepted_from_another_initiator_is_named():
+    trace = Trace()
+    trace.play(Handshake(1, proposals=[ike.HYBRID]).setup(intermediate=[(2, 1)]))
+    trace.play(Handshake(2, initiator="192.0.2.9").refused(), at=SECOND)
+    trace.play(Handshake(3, responder="192.0.2.8").refused(), at=2 * SECOND)
+    (_, same, other) = analyse(trace).handshakes["diagnosis"].to_list()
+    accepted = "From another initiator, it accepted AES-GCM-16-256/HMAC-SHA2-256/X25519/ADDKE1:ML-KEM-768."
+    assert same[0]["message"].endswith(f"HMAC-SHA2-256/ECP-256. {accepted}")
+    assert "accepted" not in other[0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "code", "words"),
+    [
+        (0, "responder-silent", "the Main Mode request was sent 3 times in 10.0 s"),
+        (1, "request-unanswered", "after one answered exchange."),
+        (2, "auth-failed", "consistent with different pre-shared keys"),
+    ],
+)
+def test_main_mode_of_ikev1(answered, code, words):
+    """With a wrong pre-shared key, the responder cannot decrypt the fifth message (RFC 2409, section 5.4)."""
+    messages = Old().phase1
+    trace = Trace()
+    for number, (data, from_initiator) in enumerate(messages[: 2 * answered]):
+        trace.send(number * 20 * MS, data, from_initiator=from_initiator)
+    for time in (1, 4, 11):
+        trace.send(time * SECOND, messages[2 * answered][0])
+    (entry,) = only(analyse(trace))["diagnosis"]
+    assert entry["code"] == code
+    assert words in entry["message"]
+
+
+def test_a_clock_that_is_set_back_makes_all_else_unreliable():
+    packets = make_diagnosis_trace(CASES[0]).packets
+    back = [*packets[:2], *(replace(packet, time_ns=packet.time_ns - 10 * SECOND) for packet in packets[2:])]
+    handshakes = analyse(unsorted(back)).handshakes
+    (entry,) = handshakes["diagnosis"][0]
+    assert (entry["code"], entry["effect"]) == ("clock-jump", "unreliable")
+    assert "go back by 10.0 s" in entry["message"]
+
+
+def test_time_stamps_of_several_interfaces_may_be_a_little_out_of_order():
+    packets = make_diagnosis_trace(CASES[0]).packets
+    assert analyse(unsorted([packets[1], packets[0], *packets[2:]])).handshakes["diagnosis"][0] is None
 
 
 #: The recordings in which something went wrong (captures/README.md and the manifests), and their diagnosis.

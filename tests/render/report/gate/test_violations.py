@@ -2,8 +2,10 @@ from dataclasses import replace
 
 import polars as pl
 
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.tables.fail_conditions import parse_conditions
-from ikeanalyze.render.report.gate.violations import find_violations
+from ikeanalyze.render.report.gate.violations import check_diagnosis_codes, find_violations
+from tests.craft import SECOND, Handshake, Trace
 from tests.render.analysis_examples import CAPTURE, analysis
 
 EXAMPLE = analysis(range(1, 9))
@@ -58,3 +60,16 @@ def test_no_handshake_is_a_violation_if_it_is_asked_for():
 def test_rekeyed_ike_sas_are_not_handshakes():
     rekeyed = EXAMPLE.handshakes.with_columns(pl.lit(True).alias("rekeyed"))
     assert find(replace(EXAMPLE, handshakes=rekeyed), "bytes>0") == []
+
+
+def test_a_diagnosis_of_the_capture_as_a_whole_is_a_violation_of_the_capture(tmp_path):
+    trace = Trace()
+    for number in range(20):
+        trace.play(Handshake(number).init(), at=number * SECOND)
+    flood = read_captures(trace.write(tmp_path / "flood.pcap"))
+    conditions = parse_conditions("diagnosis:half-open-flood")
+    check_diagnosis_codes(conditions)
+    (violation,) = find_violations(flood, conditions)
+    assert (violation.handshake, violation.capture) == (None, str(tmp_path / "flood.pcap"))
+    assert "20 of 20 handshakes with 192.0.2.2 stop after IKE_SA_INIT" in str(violation)
+    assert find(EXAMPLE, "diagnosis:half-open-flood") == []

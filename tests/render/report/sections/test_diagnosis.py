@@ -6,9 +6,12 @@ import json
 
 import polars as pl
 
+from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.render import Format
 from ikeanalyze.render.ladder.text import render_heading
 from ikeanalyze.render.report.sections.diagnosis import format_evidence, render_diagnosis_table
+from tests.craft import SECOND, Handshake, Trace
+from tests.json_schemas import list_errors
 from tests.render.analysis_examples import analysis
 from tests.render.handshake_examples import SILENT_RESPONDER
 
@@ -82,3 +85,23 @@ def test_a_ladder_begins_with_the_diagnosis():
     assert diagnosis == f"diagnosis: {SILENT_RESPONDER['message']} (responder-silent)"
     assert evidence.startswith("evidence: IKE_SA_INIT 0 request of the initiator, packets 1, 2")
     assert remedy == f"try: {SILENT_RESPONDER['remedy']}"
+
+
+def test_a_capture_with_a_flood_says_so_first(rendered, tmp_path):
+    path = tmp_path / "flood.pcap"
+    trace = Trace()
+    for number in range(20):
+        trace.play(Handshake(number).init(), at=number * SECOND)
+    flood = read_captures(trace.write(path))
+    document = json.loads(rendered(flood, Format.JSON))
+    assert list_errors(document) == []
+    (capture,) = document["captures"]
+    (entry,) = capture["diagnosis"]
+    assert set(entry) == {"code", "confidence", "message", "handshakes", "remedy", "rfc"}
+    assert entry["code"] == "half-open-flood"
+    assert entry["handshakes"] == list(range(1, 13))
+    lines = rendered(flood, Format.TERMINAL).splitlines()
+    assert lines[1].startswith("  diagnosis  20 of 20 handshakes with 192.0.2.2 stop after IKE_SA_INIT")
+    (row,) = [line for line in lines if line.startswith("  half-open-flood")]
+    assert row.split()[1:3] == ["-", "1"]
+    assert "half-open-flood" in rendered(flood, Format.HTML)

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
-from ikeanalyze.cli.conversion import defer_conversion
+from ikeanalyze.cli.usage.conversion import defer_conversion
 
 
 class Deferring(TyperCommand):

@@ -1,0 +1,1 @@
+"""Handshakes that are reported while they are captured, at hundreds a second."""

@@ -1,0 +1,236 @@
+//! Encodings of numbers in Parquet pages (parquet-format, Encodings.md).
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use super::thrift::{push_varint, push_zigzag};
+
+/// Values of a column are looked up in a table if they differ by less than this.
+const TABLE: usize = 1 << 16;
+/// Values of a block, and of a quarter of it, of DELTA_BINARY_PACKED.
+const BLOCK: usize = 128;
+const MINIBLOCK: usize = 32;
+/// Values that are looked at before all are encoded.
+const SAMPLE: usize = 2048;
+
+/// Numbers as they are in a column chunk.
+pub enum Encoded {
+    /// The different values in the order of their first places, and which of them each value is.
+    Dictionary {
+        distinct: Vec<i64>,
+        codes: Vec<u32>,
+    },
+    /// A page in DELTA_BINARY_PACKED.
+    Delta(Vec<u8>),
+    Plain,
+}
+
+/// How numbers of `size` bytes (4 or 8) take the least space, roughly.
+pub fn choose_encoding(values: &[i64], size: usize) -> Encoded {
+    let (Some(&low), Some(&high)) = (values.iter().min(), values.iter().max()) else {
+        return Encoded::Plain;
+    };
+    let plain = values.len() * size;
+    // only of wide numbers: readers differ in how the differences of narrow ones overflow
+    let delta = |limit: usize| {
+        let sample = &values[..values.len().min(SAMPLE)];
+        if size != 8 || encode_delta(sample).len() * values.len() > limit * sample.len() {
+            return None;
+        }
+        let encoded = encode_delta(values);
+        (encoded.len() < limit).then_some(Encoded::Delta(encoded))
+    };
+    let span = i128::from(high) - i128::from(low);
+    let found = if span < TABLE as i128 {
+        let (distinct, codes) = find_in_table(values, low, span as usize + 1);
+        let bytes = dictionary_bytes(distinct.len(), values.len(), size);
+        if bit_width(distinct.len()) > 8 {
+            if let Some(smaller) = delta(bytes.min(plain)) {
+                return smaller;
+            }
+        }
+        Some((distinct, codes))
+    } else {
+        if let Some(smaller) = delta(plain * 6 / 10) {
+            return smaller;
+        }
+        find_by_hash(values)
+    };
+    match found {
+        Some((distinct, codes)) if dictionary_bytes(distinct.len(), values.len(), size) < plain * 9 / 10 => {
+            Encoded::Dictionary { distinct, codes }
+        }
+        _ => Encoded::Plain,
+    }
+}
+
+/// Bits of the codes of so many different values.
+pub fn bit_width(distinct: usize) -> u32 {
+    (usize::BITS - distinct.saturating_sub(1).leading_zeros()).max(1)
+}
+
+fn dictionary_bytes(distinct: usize, count: usize, size: usize) -> usize {
+    distinct * size + count * bit_width(distinct) as usize / 8
+}
+
+fn find_in_table(values: &[i64], low: i64, size: usize) -> (Vec<i64>, Vec<u32>) {
+    let mut codes_of = vec![u32::MAX; size];
+    let mut distinct = Vec::new();
+    let codes = values.iter().map(|&value| {
+        let code = &mut codes_of[value.wrapping_sub(low) as usize];
+        if *code == u32::MAX {
+            *code = distinct.len() as u32;
+            distinct.push(value);
+        }
+        *code
+    });
+    let codes = codes.collect();
+    (distinct, codes)
+}
+
+/// The different values in the order of their first places, and which of them each value is; None: they would take more
+/// space than numbers of `size` bytes.
+pub fn find_small(values: &[u16], size: usize) -> Option<(Vec<u16>, Vec<u32>)> {
+    let &first = values.first()?;
+    if values.iter().all(|&value| value == first) {
+        return Some((vec![first], vec![0; values.len()]));
+    }
+    let mut codes_of = vec![u32::MAX; TABLE];
+    let mut distinct = Vec::new();
+    let codes = values.iter().map(|&value| {
+        let code = &mut codes_of[usize::from(value)];
+        if *code == u32::MAX {
+            *code = distinct.len() as u32;
+            distinct.push(value);
+        }
+        *code
+    });
+    let codes = codes.collect();
+    (dictionary_bytes(distinct.len(), values.len(), size) < values.len() * size).then_some((distinct, codes))
+}
+
+/// None: most values are different.
+fn find_by_hash(values: &[i64]) -> Option<(Vec<i64>, Vec<u32>)> {
+    let sample = &values[..values.len().min(SAMPLE)];
+    let mut codes_of: HashMap<i64, u32, RandomState> = HashMap::default();
+    codes_of.extend(sample.iter().map(|&value| (value, 0)));
+    if codes_of.len() > sample.len() / 2 {
+        return None;
+    }
+    codes_of.clear();
+    let mut distinct = Vec::new();
+    let mut codes = Vec::with_capacity(values.len());
+    for &value in values {
+        let next = distinct.len() as u32;
+        let code = *codes_of.entry(value).or_insert(next);
+        if code == next {
+            distinct.push(value);
+        }
+        codes.push(code);
+    }
+    Some((distinct, codes))
+}
+
+/// Append numbers of `width` bits, the lowest bit first.
+fn pack(out: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: u32) {
+    let (mut bits, mut filled) = (0u128, 0);
+    for value in values {
+        bits |= u128::from(value) << filled;
+        filled += width;
+        if filled >= 64 {
+            out.extend_from_slice(&(bits as u64).to_le_bytes());
+            bits >>= 64;
+            filled -= 64;
+        }
+    }
+    while filled > 0 {
+        out.push(bits as u8);
+        bits >>= 8;
+        filled = filled.saturating_sub(8);
+    }
+}
+
+/// The same for at most 32 bits, in half of the time.
+fn pack_narrow(out: &mut Vec<u8>, values: impl Iterator<Item = u32>, width: u32) {
+    let (mut bits, mut filled) = (0u64, 0);
+    for value in values {
+        bits |= u64::from(value) << filled;
+        filled += width;
+        if filled >= 32 {
+            out.extend_from_slice(&(bits as u32).to_le_bytes());
+            bits >>= 32;
+            filled -= 32;
+        }
+    }
+    while filled > 0 {
+        out.push(bits as u8);
+        bits >>= 8;
+        filled = filled.saturating_sub(8);
+    }
+}
+
+/// Append `count` times the same number of `width` bits in the hybrid of run lengths and packed bits.
+pub fn push_run(out: &mut Vec<u8>, count: usize, value: u32, width: u32) {
+    push_varint(out, (count as u64) << 1);
+    out.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
+}
+
+/// Append numbers of `width` bits in the hybrid of run lengths and packed bits.
+pub fn push_hybrid(out: &mut Vec<u8>, values: &[u32], width: u32) {
+    match values.first() {
+        None => {}
+        Some(&first) if values.iter().all(|&value| value == first) => push_run(out, values.len(), first, width),
+        Some(_) => {
+            let groups = values.len().div_ceil(8);
+            push_varint(out, (groups as u64) << 1 | 1);
+            let padding = groups * 8 - values.len();
+            let values = values.iter().copied().chain(std::iter::repeat_n(0, padding));
+            pack_narrow(out, values, width);
+        }
+    }
+}
+
+/// Booleans as bits.
+pub fn pack_booleans(values: impl Iterator<Item = bool>) -> Vec<u8> {
+    let mut out = Vec::new();
+    pack_narrow(&mut out, values.map(u32::from), 1);
+    out
+}
+
+/// DELTA_BINARY_PACKED of numbers of 8 bytes.
+pub fn encode_delta(values: &[i64]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(values.len() * 2);
+    push_varint(&mut out, BLOCK as u64);
+    push_varint(&mut out, (BLOCK / MINIBLOCK) as u64);
+    push_varint(&mut out, values.len() as u64);
+    push_zigzag(&mut out, values.first().copied().unwrap_or(0));
+    let mut deltas = [0; BLOCK];
+    for block in values.get(1..).unwrap_or(&[]).chunks(BLOCK).zip(values.chunks(BLOCK)) {
+        // the second chunks begin one value earlier
+        let (block, before) = block;
+        for ((delta, value), earlier) in deltas.iter_mut().zip(block).zip(before) {
+            *delta = value.wrapping_sub(*earlier);
+        }
+        let deltas = &mut deltas[..block.len()];
+        let least = deltas.iter().copied().min().unwrap_or(0);
+        push_zigzag(&mut out, least);
+        let width = |part: &[i64]| {
+            let all = part
+                .iter()
+                .fold(0, |bits, delta| bits | delta.wrapping_sub(least) as u64);
+            u64::BITS - all.leading_zeros()
+        };
+        let mut widths = [0; BLOCK / MINIBLOCK];
+        for (bits, part) in widths.iter_mut().zip(deltas.chunks(MINIBLOCK)) {
+            *bits = width(part) as u8;
+        }
+        out.extend_from_slice(&widths);
+        for (&bits, part) in widths.iter().zip(deltas.chunks(MINIBLOCK)) {
+            let padding = std::iter::repeat_n(0, MINIBLOCK - part.len());
+            let packed = part.iter().map(|delta| delta.wrapping_sub(least) as u64);
+            pack(&mut out, packed.chain(padding), bits.into());
+        }
+    }
+    out
+}

@@ -1,0 +1,9 @@
+//! Replacements of functions of ikeanalyze/render.
+
+pub mod encodings;
+pub mod parquet;
+mod template;
+mod thrift;
+
+#[cfg(feature = "python")]
+pub mod python;

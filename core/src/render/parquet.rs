@@ -1,0 +1,408 @@
+//! Writes tables of numbers and repeated texts as Parquet files (parquet-format, README.md and parquet.thrift).
+//!
+//! polars writes every table. This writes the large ones, whose columns it gets as arrays, so that no table is made of
+//! them; it takes a quarter of the time, because it makes dictionaries of small numbers without hashing them. Schema and
+//! metadata are those of an empty file that polars has written.
+//!
+//! The crate `parquet` hashes too, and its licence does not allow to distribute it with scapy: it is used by tests alone.
+
+use std::io::{BufWriter, Write};
+
+use super::encodings::{bit_width, choose_encoding, find_small, pack_booleans, push_hybrid, push_run, Encoded};
+use super::template::{Leaf, Template, BOOLEAN, BYTE_ARRAY, INT32, INT64};
+use super::thrift::StructWriter;
+
+const MAGIC: &[u8] = b"PAR1";
+const CREATED_BY: &[u8] = b"ikeanalyze";
+/// Encodings.
+const PLAIN: usize = 0;
+const RLE: usize = 3;
+const DELTA_BINARY_PACKED: usize = 5;
+const RLE_DICTIONARY: usize = 8;
+/// Compression codecs.
+const UNCOMPRESSED: usize = 0;
+const LZ4_RAW: usize = 7;
+/// Types of pages.
+const DATA_PAGE: usize = 0;
+const DICTIONARY_PAGE: usize = 2;
+
+/// Why a table was not written.
+#[derive(Debug)]
+pub enum Error {
+    Io(std::io::Error),
+    /// The arguments do not fit together.
+    Invalid(&'static str),
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Error::Io(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// Texts one after another.
+#[derive(Clone, Copy)]
+pub struct Texts<'a> {
+    pub data: &'a [u8],
+    /// Where each text ends.
+    pub ends: &'a [i64],
+}
+
+impl<'a> Texts<'a> {
+    fn get(&self, place: usize) -> Option<&'a [u8]> {
+        let begin = place.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before))?;
+        let end = self.ends.get(place)?;
+        self.data
+            .get(usize::try_from(*begin).ok()?..usize::try_from(*end).ok()?)
+    }
+}
+
+/// Bytes that are compressed before all are.
+const SAMPLE: usize = 8192;
+
+/// The values of a column, one for each row.
+pub enum Values<'a> {
+    U8(&'a [u8]),
+    U16(&'a [u16]),
+    U32(&'a [u32]),
+    U64(&'a [u64]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    Bool(&'a [bool]),
+    /// Texts, and which of them each value is.
+    Texts(Texts<'a>, &'a [u32]),
+    /// All rows have this text.
+    Same(&'a str),
+    /// No row has a value.
+    Missing,
+}
+
+/// A column, and which of its values are known; None: all.
+pub struct Column<'a> {
+    pub values: Values<'a>,
+    pub known: Option<&'a [bool]>,
+}
+
+impl Values<'_> {
+    fn len(&self) -> Option<usize> {
+        match self {
+            Values::U8(values) => Some(values.len()),
+            Values::U16(values) => Some(values.len()),
+            Values::U32(values) => Some(values.len()),
+            Values::U64(values) => Some(values.len()),
+            Values::I32(values) => Some(values.len()),
+            Values::I64(values) => Some(values.len()),
+            Values::Bool(values) => Some(values.len()),
+            Values::Texts(_, places) => Some(places.len()),
+            Values::Same(_) | Values::Missing => None,
+        }
+    }
+}
+
+/// Write a table of so many rows with the schema of the empty file `template`, in groups of `group` rows.
+pub fn write_table(out: impl Write, template: &[u8], columns: &[Column], rows: usize, group: usize) -> Result<()> {
+    let template = Template::read(template).ok_or(Error::Invalid("the template is not a Parquet file"))?;
+    if template.leaves.len() != columns.len() || group == 0 {
+        return Err(Error::Invalid("other columns than in the schema"));
+    }
+    for column in columns {
+        let lengths = [column.values.len(), column.known.map(<[bool]>::len)];
+        if lengths.iter().flatten().any(|&length| length != rows) {
+            return Err(Error::Invalid("columns of different lengths"));
+        }
+    }
+    let mut out = BufWriter::new(out);
+    out.write_all(MAGIC)?;
+    let mut at = MAGIC.len();
+    let mut row_groups = Vec::new();
+    for first in (0..rows).step_by(group) {
+        let last = rows.min(first + group);
+        let (mut chunks, mut bytes) = (Vec::new(), 0);
+        for (column, leaf) in columns.iter().zip(&template.leaves) {
+            let chunk = encode_chunk(column, first, last, leaf)?;
+            out.write_all(&chunk.data)?;
+            chunks.push(describe_chunk(&chunk, leaf, at, last - first));
+            at += chunk.data.len();
+            bytes += chunk.bytes;
+        }
+        let row_group = StructWriter::default().structures(1, chunks);
+        row_groups.push(row_group.i64(2, bytes).i64(3, last - first));
+    }
+    let metadata = StructWriter::default().i32(1, 1).copied_list(2, template.schema);
+    let mut metadata = metadata.i64(3, rows).structures(4, row_groups);
+    if let Some(key_values) = template.key_values {
+        metadata = metadata.copied_list(5, key_values);
+    }
+    let metadata = metadata.binary(6, CREATED_BY).finish();
+    out.write_all(&metadata)?;
+    out.write_all(&(metadata.len() as u32).to_le_bytes())?;
+    out.write_all(MAGIC)?;
+    out.flush()?; // dropping it would ignore errors
+    Ok(())
+}
+
+/// A column chunk: its pages with their headers.
+struct Chunk {
+    data: Vec<u8>,
+    /// Without compression.
+    bytes: usize,
+    /// Where the data page begins; the dictionary is before it.
+    data_page: usize,
+    encodings: Vec<usize>,
+    codec: usize,
+}
+
+/// The metadata of a chunk at an offset of the file.
+fn describe_chunk(chunk: &Chunk, leaf: &Leaf, at: usize, rows: usize) -> StructWriter {
+    let metadata = StructWriter::default()
+        .i32(1, leaf.kind as usize)
+        .numbers(2, &chunk.encodings)
+        .binaries(3, &leaf.path)
+        .i32(4, chunk.codec)
+        .i64(5, rows)
+        .i64(6, chunk.bytes)
+        .i64(7, chunk.data.len())
+        .i64(9, at + chunk.data_page);
+    let metadata = if chunk.data_page > 0 {
+        metadata.i64(11, at)
+    } else {
+        metadata
+    };
+    StructWriter::default().i64(2, at).structure(3, metadata)
+}
+
+/// The values of a page, and its dictionary.
+struct Pages {
+    /// The dictionary and the number of its values.
+    dictionary: Option<(Vec<u8>, usize)>,
+    values: Vec<u8>,
+    encoding: usize,
+}
+
+impl Pages {
+    fn plain(values: Vec<u8>) -> Self {
+        Self {
+            dictionary: None,
+            values,
+            encoding: PLAIN,
+        }
+    }
+
+    fn coded(dictionary: Vec<u8>, distinct: usize, codes: &[u32]) -> Self {
+        let width = bit_width(distinct);
+        let mut values = vec![width as u8];
+        push_hybrid(&mut values, codes, width);
+        Self {
+            dictionary: Some((dictionary, distinct)),
+            values,
+            encoding: RLE_DICTIONARY,
+        }
+    }
+}
+
+/// The rows from `first` to `last` of a column as a column chunk.
+fn encode_chunk(column: &Column, first: usize, last: usize, leaf: &Leaf) -> Result<Chunk> {
+    let rows = last - first;
+    let missing = vec![
+        false;
+        if matches!(column.values, Values::Missing) {
+            rows
+        } else {
+            0
+        }
+    ];
+    let known = match column.values {
+        Values::Missing => Some(&missing[..]),
+        _ => column.known.map(|known| &known[first..last]),
+    };
+    let mut page = Vec::new();
+    if leaf.repetition > 0 {
+        // a column of lists, which are all null
+        if !matches!(column.values, Values::Missing) {
+            return Err(Error::Invalid("values of a column of lists"));
+        }
+        push_levels(&mut page, leaf.repetition, rows, known)?;
+    }
+    push_levels(&mut page, leaf.definition, rows, known)?;
+    let pages = encode_values(&column.values, first, last, known, leaf.kind)?;
+    page.extend_from_slice(&pages.values);
+    let mut chunk = Chunk {
+        data: Vec::with_capacity(page.len()),
+        bytes: 0,
+        data_page: 0,
+        encodings: vec![RLE, pages.encoding],
+        codec: choose_codec(&page),
+    };
+    if let Some((dictionary, distinct)) = pages.dictionary {
+        let header = StructWriter::default().i32(1, distinct).i32(2, PLAIN);
+        chunk.push_page(DICTIONARY_PAGE, 7, header, dictionary);
+        chunk.data_page = chunk.data.len();
+        chunk.encodings.push(PLAIN);
+    }
+    let header = StructWriter::default().i32(1, rows).i32(2, pages.encoding);
+    chunk.push_page(DATA_PAGE, 5, header.i32(3, RLE).i32(4, RLE), page);
+    Ok(chunk)
+}
+
+impl Chunk {
+    /// Append a page; `field` is the number of the field of the header for pages of this kind.
+    fn push_page(&mut self, kind: usize, field: u8, header: StructWriter, page: Vec<u8>) {
+        let size = page.len();
+        let data = match self.codec {
+            LZ4_RAW => lz4_flex::block::compress(&page),
+            _ => page,
+        };
+        let common = StructWriter::default().i32(1, kind).i32(2, size).i32(3, data.len());
+        let header = common.structure(field, header).finish();
+        self.bytes += header.len() + size;
+        self.data.extend(header);
+        self.data.extend(data);
+    }
+}
+
+/// Random bytes, as of digests, are not compressed.
+fn choose_codec(page: &[u8]) -> usize {
+    let middle = page.len() / 2;
+    match page.get(middle..middle + SAMPLE) {
+        Some(sample) if lz4_flex::block::compress(sample).len() > SAMPLE * 15 / 16 => UNCOMPRESSED,
+        _ => LZ4_RAW,
+    }
+}
+
+/// Append repetition or definition levels of a page: `highest` where the value is known (None: everywhere), else 0.
+fn push_levels(page: &mut Vec<u8>, highest: u32, rows: usize, known: Option<&[bool]>) -> Result<()> {
+    if highest == 0 {
+        return match known {
+            Some(known) if known.contains(&false) => Err(Error::Invalid("a null in a required column")),
+            _ => Ok(()),
+        };
+    }
+    let width = u32::BITS - highest.leading_zeros();
+    let mut levels = Vec::new();
+    match known {
+        Some(known) => {
+            let of_rows: Vec<u32> = known.iter().map(|&known| if known { highest } else { 0 }).collect();
+            push_hybrid(&mut levels, &of_rows, width);
+        }
+        None => push_run(&mut levels, rows, highest, width),
+    }
+    page.extend_from_slice(&(levels.len() as u32).to_le_bytes());
+    page.extend_from_slice(&levels);
+    Ok(())
+}
+
+fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[bool]>, kind: i64) -> Result<Pages> {
+    macro_rules! integers {
+        ($values:expr) => {
+            encode_integers(
+                &select($values.get(first..last), known, |&value| value as i64),
+                kind,
+            )
+        };
+    }
+    match (values, kind) {
+        (Values::Missing, _) => Ok(Pages::plain(Vec::new())),
+        (Values::Bool(values), BOOLEAN) => {
+            let values = select(values.get(first..last), known, |&value| value);
+            Ok(Pages::plain(pack_booleans(values.into_iter())))
+        }
+        (Values::Same(text), BYTE_ARRAY) => {
+            let count = known.map_or(last - first, |known| known.iter().filter(|&&known| known).count());
+            let mut dictionary = Vec::new();
+            push_text(&mut dictionary, text.as_bytes());
+            Ok(Pages::coded(dictionary, 1, &vec![0; count]))
+        }
+        (Values::Texts(texts, places), BYTE_ARRAY) => {
+            encode_texts(*texts, &select(places.get(first..last), known, |&place| place))
+        }
+        (Values::U8(values), INT32 | INT64) => {
+            let values = select(values.get(first..last), known, |&value| u16::from(value));
+            Ok(encode_small(&values, kind))
+        }
+        (Values::U16(values), INT32 | INT64) => Ok(encode_small(
+            &select(values.get(first..last), known, |&value| value),
+            kind,
+        )),
+        (Values::U32(values), INT32 | INT64) => integers!(values),
+        (Values::I32(values), INT32 | INT64) => integers!(values),
+        (Values::U64(values), INT64) => integers!(values),
+        (Values::I64(values), INT64) => integers!(values),
+        _ => Err(Error::Invalid("values of another type than in the schema")),
+    }
+}
+
+/// The known values, converted.
+fn select<T, U>(values: Option<&[T]>, known: Option<&[bool]>, convert: impl Fn(&T) -> U) -> Vec<U> {
+    let values = values.unwrap_or(&[]);
+    match known {
+        None => values.iter().map(convert).collect(),
+        Some(known) => {
+            let known = values.iter().zip(known).filter(|(_, &known)| known);
+            known.map(|(value, _)| convert(value)).collect()
+        }
+    }
+}
+
+fn encode_integers(values: &[i64], kind: i64) -> Result<Pages> {
+    let size = if kind == INT64 { 8 } else { 4 };
+    Ok(match choose_encoding(values, size) {
+        Encoded::Plain => Pages::plain(write_plain(values.iter().copied(), size)),
+        Encoded::Delta(values) => Pages {
+            dictionary: None,
+            values,
+            encoding: DELTA_BINARY_PACKED,
+        },
+        Encoded::Dictionary { distinct, codes } => {
+            let dictionary = write_plain(distinct.iter().copied(), size);
+            Pages::coded(dictionary, distinct.len(), &codes)
+        }
+    })
+}
+
+/// Numbers below 2**16, which need no search for the least one.
+fn encode_small(values: &[u16], kind: i64) -> Pages {
+    let size = if kind == INT64 { 8 } else { 4 };
+    match find_small(values, size) {
+        Some((distinct, codes)) => {
+            let dictionary = write_plain(distinct.iter().map(|&value| value.into()), size);
+            Pages::coded(dictionary, distinct.len(), &codes)
+        }
+        None => Pages::plain(write_plain(values.iter().map(|&value| value.into()), size)),
+    }
+}
+
+/// The lowest `size` bytes of each number.
+fn write_plain(values: impl ExactSizeIterator<Item = i64>, size: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(values.len() * size);
+    for value in values {
+        out.extend_from_slice(&value.to_le_bytes()[..size]);
+    }
+    out
+}
+
+fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text);
+}
+
+fn encode_texts(texts: Texts, places: &[u32]) -> Result<Pages> {
+    let mut codes_of = vec![u32::MAX; texts.ends.len()];
+    let (mut dictionary, mut distinct) = (Vec::new(), 0);
+    let mut codes = Vec::with_capacity(places.len());
+    for &place in places {
+        let outside = || Error::Invalid("a text outside of the dictionary");
+        let code = codes_of.get_mut(place as usize).ok_or_else(outside)?;
+        if *code == u32::MAX {
+            *code = distinct;
+            distinct += 1;
+            push_text(&mut dictionary, texts.get(place as usize).ok_or_else(outside)?);
+        }
+        codes.push(*code);
+    }
+    if codes.is_empty() {
+        return Ok(Pages::plain(Vec::new()));
+    }
+    Ok(Pages::coded(dictionary, distinct as usize, &codes))
+}

@@ -1,0 +1,83 @@
+//! The functions that ikeanalyze/render calls.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+
+use super::parquet::{write_table, Column, Error, Texts, Values};
+
+/// The values of a column as Python has them.
+#[derive(FromPyObject)]
+enum Array<'py> {
+    U8(PyReadonlyArray1<'py, u8>),
+    U16(PyReadonlyArray1<'py, u16>),
+    U32(PyReadonlyArray1<'py, u32>),
+    U64(PyReadonlyArray1<'py, u64>),
+    I32(PyReadonlyArray1<'py, i32>),
+    I64(PyReadonlyArray1<'py, i64>),
+    Bool(PyReadonlyArray1<'py, bool>),
+    Same(String),
+}
+
+/// Texts one after another, and where each ends.
+type TextArguments<'py> = (PyBackedStr, PyReadonlyArray1<'py, i64>);
+
+/// Values (None: no row has one), which of them are known (None: all), and the texts that numbers stand for.
+type ColumnArguments<'py> = (
+    Option<Array<'py>>,
+    Option<PyReadonlyArray1<'py, bool>>,
+    Option<TextArguments<'py>>,
+);
+
+fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
+    let (array, known, texts) = arguments;
+    let values = match (array, texts) {
+        (None, _) => Values::Missing,
+        (Some(Array::U32(places)), Some((data, ends))) => {
+            let texts = Texts {
+                data: data.as_bytes(),
+                ends: ends.as_slice()?,
+            };
+            Values::Texts(texts, places.as_slice()?)
+        }
+        (Some(_), Some(_)) => return Err(PyValueError::new_err("places of texts must be uint32")),
+        (Some(Array::U8(values)), _) => Values::U8(values.as_slice()?),
+        (Some(Array::U16(values)), _) => Values::U16(values.as_slice()?),
+        (Some(Array::U32(values)), _) => Values::U32(values.as_slice()?),
+        (Some(Array::U64(values)), _) => Values::U64(values.as_slice()?),
+        (Some(Array::I32(values)), _) => Values::I32(values.as_slice()?),
+        (Some(Array::I64(values)), _) => Values::I64(values.as_slice()?),
+        (Some(Array::Bool(values)), _) => Values::Bool(values.as_slice()?),
+        (Some(Array::Same(text)), _) => Values::Same(text),
+    };
+    let known = known.as_ref().map(|known| known.as_slice()).transpose()?;
+    Ok(Column { values, known })
+}
+
+/// Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
+#[pyfunction]
+fn write_parquet(
+    py: Python<'_>,
+    path: PathBuf,
+    template: &[u8],
+    columns: Vec<ColumnArguments<'_>>,
+    rows: usize,
+    row_group: usize,
+) -> PyResult<()> {
+    let columns: Vec<Column> = columns.iter().map(make_column).collect::<PyResult<_>>()?;
+    let file = File::create(path)?;
+    py.detach(|| write_table(file, template, &columns, rows, row_group))
+        .map_err(|error| match error {
+            Error::Io(error) => error.into(),
+            Error::Invalid(reason) => PyValueError::new_err(reason),
+        })
+}
+
+/// Add the functions to the module `_core`.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(write_parquet, module)?)
+}

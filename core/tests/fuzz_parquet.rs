@@ -1,0 +1,192 @@
+//! Writes random tables as Parquet files, and reads them with the crate `parquet`.
+//!
+//! `RUNS=1000000 cargo test --release --no-default-features --test fuzz_parquet` makes that many executions, and `SEED`
+//! selects others. Arithmetic that overflows panics in tests.
+
+use std::sync::Arc;
+
+use _core::render::parquet::{write_table, Column, Texts, Values};
+use bytes::Bytes;
+use fastrand::Rng;
+use parquet::basic::{ConvertedType, Repetition, Type as Physical};
+use parquet::column::reader::ColumnReader;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+/// An empty file with these columns.
+fn template(kinds: &[Physical]) -> Vec<u8> {
+    let fields = kinds.iter().enumerate().map(|(index, &kind)| {
+        let name = format!("c{index}");
+        let field = Type::primitive_type_builder(&name, kind).with_repetition(Repetition::OPTIONAL);
+        let field = if kind == Physical::BYTE_ARRAY {
+            field.with_converted_type(ConvertedType::UTF8)
+        } else {
+            field
+        };
+        Arc::new(field.build().expect("a type"))
+    });
+    let schema = Type::group_type_builder("root").with_fields(fields.collect()).build();
+    let properties = Arc::new(WriterProperties::builder().build());
+    let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema.expect("a schema")), properties);
+    writer.expect("a writer").into_inner().expect("a file")
+}
+
+/// Numbers like those of tables: constant, rising, of few or many different values, or of all sizes.
+fn numbers(rng: &mut Rng, rows: usize) -> Vec<i64> {
+    let (mut value, shape) = (rng.i64(..), rng.u8(..6));
+    let few: Vec<i64> = (0..rng.usize(1..300)).map(|_| rng.i64(..)).collect();
+    (0..rows)
+        .map(|_| {
+            value = match shape {
+                0 => value,
+                1 => value.wrapping_add(rng.i64(-9..1000)),
+                2 => few[rng.usize(..few.len())],
+                3 => rng.i64(0..70_000),
+                4 => rng.i64(..) >> rng.u32(..64),
+                _ => value.wrapping_add(i64::from(rng.u8(..50) == 0)),
+            };
+            value
+        })
+        .collect()
+}
+
+/// Read a column of all row groups; None: null.
+fn read(file: &SerializedFileReader<Bytes>, column: usize) -> Vec<Option<Vec<u8>>> {
+    let mut result = Vec::new();
+    for group in 0..file.num_row_groups() {
+        let group = file.get_row_group(group).expect("a row group");
+        let rows = group.metadata().num_rows() as usize;
+        let mut levels = Vec::new();
+        macro_rules! values {
+            ($reader:expr, $convert:expr) => {{
+                let mut values = Vec::new();
+                let (read, _, _) = $reader
+                    .read_records(rows, Some(&mut levels), None, &mut values)
+                    .expect("values");
+                assert_eq!(read, rows);
+                values.iter().map($convert).collect::<Vec<Vec<u8>>>()
+            }};
+        }
+        let values = match group.get_column_reader(column).expect("a column") {
+            ColumnReader::BoolColumnReader(mut reader) => values!(reader, |&value| vec![u8::from(value)]),
+            ColumnReader::Int32ColumnReader(mut reader) => values!(reader, |value| value.to_le_bytes().to_vec()),
+            ColumnReader::Int64ColumnReader(mut reader) => values!(reader, |value| value.to_le_bytes().to_vec()),
+            ColumnReader::ByteArrayColumnReader(mut reader) => values!(reader, |value| value.data().to_vec()),
+            _ => panic!("another type"),
+        };
+        let mut values = values.into_iter();
+        result.extend(
+            levels
+                .iter()
+                .map(|&level| (level == 1).then(|| values.next()).flatten()),
+        );
+        assert!(values.next().is_none());
+    }
+    result
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let mut rng = Rng::with_seed(number("SEED", 1));
+    let kinds = [
+        Physical::INT64,
+        Physical::INT32,
+        Physical::BOOLEAN,
+        Physical::BYTE_ARRAY,
+    ];
+    let template = template(&kinds);
+    for _ in 0..number("RUNS", 3000) {
+        let rows = rng.usize(..600);
+        let wide = numbers(&mut rng, rows);
+        let narrow: Vec<u32> = numbers(&mut rng, rows).into_iter().map(|value| value as u32).collect();
+        let truths: Vec<bool> = (0..rows).map(|_| rng.bool()).collect();
+        let texts: Vec<String> = (0..rng.usize(1..50))
+            .map(|size| "é".repeat(size % 7) + &size.to_string())
+            .collect();
+        let places: Vec<u32> = (0..rows).map(|_| rng.u32(..texts.len() as u32)).collect();
+        let ends: Vec<i64> = texts
+            .iter()
+            .scan(0, |end, text| {
+                *end += text.len() as i64;
+                Some(*end)
+            })
+            .collect();
+        let data = texts.concat();
+        let share = rng.u8(..);
+        let known: Vec<bool> = (0..rows).map(|_| rng.u8(..) <= share).collect();
+        let known_texts = rng.bool().then_some(&known[..]);
+        let columns = [
+            Column {
+                values: Values::I64(&wide),
+                known: Some(&known),
+            },
+            Column {
+                values: Values::U32(&narrow),
+                known: None,
+            },
+            Column {
+                values: if rng.u8(..9) == 0 {
+                    Values::Missing
+                } else {
+                    Values::Bool(&truths)
+                },
+                known: Some(&known),
+            },
+            Column {
+                values: Values::Texts(
+                    Texts {
+                        data: data.as_bytes(),
+                        ends: &ends,
+                    },
+                    &places,
+                ),
+                known: known_texts,
+            },
+        ];
+        let mut file = Vec::new();
+        write_table(&mut file, &template, &columns, rows, rng.usize(1..700)).expect("a file");
+        let mut damaged = template.clone();
+        for _ in 0..rng.usize(1..4) {
+            let place = rng.usize(..damaged.len());
+            damaged[place] = rng.u8(..);
+        }
+        damaged.truncate(if rng.u8(..4) == 0 {
+            rng.usize(..damaged.len())
+        } else {
+            damaged.len()
+        });
+        let _ = write_table(Vec::new(), &damaged, &columns, rows, 100); // without panic
+        let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
+        let expect = |known: Option<&[bool]>, value: &dyn Fn(usize) -> Vec<u8>| -> Vec<Option<Vec<u8>>> {
+            (0..rows)
+                .map(|row| known.map_or(true, |known| known[row]).then(|| value(row)))
+                .collect()
+        };
+        assert_eq!(
+            read(&file, 0),
+            expect(Some(&known), &|row| wide[row].to_le_bytes().to_vec())
+        );
+        assert_eq!(read(&file, 1), expect(None, &|row| narrow[row].to_le_bytes().to_vec()));
+        let missing = vec![false; rows];
+        let known_truths = if matches!(columns[2].values, Values::Missing) {
+            &missing
+        } else {
+            &known
+        };
+        assert_eq!(
+            read(&file, 2),
+            expect(Some(known_truths), &|row| vec![u8::from(truths[row])])
+        );
+        let text = |row: usize| texts[places[row] as usize].clone().into_bytes();
+        assert_eq!(read(&file, 3), expect(known_texts, &text));
+    }
+}

@@ -1,0 +1,72 @@
+"""What the other handshakes of a capture show about a responder: what it accepted, and whether its port 4500 works."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ikeanalyze.analysis.handshakes.auth_methods import ChosenProposal
+from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
+from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, Rows, SharedFact
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
+
+NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
+
+
+@dataclass(frozen=True, slots=True)
+class ResponderFacts:
+    """Facts about the responder of each handshake, from all handshakes of its capture. (handshakes,) each"""
+
+    on_4500: BoolArray  # it sent something from UDP port 4500
+    accepted: list[str | None]  # the proposal that it accepted first; None: none
+
+
+def find_responder_facts(
+    handshakes: HandshakeColumns, state: AnalysisState, facts: CaptureFacts, rows: Int64Array
+) -> ResponderFacts:
+    """The facts about the responders of these rows; they are shared with other parts of the capture.
+
+    Address codes include the number of the capture, where several are analysed together.
+    """
+    active = facts.share(SharedFact.RESPONDERS_ON_4500, lambda: _find_active_responders(handshakes, state))
+    accepted = facts.share(SharedFact.ACCEPTED_PROPOSALS, lambda: _find_accepted_proposals(handshakes))
+    if not len(rows):
+        return ResponderFacts(np.zeros(0, np.bool_), [])
+    active = _find_active_responders(handshakes, state) if active is None else active
+    accepted = _find_accepted_proposals(handshakes) if accepted is None else accepted
+    texts = dict(zip(accepted["responder"].tolist(), accepted["proposal"].tolist(), strict=True))
+    responders = handshakes.ends.responder[rows]
+    return ResponderFacts(np.isin(responders, active["responder"]), [texts.get(code) for code in responders.tolist()])
+
+
+def _find_active_responders(handshakes: HandshakeColumns, state: AnalysisState) -> Rows:
+    """The responders that sent something from port 4500."""
+    sent = (state.datagrams.source_port == NAT_PORT) & ~state.association.from_initiator
+    active = np.zeros(len(handshakes), np.bool_)
+    active[state.association.handshake[sent]] = True
+    return {"responder": sort_distinct(handshakes.ends.responder[active])}
+
+
+def _find_accepted_proposals(handshakes: HandshakeColumns) -> Rows:
+    """The proposal that each responder accepted first."""
+    texts = np.array([*(_describe(form.chosen) for form in handshakes.facts), ""], dtype=np.str_)
+    rows = np.flatnonzero((texts != "")[handshakes.response_form] & ~handshakes.rekeyed)
+    _, rank = np.unique(texts, return_inverse=True)
+    rows = rows[np.lexsort((rank[handshakes.response_form[rows]], handshakes.start_ns[rows]))]
+    responder, first = np.unique(handshakes.ends.responder[rows], return_index=True)
+    rows = rows[first]
+    return {
+        "responder": responder,
+        "start_ns": handshakes.start_ns[rows],
+        "proposal": texts[handshakes.response_form[rows]],
+    }
+
+
+def _describe(chosen: ChosenProposal | None) -> str:
+    """A chosen proposal as proposals are described that are offered."""
+    if chosen is None:
+        return ""
+    names = [chosen.encryption, chosen.integrity, chosen.prf, chosen.key_exchange]
+    names += [f"ADDKE{slot}:{method}" for slot, method, _ in chosen.additional]
+    return "/".join(name for name in names if name)

@@ -1,0 +1,1 @@
+"""How arguments are converted, and the examples at the end of help texts."""

@@ -1,0 +1,64 @@
+"""`ikeanalyze live -i` with the real dumpcap, on a pair of virtual interfaces in a network namespace."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.live.measure import connect
+from ikeanalyze.lab.network.namespaces import NetnsSandbox
+from tests.craft import Handshake, Trace
+from tests.paths import ROOT
+
+pytestmark = [pytest.mark.lab, pytest.mark.alone]
+
+OURS = [sys.executable, "-m", "ikeanalyze", "live"]
+
+
+@pytest.fixture
+def host():
+    if os.geteuid() or shutil.which("dumpcap") is None:
+        pytest.skip("needs root and dumpcap")
+    with NetnsSandbox() as sandbox:
+        yield connect(sandbox)
+
+
+def start(host, *arguments: str) -> subprocess.Popen:
+    command = host.command(*OURS, *arguments)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+
+
+def test_handshakes_on_an_interface_are_reported_at_once(host, tmp_path):
+    trace = Trace()
+    for number in range(5):
+        trace.play(Handshake(number).setup())
+    trace.play(Handshake(9).setup()[:3])
+    path = trace.write(tmp_path / "sent.pcap")
+    live = start(host, "-i", "in", "--format", "jsonl", "--settle", "1", "--verbose")
+    assert live.stdout
+    assert live.stderr
+    subprocess.run(host.command("sleep", "2"), check=True)  # dumpcap opens the interface
+    sender = host.command(sys.executable, "-m", "benchmarks.live.send", str(path), "out")
+    sent = subprocess.run(sender, check=True, cwd=ROOT, stdout=subprocess.PIPE).stdout.split()
+    assert sent[:2] == [b"sending", b"23"]
+    records = [json.loads(live.stdout.readline()) for _ in range(5)]  # they come although no packet follows
+    assert [record["outcome"] for record in records] == ["completed"] * 5
+    assert {record["capture"] for record in records} == {"in"}
+    live.send_signal(signal.SIGINT)
+    rest, messages = live.communicate(timeout=60)
+    assert live.returncode == 0
+    assert [json.loads(line)["outcome"] for line in rest.splitlines()] in (["cut"], ["unanswered"])
+    assert messages.decode().splitlines()[-1] == "ikeanalyze: 6 handshakes in 23 packets"
+
+
+def test_an_interface_that_does_not_exist(host):
+    live = start(host, "-i", "nosuch0")
+    out, messages = live.communicate(timeout=60)
+    assert (live.returncode, out) == (1, b"")
+    assert b"nosuch0" in messages
+    assert b"No such device" in messages
+    assert messages.count(b"\n") == 1
