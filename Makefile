@@ -15,6 +15,7 @@
 #   make figures             draw the figures that come from formulas
 #   make readme              run the commands of README.md and docs again and insert their output
 #   make trees               make Debian trees with newer versions of tshark
+#   make windows             open the windows of the Wireshark plugin on a virtual screen
 #   make clean               remove the virtual environment and caches
 PYTHON ?= python3
 VENV := .venv
@@ -39,7 +40,7 @@ DIGITS := 0 1 2 3 4 5 6 7 8 9
 REPORT_FOLDERS := $(notdir $(patsubst %/claims.toml,%,$(wildcard reports/*/claims.toml)))
 REPORTS := $(addprefix reports/,$(sort $(foreach name,$(REPORT_FOLDERS),$(if $(filter $(addsuffix %,$(DIGITS)),$(name)),$(firstword $(subst -, ,$(name))),$(name)))))
 
-.PHONY: demo core core-tests test unit readme lint format bench fuzz figures trees lab reports reports-check $(REPORTS) clean
+.PHONY: demo core core-tests test unit readme lint format bench fuzz figures trees windows lab reports reports-check $(REPORTS) clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/ikeanalyze report $(DEMO)
@@ -58,8 +59,17 @@ ikeanalyze/_core.abi3.so:
 	@$(PYTHON) core/compile.py $@
 
 test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
-	$(PYTEST) -n auto --dist worksteal -m "not lab and not alone" $(MAYBE_NONE)
+	$(PYTEST) -n auto --dist worksteal -m "not lab and not alone and not window" $(MAYBE_NONE)
 	$(PYTEST) -m "alone and not lab" $(MAYBE_NONE)
+
+# Needs root. Wireshark 4.0 and the newest one, each in a Debian tree of its own, a gigabyte together, made once.
+windows: $(VENV)/.test-installed
+	@command -v debootstrap >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
+	@for suite in bookworm forky; do \
+	    $(SUDO) env IKEANALYZE_TREES="$(TREES)" ikeanalyze/lab/debian_tree.sh $$suite-wireshark \
+	        wireshark tshark xvfb xdotool openbox imagemagick fonts-dejavu-core >/dev/null || exit 1; \
+	done
+	$(BIN)/python -m pytest -m window $(or $(T),tests/dissectors)
 
 unit: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto -m "not tshark and not tree and not large and not browser and not lab and not alone" \

@@ -4,13 +4,13 @@
 #     sudo docs/screenshots.sh
 #
 # Wireshark runs as an ordinary user with an empty home, on an X server without a screen, all of it in a Debian tree
-# of its own (tests/tools/debian_tree.sh; a gigabyte, made once). Look at the pictures before they are committed.
+# of its own (ikeanalyze/lab/debian_tree.sh; a gigabyte, made once). Look at the pictures before they are committed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" = 0 ] || { echo "screenshots: needs root, for the Debian tree" >&2; exit 1; }
 export PATH=$PWD/.venv/bin:$PATH
 trees=${IKEANALYZE_TREES:-${XDG_CACHE_HOME:-$HOME/.cache}/ikeanalyze}/screenshots
-tree=$(IKEANALYZE_TREES=$trees tests/tools/debian_tree.sh forky wireshark tshark xvfb xdotool imagemagick fonts-dejavu-core)
+tree=$(IKEANALYZE_TREES=$trees ikeanalyze/lab/debian_tree.sh forky wireshark tshark xvfb xdotool imagemagick fonts-dejavu-core)
 width=1400 height=860
 
 room=$(mktemp -d "$tree/tmp/screenshots-XXXXXX")

@@ -4,16 +4,18 @@ TREE is a Debian tree with Wireshark, an X server and tools, which `make windows
 Wireshark 4.0, forky-wireshark the newest one.
 """
 
+import gzip
 import os
 import re
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.paths import ROOT
+from tests.paths import CAPTURES, ROOT
 from tests.tsharks import Room, Tshark, find, trees
 
 DISSECTORS = ROOT / "dissectors"
@@ -107,10 +109,18 @@ class Screen:
 
     def shoot(self, path: Path) -> Path:
         """Write a picture of the screen."""
-        inside = self.room.path / "shot.png"
-        self.run("import", "-window", "root", str(inside))
+        inside = self.room.path / "home/shot.png"
+        self.run("import", "-window", "root", "+dither", "-colors", "64", "-strip", f"png8:{inside}")
         path.write_bytes(inside.read_bytes())
         return path
+
+    def count_pixels(self, color: str) -> int:
+        """How many pixels of the screen have this color: "FFCCCC"."""
+        inside = self.room.path / "home/pixels.png"
+        self.run("import", "-window", "root", str(inside))
+        histogram = self.run("convert", str(inside), "-depth", "8", "-format", "%c", "histogram:info:-")
+        match = re.search(rf"(\d+): .*#{color}(?:FF)? ", histogram)
+        return int(match[1]) if match else 0
 
     def errors(self) -> str:
         """What the programs wrote."""
@@ -165,6 +175,70 @@ def open_capture(screen: Screen, capture: Path, *arguments: str) -> None:
     screen.wait_for(re.escape(capture.name))
 
 
-def take_pictures(tree: Tshark, folder: Path, names: Sequence[str]) -> None:
-    """Write screenshots."""
-    raise NotImplementedError
+def open_statistics(screen: Screen, number: int, title: str) -> None:
+    """Choose an item of Statistics, IKE by its number, and wait for its window.
+
+    Before 4.2, these items are not in a menu of their own. Their place depends on the items of the version before them.
+    """
+    has_submenu = screen.room.tshark.version >= (4, 2, 0)
+    before = 10 if screen.room.tshark.version >= (4, 6, 0) else 9
+    downs = ["Down"] * before + (["Right"] + ["Down"] * number if has_submenu else ["Down"] * number)
+    screen.press("alt+s", *downs, "Return")
+    screen.wait_for(title)
+
+
+def open_packet_menu(screen: Screen, number: int) -> None:
+    """Choose an item of the menu IKE of a packet, by its number."""
+    screen.click(400, 190, button=3)
+    screen.press(*["Down"] * 6, "Right", *["Down"] * number, "Return")
+
+
+def feed_capture(screen: Screen, capture: Path, seconds: float) -> None:
+    """Capture in Wireshark from a pipe, for some seconds: each packet comes at its own time."""
+    data, start, records = capture.read_bytes(), 24, []
+    while start < len(data):
+        end = start + 16 + int.from_bytes(data[start + 8 : start + 12], "little")
+        when, microseconds = (int.from_bytes(data[start + at : start + at + 4], "little") for at in (0, 4))
+        records.append((when + microseconds / 1e6, data[start:end]))
+        start = end
+    read, write = os.pipe()
+    screen.start("wireshark", "-n", "-C", "IKE", "-k", "-i", "-", stdin=read)
+    os.close(read)
+    with os.fdopen(write, "wb", buffering=0) as pipe:
+        pipe.write(data[:24])
+        screen.wait_for("^Capturing")
+        begin, first = time.monotonic(), records[0][0]
+        for when, record in records:
+            if when - first > seconds:
+                break
+            time.sleep(max(0, when - first - (time.monotonic() - begin)))
+            pipe.write(record)
+        time.sleep(1)
+        screen.shoot(screen.room.path / "live.png")
+
+
+def take_pictures(tree: Tshark, folder: Path) -> None:
+    """Write the pictures of the documentation."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keys = gzip.decompress((CAPTURES / "pq-mlkem768-psk.charon.log.gz").read_bytes())
+    with open_screen(tree, keys=keys) as screen:
+        open_capture(screen, CAPTURES / "loss20-classic.pcap")
+        open_statistics(screen, 0, "IKE handshakes")
+        screen.press("Tab", "Tab", "Tab", "space", "space")  # Filter next, twice
+        time.sleep(2)
+        screen.shoot(folder / "wireshark-handshakes.png")
+    with open_screen(tree, keys=keys) as screen:
+        open_capture(screen, CAPTURES / "pq-mlkem768-psk.pcap", "-Y", "isakmp")
+        screen.press("alt+s", *["Down"] * 18, "Return")
+        screen.wait_for("Flow")
+        screen.shoot(folder / "wireshark-flow-graph.png")
+    with open_screen(tree) as screen:
+        feed_capture(screen, CAPTURES / "pq-loss15.pcap", 18)
+        (folder / "wireshark-live.png").write_bytes((screen.room.path / "live.png").read_bytes())
+
+
+if __name__ == "__main__":
+    chosen = find_wireshark(sys.argv[1])
+    if not isinstance(chosen, Tshark):
+        sys.exit(chosen)
+    take_pictures(chosen, Path(sys.argv[2]))

@@ -1,0 +1,72 @@
+"""Every window and menu of the plugin opens in Wireshark's window; `make windows` installs what these tests need."""
+
+import re
+
+import pytest
+
+from tests.dissectors.test_live import make_handshake
+from tests.dissectors.windows import (
+    TREES,
+    feed_capture,
+    find_wireshark,
+    open_capture,
+    open_packet_menu,
+    open_screen,
+    open_statistics,
+)
+from tests.paths import CAPTURES
+
+pytestmark = pytest.mark.window
+
+CAPTURE = CAPTURES / "loss20-classic.pcap"
+#: The items of Statistics, IKE, and the titles of their windows.
+WINDOWS = (
+    "IKE handshakes$", "IKE handshakes in full$", "IKE messages$", "IKE exchanges$", "Save a decrypted copy of the capture$",
+)  # fmt: skip
+#: The color of rows that lack a fragment (profiles/IKE/colorfilters).
+MISSING = "FFCCCC"
+
+
+@pytest.fixture(params=TREES)
+def wireshark(request):
+    tree = find_wireshark(request.param)
+    if isinstance(tree, str):
+        pytest.skip(tree)
+    return tree
+
+
+def check_errors(screen):
+    assert not re.search(r"[Ll]ua|ikex", screen.errors()), screen.errors()
+
+
+def test_every_window_of_the_statistics_opens(wireshark):
+    with open_screen(wireshark, keys=b"# no keys\n") as screen:
+        open_capture(screen, CAPTURE)
+        for number, title in enumerate(WINDOWS):
+            open_statistics(screen, number, title)
+            screen.press("Escape")
+            screen.focus(CAPTURE.name)
+        check_errors(screen)
+
+
+def test_the_menu_of_a_packet_shows_its_handshake(wireshark):
+    if wireshark.version < (4, 2, 0):
+        pytest.skip("Lua has no menus of packets in this version")
+    with open_screen(wireshark) as screen:
+        open_capture(screen, CAPTURE)
+        open_packet_menu(screen, 1)
+        screen.wait_for("IKE handshake 1$")
+        check_errors(screen)
+
+
+def test_rows_that_lack_a_fragment_have_a_color_of_their_own(wireshark, tmp_path):
+    with open_screen(wireshark) as screen:
+        open_capture(screen, make_handshake(tmp_path / "capture.pcap", left_out=(4,)))
+        assert screen.count_pixels(MISSING) > 1000
+
+
+def test_no_row_of_a_running_capture_is_painted_as_if_it_lacked_a_fragment(wireshark):
+    with open_screen(wireshark) as screen:
+        feed_capture(screen, CAPTURES / "pq-loss15.pcap", 6)
+        assert screen.count_pixels(MISSING) == 0
+        check_errors(screen)
