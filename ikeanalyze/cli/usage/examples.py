@@ -25,7 +25,14 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "view": ("ikeanalyze view odd.pcap", "ikeanalyze view odd.pcap --keys charon.log"),
     "live": ("ikeanalyze live -i eth0", "dumpcap -i eth0 -w - | ikeanalyze live -"),
     "decrypt": ("ikeanalyze decrypt odd.pcap --keys charon.log -o clear.pcapng",),
-    "extract": ("ikeanalyze extract odd.pcap --handshake 3 -o three.pcapng",),
+    "extract": (
+        "ikeanalyze extract odd.pcap --handshake 3 -o three.pcapng",
+        "ikeanalyze extract odd.pcap --filter 'outcome:failed' --annotate -o failed.pcapng",
+    ),
+    "anonymize": (
+        "ikeanalyze anonymize odd.pcap -o share.pcapng",
+        "ikeanalyze anonymize odd.pcap --keys charon.log -o share.pcapng",
+    ),
     "keys": (
         "ikeanalyze keys charon.log",
         "ikeanalyze keys charon.log --to wireshark -o tables",
