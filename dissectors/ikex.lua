@@ -169,10 +169,10 @@ local function show_datagram(tvb, pinfo, tree, datagram)
     if slot then
         capture:decode(slot.pair.sa)
         local content = (view.visible or capture.keyring.size > 0) and contents.shown(datagram)
-        if content and content.encrypted then
+        if content and content.encrypted and (view.visible or preferences.dissect) then
             tab = subdissect.add_tab(content)
             source, offset = tab, 0
-        elseif content and view.visible then
+        elseif content and not content.encrypted and view.visible then
             source, offset = tvb, subdissect.find_offset(tvb, content)
         end
     end
@@ -242,13 +242,15 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
     end
 end
 
+local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.START_SIZE
+
 function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
-    local whole, start = pcall(raw, tvb, packet.START, packet.START_SIZE)
+    local whole, start = pcall(raw, tvb, START, START_SIZE)
     local source_port, destination_port
     if whole then
-        source_port, destination_port = packet.find_ports(start, ports)
+        source_port, destination_port = find_ports(start, ports)
         if source_port == false then
             capture.queue:see_time(pinfo.abs_ts)
             return

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.request import urlopen
@@ -197,10 +198,12 @@ def describe(count: int, result: Run, expected: Sequence[Record]) -> str:
     flat = [sample for sample in result.samples if sample.seconds > SETTLE + 2]
     memory = [sample.rss_bytes / 2**20 for sample in flat]
     dropped = [line.split(":")[1].split()[0] for line in result.messages.splitlines() if "received/dropped" in line]
+    starts = sorted(datetime.fromisoformat(record["start_time"]) for record in result.records)
+    begun = (starts[-1] - starts[0]).total_seconds()
     failed = sum(record["outcome"] in ("failed", "unanswered", "half-open", "cut") for record in result.records)
     rows = [
-        ("handshakes sent", f"{count:,} in {result.sending_seconds:.0f} s, {count / result.sending_seconds:.0f}/s"),
-        ("packets sent", f"{result.sent:,}"),
+        ("handshakes sent", f"{count:,}, which begin within {begun:.1f} s: {count / begun:.0f}/s"),
+        ("packets sent", f"{result.sent:,} in {result.sending_seconds:.1f} s"),
         ("packets that dumpcap wrote", f"{count_packets(result.capture):,}"),
         ("received and dropped, by dumpcap", ", ".join(dropped) or "unknown"),
         ("records of `live`", f"{len(result.records):,}, of which {failed:,} failed or are cut"),

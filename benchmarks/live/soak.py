@@ -11,6 +11,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import Final
 
 import dpkt
@@ -71,7 +72,7 @@ def run(source: Path, days: float) -> str:
     samples = " ".join(f"{rss / 2**20:.0f}" for rss in memory)
     text = f"{days:g} days of the capture's time, {COUNT} handshakes every ten minutes: {reported:,} handshakes in "
     text += f"{engine.counts.packets:,} packets, {seconds:.0f} s of processor time. Memory in MiB, every "
-    return f"{text}{24 * days / SAMPLES:g} hours:\n\n    {samples}\n"
+    return f"{fill(f'{text}{24 * days / SAMPLES:g} hours:', 120)}\n\n    {samples}\n"
 
 
 def main() -> None:

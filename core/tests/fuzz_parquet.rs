@@ -154,6 +154,17 @@ fn what_is_written_is_read() {
         ];
         let mut file = Vec::new();
         write_table(&mut file, &template, &columns, rows, rng.usize(1..700)).expect("a file");
+        let mut damaged = template.clone();
+        for _ in 0..rng.usize(1..4) {
+            let place = rng.usize(..damaged.len());
+            damaged[place] = rng.u8(..);
+        }
+        damaged.truncate(if rng.u8(..4) == 0 {
+            rng.usize(..damaged.len())
+        } else {
+            damaged.len()
+        });
+        let _ = write_table(Vec::new(), &damaged, &columns, rows, 100); // without panic
         let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
         let expect = |known: Option<&[bool]>, value: &dyn Fn(usize) -> Vec<u8>| -> Vec<Option<Vec<u8>>> {
             (0..rows)

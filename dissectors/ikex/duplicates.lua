@@ -15,7 +15,7 @@ local NO_SPI = ("\0"):rep(8)
 
 function Duplicates.new()
     -- by both hosts: requests, and copies of them with the same TTL
-    return setmetatable({ seen = {}, sent = {}, copied = {} }, Duplicates)
+    return setmetatable({ seen = {}, seen_clear = {}, sent = {}, copied = {} }, Duplicates)
 end
 
 local function is_request(head)
@@ -99,17 +99,34 @@ local function forget(seen, time)
     end
 end
 
+-- The table that has the datagrams with the content of a message: of clear messages, one for each initiator's SPI. Lua
+-- 5.2 hashes every 8th byte of a message or fewer, so that messages of a flood that differ in SPIs only would share a
+-- few hash values.
+local function get_table(self, parsed)
+    if not parsed.clear then
+        return self.seen
+    end
+    local spi = parsed.head.spi_i
+    local by_digest = self.seen_clear[spi]
+    if not by_digest then
+        by_digest = {}
+        self.seen_clear[spi] = by_digest
+    end
+    return by_digest
+end
+
 --- The datagram that `datagram` is a duplicate of; `parsed`: its header and hosts. If there is none, nil, and later
 -- datagrams are compared with it.
 function Duplicates:original(datagram, parsed)
-    local seen = self.seen[datagram.digest]
+    local by_digest = get_table(self, parsed)
+    local seen = by_digest[datagram.digest]
     local original
     if not seen then
-        self.seen[datagram.digest] = datagram -- most contents are sent only once: avoid a list
+        by_digest[datagram.digest] = datagram -- most contents are sent only once: avoid a list
     else
         if not seen.datagrams then
             seen = { datagrams = { seen }, first = 1 }
-            self.seen[datagram.digest] = seen
+            by_digest[datagram.digest] = seen
         end
         forget(seen, datagram.time)
         original = find_original(self, seen, datagram, parsed)

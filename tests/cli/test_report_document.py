@@ -40,6 +40,7 @@ CASES = {
     ],
     "followup": ["--keys", str(LAB / "followup.keys.json")],
     "loss20": ["missing.pcap"],
+    "no-proposal": [],
 }
 
 

@@ -35,11 +35,11 @@ def run(room, capture, *arguments):
 
 
 def test_every_column_has_a_width():
-    """Wireshark's names of the columns are the same in both files; a custom field's has its alignment."""
-    columns = re.findall(r'^\t"[^"]*", "([^"]*)"', (PROFILE / "preferences").read_text(), re.M)
-    widths = re.search(r"^column\.width: (.*)$", (PROFILE / "recent").read_text(), re.M)[1].split(", ")
-    assert widths[::2] == columns
-    assert all(50 <= int(width) <= 500 for width in widths[1::2])
+    """As Wireshark writes them: without the position and the alignment of a custom field."""
+    columns = re.findall(r'^\t"[^"]*", "(%Cus:[^":]*|[^"]*)[^"]*"', (PROFILE / "preferences").read_text(), re.M)
+    widths = re.findall(r'^\t"([^"]*)", (\d+)', (PROFILE / "recent").read_text(), re.M)
+    assert [column for column, _ in widths] == columns
+    assert all(50 <= int(width) <= 500 for _, width in widths)
 
 
 def test_columns_show_handshake_exchange_time_and_size(room):

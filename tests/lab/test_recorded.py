@@ -130,7 +130,7 @@ def test_everything_has_an_entry_and_all_is_small():
     result = {path.relative_to(CAPTURES).as_posix() for path in CAPTURES.rglob("*.pcap*")}
     assert result == {entry["path"] for entry in ENTRIES}
     assert len(result) == len(ENTRIES)
-    beside = {"manifest.json", "README.md"}
+    beside = {"manifest.json", "README.md", "faults/faults.toml"}
     for entry in ENTRIES:
         beside |= {entry["path"], *entry["keys"], *entry["logs"], entry["truth"], entry["made_by"]}
     files = {path for path in CAPTURES.rglob("*") if path.is_file()}

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
+use super::thrift::{push_varint, push_zigzag};
+
 /// Values of a column are looked up in a table if they differ by less than this.
 const TABLE: usize = 1 << 16;
 /// Values of a block, and of a quarter of it, of DELTA_BINARY_PACKED.
@@ -166,18 +168,6 @@ fn pack_narrow(out: &mut Vec<u8>, values: impl Iterator<Item = u32>, width: u32)
         bits >>= 8;
         filled = filled.saturating_sub(8);
     }
-}
-
-fn push_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn push_zigzag(out: &mut Vec<u8>, value: i64) {
-    push_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
 /// Append `count` times the same number of `width` bits in the hybrid of run lengths and packed bits.

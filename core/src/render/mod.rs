@@ -2,6 +2,8 @@
 
 pub mod encodings;
 pub mod parquet;
+mod template;
+mod thrift;
 
 #[cfg(feature = "python")]
 pub mod python;

@@ -1,22 +1,46 @@
-//! Writes tables of numbers and repeated texts as Parquet files.
+//! Writes tables of numbers and repeated texts as Parquet files (parquet-format, README.md and parquet.thrift).
 //!
 //! polars writes every table. This writes the large ones, whose columns it gets as arrays, so that no table is made of
-//! them; it takes a quarter of the time, because it makes dictionaries of small numbers without hashing them. The crate
-//! `parquet` writes headers and metadata. Schema and metadata are those of an empty file that polars has written.
+//! them; it takes a quarter of the time, because it makes dictionaries of small numbers without hashing them. Schema and
+//! metadata are those of an empty file that polars has written.
+//!
+//! The crate `parquet` hashes too, and its licence does not allow to distribute it with scapy: it is used by tests alone.
 
-use std::io::Write;
-use std::sync::Arc;
-
-use parquet::basic::{Compression, Encoding, Type};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
-use parquet::column::writer::ColumnCloseResult;
-use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader};
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::ColumnDescPtr;
+use std::io::{BufWriter, Write};
 
 use super::encodings::{bit_width, choose_encoding, find_small, pack_booleans, push_hybrid, push_run, Encoded};
+use super::template::{Leaf, Template, BOOLEAN, BYTE_ARRAY, INT32, INT64};
+use super::thrift::StructWriter;
+
+const MAGIC: &[u8] = b"PAR1";
+const CREATED_BY: &[u8] = b"ikeanalyze";
+/// Encodings.
+const PLAIN: usize = 0;
+const RLE: usize = 3;
+const DELTA_BINARY_PACKED: usize = 5;
+const RLE_DICTIONARY: usize = 8;
+/// Compression codecs.
+const UNCOMPRESSED: usize = 0;
+const LZ4_RAW: usize = 7;
+/// Types of pages.
+const DATA_PAGE: usize = 0;
+const DICTIONARY_PAGE: usize = 2;
+
+/// Why a table was not written.
+#[derive(Debug)]
+pub enum Error {
+    Io(std::io::Error),
+    /// The arguments do not fit together.
+    Invalid(&'static str),
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Error::Io(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, Error>;
 
 /// Texts one after another.
 #[derive(Clone, Copy)]
@@ -78,42 +102,75 @@ impl Values<'_> {
 }
 
 /// Write a table of so many rows with the schema of the empty file `template`, in groups of `group` rows.
-pub fn write_table(
-    out: impl Write + Send,
-    template: &[u8],
-    columns: &[Column],
-    rows: usize,
-    group: usize,
-) -> Result<()> {
-    let template = ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::copy_from_slice(template))?;
-    let metadata = template.file_metadata();
-    let descriptors = metadata.schema_descr().columns();
-    if descriptors.len() != columns.len() || group == 0 {
-        return Err(ParquetError::General("other columns than in the schema".into()));
+pub fn write_table(out: impl Write, template: &[u8], columns: &[Column], rows: usize, group: usize) -> Result<()> {
+    let template = Template::read(template).ok_or(Error::Invalid("the template is not a Parquet file"))?;
+    if template.leaves.len() != columns.len() || group == 0 {
+        return Err(Error::Invalid("other columns than in the schema"));
     }
     for column in columns {
         let lengths = [column.values.len(), column.known.map(<[bool]>::len)];
         if lengths.iter().flatten().any(|&length| length != rows) {
-            return Err(ParquetError::General("columns of different lengths".into()));
+            return Err(Error::Invalid("columns of different lengths"));
         }
     }
-    let properties = Arc::new(WriterProperties::builder().build());
-    let mut writer = SerializedFileWriter::new(out, metadata.schema_descr().root_schema_ptr(), properties)?;
-    for entry in metadata.key_value_metadata().into_iter().flatten() {
-        writer.append_key_value_metadata(entry.clone());
-    }
+    let mut out = BufWriter::new(out);
+    out.write_all(MAGIC)?;
+    let mut at = MAGIC.len();
+    let mut row_groups = Vec::new();
     for first in (0..rows).step_by(group) {
         let last = rows.min(first + group);
-        let mut row_group = writer.next_row_group()?;
-        for (column, descriptor) in columns.iter().zip(descriptors) {
-            let (data, closed) = encode_chunk(column, first, last, descriptor)?;
-            row_group.append_column(&bytes::Bytes::from(data), closed)?;
+        let (mut chunks, mut bytes) = (Vec::new(), 0);
+        for (column, leaf) in columns.iter().zip(&template.leaves) {
+            let chunk = encode_chunk(column, first, last, leaf)?;
+            out.write_all(&chunk.data)?;
+            chunks.push(describe_chunk(&chunk, leaf, at, last - first));
+            at += chunk.data.len();
+            bytes += chunk.bytes;
         }
-        row_group.close()?;
+        let row_group = StructWriter::default().structures(1, chunks);
+        row_groups.push(row_group.i64(2, bytes).i64(3, last - first));
     }
-    writer.finish()?;
-    writer.flush()?; // dropping it would ignore errors
+    let metadata = StructWriter::default().i32(1, 1).copied_list(2, template.schema);
+    let mut metadata = metadata.i64(3, rows).structures(4, row_groups);
+    if let Some(key_values) = template.key_values {
+        metadata = metadata.copied_list(5, key_values);
+    }
+    let metadata = metadata.binary(6, CREATED_BY).finish();
+    out.write_all(&metadata)?;
+    out.write_all(&(metadata.len() as u32).to_le_bytes())?;
+    out.write_all(MAGIC)?;
+    out.flush()?; // dropping it would ignore errors
     Ok(())
+}
+
+/// A column chunk: its pages with their headers.
+struct Chunk {
+    data: Vec<u8>,
+    /// Without compression.
+    bytes: usize,
+    /// Where the data page begins; the dictionary is before it.
+    data_page: usize,
+    encodings: Vec<usize>,
+    codec: usize,
+}
+
+/// The metadata of a chunk at an offset of the file.
+fn describe_chunk(chunk: &Chunk, leaf: &Leaf, at: usize, rows: usize) -> StructWriter {
+    let metadata = StructWriter::default()
+        .i32(1, leaf.kind as usize)
+        .numbers(2, &chunk.encodings)
+        .binaries(3, &leaf.path)
+        .i32(4, chunk.codec)
+        .i64(5, rows)
+        .i64(6, chunk.bytes)
+        .i64(7, chunk.data.len())
+        .i64(9, at + chunk.data_page);
+    let metadata = if chunk.data_page > 0 {
+        metadata.i64(11, at)
+    } else {
+        metadata
+    };
+    StructWriter::default().i64(2, at).structure(3, metadata)
 }
 
 /// The values of a page, and its dictionary.
@@ -121,7 +178,7 @@ struct Pages {
     /// The dictionary and the number of its values.
     dictionary: Option<(Vec<u8>, usize)>,
     values: Vec<u8>,
-    encoding: Encoding,
+    encoding: usize,
 }
 
 impl Pages {
@@ -129,7 +186,7 @@ impl Pages {
         Self {
             dictionary: None,
             values,
-            encoding: Encoding::PLAIN,
+            encoding: PLAIN,
         }
     }
 
@@ -140,18 +197,13 @@ impl Pages {
         Self {
             dictionary: Some((dictionary, distinct)),
             values,
-            encoding: Encoding::RLE_DICTIONARY,
+            encoding: RLE_DICTIONARY,
         }
     }
 }
 
 /// The rows from `first` to `last` of a column as a column chunk.
-fn encode_chunk(
-    column: &Column,
-    first: usize,
-    last: usize,
-    descriptor: &ColumnDescPtr,
-) -> Result<(Vec<u8>, ColumnCloseResult)> {
+fn encode_chunk(column: &Column, first: usize, last: usize, leaf: &Leaf) -> Result<Chunk> {
     let rows = last - first;
     let missing = vec![
         false;
@@ -166,90 +218,67 @@ fn encode_chunk(
         _ => column.known.map(|known| &known[first..last]),
     };
     let mut page = Vec::new();
-    if descriptor.max_rep_level() > 0 {
+    if leaf.repetition > 0 {
         // a column of lists, which are all null
         if !matches!(column.values, Values::Missing) {
-            return Err(ParquetError::General("values of a column of lists".into()));
+            return Err(Error::Invalid("values of a column of lists"));
         }
-        push_levels(&mut page, descriptor.max_rep_level(), rows, known)?;
+        push_levels(&mut page, leaf.repetition, rows, known)?;
     }
-    push_levels(&mut page, descriptor.max_def_level(), rows, known)?;
-    let pages = encode_values(&column.values, first, last, known, descriptor.physical_type())?;
+    push_levels(&mut page, leaf.definition, rows, known)?;
+    let pages = encode_values(&column.values, first, last, known, leaf.kind)?;
     page.extend_from_slice(&pages.values);
-    let compression = choose_compression(&page);
-    let compress = |data: Vec<u8>| match compression {
-        Compression::LZ4_RAW => lz4_flex::block::compress(&data).into(),
-        _ => bytes::Bytes::from(data),
+    let mut chunk = Chunk {
+        data: Vec::with_capacity(page.len()),
+        bytes: 0,
+        data_page: 0,
+        encodings: vec![RLE, pages.encoding],
+        codec: choose_codec(&page),
     };
-    let mut sink = TrackedWrite::new(Vec::with_capacity(page.len()));
-    let mut writer = SerializedPageWriter::new(&mut sink);
-    let (mut bytes, mut compressed, mut dictionary_offset) = (0, 0, None);
-    let mut encodings = vec![Encoding::RLE, pages.encoding];
     if let Some((dictionary, distinct)) = pages.dictionary {
-        let size = dictionary.len();
-        let buf = compress(dictionary);
-        let dictionary = Page::DictionaryPage {
-            buf,
-            num_values: distinct as u32,
-            encoding: Encoding::PLAIN,
-            is_sorted: false,
-        };
-        let written = writer.write_page(CompressedPage::new(dictionary, size))?;
-        bytes += written.uncompressed_size;
-        compressed += written.compressed_size;
-        dictionary_offset = Some(written.offset as i64);
-        encodings.push(Encoding::PLAIN);
+        let header = StructWriter::default().i32(1, distinct).i32(2, PLAIN);
+        chunk.push_page(DICTIONARY_PAGE, 7, header, dictionary);
+        chunk.data_page = chunk.data.len();
+        chunk.encodings.push(PLAIN);
     }
-    let size = page.len();
-    let data = Page::DataPage {
-        buf: compress(page),
-        num_values: rows as u32,
-        encoding: pages.encoding,
-        def_level_encoding: Encoding::RLE,
-        rep_level_encoding: Encoding::RLE,
-        statistics: None,
-    };
-    let written = writer.write_page(CompressedPage::new(data, size))?;
-    bytes += written.uncompressed_size;
-    compressed += written.compressed_size;
-    let metadata = ColumnChunkMetaData::builder(descriptor.clone())
-        .set_compression(compression)
-        .set_encodings(encodings)
-        .set_total_compressed_size(compressed as i64)
-        .set_total_uncompressed_size(bytes as i64)
-        .set_num_values(rows as i64)
-        .set_data_page_offset(written.offset as i64)
-        .set_dictionary_page_offset(dictionary_offset)
-        .build()?;
-    let closed = ColumnCloseResult {
-        bytes_written: compressed as u64,
-        rows_written: rows as u64,
-        metadata,
-        bloom_filter: None,
-        column_index: None,
-        offset_index: None,
-    };
-    Ok((sink.into_inner()?, closed))
+    let header = StructWriter::default().i32(1, rows).i32(2, pages.encoding);
+    chunk.push_page(DATA_PAGE, 5, header.i32(3, RLE).i32(4, RLE), page);
+    Ok(chunk)
+}
+
+impl Chunk {
+    /// Append a page; `field` is the number of the field of the header for pages of this kind.
+    fn push_page(&mut self, kind: usize, field: u8, header: StructWriter, page: Vec<u8>) {
+        let size = page.len();
+        let data = match self.codec {
+            LZ4_RAW => lz4_flex::block::compress(&page),
+            _ => page,
+        };
+        let common = StructWriter::default().i32(1, kind).i32(2, size).i32(3, data.len());
+        let header = common.structure(field, header).finish();
+        self.bytes += header.len() + size;
+        self.data.extend(header);
+        self.data.extend(data);
+    }
 }
 
 /// Random bytes, as of digests, are not compressed.
-fn choose_compression(page: &[u8]) -> Compression {
+fn choose_codec(page: &[u8]) -> usize {
     let middle = page.len() / 2;
     match page.get(middle..middle + SAMPLE) {
-        Some(sample) if lz4_flex::block::compress(sample).len() > SAMPLE * 15 / 16 => Compression::UNCOMPRESSED,
-        _ => Compression::LZ4_RAW,
+        Some(sample) if lz4_flex::block::compress(sample).len() > SAMPLE * 15 / 16 => UNCOMPRESSED,
+        _ => LZ4_RAW,
     }
 }
 
 /// Append repetition or definition levels of a page: `highest` where the value is known (None: everywhere), else 0.
-fn push_levels(page: &mut Vec<u8>, highest: i16, rows: usize, known: Option<&[bool]>) -> Result<()> {
+fn push_levels(page: &mut Vec<u8>, highest: u32, rows: usize, known: Option<&[bool]>) -> Result<()> {
     if highest == 0 {
         return match known {
-            Some(known) if known.contains(&false) => Err(ParquetError::General("a null in a required column".into())),
+            Some(known) if known.contains(&false) => Err(Error::Invalid("a null in a required column")),
             _ => Ok(()),
         };
     }
-    let highest = highest as u32;
     let width = u32::BITS - highest.leading_zeros();
     let mut levels = Vec::new();
     match known {
@@ -264,7 +293,7 @@ fn push_levels(page: &mut Vec<u8>, highest: i16, rows: usize, known: Option<&[bo
     Ok(())
 }
 
-fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[bool]>, kind: Type) -> Result<Pages> {
+fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[bool]>, kind: i64) -> Result<Pages> {
     macro_rules! integers {
         ($values:expr) => {
             encode_integers(
@@ -275,32 +304,32 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
     }
     match (values, kind) {
         (Values::Missing, _) => Ok(Pages::plain(Vec::new())),
-        (Values::Bool(values), Type::BOOLEAN) => {
+        (Values::Bool(values), BOOLEAN) => {
             let values = select(values.get(first..last), known, |&value| value);
             Ok(Pages::plain(pack_booleans(values.into_iter())))
         }
-        (Values::Same(text), Type::BYTE_ARRAY) => {
+        (Values::Same(text), BYTE_ARRAY) => {
             let count = known.map_or(last - first, |known| known.iter().filter(|&&known| known).count());
             let mut dictionary = Vec::new();
             push_text(&mut dictionary, text.as_bytes());
             Ok(Pages::coded(dictionary, 1, &vec![0; count]))
         }
-        (Values::Texts(texts, places), Type::BYTE_ARRAY) => {
+        (Values::Texts(texts, places), BYTE_ARRAY) => {
             encode_texts(*texts, &select(places.get(first..last), known, |&place| place))
         }
-        (Values::U8(values), Type::INT32 | Type::INT64) => {
+        (Values::U8(values), INT32 | INT64) => {
             let values = select(values.get(first..last), known, |&value| u16::from(value));
             Ok(encode_small(&values, kind))
         }
-        (Values::U16(values), Type::INT32 | Type::INT64) => Ok(encode_small(
+        (Values::U16(values), INT32 | INT64) => Ok(encode_small(
             &select(values.get(first..last), known, |&value| value),
             kind,
         )),
-        (Values::U32(values), Type::INT32 | Type::INT64) => integers!(values),
-        (Values::I32(values), Type::INT32 | Type::INT64) => integers!(values),
-        (Values::U64(values), Type::INT64) => integers!(values),
-        (Values::I64(values), Type::INT64) => integers!(values),
-        _ => Err(ParquetError::General(format!("values of another type than {kind}"))),
+        (Values::U32(values), INT32 | INT64) => integers!(values),
+        (Values::I32(values), INT32 | INT64) => integers!(values),
+        (Values::U64(values), INT64) => integers!(values),
+        (Values::I64(values), INT64) => integers!(values),
+        _ => Err(Error::Invalid("values of another type than in the schema")),
     }
 }
 
@@ -316,14 +345,14 @@ fn select<T, U>(values: Option<&[T]>, known: Option<&[bool]>, convert: impl Fn(&
     }
 }
 
-fn encode_integers(values: &[i64], kind: Type) -> Result<Pages> {
-    let size = if kind == Type::INT64 { 8 } else { 4 };
+fn encode_integers(values: &[i64], kind: i64) -> Result<Pages> {
+    let size = if kind == INT64 { 8 } else { 4 };
     Ok(match choose_encoding(values, size) {
         Encoded::Plain => Pages::plain(write_plain(values.iter().copied(), size)),
         Encoded::Delta(values) => Pages {
             dictionary: None,
             values,
-            encoding: Encoding::DELTA_BINARY_PACKED,
+            encoding: DELTA_BINARY_PACKED,
         },
         Encoded::Dictionary { distinct, codes } => {
             let dictionary = write_plain(distinct.iter().copied(), size);
@@ -333,8 +362,8 @@ fn encode_integers(values: &[i64], kind: Type) -> Result<Pages> {
 }
 
 /// Numbers below 2**16, which need no search for the least one.
-fn encode_small(values: &[u16], kind: Type) -> Pages {
-    let size = if kind == Type::INT64 { 8 } else { 4 };
+fn encode_small(values: &[u16], kind: i64) -> Pages {
+    let size = if kind == INT64 { 8 } else { 4 };
     match find_small(values, size) {
         Some((distinct, codes)) => {
             let dictionary = write_plain(distinct.iter().map(|&value| value.into()), size);
@@ -363,7 +392,7 @@ fn encode_texts(texts: Texts, places: &[u32]) -> Result<Pages> {
     let (mut dictionary, mut distinct) = (Vec::new(), 0);
     let mut codes = Vec::with_capacity(places.len());
     for &place in places {
-        let outside = || ParquetError::General("a text outside of the dictionary".into());
+        let outside = || Error::Invalid("a text outside of the dictionary");
         let code = codes_of.get_mut(place as usize).ok_or_else(outside)?;
         if *code == u32::MAX {
             *code = distinct;

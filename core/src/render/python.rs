@@ -4,12 +4,11 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use numpy::PyReadonlyArray1;
-use parquet::errors::ParquetError;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
-use super::parquet::{write_table, Column, Texts, Values};
+use super::parquet::{write_table, Column, Error, Texts, Values};
 
 /// The values of a column as Python has them.
 #[derive(FromPyObject)]
@@ -73,11 +72,8 @@ fn write_parquet(
     let file = File::create(path)?;
     py.detach(|| write_table(file, template, &columns, rows, row_group))
         .map_err(|error| match error {
-            ParquetError::External(error) => match error.downcast::<std::io::Error>() {
-                Ok(error) => (*error).into(),
-                Err(other) => PyOSError::new_err(other.to_string()),
-            },
-            other => PyValueError::new_err(other.to_string()),
+            Error::Io(error) => error.into(),
+            Error::Invalid(reason) => PyValueError::new_err(reason),
         })
 }
 

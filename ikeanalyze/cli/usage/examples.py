@@ -27,16 +27,18 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "decrypt": ("ikeanalyze decrypt odd.pcap --keys charon.log -o clear.pcapng",),
     "extract": (
         "ikeanalyze extract odd.pcap --handshake 3 -o three.pcapng",
-        "ikeanalyze extract odd.pcap --filter 'outcome:failed' --annotate -o failed.pcapng",
+        "ikeanalyze extract odd.pcap --filter 'outcome:failed' --with radius --annotate -o failed.pcapng",
+        "ikeanalyze extract odd.pcap --split -o handshakes",
     ),
     "anonymize": (
         "ikeanalyze anonymize odd.pcap -o share.pcapng",
-        "ikeanalyze anonymize odd.pcap --keys charon.log -o share.pcapng",
+        "ikeanalyze anonymize odd.pcap --keys charon.log -o share.pcapng --write-keys share.keys.json",
     ),
     "keys": (
         "ikeanalyze keys charon.log",
         "ikeanalyze keys charon.log --to wireshark -o tables",
         "ikeanalyze keys charon.log --to json -o odd.keys.json",
+        "ikeanalyze keys charon.log --embed odd.pcap -o keyed.pcapng",
     ),
     "verify": (
         "ikeanalyze verify odd.pcap --keys charon.log",

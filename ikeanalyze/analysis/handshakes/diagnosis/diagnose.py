@@ -106,19 +106,24 @@ def _list_columns(template: str) -> list[str]:
     return [name for _, name, _, _ in Formatter().parse(template) if name]
 
 
+#: Effects that an effect excludes, which is before them in `Effect`.
+_EXCLUDED: Final = {
+    Effect.UNRELIABLE: tuple(effect for effect in Effect if effect != Effect.UNRELIABLE),
+    Effect.STOPPED: (Effect.DISCONNECTED,),
+}
+
+
 def _choose(matches: BoolArray) -> BoolArray:
     """Of the rules that apply, the first one of each effect, and other explanations. (suspects, rules)"""
     chosen = np.zeros_like(matches)
     effects = np.array([rule.effect for rule in RULES])
-    unreliable = matches[:, effects == Effect.UNRELIABLE].any(axis=1)
     for effect in Effect:
         explained = np.zeros(len(matches), np.bool_)
-        for place, rule in enumerate(RULES):
-            if rule.effect == effect:
-                chosen[:, place] = matches[:, place] & (~explained | rule.also)
-                explained |= matches[:, place]
-        if effect != Effect.UNRELIABLE:
-            chosen[np.ix_(unreliable, effects == effect)] = False
+        for place in np.flatnonzero(effects == effect).tolist():
+            chosen[:, place] = matches[:, place] & (~explained | RULES[place].also)
+            explained |= matches[:, place]
+        for excluded in _EXCLUDED.get(effect, ()):
+            matches = matches & ~(explained[:, None] & (effects == excluded))
     return chosen
 
 

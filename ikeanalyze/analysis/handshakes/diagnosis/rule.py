@@ -11,8 +11,8 @@ class Effect(StrEnum):
 
     UNRELIABLE = "unreliable"  # the time stamps are wrong, and so may be all else: excludes the other effects
     STOPPED = "stopped"  # the IKE SA or its CHILD_SA was not set up
-    SLOWED = "slowed"
     DISCONNECTED = "disconnected"  # it was set up, and a peer stopped answering later
+    SLOWED = "slowed"
     WEAKENED = "weakened"  # it works, but not as it was meant to
 
 

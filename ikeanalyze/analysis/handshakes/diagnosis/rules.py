@@ -50,9 +50,6 @@ _CHILD_ROOM: Final = 117
 _CHILD_BYTES: Final = 60
 #: Exchanges of IKEv1's main mode before the encrypted one.
 _CLEAR_EXCHANGES: Final = 2
-#: Only one exchange, an IKE_SA_INIT, was before IKE_AUTH: there is no EAP.
-_ONE_INIT: Final = 1
-
 _UNANSWERED: Final = _col("outcome") == "unanswered"
 _HALF_OPEN: Final = _col("outcome") == "half-open"
 _NO_RESPONSE: Final = _UNANSWERED & (_col("responses") == 0)
@@ -285,9 +282,7 @@ RULES: Final = (
         confidence=Confidence.CONSISTENT,
         rfc="RFC 7296, 2.21.2",
         subject=Subject.RESPONSE,
-        when=(_col("outcome") == "completed")
-        & (_col("response_room") <= _NOTIFY_ROOM)
-        & (_col("answered") == _ONE_INIT),
+        when=(_col("outcome") == "completed") & (_col("response_room") <= _NOTIFY_ROOM) & (_col("auth_exchanges") == 1),
         sentence="IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
         "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
         remedy="Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
@@ -301,7 +296,7 @@ RULES: Final = (
         subject=Subject.RESPONSE,
         when=(_col("outcome") == "completed")
         & (_col("response_room") < _CHILD_ROOM)
-        & (_col("answered") == _ONE_INIT)
+        & (_col("auth_exchanges") == 1)
         & (_col("request_bytes") > _col("response_bytes") + _CHILD_BYTES),
         sentence="The encrypted IKE_AUTH response of {response_ike_bytes} bytes has room for an identity and an AUTH "
         "payload, but not for a CHILD_SA as well: consistent with an IKE SA whose CHILD_SA was refused.",
@@ -390,7 +385,7 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _is_large("request") & (_col("answered") > 0),
         sentence="Small packets pass, large ones do not: the {last_type} request (packets of up to {request_bytes:,} "
-        "bytes) was sent {sent} and never answered, but requests of up to {request_passed_bytes:,} bytes were: "
+        "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes were answered: "
         "consistent with a path that drops large packets{behind_responder}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
         "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "

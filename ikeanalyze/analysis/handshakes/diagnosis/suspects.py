@@ -79,6 +79,7 @@ FACTS: Final[schema.Schema] = {
     "response_ike_bytes": pl.Int64,  # length of the IKE message, if it is a short IKE_AUTH response; else null
     "ignored": pl.UInt32,  # transmissions of its request after the first one of its response
     "answered": pl.UInt32,  # exchanges before the last one
+    "auth_exchanges": pl.UInt32,  # IKE_AUTH exchanges; several are EAP
     "passed_sent": pl.UInt32,  # transmissions of the one of their requests that was sent most often
     "step_back_ns": pl.Int64,  # by which time stamps go back between two of its packets; 0: they do not
     "aaa_rejected": pl.Boolean,  # the AAA server sent an Access-Reject
@@ -347,6 +348,7 @@ def _summarise_last_exchanges(exchanges: pl.DataFrame, by_kind: pl.DataFrame) ->
         pl.col("exchange", "ended").last(),
         *(pl.col(name).last().alias(f"last_{name}") for name in names),
         (pl.len() - 1).cast(pl.UInt32).alias("answered"),
+        (pl.col("type") == "IKE_AUTH").sum().alias("auth_exchanges"),
     )
     copied = ("bytes", "fragments", "ip_fragmented", "frames", "on_4500", "transmissions", "span", "ike_bytes")
     for kind, response in (("request", False), ("response", True)):

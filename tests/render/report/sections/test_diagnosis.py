@@ -11,6 +11,7 @@ from ikeanalyze.render import Format
 from ikeanalyze.render.ladder.text import render_heading
 from ikeanalyze.render.report.sections.diagnosis import format_evidence, render_diagnosis_table
 from tests.craft import SECOND, Handshake, Trace
+from tests.json_schemas import list_errors
 from tests.render.analysis_examples import analysis
 from tests.render.handshake_examples import SILENT_RESPONDER
 
@@ -92,7 +93,9 @@ def test_a_capture_with_a_flood_says_so_first(rendered, tmp_path):
     for number in range(20):
         trace.play(Handshake(number).init(), at=number * SECOND)
     flood = read_captures(trace.write(path))
-    (capture,) = json.loads(rendered(flood, Format.JSON))["captures"]
+    document = json.loads(rendered(flood, Format.JSON))
+    assert list_errors(document) == []
+    (capture,) = document["captures"]
     (entry,) = capture["diagnosis"]
     assert set(entry) == {"code", "confidence", "message", "handshakes", "remedy", "rfc"}
     assert entry["code"] == "half-open-flood"

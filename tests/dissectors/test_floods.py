@@ -1,0 +1,31 @@
+"""Floods cost the plugin time and memory in proportion to their packets."""
+
+import pytest
+
+from benchmarks.plugin import measure
+from tests.dissectors.run_plugin import PLUGIN
+from tests.floods.generate import FLOODS
+
+pytestmark = pytest.mark.alone
+
+START, SMALL, LARGE = 100, 4_000, 16_000
+#: Arguments that need every IKE SA, transmission and missing fragment.
+WORK = ("-2", "-Y", "ikex.retransmission == 1 || ikex.fragment.missing == 1")
+KB_EACH = 16
+
+
+@pytest.mark.parametrize("tshark", ["host", "forky"], indirect=True)
+@pytest.mark.parametrize("name", ["half_open", "fragments_of_one_message"])
+def test_four_times_the_packets_of_a_flood_take_four_times_the_time(tshark, name):
+    """Requests with other SPIs, each a new IKE SA; fragments of one message with other numbers (RFC 7383)."""
+    with tshark.room() as room:
+        room.put("plugin", PLUGIN)
+
+        def measure_flood(packets):
+            capture = str(room.put("capture", FLOODS[name].generate(packets)))
+            return measure(room, "-X", "lua_script:plugin/ikex.lua", "-r", capture, *WORK)
+
+        start, small, large = (measure_flood(packets) for packets in (START, SMALL, LARGE))
+    # quadratic: 16 times
+    assert large.seconds - start.seconds <= 8 * (small.seconds - start.seconds)
+    assert large.peak - start.peak <= LARGE * KB_EACH * 1000
