@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import AnalysisWarning, SkippedFile
@@ -28,7 +29,10 @@ def test_schemas_are_schemas_of_draft_2020_12(name):
 
 
 def test_the_values_of_enumerations_are_those_of_the_tables():
-    handshake = json.loads(read_schema("report"))["$defs"]["handshake"]["properties"]
+    definitions = json.loads(read_schema("report"))["$defs"]
+    handshake, diagnosis = (definitions[name]["properties"] for name in ("handshake", "diagnosis"))
+    assert diagnosis["effect"]["enum"] == [effect.value for effect in Effect]
+    assert diagnosis["confidence"]["enum"] == [confidence.value for confidence in Confidence]
     assert handshake["outcome"]["enum"] == [*OUTCOMES.categories, None]
     assert handshake["breakdown"]["properties"]["vantage"]["enum"] == [*VANTAGES.categories, None]
     assert set(handshake["protocol"]["enum"]) == set(PROTOCOLS.categories) - {"RADIUS"}

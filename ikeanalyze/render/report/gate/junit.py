@@ -32,8 +32,9 @@ def write_junit(analysis: Analysis, out: TextIO, view: RenderOptions) -> None:
     rows = {path: list(group) for path, group in groupby(table.iter_rows(named=True), lambda row: row["capture"])}
     for capture in analysis.captures:
         root.append(_make_suite(capture, rows.get(capture.path, ()), violations))
-    if None in violations:
-        _add_case(_add_suite(root, "ikeanalyze"), "ikeanalyze", "handshakes", violations[None])
+    for violation in violations.get(None, ()):
+        name = "ikeanalyze" if violation.capture is None else escape_text(violation.capture)
+        _add_case(_add_suite(root, name), name, "handshakes", [violation])
     for skipped in analysis.skipped:
         name = escape_text(skipped.path)
         case = _add_case(_add_suite(root, name), name, "read")
