@@ -189,7 +189,8 @@ class LiveEngine:
         self._before = self._before.subtract_packets(self._collector.packets)
         if self._packets is not None:
             self._packets.renumber(old.packets - self._collector.packets)
-        self._facts = {}  # of hosts by their old numbers
+        if old.book.ipv6:  # the numbers of IPv4 addresses are the addresses
+            self._facts = {}
 
     def _decide_at(self, tick: int) -> None:
         if tick == self._tick:
