@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
-from ikeanalyze.analysis import schema
+from ikeanalyze.analysis.handshakes.diagnosis.decrypted_columns import DECRYPTED_FACTS
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.wire.eap.packet import parse_eap_header
 from ikeanalyze.wire.identification import format_identity
@@ -26,18 +25,6 @@ if TYPE_CHECKING:
 _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_SELECTORS: Final = 4
-
-#: All of them are null without keys.
-DECRYPTED_FACTS: Final[schema.Schema] = {
-    "initiator_identity": pl.String,  # IDi
-    "wanted_identity": pl.String,  # IDr of the request: the responder that the initiator wants
-    "responder_identity": pl.String,  # IDr of the response
-    "rejected_by": pl.String,  # who sent AUTHENTICATION_FAILED
-    "eap_failed": pl.String,  # "EAP failure"
-    "certificate_problem": pl.String,  # "the responder's certificate CN=gw.example expired on 2026-01-31, ..."
-    "selectors": pl.String,  # requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"
-    "child_offered": pl.String,  # proposals for the CHILD_SA
-}
 
 
 def collect_decrypted_facts(

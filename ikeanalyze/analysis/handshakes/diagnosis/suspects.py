@@ -17,7 +17,7 @@ from ikeanalyze.analysis.exchanges.capture_point import FROM_MANIFEST, GIVEN
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
-from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import DECRYPTED_FACTS, collect_decrypted_facts
+from ikeanalyze.analysis.handshakes.diagnosis.decrypted_columns import DECRYPTED_FACTS
 from ikeanalyze.analysis.handshakes.diagnosis.responders import NAT_PORT, find_responder_facts
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
@@ -204,13 +204,11 @@ def collect_facts(
         _count_ignored_responses(datagrams), on="exchange", how="left", maintain_order="left"
     )
     rows = last["row"].to_numpy()
-    refused = _find_refused(handshakes)[rows]
-    decoded = handshakes.contents.contents if handshakes.contents is not None else None
-    decrypted = collect_decrypted_facts(decoded, state, rows[refused].tolist())
+    decrypted = _tabulate_decrypted_facts(handshakes, state, rows[_find_refused(handshakes)[rows]])
     parts = [
         _summarise_set_ups(set_ups, datagrams, by_kind),
         _summarise_later_exchanges(exchanges.filter(~pl.col("set_up")), datagrams, by_kind),
-        pl.DataFrame({"row": rows[refused], **decrypted}, schema={"row": pl.Int64, **DECRYPTED_FACTS}),
+        decrypted,
     ]
     for part in parts:
         last = last.join(part, on="row", how="left", maintain_order="left")
@@ -248,6 +246,18 @@ def _find_wanted_methods(state: AnalysisState, suspects: BoolArray) -> dict[int,
 
 def _is_rejected(pairs: Sequence[RadiusExchange]) -> bool:
     return any(pair.response_view is not None and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in pairs)
+
+
+def _tabulate_decrypted_facts(handshakes: HandshakeColumns, state: AnalysisState, rows: Int64Array) -> pl.DataFrame:
+    """A row for each handshake of `rows`; none without keys."""
+    columns = {"row": pl.Int64, **DECRYPTED_FACTS}
+    if handshakes.contents is None:
+        return pl.DataFrame(schema=columns)
+    # late: it loads parsers that a report without keys does not need
+    from ikeanalyze.analysis.handshakes.diagnosis.decrypted_facts import collect_decrypted_facts
+
+    facts = collect_decrypted_facts(handshakes.contents.contents, state, rows.tolist())
+    return pl.DataFrame({"row": rows, **facts}, schema=columns)
 
 
 def _find_refused(handshakes: HandshakeColumns) -> BoolArray:
