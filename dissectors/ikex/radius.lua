@@ -67,8 +67,9 @@ function Radius:add(number, time, frame, source_port, destination_port)
     if length < HEADER or #frame < at + HEADER - 1 or code == 0 then
         return
     end
-    local headers = packet.headers(frame, at, udp, ip, version)
-    if headers.quoted or length > (headers.size or length) then
+    local headers = {}
+    local quoted = not packet.read_headers(headers, frame, at, udp, ip, version)
+    if quoted or length > (headers.size or length) then
         return
     end
     self.packets[#self.packets + 1] = {
