@@ -72,7 +72,7 @@ def test_a_responder_that_asks_its_server_has_received_the_request(tshark):
     ask(trace, 63)
     answer(trace, 1067, radius.challenge(REQUEST, CHALLENGE, b"state"))
     rows = fields(tshark, trace.pcap(), "ikex.response_time", only="ikex.response_time")
-    assert [float(time) for [time] in rows] == pytest.approx([0.01, 0.01, 1.01])
+    assert [float(time) for [time] in rows] == [10, 10, 1010]
 
 
 def test_conversations_that_fit_two_handshakes_belong_to_the_one_that_the_station_id_names(tshark):
