@@ -6,7 +6,7 @@ local outcome = require("ikex.outcome")
 
 local ladder = {}
 
-local WIDTH = 70 -- characters of a line, if its words are not longer
+local WIDTH = 69 -- characters of a line, if its words are not longer
 local MAX_TRANSMISSIONS = 1000 -- of one handshake; a flood of retransmissions has more
 
 -- All transmissions of an IKE SA, in order of time.

@@ -68,7 +68,8 @@ function Radius:add(number, time, frame, source_port, destination_port)
         return
     end
     local headers = {}
-    if not packet.read_headers(headers, frame, at, udp, ip, version) or length > (headers.size or length) then
+    local quoted = not packet.read_headers(headers, frame, at, udp, ip, version)
+    if quoted or length > (headers.size or length) then
         return
     end
     self.packets[#self.packets + 1] = {

@@ -119,7 +119,7 @@ function statistics.list(capture, selected)
         end
     end
     append_notes(lines, capture)
-    table.insert(lines, 1, "IKE handshakes; the packets of the first: filter ikex.handshake == 1")
+    table.insert(lines, 1, "IKE handshakes; the filter ikex.handshake == 1 shows the first one")
     return table.concat(lines, "\n") .. "\n"
 end
 

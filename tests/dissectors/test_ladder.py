@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name("decrypt_command.lua")
 def list_ladder(tshark, capture, **how):
     """The lines; those of a long message are joined."""
     lines = run_plugin(tshark, capture, "-q", "-z", "ikex,ladders", **how).lines
-    assert max(map(len, lines)) <= 70
+    assert max(map(len, lines)) <= 72
     return [re.sub(r"\n +", " ", line) for line in re.split(r"\n(?! {30})", "\n".join(lines)) if line]
 
 
