@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ikeanalyze.dataset.compare.columns import format_value
+from ikeanalyze.dataset.compare.columns import Value, format_value
 from ikeanalyze.dataset.compare.metrics import PLUS
 from ikeanalyze.dataset.compare.regression import compute_band
 from ikeanalyze.dataset.compare.result import (
@@ -29,6 +29,8 @@ from ikeanalyze.render.core.figures.files import Figure
 from ikeanalyze.render.core.table import clip_text, min_distinct_width
 from ikeanalyze.render.core.values import escape_text
 
+#: Units at the end of the names of columns.
+_UNITS: Final = {"_percent": " %", "_ms": " ms", "_s": " s", "_kbps": " kbit/s", "_bytes": " bytes"}
 #: Maximum number of groups with a colour each, and with a line each.
 _MAX_COLOURS: Final = 7
 _MAX_LINES: Final = 40
@@ -80,10 +82,21 @@ def make_group_labels(comparison: Comparison) -> list[str]:
     counted = Counter[str]()
     names = []
     for group in comparison.groups:
-        name = escape_text(", ".join(map(format_value, group.values)))
+        name = escape_text(", ".join(map(_format_label, comparison.by, group.values)))
         counted[name] += 1  # "a, b" may be one value and two
         names.append(f"{name} ({counted[name]})" if counted[name] > 1 else name)
     return _shorten_names(names)
+
+
+def _format_label(name: str, value: Value) -> str:
+    """A value in a legend: text alone, numbers with the column's name and unit: "loss 20 %" of `link_loss_percent`."""
+    if isinstance(value, str) or value is None:
+        return format_value(value)
+    column, unit = name.removeprefix("link_"), ""
+    for suffix, text in _UNITS.items():
+        if column.endswith(suffix):
+            column, unit = column.removesuffix(suffix), text
+    return f"{column.replace('_', ' ')} {format_value(value)}{unit}"
 
 
 def _shorten_names(names: Sequence[str]) -> list[str]:
@@ -181,7 +194,14 @@ def _against(
     rows: _Rows = []
     predicted: _Rows = []
     others = [
-        escape_text(", ".join(format_value(value) for i, value in enumerate(group.values) if i != number)) or "all"
+        escape_text(
+            ", ".join(
+                _format_label(name, value)
+                for i, (name, value) in enumerate(zip(comparison.by, group.values, strict=True))
+                if i != number
+            )
+        )
+        or "all"
         for group in comparison.groups
     ]
     short = dict(zip(others, _shorten_names(others), strict=True))

@@ -1,6 +1,7 @@
 """The page of a comparison has the numbers of its document."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -97,6 +98,19 @@ def test_two_groups_of_one_name_are_two():
     assert make_group_labels(found) == ["a, b, c", "a, b, c (2)"]
     cumulative = next(one for one in make_figures(found) if one.name == "setup_ms-cumulative")
     assert cumulative.caption.startswith("10 handshakes")
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "label"),
+    [
+        (("config", "link_loss_percent"), ("classic", 20), "classic, loss 20 %"),
+        (("rtt_ms", "jobs"), (2.5, 3), "rtt 2.5 ms, jobs 3"),
+        (("link_nat", "config"), (True, "20"), "nat true, 20"),
+    ],
+)
+def test_numbers_in_legends_have_the_name_and_unit_of_their_column(comparison, columns, values, label):
+    group = replace(comparison.groups[0], values=values)
+    assert make_group_labels(replace(comparison, by=columns, groups=[group])) == [label]
 
 
 def test_a_hostile_label_stays_text():
