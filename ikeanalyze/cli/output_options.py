@@ -112,7 +112,7 @@ class FigureOptions(ResultOptions):
     """How a result with figures is written."""
 
     figures: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Also write the figures to a directory, as SVG and PNG.")
+        str | None, typer.Option(metavar="DIR", help="Also write the figures to a directory, as SVG, PDF and PNG.")
     ] = None
 
     def check(self) -> None:

@@ -50,10 +50,10 @@ def test_the_paper_is_reproduced(run):
 
 def test_figures_are_written(run, tmp_path):
     done = run("overhead", "compute", "--suite", "des", "--size", "64,128", "--figures", str(tmp_path / "f"))
-    assert (done.exit_code, done.stderr) == (0, f"ikeanalyze: {tmp_path / 'f'}: 4 files\n")
+    assert (done.exit_code, done.stderr) == (0, f"ikeanalyze: {tmp_path / 'f'}: 6 files\n")
     assert sorted(path.name for path in (tmp_path / "f").iterdir()) == [
-        "esp-operations.png", "esp-operations.svg", "esp-ratio.png", "esp-ratio.svg",
-    ]  # fmt: skip
+        f"{name}.{ending}" for name in ("esp-operations", "esp-ratio") for ending in ("pdf", "png", "svg")
+    ]
 
 
 def test_overheads_are_measured(run):

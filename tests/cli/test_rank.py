@@ -45,7 +45,7 @@ def test_show(run, tmp_path):
 def test_figures_are_written(run, tmp_path):
     done = run("rank", "epc-aka", "--figures", str(tmp_path / "f"), "--quiet")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert len(list((tmp_path / "f").iterdir())) == 10
+    assert len(list((tmp_path / "f").iterdir())) == 15  # five figures in three formats
 
 
 def test_measured_criteria_are_ranked(run, dataset):

@@ -27,7 +27,7 @@ def test_figures_beside_any_format(run, tmp_path):
     assert done.exit_code == 0
     assert done.stdout == run("report", capture, "--format", "csv").stdout
     assert done.stderr == f"ikeanalyze: {folder}: {len(list(folder.iterdir()))} files\n"
-    assert {path.suffix for path in folder.iterdir()} == {".svg", ".png"}
+    assert {path.suffix for path in folder.iterdir()} == {".svg", ".pdf", ".png"}
 
 
 def test_tables_and_figures(run, reader, tmp_path):

@@ -75,5 +75,7 @@ def test_files(tmp_path):
     written = write_prediction_figures(
         [prediction(link={"loss": loss}, samples={}) for loss in (0, 0.1)], str(tmp_path / "f")
     )
-    assert sorted(path.name for path in written)[:2] == ["bytes-against-loss.png", "bytes-against-loss.svg"]
+    assert sorted(path.name for path in written)[:3] == [
+        f"bytes-against-loss.{ending}" for ending in ("pdf", "png", "svg")
+    ]
     assert all(path.stat().st_size > 1000 for path in written)

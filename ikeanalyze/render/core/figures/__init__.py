@@ -1,1 +1,1 @@
-"""Charts by Altair, and figures written as SVG and PNG."""
+"""Charts by Altair, and figures written as SVG, PDF and PNG."""

@@ -1,4 +1,4 @@
-"""Figures, and how they become SVG and PNG files: as wide as one or two columns of a paper, with readable text."""
+"""Figures, and how they become SVG, PDF and PNG files: as wide as one or two columns of a paper, with readable text."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -37,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A drawing for an SVG file and a PNG file."""
+    """A drawing for files."""
 
     name: str  # of its files, without ending
     svg: str
@@ -46,7 +46,7 @@ class Drawing:
 
 
 def write_figures(directory: str, figures: Iterable[Figure], drawings: Iterable[Drawing] = ()) -> list[Path]:
-    """Write `NAME.svg` and `NAME.png` for each figure, then for each of the other drawings; return the paths.
+    """Write `NAME.svg`, `.pdf` and `.png` for each figure, then for each of the other drawings; return the paths.
 
     Creates the directory. Raises `OutputError` if it cannot be written.
     """
@@ -76,19 +76,25 @@ def make_svg_file(drawing: Drawing) -> str:
     """Return the SVG of a file: with a background, a size in millimetres, and texts as wide as they were drawn."""
     svg = _prepare_svg(drawing.svg)
     width, height = _measure(drawing)
-    in_mm = f'width="{width * MM_PER_POINT:.2f}mm" height="{height * MM_PER_POINT:.2f}mm"'
-    return _SIZE.sub(in_mm, svg, count=1)
+    return _resize(svg, f"{width * MM_PER_POINT:.2f}mm", f"{height * MM_PER_POINT:.2f}mm")
+
+
+def _resize(svg: str, width: str, height: str) -> str:
+    return _SIZE.sub(f'width="{width}" height="{height}"', svg, count=1)
 
 
 def _write_drawing(directory: Path, drawing: Drawing) -> list[Path]:
-    """Write a drawing as SVG and PNG."""
+    """Write a drawing as SVG, PDF and PNG."""
     import vl_convert
 
-    inches = max(_measure(drawing)) / 72
-    png = vl_convert.svg_to_png(
-        _prepare_svg(drawing.svg), scale=drawing.unit, ppi=min(drawing.dpi, _MAX_PIXELS / inches)
-    )
-    files = {".svg": make_svg_file(drawing).encode(), ".png": png}
+    width, height = _measure(drawing)
+    inches = max(width, height) / 72
+    svg = _prepare_svg(drawing.svg)
+    files = {
+        ".svg": make_svg_file(drawing).encode(),
+        ".pdf": vl_convert.svg_to_pdf(_resize(svg, f"{width:.2f}", f"{height:.2f}")),  # a unit is a point
+        ".png": vl_convert.svg_to_png(svg, scale=drawing.unit, ppi=min(drawing.dpi, _MAX_PIXELS / inches)),
+    }
     written = []
     for ending, content in files.items():
         path = directory / f"{drawing.name}{ending}"

@@ -1,3 +1,4 @@
+import re
 import struct
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -30,13 +31,14 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_each_as_svg_and_png(folder):
+def test_each_as_svg_pdf_and_png(folder):
     names = {path.name.rsplit(".", 1)[0] for path in folder.iterdir()}
     ladders = {f"handshake-{number}-ladder{axis}" for number in (1, 2) for axis in ("", "-time")}
     assert names == {"setup-parts", "round-trips", "link-bytes", "setup-cumulative"} | ladders
     for name in names:
         assert (folder / f"{name}.svg").exists()
         assert (folder / f"{name}.png").exists()
+        assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,8 @@ def test_as_wide_as_a_column_with_letters_that_can_be_read(folder, name, mm, dpi
     data = (folder / f"{name}.png").read_bytes()
     assert png_dpi(data) == pytest.approx(dpi, rel=0.01)
     assert png_size(data)[0] / dpi * 25.4 == pytest.approx(mm, abs=0.6)
+    box = re.search(rb"/MediaBox ?\[0 0 ([0-9.]+) ", (folder / f"{name}.pdf").read_bytes())
+    assert float(box[1]) / 72 * 25.4 == pytest.approx(width, abs=0.1)
 
 
 def test_files_are_on_paper(folder):
