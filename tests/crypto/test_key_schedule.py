@@ -76,7 +76,7 @@ def test_two_additional_key_exchanges_and_two_rekeyings_with_followups():
         seed = skeyseed_after_additional(SHA384, before["Sk_d secret"], after["key exchange secret"], after["nonces"])
         assert seed == after["SKEYSEED"]
     for before, after in ((third, replaced), (replaced, replaced_again)):
-        additional = after["additional key exchange secret"]  # two ML-KEM secrets of 32 bytes, one behind the other
+        additional = after["additional key exchange secret"]  # two ML-KEM secrets of 32 bytes, one after the other
         assert len(additional) == 64
         secrets = [after["key exchange secret"], additional[:32], additional[32:]]
         assert skeyseed_of_rekeying(SHA384, before["Sk_d secret"], secrets, after["nonces"]) == after["SKEYSEED"]

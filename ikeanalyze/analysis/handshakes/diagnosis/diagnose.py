@@ -49,7 +49,7 @@ def _get_room() -> pl.Expr:
 
 def _behind(side: str) -> pl.Expr:
     """Where packets to this side are lost, if the capture was taken there and has them."""
-    text = f" behind the capture point, which is on the {side}'s side"
+    text = f" after the capture point, which is on the {side}'s side"
     return pl.when(pl.col("vantage").cast(pl.String) == side).then(pl.lit(text)).otherwise(pl.lit(""))
 
 

@@ -19,7 +19,7 @@ class Effect(StrEnum):
 class Confidence(StrEnum):
     """How sure a diagnosis is."""
 
-    CERTAIN = "certain"  # a message says so, or the packets leave no other explanation
+    CERTAIN = "certain"  # a message states it, or the packets leave no other explanation
     CONSISTENT = "consistent with"  # the packets look like it, but something outside of the capture may be the cause
 
 

@@ -89,7 +89,7 @@ RULES: Final = (
         subject=Subject.REQUEST,
         when=_col("step_back_ns") > STEP_BACK_NS,
         sentence="The time stamps go back by {step_back_s:,.1f} s between two packets of this handshake: consistent with "
-        "a clock of the capturing machine that was set back, or with captures that were put one behind the other.",
+        "a clock of the capturing machine that was set back, or with captures that were put one after the other.",
         remedy="Do not trust the times of this handshake, nor the order of its messages. Look for a change of the clock "
         "(NTP), or merge the captures by time (mergecap).",
     ),

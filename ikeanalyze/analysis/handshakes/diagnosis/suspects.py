@@ -213,7 +213,7 @@ def collect_facts(
     for part in parts:
         last = last.join(part, on="row", how="left", maintain_order="left")
     wanted = _find_wanted_methods(state, suspects)
-    # a suspect without set-up in the capture is none any more
+    # a suspect without set-up in the capture is left out
     place = np.searchsorted(np.flatnonzero(suspects), rows)
     last = last.with_columns(
         pl.Series("wanted_method", [wanted.get(row) for row in rows.tolist()], dtype=pl.String),
