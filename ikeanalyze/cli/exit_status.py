@@ -95,7 +95,17 @@ def handle_errors(*, verbose: bool) -> Iterator[None]:
         log_stderr("out of memory. Split the capture (editcap -c), or read fewer captures at once")
         raise typer.Exit(FAILED) from None
     except Exception as error:
+        # libraries raise other errors while they clean up, such as zipfile in the middle of a file
+        if _began_with_interrupt(error):
+            raise typer.Exit(INTERRUPTED) from None
         raise typer.Exit(report_internal_error(error, verbose=verbose)) from None
+
+
+def _began_with_interrupt(error: BaseException | None) -> bool:
+    """Whether an error was raised while Ctrl-C was handled."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def close_stdout() -> None:

@@ -1,3 +1,6 @@
+from io import BytesIO
+from zipfile import ZipFile
+
 import pytest
 import typer
 
@@ -24,6 +27,21 @@ def test_what_becomes_of_an_error(capsys, error, status, line):
     err = capsys.readouterr().err
     assert err.startswith(line)
     assert len(err.splitlines()) == (1 if line else 0)
+
+
+def interrupt_writing_a_zip_file():
+    """Raises ValueError: zipfile cannot be closed while one of its files is written."""
+    with ZipFile(BytesIO(), "w") as archive:
+        file = archive.open("x", "w")
+        file.write(b"x")
+        raise KeyboardInterrupt
+
+
+def test_an_error_of_cleaning_up_after_an_interrupt_is_the_interrupt(capsys):
+    with pytest.raises(typer.Exit) as raised, handle_errors(verbose=False):
+        interrupt_writing_a_zip_file()
+    assert raised.value.exit_code == 130
+    assert capsys.readouterr().err == ""
 
 
 def test_usage_errors_keep_their_status(capsys):
