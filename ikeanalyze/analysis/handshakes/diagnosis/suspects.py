@@ -119,6 +119,11 @@ def find_short_responses(columns: Columns) -> ShortResponses:
     return ShortResponses(columns["unit"][rows], columns["ike_bytes"][rows].astype(np.int64))
 
 
+#: Handshakes with the outcome half-open, and with the outcome unanswered, that are diagnosed: a flood has millions, and
+#: the sentences of each would take more memory than all else.
+MOST_ALIKE: Final = 10_000
+
+
 def find_suspects(
     handshakes: HandshakeColumns, state: AnalysisState, answers: AnsweredTransmissions, short: ShortResponses
 ) -> BoolArray:
@@ -145,7 +150,10 @@ def find_suspects(
     suspects |= _find_declined_additional_key_exchanges(handshakes)
     suspects |= find_steps_back(state) > STEP_BACK_NS
     # the rules are about IKE
-    return np.asarray(suspects & ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1)))
+    suspects &= ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1))
+    for outcome in (Outcome.HALF_OPEN, Outcome.UNANSWERED):
+        suspects[np.flatnonzero(suspects & (handshakes.outcome == int(outcome)))[MOST_ALIKE:]] = False
+    return suspects
 
 
 def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> BoolArray:
