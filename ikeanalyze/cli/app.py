@@ -10,7 +10,14 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
+from ikeanalyze.cli.exit_status import (
+    FAILED,
+    INTERRUPTED,
+    close_stdout,
+    ignore_further_interrupts,
+    log_stderr,
+    report_internal_error,
+)
 from ikeanalyze.cli.options import write_examples
 from ikeanalyze.cli.usage.conversion import defer_conversion
 
@@ -171,6 +178,10 @@ def main() -> None:
         app(prog_name="ikeanalyze")
     except SystemExit as end:
         _exit_at_once(end.code)
+    except KeyboardInterrupt:  # a second one, before the first was reported
+        ignore_further_interrupts()
+        log_stderr("interrupted")
+        _exit_at_once(INTERRUPTED)
 
 
 def _exit_at_once(status: Any) -> NoReturn:

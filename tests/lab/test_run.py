@@ -267,7 +267,10 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
     ("ike", "said"),
     [
         ({"proposals": "aes256-sha256"}, r"does not take aes256-sha256 as .* \(ike\.proposals"),
-        ({"esp_proposals": "aes256-foo"}, r"does not take aes256-foo as .* \(ike\.esp_proposals\)"),
+        (
+            {"esp_proposals": "aes256-foo"},
+            r"does not take aes256-foo as .* \(ike\.esp_proposals, ike\.responder_esp_proposals\)",
+        ),
     ],
 )
 def test_a_proposal_that_strongswan_does_not_take_is_said_with_its_key(lab, tmp_path, ike, said):
