@@ -185,7 +185,10 @@ def build_tables(
         del result, sources
         traffic.columns.clear()
         release_free_memory()
-        handshakes = run.finish("handshakes", _diagnose(build_handshakes_table(needed), suspects))
+        handshakes = build_handshakes_table(needed)
+        del needed
+        release_free_memory()
+        handshakes = run.finish("handshakes", _diagnose(handshakes, suspects))
         return AnalysisTables(frames, messages_table, exchanges, handshakes), warnings
 
 
