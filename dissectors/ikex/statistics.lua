@@ -56,6 +56,9 @@ local function append_notes(lines, capture)
             break
         end
     end
+    for _, line in ipairs(describe.list_capture_lines(capture)) do
+        lines[#lines + 1] = line
+    end
     if capture.queue.late > 0 then
         lines[#lines + 1] = string.format(
             "%d packets were read after packets with later times: sort the capture with reordercap to count correctly",

@@ -155,6 +155,7 @@ end
 function View:diagnosis(tree, capture, sa)
     for _, diagnosis in ipairs(diagnose.of_sa(capture, sa)) do
         local item = self:add(tree, "diagnosis_code", diagnosis.code)
+        self:append(item, ": " .. diagnosis.message)
         self:add(item, "diagnosis_effect", diagnosis.effect)
         self:add(item, "diagnosis_message", diagnosis.message)
         self:add(item, "diagnosis_concerns", diagnosis.concerns)

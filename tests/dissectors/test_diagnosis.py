@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ikeanalyze
+from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
 from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
@@ -109,6 +110,17 @@ def test_the_statistics_name_the_diagnosis(tshark):
     assert "evidence IKE_SA_INIT 0 request of the initiator, packets 1, 2, 3: consistent with" in text
     done = run_plugin(tshark, trace.pcap(), "-q", "-z", "ikex,diagnosis")
     assert done.lines[1].split() == ["1", "responder-silent"]
+
+
+def test_a_flood_is_described_as_in_the_report(tshark):
+    """Below the list of handshakes, and with the diagnosis of each, of which only some are listed."""
+    path = CAPTURES / "faults" / "half-open.pcapng"
+    [flood] = diagnose_captures(ikeanalyze.read(path).handshakes)
+    for statistic in ("list", "handshakes", "diagnosis"):
+        text = " ".join(" ".join(run_plugin(tshark, path, "-q", "-z", f"ikex,{statistic}").lines).split())
+        assert f"capture {flood.message} ({flood.code}) try {flood.remedy}" in text
+    assert text.count("diagnosis The initiator went silent") == 20
+    assert "34 initiator-silent" in text
 
 
 def test_a_running_capture_has_no_diagnosis_until_it_pauses(tshark):

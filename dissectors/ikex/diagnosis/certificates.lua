@@ -1,5 +1,6 @@
 --[[ X.509 certificates: their subject and validity (RFC 5280, 4.1), and distinguished names as text (RFC 4514). ]]
 local Cursor = require("ikex.cursor")
+local templates = require("ikex.diagnosis.templates")
 
 local certificates = {}
 
@@ -126,8 +127,8 @@ end
 local function format_span(seconds)
     for _, unit in ipairs({ { "days", DAY }, { "hours", HOUR }, { "minutes", MINUTE } }) do
         if seconds >= 2 * unit[2] then
-            local number = string.format("%.0f", math.floor(seconds / unit[2]))
-            return number:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "") .. " " .. unit[1]
+            local count = string.format("%.0f", math.floor(seconds / unit[2]))
+            return templates.group_thousands(count) .. " " .. unit[1]
         end
     end
     return string.format("%.0f s", seconds)

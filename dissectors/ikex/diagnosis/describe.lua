@@ -1,10 +1,12 @@
 --[[ The diagnosis of handshakes as text, for the statistics and the windows. ]]
 local compat = require("ikex.compat")
 local diagnose = require("ikex.diagnosis.diagnose")
+local flood = require("ikex.diagnosis.flood")
 
 local describe = {}
 
 local WIDTH = 69 -- characters of a line, if its words are not longer
+local MAX_LISTED = 20 -- handshakes with the same first code; a flood has many more
 local LABEL = 11 -- characters of a label, with the blanks after it
 
 -- Append a labelled text to lines, in lines that fit into a window as it opens.
@@ -44,6 +46,38 @@ function describe.list_lines(capture, sa)
     return lines
 end
 
+--- The diagnoses of the capture as lines; none without a problem.
+function describe.list_capture_lines(capture)
+    local lines = {}
+    for _, sentence in ipairs(flood.describe(capture)) do
+        append_wrapped(lines, "capture", string.format("%s (%s)", sentence, flood.CODE))
+        append_wrapped(lines, "  try", flood.REMEDY)
+    end
+    return lines
+end
+
+-- Append the diagnoses of each handshake, of those with the same first code only some.
+local function append_handshakes(lines, capture)
+    local listed = {}
+    for _, sa in ipairs(capture.conversation.sas) do
+        local first = diagnose.of_sa(capture, sa)[1]
+        local count = first and (listed[first.code] or 0) + 1
+        if first then
+            listed[first.code] = count
+        end
+        if first and count <= MAX_LISTED then
+            lines[#lines + 1] = ""
+            lines[#lines + 1] = string.format("IKE handshake %.0f: %s > %s", sa.number, sa.initiator, sa.responder)
+            for _, line in ipairs(describe.list_lines(capture, sa)) do
+                lines[#lines + 1] = line
+            end
+        elseif first and count == MAX_LISTED + 1 then
+            lines[#lines + 1] = ""
+            lines[#lines + 1] = string.format("IKE handshake %.0f and later ones: %s, too", sa.number, first.code)
+        end
+    end
+end
+
 -- The codes by how many handshakes have them, the most frequent first.
 local function count_codes(capture)
     local counts, codes = {}, {}
@@ -65,7 +99,7 @@ local function count_codes(capture)
     return codes, counts
 end
 
---- How many handshakes have each diagnosis, and the diagnoses of each handshake.
+--- How many handshakes have each diagnosis, the diagnosis of the capture, and those of its handshakes.
 function describe.all(capture)
     capture:finish()
     local codes, counts = count_codes(capture)
@@ -73,19 +107,13 @@ function describe.all(capture)
     for _, code in ipairs(codes) do
         lines[#lines + 1] = string.format("%8.0f  %s", counts[code], code)
     end
-    if #codes == 0 then
-        lines[#lines + 1] = "no problem found"
+    for _, line in ipairs(describe.list_capture_lines(capture)) do
+        lines[#lines + 1] = line
     end
-    for _, sa in ipairs(capture.conversation.sas) do
-        local own = describe.list_lines(capture, sa)
-        if #own > 0 then
-            lines[#lines + 1] = ""
-            lines[#lines + 1] = string.format("IKE handshake %.0f: %s > %s", sa.number, sa.initiator, sa.responder)
-            for _, line in ipairs(own) do
-                lines[#lines + 1] = line
-            end
-        end
+    if #lines == 1 then
+        lines[2] = "no problem found"
     end
+    append_handshakes(lines, capture)
     return table.concat(lines, "\n") .. "\n"
 end
 

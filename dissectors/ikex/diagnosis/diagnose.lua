@@ -10,6 +10,7 @@ local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
 local proposals = require("ikex.proposals")
 local rules = require("ikex.diagnosis.rules")
+local templates = require("ikex.diagnosis.templates")
 
 local diagnose = {}
 
@@ -24,32 +25,6 @@ local EXCLUDED = {
 }
 -- Handshakes of a single exchange that are diagnosed, answered and unanswered ones: a flood has many more.
 local MOST_ALIKE = 10000
-
--- An integer, or a number rounded to some digits, with commas between thousands.
-local function group_thousands(text)
-    local sign, whole, rest = text:match("^(%-?)(%d+)(.*)$")
-    return sign .. whole:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "") .. rest
-end
-
-local function format_value(value, form)
-    if type(value) == "string" then
-        return value
-    end
-    local digits = tonumber(form:match("%.(%d+)f$")) or 0
-    local text = string.format("%." .. string.format("%d", digits) .. "f", value)
-    return form:sub(1, 1) == "," and group_thousands(text) or text
-end
-
--- The template with the facts that it names; nil if one of them is unknown.
-local function fill_in(template, facts)
-    local complete = true
-    local text = template:gsub("{([%w_]+):?([^}]*)}", function(name, form)
-        local value = facts[name]
-        complete = complete and value ~= nil
-        return value ~= nil and format_value(value, form) or ""
-    end)
-    return complete and text or nil
-end
 
 -- Whether each message of an IKE SA was sent once and answered soon, and nothing in it concerns a rule.
 local function is_clean(capture, sa)
@@ -78,9 +53,13 @@ local function is_clean(capture, sa)
             return false
         end
     end
+    if not authenticated then
+        return false
+    end
+    capture:decode(sa)
     local declined = sa.additional == 0 and sa.init_request
         and proposals.offer_additional(contents.proposals(sa.init_request))
-    return authenticated and not declined
+    return not declined
 end
 
 -- Of a flood, only the first handshakes are diagnosed. `known`: what has been diagnosed.
@@ -112,7 +91,7 @@ local function describe(rule, facts, text)
     local sent = #subject.exchange.requests > 0 and subject.exchange.requests or subject.exchange.responses
     return {
         code = rule.code, effect = rule.effect, confidence = rule.confidence, rfc = rule.rfc,
-        message = text, remedy = name_preferences(fill_in(rule.remedy, facts)),
+        message = text, remedy = name_preferences(templates.fill_in(rule.remedy, facts)),
         concerns = string.format(
             "%s %.0f %s of the %s", names.of_exchange(pair.sa.version, pair.exchange), pair.message_id, subject.kind,
             by_initiator and "initiator" or "responder"
@@ -128,7 +107,7 @@ local function apply_rules(facts)
     for _, effect in ipairs(EFFECTS) do
         for place, rule in ipairs(excluded[effect] and NONE or rules.RULES) do
             local text = rule.effect == effect and (not explained[effect] or rule.also) and rule.when(facts)
-                and fill_in(rule.remedy, facts) and fill_in(rule.sentence, facts)
+                and templates.fill_in(rule.remedy, facts) and templates.fill_in(rule.sentence, facts)
             if text then
                 list[#list + 1] = { place = place, rule = rule, text = text }
             end
