@@ -193,7 +193,7 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     if content then
         check_content(sa, content, list)
     end
-    for _, diagnosis in ipairs(diagnose.of_sa(capture, sa)) do
+    for _, diagnosis in ipairs(diagnose.for_expert_info(capture, sa)) do
         if diagnosis.datagram == datagram then
             add(list, EXPERTS[diagnosis.effect], "Diagnosis: " .. diagnosis.code) -- the fields have the rest
         end

@@ -5,6 +5,7 @@ message that may still come is not called lost. Most handshakes are clean, which
 local Conversation = require("ikex.conversation")
 local Facts = require("ikex.diagnosis.facts")
 local contents = require("ikex.contents")
+local exchanges = require("ikex.exchanges")
 local message = require("ikex.message")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
@@ -16,6 +17,7 @@ local diagnose = {}
 
 local NONE = {}
 local LONGEST_RTT = 60e6 -- us; a longer one may be a change of the clock
+local MANY_TRANSMISSIONS = 4 -- of a message; fewer are normal
 local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
 -- Effects that an effect excludes, which is before them in this order.
 local EFFECTS = { "unreliable", "stopped", "disconnected", "slowed", "weakened" }
@@ -23,26 +25,44 @@ local EXCLUDED = {
     unreliable = { stopped = true, disconnected = true, slowed = true, weakened = true },
     stopped = { disconnected = true },
 }
--- Handshakes of a single exchange that are diagnosed, answered and unanswered ones: a flood has many more.
-local MOST_ALIKE = 10000
+-- Handshakes of a single exchange that are diagnosed, answered and unanswered ones: a flood has many more. Of all of
+-- them, fewer are diagnosed if nothing but their expert info may be needed.
+local MOST_ALIKE, MOST_WITH_EXPERT = 10000, 1000
 
--- Whether each message of an IKE SA was sent once and answered soon, and nothing in it concerns a rule.
+-- Whether a pair is an exchange whose request was answered soon, with few retransmissions that leave no doubt.
+local function is_answered(pair)
+    local request, response = pair.request, pair.response
+    if not request or not response then
+        return false
+    end
+    local requests, responses = Conversation.transmissions(request), Conversation.transmissions(response)
+    local last_request, last_response = requests[#requests], responses[#responses]
+    if #requests == 1 and #responses == 1 then
+        local rtt = last_response.time - last_request.time
+        return rtt >= 0 and rtt <= LONGEST_RTT
+    elseif #requests >= MANY_TRANSMISSIONS or #responses >= MANY_TRANSMISSIONS then
+        return false
+    elseif last_request.body ~= 1 or last_response.body ~= 1 or last_response.time < last_request.time
+        or last_response.time - requests[1].time > LONGEST_RTT
+    then
+        return false
+    end
+    local exchange = exchanges.of_pair(pair)[1]
+    return not exchange.uncertain and not exchanges.lacks_fragments(responses)
+end
+
+-- Whether nothing in an IKE SA concerns a rule: it was set up, and each message was answered.
 local function is_clean(capture, sa)
     if sa.version ~= 2 or not sa.begun_init or sa.readable_after_init or sa.aaa or capture.queue.stepped_back then
         return false
     end
     local authenticated = false
     for _, pair in ipairs(sa.list) do
-        local request, response = pair.request, pair.response
-        if not request or not response
-            or #Conversation.transmissions(request) ~= 1 or #Conversation.transmissions(response) ~= 1
-        then
+        if not is_answered(pair) then
             return false
         end
-        local first, answer = request.datagrams[1], response.datagrams[1]
-        if answer.time - first.time > LONGEST_RTT or answer.time < first.time then
-            return false
-        elseif pair.exchange == IKE_SA_INIT and answer.next == message.NOTIFY then
+        local first, answer = pair.request.datagrams[1], pair.response.datagrams[1]
+        if pair.exchange == IKE_SA_INIT and answer.next == message.NOTIFY then
             return false
         elseif pair.exchange == IKE_AUTH then
             authenticated = true
@@ -68,7 +88,7 @@ local function is_beyond_limit(sa, known)
         return false
     end
     local kind = sa.list[1].response and "answered" or "unanswered"
-    known[kind] = (known[kind] or 0) + 1
+    known[kind] = known[kind] + 1
     return known[kind] > MOST_ALIKE
 end
 
@@ -140,6 +160,16 @@ local function examine(capture, sa, known)
     return facts.last and apply_rules(facts) or NONE
 end
 
+-- What has been diagnosed since the latest packet: lists by IKE SA, and how many handshakes of a single exchange.
+local function get_known(capture)
+    local known, added, until_time = capture.diagnosed, capture.conversation.added, capture.queue.last_time
+    if not known or known.added ~= added or known.until_time ~= until_time then
+        known = { added = added, until_time = until_time, by_sa = {}, answered = 0, unanswered = 0 }
+        capture.diagnosed = known
+    end
+    return known
+end
+
 --- The diagnoses of a handshake, the most important first: a list of {code, effect, confidence, rfc, message, remedy,
 -- concerns, frames, datagram}. `message`: a sentence; `concerns`: the IKE message; `frames`: numbers of the packets
 -- that are the evidence; `datagram`: the first one of them. The list is empty without a problem, and while a running
@@ -148,17 +178,24 @@ function diagnose.of_sa(capture, sa)
     if not capture:is_final(sa.last_time) then
         return NONE
     end
-    local known = capture.diagnosed
-    if not known or known.added ~= capture.conversation.added or known.until_time ~= capture.queue.last_time then
-        known = { added = capture.conversation.added, until_time = capture.queue.last_time, by_sa = {} }
-        capture.diagnosed = known
-    end
+    local known = get_known(capture)
     local list = known.by_sa[sa]
     if not list then
         list = examine(capture, sa, known)
         known.by_sa[sa] = list
     end
     return list
+end
+
+--- The same for expert infos, which Wireshark wants of each packet: of a flood, only of some handshakes.
+function diagnose.for_expert_info(capture, sa)
+    if #sa.list == 1 then
+        local known = get_known(capture)
+        if not known.by_sa[sa] and known.answered + known.unanswered >= MOST_WITH_EXPERT then
+            return NONE
+        end
+    end
+    return diagnose.of_sa(capture, sa)
 end
 
 --- The codes of the diagnoses of a handshake, separated by commas; nil without a problem.
