@@ -284,6 +284,7 @@ register_statistics("handshakes")
 register_statistics("list")
 register_statistics("exchanges")
 register_statistics("ladders")
+register_statistics("diagnosis")
 
 if has_window then
     menus.register(function()

@@ -18,6 +18,7 @@ Capture.__index = Capture
 
 local sub = string.sub
 local NONE = {}
+local NAT_PORT = 4500
 
 local process_record
 
@@ -32,6 +33,7 @@ function Capture.new(keyring, has_window)
         radius = Radius.new(),
         replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
         negotiated = {}, -- the suite and nonces of an IKE SA that replaced another one, by both SPIs
+        responders_on_4500 = {}, -- addresses of responders that sent something from UDP port 4500
         by_frame = {}, -- of each frame: its datagram, or a list of them with `several`
         finished = false, -- all frames have been processed
     }, Capture)
@@ -55,6 +57,16 @@ local function add_to_frame(self, number, datagram)
     end
 end
 
+-- Note that a message used the port of UDP encapsulation.
+local function note_port(self, slot, parsed)
+    if parsed.source_port == NAT_PORT or parsed.destination_port == NAT_PORT then
+        slot.on_4500 = true
+        if parsed.source_port == NAT_PORT and not slot.from_initiator then
+            self.responders_on_4500[slot.pair.sa.responder] = true
+        end
+    end
+end
+
 local function add_datagram(self, datagram, parsed)
     local original = self.duplicates:original(datagram, parsed)
     if original then
@@ -70,6 +82,7 @@ local function add_datagram(self, datagram, parsed)
     end
     local sa = self.association:associate(parsed)
     self.conversation:add(sa, datagram, parsed)
+    note_port(self, datagram.slot, parsed)
     add_to_frame(self, datagram.number, datagram)
     for _, number in ipairs(datagram.numbers or NONE) do
         if number ~= datagram.number then

@@ -2,6 +2,7 @@
 local Association = require("ikex.association")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
+local diagnose = require("ikex.diagnosis.diagnose")
 local mlkem = require("ikex.mlkem")
 local names = require("ikex.names")
 local proposals = require("ikex.proposals")
@@ -11,6 +12,11 @@ local findings = {}
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
 local NONE = {}
+-- The expert info of a diagnosis, by its effect.
+local EXPERTS = {
+    unreliable = "diagnosis", stopped = "diagnosis", disconnected = "diagnosis", slowed = "diagnosis_minor",
+    weakened = "diagnosis_minor",
+}
 local SIDES = { "request", "response" }
 
 local function add(list, name, text)
@@ -186,6 +192,11 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     local content = contents.content(datagram)
     if content then
         check_content(sa, content, list)
+    end
+    for _, diagnosis in ipairs(diagnose.for_expert_info(capture, sa)) do
+        if diagnosis.datagram == datagram then
+            add(list, EXPERTS[diagnosis.effect], "Diagnosis: " .. diagnosis.code) -- the fields have the rest
+        end
     end
     return list
 end

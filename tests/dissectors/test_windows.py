@@ -26,7 +26,8 @@ CAPTURE = CAPTURES / "loss20-classic.pcap"
 KEYS = CAPTURES / "pq-mlkem768-psk.charon.log.gz"
 #: The items of Statistics, IKE, and the titles of their windows.
 WINDOWS = (
-    "IKE handshakes$", "IKE handshakes in full$", "IKE messages$", "IKE exchanges$", "Save a decrypted copy of the capture$",
+    "IKE handshakes$", "IKE handshakes in full$", "IKE diagnosis$", "IKE messages$", "IKE exchanges$",
+    "Save a decrypted copy of the capture$",
 )  # fmt: skip
 #: The color of notes in Wireshark's window of expert infos (epan/expert.c).
 NOTE = "A0FFFF"

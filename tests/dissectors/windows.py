@@ -204,7 +204,7 @@ def open_expert_info(screen: Screen) -> None:
 
 def open_flow_graph(screen: Screen) -> None:
     """Choose Statistics, Flow Graph, and wait for its window."""
-    before = 18 if screen.room.tshark.version >= (4, 2, 0) else 21
+    before = 18 if screen.room.tshark.version >= (4, 2, 0) else 22
     screen.press("alt+s", *["Down"] * before, "Return")
     screen.wait_for("Flow")
 
