@@ -19,6 +19,7 @@ if folder and not package.path:find(folder .. "?.lua", 1, true) then
 end
 
 local Capture = require("ikex.capture")
+local Datagram = require("ikex.datagram")
 local Keyring = require("ikex.keyring")
 local Radius = require("ikex.radius")
 local View = require("ikex.view")
@@ -31,6 +32,8 @@ local menus = require("ikex.menus")
 local packet = require("ikex.packet")
 local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
+
+local SLOT = Datagram.SLOT
 
 local ikex = Proto("ikex", "IKE analysis")
 
@@ -165,10 +168,15 @@ end
 
 -- Show a datagram; returns the text for the Info column, nil if there is none.
 local function show_datagram(tvb, pinfo, tree, datagram)
-    local slot, tab, source, offset = datagram.slot, nil, nil, nil
+    local slot, tab, source, offset = datagram[SLOT], nil, nil, nil
     if slot then
-        capture:decode(slot.pair.sa)
-        local content = (view.visible or capture.keyring.size > 0) and contents.shown(datagram)
+        local has_keys = capture.keyring.size > 0
+        if view.visible or has_keys or view.needed.any_of_payloads then
+            capture:decode(slot.pair.sa)
+        else
+            capture:decode_for_findings(slot.pair)
+        end
+        local content = (view.visible or has_keys) and contents.shown(datagram)
         if content and content.encrypted and (view.visible or preferences.dissect) then
             tab = subdissect.add_tab(content)
             source, offset = tab, 0
@@ -185,20 +193,20 @@ end
 
 local function show_packet(tvb, pinfo, tree, number, visible, visited)
     capture:process_queue()
-    local datagrams = capture:datagrams(number)
-    if not datagrams then
+    local datagram, list = capture:datagrams(number)
+    if not datagram and not list then
         return
     end
     view:begin(tree, pinfo, number, visible, visited)
     local text
-    if datagrams.several then
+    if list then
         local texts = {}
-        for _, datagram in ipairs(datagrams) do
-            texts[#texts + 1] = show_datagram(tvb, pinfo, tree, datagram)
+        for _, each in ipairs(list) do
+            texts[#texts + 1] = show_datagram(tvb, pinfo, tree, each)
         end
         text = #texts > 0 and table.concat(texts, "; ")
     else
-        text = show_datagram(tvb, pinfo, tree, datagrams)
+        text = show_datagram(tvb, pinfo, tree, datagram)
     end
     if text then
         pinfo.cols.info = text

@@ -1,11 +1,13 @@
 --[[ The text of the Info column: exchange, kind and payloads of a message, so that the packet list and the flow graph
 read like a ladder diagram: "IKE_INTERMEDIATE request, KE(ML-KEM-768)". ]]
+local Datagram = require("ikex.datagram")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
 
 local info = {}
 
+local FRAGMENT, TOTAL, SLOT = Datagram.FRAGMENT, Datagram.TOTAL, Datagram.SLOT
 local MAX_PAYLOADS = 24
 local MAX_TOTAL = 64 -- fragments of messages whose texts are kept
 
@@ -55,14 +57,17 @@ end
 
 --- The text for a datagram, which belongs to `transmission` (nil: unknown).
 function info.describe(datagram, transmission)
-    local slot = datagram.slot
+    local slot, fragment = datagram[SLOT], datagram[FRAGMENT]
     local sa = slot.pair.sa
-    local text = describe_header(sa.version, slot.pair.exchange, slot.response, datagram.fragment, datagram.total)
+    local text = describe_header(sa.version, slot.pair.exchange, slot.response, fragment, datagram[TOTAL])
     local content = contents.shown(datagram)
     if content then
         content.text = content.text or describe_payloads(content)
         text = content.text ~= "" and text .. ", " .. content.text or text
-    elseif not datagram.clear and datagram.fragment == 0 then
+    elseif datagram.clear and datagram.data and fragment == 0 then -- not decoded, because nothing needs it
+        local payloads = describe_payloads(contents.preview(datagram))
+        text = payloads ~= "" and text .. ", " .. payloads or text
+    elseif not datagram.clear and fragment == 0 then
         text = text .. (sa.version == 2 and ", SK" or ", encrypted")
     end
     return transmission and transmission.number > 1 and "[Retransmission] " .. text or text
