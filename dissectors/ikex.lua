@@ -230,7 +230,7 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
             source_port, destination_port = pinfo.src_port, pinfo.dst_port
         end
         if ports[source_port] or ports[destination_port] then
-            queue:with_ports(number, time, pinfo.len, raw(tvb), source_port, destination_port)
+            queue:from_tvb(number, time, pinfo.len, tvb, raw, source_port, destination_port)
         elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
             capture:add_radius(number, time, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
@@ -240,6 +240,9 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
         visited = pinfo.visited
         if visited then
             capture:finish()
+            if capture.by_frame[number] == nil then
+                return
+            end
         end
     end
     -- needed only if the details are shown, or if a filter or column uses a field of the plugin
@@ -250,10 +253,21 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
     end
 end
 
+local function guarded(tvb, pinfo, tree, source_port, destination_port)
+    local ok, problem = pcall(dissect, tvb, pinfo, tree, source_port, destination_port)
+    if not ok then
+        tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
+    end
+end
+
 local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.START_SIZE
 
 function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw
+    if capture.finished and pinfo.number <= capture.queue.latest then -- it has been dissected before
+        guarded(tvb, pinfo, tree)
+        return
+    end
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
     local whole, start = pcall(raw, tvb, START, START_SIZE)
     local source_port, destination_port
@@ -264,10 +278,7 @@ function ikex.dissector(tvb, pinfo, tree)
             return
         end
     end
-    local ok, problem = pcall(dissect, tvb, pinfo, tree, source_port, destination_port)
-    if not ok then
-        tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
-    end
+    guarded(tvb, pinfo, tree, source_port, destination_port)
 end
 
 register_postdissector(ikex)

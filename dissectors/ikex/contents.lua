@@ -398,16 +398,6 @@ function contents.shown(datagram)
     return content and (datagram.fragment == 0 or content.frame == datagram.number) and content or nil
 end
 
---- The payloads of a clear message that has not been decoded, as in its content: {data, payloads, key_exchange}.
-function contents.preview(datagram)
-    local data = datagram.data
-    local preview = { data = data, pair = datagram.slot.pair }
-    preview.payloads = message.payloads(data, data:byte(17), message.HEADER + 1, #data)
-    local payload = contents.first(preview, message.KE)
-    preview.key_exchange = payload and message.key_exchange(data, payload)
-    return preview
-end
-
 --- The content of the message of a datagram; nil if it could not be decoded.
 function contents.content(datagram)
     return datagram.content or (datagram.parts and datagram.parts.content)
