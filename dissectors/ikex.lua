@@ -301,6 +301,7 @@ register_statistics("handshakes")
 register_statistics("list")
 register_statistics("exchanges")
 register_statistics("ladders")
+register_statistics("diagnosis")
 
 if gui_enabled() then
     menus.register(function()

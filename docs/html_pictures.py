@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,16 +63,22 @@ PICTURES = (
 
 def main() -> None:
     """Make all of them."""
+    with open_browser() as driver, tempfile.TemporaryDirectory() as folder:
+        run("batch", str(ROOT / "captures/lab/loss_*.pcapng"), "-o", DATASET, folder=folder)
+        for picture in PICTURES:
+            take(driver, Path(folder), picture)
+
+
+@contextmanager
+def open_browser() -> Iterator[webdriver.Chrome]:
+    """A Chromium without a window."""
     options = webdriver.ChromeOptions()
     options.binary_location = "/usr/bin/chromium"
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
         options.add_argument(argument)
     driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            run("batch", str(ROOT / "captures/lab/loss_*.pcapng"), "-o", DATASET, folder=folder)
-            for picture in PICTURES:
-                take(driver, Path(folder), picture)
+        yield driver
     finally:
         driver.quit()
 
@@ -82,11 +90,10 @@ def run(*arguments: str, folder: str | Path) -> None:
 
 def take(driver: webdriver.Chrome, folder: Path, picture: Picture) -> None:
     """One picture."""
-    page, raw = folder / "page.html", folder / "raw.png"
+    page = folder / "page.html"
     where = folder if DATASET in picture.command else ROOT
     run(*picture.command, "--format", "html", "-o", str(page), folder=where)
-    window = {"width": picture.width, "height": 900, "deviceScaleFactor": 1, "mobile": picture.width < 600}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window)
+    set_width(driver, picture.width)
     features = [{"name": "prefers-color-scheme", "value": picture.scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     driver.get(page.as_uri())
@@ -94,12 +101,23 @@ def take(driver: webdriver.Chrome, folder: Path, picture: Picture) -> None:
     driver.execute_async_script("setTimeout(arguments[0], 300)")
     found = "return document.querySelector(arguments[0]).getBoundingClientRect().y + scrollY"
     y = max(driver.execute_script(found, picture.top) - 16, 0)
-    clip = {"x": 0, "y": y, "width": picture.width, "height": picture.height, "scale": 1}
+    write_png(driver, f"html-{picture.name}", y, picture.width, picture.height)
+
+
+def set_width(driver: webdriver.Chrome, width: int) -> None:
+    """Lay pages out for a screen of this width in px."""
+    window = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window)
+
+
+def write_png(driver: webdriver.Chrome, name: str, y: float, width: int, height: int) -> None:
+    """Write what the browser shows below y as docs/images/NAME.png, small."""
+    clip = {"x": 0, "y": y, "width": width, "height": height, "scale": 1}
     shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-    raw.write_bytes(b64decode(shot["data"]))
     small = ["+dither", "-colors", "96", "-strip", "-define", "png:compression-level=9"]
-    target = ROOT / "docs" / "images" / f"html-{picture.name}.png"
-    subprocess.run(["convert", raw, *small, f"png8:{target}"], check=True)
+    command = ["convert", "png:-", *small, "png8:-"]
+    done = subprocess.run(command, input=b64decode(shot["data"]), stdout=subprocess.PIPE, check=True)
+    (ROOT / "docs/images" / f"{name}.png").write_bytes(done.stdout)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,11 @@ async def picture() -> str:
             await app.workers.wait_for_complete()
             await pilot.pause()
         svg = app.export_screenshot(title=f"ikeanalyze view {CAPTURE} --keys {KEYS}")
+    return replace_fonts(svg)
+
+
+def replace_fonts(svg: str) -> str:
+    """A picture with the reader's own fonts instead of those that it would have to fetch."""
     svg = re.sub(r"@font-face\s*\{.*?\}\s*", "", svg, flags=re.DOTALL)
     return svg.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace")
 

@@ -22,6 +22,7 @@ local sub = string.sub
 local NONE = {}
 local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT =
     Datagram.NUMBER, Datagram.TIME, Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT
+local NAT_PORT = 4500
 
 local process_record
 
@@ -36,6 +37,7 @@ function Capture.new(keyring, has_window)
         radius = Radius.new(),
         replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
         negotiated = {}, -- the suite and nonces of an IKE SA that replaced another one, by both SPIs
+        responders_on_4500 = {}, -- addresses of responders that sent something from UDP port 4500
         by_frame = {}, -- the datagram of each frame; false if it has several
         lists = {}, -- the datagrams of frames that have several
         finished = false, -- all frames have been processed
@@ -62,6 +64,16 @@ local function add_to_frame(self, number, datagram)
     end
 end
 
+-- Note that a message used the port of UDP encapsulation.
+local function note_port(self, slot, parsed)
+    if parsed.source_port == NAT_PORT or parsed.destination_port == NAT_PORT then
+        slot.on_4500 = true
+        if parsed.source_port == NAT_PORT and not slot.from_initiator then
+            self.responders_on_4500[slot.pair.sa.responder] = true
+        end
+    end
+end
+
 local function add_datagram(self, datagram, parsed)
     local number = datagram[NUMBER]
     local original = self.duplicates:original(datagram, parsed)
@@ -78,6 +90,7 @@ local function add_datagram(self, datagram, parsed)
     end
     local sa = self.association:associate(parsed)
     self.conversation:add(sa, datagram, parsed)
+    note_port(self, datagram[SLOT], parsed)
     add_to_frame(self, number, datagram)
     if parsed.several_frames then
         for _, other in ipairs(datagram.numbers) do
@@ -122,7 +135,7 @@ local function get_tail(data, at, last)
 end
 
 -- The header and the message that are parsed: in the same tables for each message.
-local parsed_head, parsed = {}, {}
+local parsed_head, parsed = message.new_header(), {}
 
 -- Parse and add the datagram of a record of the queue. `incomplete`: the capture lacks bytes of it.
 local function parse_record(self, record, datagram, incomplete)
@@ -136,7 +149,8 @@ local function parse_record(self, record, datagram, incomplete)
     end
     local last = at + head.length - 1
     local clear, init = message.is_clear(head), Association.is_init(head)
-    local decryptable = not clear and not record.tail and self.keyring:may_decrypt(head.spi_i, head.spi_r)
+    local decryptable = not clear and not record.tail and self.keyring.size > 0
+        and self.keyring:may_decrypt(head.spi_i, head.spi_r)
     local data = (clear or init or decryptable) and sub(record.data, at, last) or nil
     parsed.head, parsed.data, parsed.time, parsed.init, parsed.clear = head, data, datagram[TIME], init, clear
     parsed.source, parsed.source_port = record.source, record.source_port
@@ -144,10 +158,7 @@ local function parse_record(self, record, datagram, incomplete)
     parsed.digest = clear and data or record.tail or get_tail(record.data, at, last)
     datagram[FRAGMENT], datagram[TOTAL], datagram[SIZE] = head.fragment, head.total, head.length
     if clear then
-        datagram.clear = true
-        if head.next == message.NOTIFY then
-            datagram.next = message.NOTIFY
-        end
+        datagram.clear, datagram.next = true, head.next
     end
     parsed.kept = (clear or decryptable) and not incomplete
     if incomplete then

@@ -5,8 +5,10 @@ field takes 16 bytes, instead of 24 to 40 under its name. Modules that handle ea
 others read the names, for example `datagram.time`.
 
 Fields that few datagrams have are stored under their names: `data` (the kept bytes of the message), `clear` (it is not
-encrypted), `next` (type of the first payload, if it is a notify), `last_time`, `frames`, `numbers`, `repeated`,
+encrypted), `next` (type of its first payload), `last_time`, `frames`, `numbers`, `repeated`,
 `ip_fragments`, `incomplete` (IP fragments are missing), `endpoints`; and those of the module `contents`. ]]
+local message = require("ikex.message")
+
 local Datagram = {}
 
 --- Positions: number of the frame; time, us; bytes of its frames; TTL and IP identification, false if unknown; length
@@ -21,9 +23,9 @@ local POSITIONS = {
     sent_by_initiator = 11, sent_by_responder = 12, transmission = 13,
 }
 
-local TIME = Datagram.TIME
+local TIME, FRAGMENT = Datagram.TIME, Datagram.FRAGMENT
 
--- Called for a name that is not in the hash part: of most datagrams, a single frame has all bytes.
+-- Called for a name that is not in the hash part: most datagrams are encrypted, and a single frame has all their bytes.
 local METATABLE = {
     __index = function(datagram, name)
         local position = POSITIONS[name]
@@ -33,6 +35,8 @@ local METATABLE = {
             return datagram[TIME]
         elseif name == "frames" then
             return 1
+        elseif name == "next" then -- of IKEv2
+            return datagram[FRAGMENT] > 0 and message.SKF or message.SK
         end
         return nil
     end,

@@ -4,6 +4,7 @@ local Conversation = require("ikex.conversation")
 local Datagram = require("ikex.datagram")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
+local diagnose = require("ikex.diagnosis.diagnose")
 local mlkem = require("ikex.mlkem")
 local names = require("ikex.names")
 local proposals = require("ikex.proposals")
@@ -14,6 +15,11 @@ local SLOT = Datagram.SLOT
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
 local NONE = {}
+-- The expert info of a diagnosis, by its effect.
+local EXPERTS = {
+    unreliable = "diagnosis", stopped = "diagnosis", disconnected = "diagnosis", slowed = "diagnosis_minor",
+    weakened = "diagnosis_minor",
+}
 
 local function add(list, name, text)
     list[#list + 1] = { name, text }
@@ -196,6 +202,12 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     local content = contents.content(datagram)
     if content then
         check_content(sa, content, list)
+    end
+    local diagnoses = capture.finished and diagnose.for_expert_info(capture, sa) or NONE
+    for _, diagnosis in ipairs(diagnoses) do
+        if diagnosis.datagram == datagram then
+            add(list, EXPERTS[diagnosis.effect], "Diagnosis: " .. diagnosis.code) -- the fields have the rest
+        end
     end
     return list
 end

@@ -8,14 +8,19 @@ local Cursor = require("ikex.cursor")
 local cipher = require("ikex.cipher")
 local hashes = require("ikex.crypto.hashes")
 local message = require("ikex.message")
+local names = require("ikex.names")
 local sha512 = require("ikex.crypto.sha512")
 
 local ikev1 = {}
 
 local SA, KE, ID, HASH, FRAGMENT = 1, 4, 5, 8, message.FRAGMENT_V1
+
+--- Payload type.
+ikev1.SA = SA
+
 local MAIN, AGGRESSIVE = 2, 4
 -- Attributes of phase 1 (RFC 2409, appendix A).
-local ENCRYPTION, HASH_ALGORITHM = 1, 2
+local ENCRYPTION, HASH_ALGORITHM, AUTHENTICATION, GROUP, KEY_LENGTH = 1, 2, 3, 4, 14
 local CIPHERS = {
     [1] = { name = "3DES", keys = { [8] = true }, block = 8 }, -- DES
     [5] = { name = "3DES", keys = { [24] = true }, block = 8 },
@@ -27,27 +32,61 @@ local HASHES = {
 }
 local MAX_BLOCKS = 16 -- of an exchange, that can be the IV of its next message
 
---- The attributes of the first transform of an SA payload's body, by number (RFC 2408, 3.4 to 3.6).
-function ikev1.attributes(body)
-    local attributes = {}
+local function read_attributes(inner, attributes)
+    while inner:remaining() > 0 do
+        local kind, value = inner:u16(), inner:u16()
+        if kind >= 0x8000 then
+            attributes[kind - 0x8000] = value
+        else
+            inner:skip(value)
+        end
+    end
+end
+
+-- The attributes of each transform of an SA payload's body, by number (RFC 2408, 3.4 to 3.6).
+local function list_transforms(body)
+    local transforms = {}
     Cursor.attempt(function()
         local cursor = Cursor.new(body)
-        cursor:skip(8 + 4 + 2) -- DOI, situation, header, proposal number, protocol
-        local spi_size = cursor:u8()
-        cursor:skip(1 + spi_size)
-        cursor:skip(2)
-        local inner = cursor:within(cursor:u16() - 4)
-        inner:skip(4)
-        while inner:remaining() > 0 do
-            local kind, value = inner:u16(), inner:u16()
-            if kind >= 0x8000 then
-                attributes[kind - 0x8000] = value
-            else
-                inner:skip(value)
+        cursor:skip(8) -- DOI, situation
+        while cursor:remaining() > 0 do
+            cursor:skip(2 + 2 + 2) -- header, proposal number, protocol
+            local spi_size, count = cursor:u8(), cursor:u8()
+            cursor:skip(spi_size)
+            for _ = 1, count do
+                cursor:skip(2)
+                local inner = cursor:within(cursor:u16() - 4)
+                inner:skip(4)
+                transforms[#transforms + 1] = {}
+                read_attributes(inner, transforms[#transforms])
             end
         end
     end)
-    return attributes
+    return transforms
+end
+
+-- The attributes of the first transform.
+local function find_attributes(body)
+    return list_transforms(body)[1] or {}
+end
+
+--- The proposals of an SA payload's body of phase 1, each in one line, as `ikeanalyze` describes them:
+-- AES-CBC-256/SHA2-256/MODP-2048/PSK.
+function ikev1.describe_proposals(body)
+    local texts = {}
+    for index, attributes in ipairs(list_transforms(body)) do
+        local parts = {}
+        for _, attribute in ipairs({ ENCRYPTION, HASH_ALGORITHM, GROUP, AUTHENTICATION }) do
+            local value = attributes[attribute]
+            local name = value and names.of_phase1(attribute, value)
+            if name and attribute == ENCRYPTION and attributes[KEY_LENGTH] then
+                name = string.format("%s-%.0f", name, attributes[KEY_LENGTH])
+            end
+            parts[#parts + 1] = name
+        end
+        texts[index] = table.concat(parts, "/")
+    end
+    return texts
 end
 
 --- Note what phase 1 negotiates, from its messages in the clear. `content`: of a message.
@@ -58,7 +97,7 @@ function ikev1.learn(sa, content)
         if payload.type == KE then
             state[content.from_initiator and "public_i" or "public_r"] = message.body(content.data, payload)
         elseif payload.type == SA and not content.from_initiator then
-            state.attributes = ikev1.attributes(message.body(content.data, payload))
+            state.attributes = find_attributes(message.body(content.data, payload))
         end
     end
 end

@@ -1,5 +1,6 @@
 --[[ The messages of a handshake as text, in order of time: `tshark -z ikex,ladders`, and the window of a handshake. ]]
 local compat = require("ikex.compat")
+local describe_diagnosis = require("ikex.diagnosis.describe")
 local exchanges = require("ikex.exchanges")
 local info = require("ikex.info")
 local outcome = require("ikex.outcome")
@@ -95,10 +96,14 @@ local function append_wrapped(lines, head, text)
     lines[#lines + 1] = line
 end
 
---- The heading and the messages of a handshake; requires that the capture has been read to its end.
+--- The heading, the diagnosis and the messages of a handshake; requires that the capture has been read to its end.
 function ladder.describe(capture, sa)
     capture:decode(sa)
-    local lines = { format_heading(capture, sa), "   time ms  sender     frames" }
+    local lines = { format_heading(capture, sa) }
+    for _, line in ipairs(describe_diagnosis.list_lines(capture, sa)) do
+        lines[#lines + 1] = line
+    end
+    lines[#lines + 1] = "   time ms  sender     frames"
     for number, transmission in ipairs(list_transmissions(sa)) do
         if number > MAX_TRANSMISSIONS then
             lines[#lines + 1] = "..."

@@ -44,25 +44,56 @@ names.method = {
 }
 
 names.encryption = {
-    [2] = "DES", [3] = "3DES", [11] = "NULL", [12] = "AES-CBC", [13] = "AES-CTR", [14] = "AES-CCM-8",
+    [1] = "DES-IV64", [2] = "DES", [3] = "3DES", [4] = "RC5", [5] = "IDEA", [6] = "CAST", [7] = "BLOWFISH",
+    [8] = "3IDEA", [9] = "DES-IV32", [11] = "NULL", [12] = "AES-CBC", [13] = "AES-CTR", [14] = "AES-CCM-8",
     [15] = "AES-CCM-12",
-    [16] = "AES-CCM-16", [18] = "AES-GCM-8", [19] = "AES-GCM-12", [20] = "AES-GCM-16", [23] = "CAMELLIA-CBC",
+    [16] = "AES-CCM-16", [18] = "AES-GCM-8", [19] = "AES-GCM-12", [20] = "AES-GCM-16",
+    [21] = "NULL-AUTH-AES-GMAC", [23] = "CAMELLIA-CBC",
     [24] = "CAMELLIA-CTR", [25] = "CAMELLIA-CCM-8", [26] = "CAMELLIA-CCM-12", [27] = "CAMELLIA-CCM-16",
-    [28] = "CHACHA20-POLY1305",
+    [28] = "CHACHA20-POLY1305", [29] = "AES-CCM-8-IIV", [30] = "AES-GCM-16-IIV", [31] = "CHACHA20-POLY1305-IIV",
+    [32] = "KUZNYECHIK-MGM-KTREE", [33] = "MAGMA-MGM-KTREE", [34] = "KUZNYECHIK-MGM-MAC-KTREE",
+    [35] = "MAGMA-MGM-MAC-KTREE",
 }
 
 names.prf = {
-    [1] = "HMAC-MD5", [2] = "HMAC-SHA1", [4] = "AES128-XCBC", [5] = "HMAC-SHA2-256", [6] = "HMAC-SHA2-384",
-    [7] = "HMAC-SHA2-512", [8] = "AES128-CMAC",
+    [1] = "HMAC-MD5", [2] = "HMAC-SHA1", [3] = "HMAC-TIGER", [4] = "AES128-XCBC", [5] = "HMAC-SHA2-256",
+    [6] = "HMAC-SHA2-384", [7] = "HMAC-SHA2-512", [8] = "AES128-CMAC", [9] = "HMAC-STREEBOG-512",
 }
 
 names.integrity = {
-    [0] = "NONE", [1] = "HMAC-MD5-96", [2] = "HMAC-SHA1-96", [5] = "AES-XCBC-96", [6] = "HMAC-MD5-128",
-    [7] = "HMAC-SHA1-160", [8] = "AES-CMAC-96", [12] = "HMAC-SHA2-256-128", [13] = "HMAC-SHA2-384-192",
+    [0] = "NONE", [1] = "HMAC-MD5-96", [2] = "HMAC-SHA1-96", [3] = "DES-MAC", [4] = "KPDK-MD5", [5] = "AES-XCBC-96",
+    [6] = "HMAC-MD5-128", [7] = "HMAC-SHA1-160", [8] = "AES-CMAC-96", [9] = "AES-128-GMAC", [10] = "AES-192-GMAC",
+    [11] = "AES-256-GMAC",
+    [12] = "HMAC-SHA2-256-128", [13] = "HMAC-SHA2-384-192",
     [14] = "HMAC-SHA2-512-256", [1027] = "HMAC-SHA2-256-96",
 }
 
-names.sequence_numbers = { [0] = "NO-ESN", [1] = "ESN" }
+names.sequence_numbers = { [0] = "NO-ESN", [1] = "ESN", [2] = "UNSPECIFIED-32" }
+names.key_wrap = { [1] = "KW-5649-128", [2] = "KW-5649-192", [3] = "KW-5649-256", [4] = "KW-ARX" }
+names.group_controller_authentication = { [1] = "IMPLICIT", [2] = "DIGITAL-SIGNATURE" }
+
+--- Values of the attributes of IKEv1's phase 1 (RFC 2409, appendix A, and others), by attribute.
+names.phase1 = {
+    [1] = {
+        [1] = "DES-CBC", [2] = "IDEA-CBC", [3] = "BLOWFISH-CBC", [4] = "RC5-R16-B64-CBC", [5] = "3DES-CBC",
+        [6] = "CAST-CBC", [7] = "AES-CBC", [8] = "CAMELLIA-CBC",
+    },
+    [2] = {
+        [1] = "MD5", [2] = "SHA1", [3] = "TIGER", [4] = "SHA2-256", [5] = "SHA2-384", [6] = "SHA2-512",
+    },
+    [3] = {
+        [1] = "PSK", [2] = "DSS-SIG", [3] = "RSA-SIG", [4] = "RSA-ENC", [5] = "RSA-ENC-REVISED", [9] = "ECDSA-256",
+        [10] = "ECDSA-384", [11] = "ECDSA-521", [64221] = "HybridInitRSA", [64222] = "HybridRespRSA",
+        [64223] = "HybridInitDSS", [64224] = "HybridRespDSS", [65001] = "XAuthInitPSK", [65002] = "XAuthRespPSK",
+        [65003] = "XAuthInitDSS", [65004] = "XAuthRespDSS", [65005] = "XAuthInitRSA", [65006] = "XAuthRespRSA",
+        [65007] = "XAuthInitRSAEnc", [65008] = "XAuthRespRSAEnc", [65009] = "XAuthInitRSAEncRevised",
+        [65010] = "XAuthRespRSAEncRevised",
+    },
+    [4] = {
+        [3] = "EC2N-155", [4] = "EC2N-185", [6] = "EC2N-163-6", [7] = "EC2N-163-7", [8] = "EC2N-283-8",
+        [9] = "EC2N-283-9", [10] = "EC2N-409-10", [11] = "EC2N-409-11", [12] = "EC2N-571-12", [13] = "EC2N-571-13",
+    },
+}
 
 --- Notify message types (RFC 7296, 3.10.1).
 names.notify = {
@@ -133,8 +164,21 @@ function names.transform_ids(kind)
         return names.method
     elseif kind == 5 then
         return names.sequence_numbers
+    elseif kind == 13 then
+        return names.key_wrap
+    elseif kind == 14 then
+        return names.group_controller_authentication
     end
     return nil
+end
+
+--- Name of the value of an attribute of IKEv1's phase 1.
+function names.of_phase1(attribute, value)
+    local name = names.phase1[attribute][value]
+    if not name and attribute == 4 and value ~= 0 and value < 33 then -- most groups are those of IKEv2
+        name = names.method[value]
+    end
+    return name or string.format("%.0f", value)
 end
 
 --- Name of an exchange type of IKEv2 or IKEv1.

@@ -4,6 +4,7 @@ rekeying was decrypted. ]]
 local Conversation = require("ikex.conversation")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
+local decrypted = require("ikex.diagnosis.decrypted")
 local message = require("ikex.message")
 local names = require("ikex.names")
 local paths = require("ikex.paths")
@@ -113,6 +114,8 @@ local function find_proof(sa)
         return "established"
     elseif error_notify then
         return "failed", names.of(names.notify, error_notify.type)
+    elseif decrypted.is_eap_failure(last) then
+        return "failed", "EAP failure"
     end
     return "open"
 end

@@ -30,6 +30,7 @@ function PacketQueue.new(keep_all)
         last_queued = 0, -- of the packets that were added, s
         last_processed = 0,
         late = 0, -- packets that were processed after packets with later times
+        stepped_back = false, -- a packet on an IKE port is more than 1 s older than one before it
         latest = 0, -- number of the latest packet
         record = {}, -- of the message that is processed
     }, PacketQueue)
@@ -73,6 +74,7 @@ local function append(self, number, time, size, raw, ports)
     self.numbers[n], self.times[n], self.sizes[n], self.raws[n], self.ports[n] = number, time, size, raw, ports
     if time < self.last_queued then
         self.disordered = true
+        self.stepped_back = self.stepped_back or self.last_queued - time > 1
     else
         self.last_queued = time
     end

@@ -1,7 +1,16 @@
 --[[ SA payloads: proposals and their transforms (RFC 7296, 3.3; RFC 9370, 2.2.1). ]]
+local names = require("ikex.names")
+
 local proposals = {}
 
 local byte = string.byte
+
+--- Transform types.
+proposals.ENCR, proposals.PRF, proposals.INTEG, proposals.KE = 1, 2, 3, 4
+
+local SEQUENCE_NUMBERS, FIRST_ADDITIONAL, LAST_ADDITIONAL = 5, 6, 12
+local IKE = 1 -- protocol
+local NONE = 0 -- transform ID
 
 local KEY_LENGTH = 14 -- transform attribute
 local TRUNCATED = "truncated"
@@ -115,6 +124,86 @@ function proposals.suite(proposal)
         end
     end
     return suite.encryption and suite or nil
+end
+
+-- Whether NONE as the only ID of a transform type means the same as no transform (RFC 7296, 3.3.3).
+local function is_optional(kind)
+    return kind == proposals.INTEG or kind == proposals.KE or kind >= FIRST_ADDITIONAL and kind <= LAST_ADDITIONAL
+end
+
+-- The order of transform types in descriptions.
+local function rank(kind)
+    local first = { [proposals.ENCR] = 1, [proposals.INTEG] = 2, [proposals.PRF] = 3, [proposals.KE] = 4 }
+    return first[kind] or (kind == SEQUENCE_NUMBERS and LAST_ADDITIONAL + 0.5) or kind
+end
+
+-- The name of a transform with its key length: AES-GCM-16-256.
+local function get_name(transform)
+    local registry = names.transform_ids(transform.type)
+    local name = registry and names.of(registry, transform.id) or string.format("%.0f", transform.id)
+    return transform.key_bits and string.format("%s-%.0f", name, transform.key_bits) or name
+end
+
+--- The name of the first transform of a type; nil if the proposal has none.
+function proposals.name_of(proposal, kind)
+    for _, transform in ipairs(proposal.transforms) do
+        if transform.type == kind then
+            return get_name(transform)
+        end
+    end
+    return nil
+end
+
+-- The alternatives of each transform type: {kind, names, only_none}, in order of description.
+local function list_alternatives(proposal)
+    local list, by_kind = {}, {}
+    for _, transform in ipairs(proposal.transforms) do
+        local alternatives = by_kind[transform.type]
+        if not alternatives then
+            alternatives = { kind = transform.type, names = {}, only_none = true }
+            by_kind[transform.type], list[#list + 1] = alternatives, alternatives
+        end
+        local name = get_name(transform)
+        if not alternatives.names[name] then
+            alternatives.names[name] = true
+            alternatives.names[#alternatives.names + 1] = name
+        end
+        alternatives.only_none = alternatives.only_none and transform.id == NONE
+    end
+    table.sort(list, function(a, b)
+        return rank(a.kind) < rank(b.kind)
+    end)
+    return list
+end
+
+--- A proposal in one line, as `ikeanalyze` describes it: AES-GCM-16-256/HMAC-SHA2-384/ECP-384/ADDKE1:ML-KEM-768.
+function proposals.describe(proposal)
+    local parts = {}
+    for _, alternatives in ipairs(list_alternatives(proposal)) do
+        local kind, text = alternatives.kind, table.concat(alternatives.names, "+")
+        local omitted = is_optional(kind) and alternatives.only_none
+            or kind == SEQUENCE_NUMBERS and proposal.protocol == IKE
+        if not omitted then
+            local without_prefix = kind <= SEQUENCE_NUMBERS
+            parts[#parts + 1] = without_prefix and text or names.of(names.transform_type, kind) .. ":" .. text
+        end
+    end
+    return table.concat(parts, "/")
+end
+
+--- A proposal that was chosen, in one line: of each type the first transform.
+function proposals.describe_chosen(proposal)
+    local parts = {}
+    for _, kind in ipairs({ proposals.ENCR, proposals.INTEG, proposals.PRF, proposals.KE }) do
+        parts[#parts + 1] = proposals.name_of(proposal, kind)
+    end
+    for _, transform in ipairs(proposal.transforms) do
+        if transform.type >= FIRST_ADDITIONAL and transform.type <= LAST_ADDITIONAL and transform.id ~= NONE then
+            local slot = transform.type - FIRST_ADDITIONAL + 1
+            parts[#parts + 1] = string.format("ADDKE%.0f:%s", slot, get_name(transform))
+        end
+    end
+    return table.concat(parts, "/")
 end
 
 return proposals

@@ -1,5 +1,7 @@
 --[[ Statistics as text: `tshark -z ikex,handshakes` and `-z ikex,exchanges`, and the windows under Statistics. ]]
 local compat = require("ikex.compat")
+local describe = require("ikex.diagnosis.describe")
+local diagnose = require("ikex.diagnosis.diagnose")
 local ladder = require("ikex.ladder")
 local names = require("ikex.names")
 local outcome = require("ikex.outcome")
@@ -54,6 +56,9 @@ local function append_notes(lines, capture)
             break
         end
     end
+    for _, line in ipairs(describe.list_capture_lines(capture)) do
+        lines[#lines + 1] = line
+    end
     if capture.queue.late > 0 then
         lines[#lines + 1] = string.format(
             "%d packets were read after packets with later times: sort the capture with reordercap to count correctly",
@@ -66,10 +71,10 @@ end
 function statistics.handshakes(capture)
     capture:finish()
     local rows = {
-        left_aligned = { [2] = true, [3] = true, [4] = true, [5] = true, [14] = true, [15] = true },
+        left_aligned = { [2] = true, [3] = true, [4] = true, [5] = true, [14] = true, [15] = true, [16] = true },
         {
             "no.", "SPIi", "SPIr", "initiator", "responder", "msgs", "frames", "bytes", "msgs", "frames", "bytes",
-            "retrans.", "set-up ms", "outcome", "remark",
+            "retrans.", "set-up ms", "outcome", "diagnosis", "remark",
         },
     }
     for _, sa in ipairs(capture.conversation.sas) do
@@ -87,7 +92,7 @@ function statistics.handshakes(capture)
             compat.format_integer(summary.initiator.bytes), compat.format_integer(summary.responder.messages),
             compat.format_integer(summary.responder.frames), compat.format_integer(summary.responder.bytes),
             compat.format_integer(summary.retransmitted.messages), format_setup(summary),
-            format_outcome(capture, sa), table.concat(remarks, ", "),
+            format_outcome(capture, sa), diagnose.list_codes(capture, sa) or "-", table.concat(remarks, ", "),
         }
     end
     local lines = format_rows(rows)
@@ -105,11 +110,12 @@ function statistics.list(capture, selected)
         { "no.", "SPIi", "retrans.", "set-up ms", "outcome", "remark" },
     }
     for _, sa in ipairs(capture.conversation.sas) do
-        local summary = capture:summary(sa)
+        local summary, diagnosis = capture:summary(sa), diagnose.of_sa(capture, sa)[1]
         rows[#rows + 1] = {
             compat.format_integer(sa.number), compat.hex(sa.spi_i:sub(1, 4)),
             compat.format_integer(summary.retransmitted.messages), format_setup(summary),
-            format_outcome(capture, sa), summary.reason or summary.extra[1] and "+" .. summary.extra[1] or "",
+            format_outcome(capture, sa),
+            diagnosis and diagnosis.code or summary.reason or summary.extra[1] and "+" .. summary.extra[1] or "",
         }
     end
     local lines = format_rows(rows)
@@ -122,6 +128,9 @@ function statistics.list(capture, selected)
     table.insert(lines, 1, "IKE handshakes; the filter ikex.handshake == 1 shows the first one")
     return table.concat(lines, "\n") .. "\n"
 end
+
+--- The diagnosis of each handshake that has one.
+statistics.diagnosis = describe.all
 
 --- The messages of each handshake.
 function statistics.ladders(capture)

@@ -5,6 +5,7 @@ local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
 local findings = require("ikex.findings")
 local contents = require("ikex.contents")
+local diagnose = require("ikex.diagnosis.diagnose")
 local message = require("ikex.message")
 local names = require("ikex.names")
 local outcome = require("ikex.outcome")
@@ -21,6 +22,10 @@ local GROUPS = {
     any_of_handshake = {
         "handshake", "exchange", "sender", "kind", "time", "bytes_initiator", "bytes_responder", "replaces", "outcome",
         "reason",
+    },
+    any_of_diagnosis = {
+        "diagnosis_code", "diagnosis_effect", "diagnosis_confidence", "diagnosis_message", "diagnosis_concerns",
+        "diagnosis_frame", "diagnosis_remedy", "diagnosis_rfc",
     },
     any_of_transmission = { "transmission", "retransmission", "retransmission_of" },
     any_of_fragments = { "ip_fragments", "fragment", "fragments", "fragment_frame", "fragment_missing" },
@@ -145,6 +150,23 @@ function View:handshake(tree, capture, datagram)
                 self:add(tree, "reason", summary.reason)
             end
         end
+    end
+end
+
+-- What stopped the handshake or made it slow.
+function View:diagnosis(tree, capture, sa)
+    for _, diagnosis in ipairs(diagnose.of_sa(capture, sa)) do
+        local item = self:add(tree, "diagnosis_code", diagnosis.code)
+        self:append(item, ": " .. diagnosis.message)
+        self:add(item, "diagnosis_effect", diagnosis.effect)
+        self:add(item, "diagnosis_message", diagnosis.message)
+        self:add(item, "diagnosis_concerns", diagnosis.concerns)
+        for _, number in ipairs(diagnosis.frames) do
+            self:add(item, "diagnosis_frame", number)
+        end
+        self:add(item, "diagnosis_confidence", diagnosis.confidence)
+        self:add(item, "diagnosis_remedy", diagnosis.remedy)
+        self:add(item, "diagnosis_rfc", diagnosis.rfc)
     end
 end
 
@@ -379,6 +401,9 @@ function View:datagram(tree, capture, datagram, source, offset)
     local needed = self.needed
     if needed.any_of_handshake then
         self:handshake(root, capture, datagram)
+    end
+    if needed.any_of_diagnosis then
+        self:diagnosis(root, capture, pair.sa)
     end
     if needed.any_of_exchange then
         capture:settle(pair.sa)

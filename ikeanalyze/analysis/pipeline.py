@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -166,27 +166,40 @@ def build_tables(
         sources = result.sources
         needed = select_handshake_sources(sources)
         messages = pool.submit(_build_messages_table, run, sources) if options.messages_table else None
-        exchanges = run.make_table("exchanges", build_exchange_columns(sources))
-        frames = pl.DataFrame(schema=schema.FRAMES) if result.frames is None else result.frames.result()
-        messages_table = pl.DataFrame(schema=schema.MESSAGES) if messages is None else messages.result()
-        if options.cleartext and sources.contents is not None:
-            from ikeanalyze.analysis.decryption.export import collect_cleartexts
-
-            details.cleartexts.update(collect_cleartexts(sources.contents.contents, sources.ids.message.of_row))
-        if options.payload_sizes and sources.contents is not None:
-            from ikeanalyze.analysis.decryption.payload_bytes import collect_payload_sizes
-
-            details.payload_sizes.update(collect_payload_sizes(sources.contents.contents, sources.ids.message.of_row))
+        exchanges = pool.submit(_build_exchanges_table, run, sources)
+        _collect_details(sources, options, details)
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
             warnings[number].append(warning)
-        # the table of handshakes is the largest of a flood
-        suspects = result.suspects
+        frames, suspects = result.frames, result.suspects
         del result, sources
-        traffic.columns.clear()
+        if options.on_columns is None:
+            # the table of handshakes is the largest of a flood, and the others stay in memory
+            wait([future for future in (frames, messages, exchanges) if future is not None])
+            traffic.columns.clear()
+            release_free_memory()
+        handshakes = build_handshakes_table(needed)
+        del needed
         release_free_memory()
-        handshakes = run.finish("handshakes", _diagnose(build_handshakes_table(needed), suspects))
-        return AnalysisTables(frames, messages_table, exchanges, handshakes), warnings
+        handshakes = run.finish("handshakes", _diagnose(handshakes, suspects))
+        frames_table = pl.DataFrame(schema=schema.FRAMES) if frames is None else frames.result()
+        messages_table = pl.DataFrame(schema=schema.MESSAGES) if messages is None else messages.result()
+        return AnalysisTables(frames_table, messages_table, exchanges.result(), handshakes), warnings
+
+
+def _collect_details(sources: TableSources, options: ReadOptions, details: RequestedDetails) -> None:
+    """Add the decrypted messages and the sizes of payloads that the options ask for."""
+    if sources.contents is None:
+        return
+    contents, ids = sources.contents.contents, sources.ids.message.of_row
+    if options.cleartext:
+        from ikeanalyze.analysis.decryption.export import collect_cleartexts
+
+        details.cleartexts.update(collect_cleartexts(contents, ids))
+    if options.payload_sizes:
+        from ikeanalyze.analysis.decryption.payload_bytes import collect_payload_sizes
+
+        details.payload_sizes.update(collect_payload_sizes(contents, ids))
 
 
 def survey_frames(
@@ -214,6 +227,10 @@ def _diagnose(handshakes: pl.DataFrame, suspects: pl.DataFrame | None) -> pl.Dat
 
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
     return run.make_table("messages", build_message_columns(sources))
+
+
+def _build_exchanges_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
+    return run.make_table("exchanges", build_exchange_columns(sources))
 
 
 def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
@@ -306,19 +323,19 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         datagrams, association, hits = _associate_hip(datagrams, clear, grouped.translated)
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
     else:
-        # in parallel: this step does not depend on the association
+        # in parallel: the association and the messages do not depend on this step
         inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
-    parsed = inits.result()
-    if not _wants_contents(run):
-        # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
-        others = datagrams.datagram[datagrams.protocol != Protocol.IKEV2]
-        clear.keep(np.concatenate([others, grouped.radius.datagrams.datagram]))
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
         capture[association.handshake] = get_capture_numbers(datagrams.source)
     messages, message_of_datagram = group_messages(datagrams, association)
     exchanges, exchange_of_message = pair_exchanges(messages)
+    parsed = inits.result()
+    if not _wants_contents(run):
+        # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
+        others = datagrams.datagram[datagrams.protocol != Protocol.IKEV2]
+        clear.keep(np.concatenate([others, grouped.radius.datagrams.datagram]))
     return AnalysisState(
         datagrams=datagrams,
         association=association,

@@ -67,7 +67,8 @@ def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions
         capture = work.read_frames(path, fitting)
         if capture is not None and work.add(path, capture, fitting):
             del capture  # frees the memory that the tables do not share
-            release_free_memory()
+            if len(paths) > 1 or options.on_columns is None:  # otherwise the result is written already
+                release_free_memory()
     return work.result()
 
 

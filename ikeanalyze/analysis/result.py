@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -106,7 +105,9 @@ class Analysis:
 
     def _repr_html_(self) -> str:
         """The same in notebooks, with a table of the handshakes."""
-        # late, as the other tables
+        # late: only notebooks need them
+        from html import escape
+
         import polars as pl
 
         from ikeanalyze.analysis.tables.search_table import build_search_table

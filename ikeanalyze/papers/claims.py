@@ -35,7 +35,7 @@ class Quantity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     item: Text  # the name of the quantity
     unit: str = ""
     sql: str = ""  # see `papers.queries.measure` for its columns
-    statistic: Literal["mean", "median", "sum"] = "mean"  # of the rows of `sql`
+    statistic: Literal["mean", "median", "sum", "r_squared"] = "mean"  # of the rows of `sql`
     formula: str = ""  # its name
     arguments: dict[str, str | int | float | bool] = {}
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.dataset.compare import statistics
-from ikeanalyze.dataset.compare.regression import fit_line
+from ikeanalyze.dataset.compare.regression import estimate_r_squared, fit_line
 from ikeanalyze.dataset.compare.result import Estimate, LineFit, Values
 from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import Quantity
@@ -44,8 +44,9 @@ def measure(quantity: Quantity, tables: Tables, data: Path) -> Measurement | Non
     """Return the value of a quantity; None: it has neither query nor formula, or the query returns no values.
 
     The rows of a query are observations: a column `value`, and for a ratio of two means a column `baseline` that is
-    true in the rows of the denominator; with a column `x`, the result is the slope of the line through the points. A
-    single row with `low`, `high` and `n` is taken as it is.
+    true in the rows of the denominator; with a column `x`, the result is the slope of the line through the points, or
+    with the statistic `r_squared` its coefficient of determination. A single row with `low`, `high` and `n` is taken as
+    it is.
 
     Raises:
         PaperError: the query or formula is invalid; the text does not name the quantity.
@@ -66,7 +67,12 @@ def measure(quantity: Quantity, tables: Tables, data: Path) -> Measurement | Non
     if "baseline" in frame.columns:
         return _measure_ratio(frame)
     if "x" in frame.columns:
-        return Measurement(fit_points(frame).slope, len(frame))
+        slope = fit_points(frame).slope
+        if quantity.statistic == "r_squared":
+            return Measurement(estimate_r_squared(*_get_points(frame), _CONFIDENCE), len(frame))
+        return Measurement(slope, len(frame))
+    if quantity.statistic == "r_squared":
+        raise PaperError("the statistic r_squared needs a column named x")
     sample = make_sample(frame["value"])
     # a single row is a number that the query has computed
     return Measurement(_estimate(sample, quantity.statistic), len(sample) if len(sample) > 1 else None)
@@ -86,11 +92,15 @@ def fit_points(frame: pl.DataFrame) -> LineFit:
     Raises:
         PaperError: fewer than two different x.
     """
-    x, y = (frame[name].cast(pl.Float64).to_numpy() for name in ("x", "value"))
-    line = fit_line(x, y, _CONFIDENCE)
+    line = fit_line(*_get_points(frame), _CONFIDENCE)
     if line is None:
         raise PaperError("a line needs two different values of x")
     return line
+
+
+def _get_points(frame: pl.DataFrame) -> tuple[Values, Values]:
+    x, y = (frame[name].cast(pl.Float64).to_numpy() for name in ("x", "value"))
+    return x, y
 
 
 def make_sample(column: pl.Series) -> Values:

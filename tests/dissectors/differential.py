@@ -166,6 +166,7 @@ def list_reported(path: Path) -> tuple[list[Row], dict[str, Row]]:
             *(str(row[name]) for name in names),
             format_setup(row),
             str(row["outcome"] or "-"),
+            ",".join(entry["code"] for entry in row["diagnosis"] or []) or "-",
             format_remark(row),
         )
         for number, row in enumerate(analysis.handshakes.filter(IKE).iter_rows(named=True), 1)
@@ -186,7 +187,7 @@ def list_shown(tshark: Tshark, path: Path) -> tuple[list[Row], dict[str, Row]]:
         line for line in run_plugin(tshark, path, "-q", "-z", "ikex,handshakes", "-z", "ikex,exchanges").lines if line
     ]
     border = next(index for index, line in enumerate(lines) if line.startswith(TITLE))
-    handshakes = [tuple([*line.split(None, 14), ""][:15]) for line in lines[border + 2 :] if line.split()[0].isdigit()]
+    handshakes = [tuple([*line.split(None, 15), ""][:16]) for line in lines[border + 2 :] if line.split()[0].isdigit()]
     exchanges = {
         kind: tuple(values) for kind, *values in (re.split(r"\s{2,}", line.rstrip()) for line in lines[2:border])
     }

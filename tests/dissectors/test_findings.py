@@ -39,7 +39,7 @@ def test_missing_fragments_are_listed_in_each_frame_of_the_message(tshark):
     messages = Handshake(Random(2)).init()
     auth = Handshake(Random(2))
     auth.init()
-    parts = auth.exchange(ike.IKE_AUTH, (2500, 100), fragments=(4, 1))
+    parts = auth.exchange(ike.IKE_AUTH, (2500, 200), fragments=(4, 1))
     trace = play([*messages, *parts])
     complete = trace.packets
     capture = trace.pcap()
@@ -129,7 +129,10 @@ def test_an_error_notify_is_the_reason_of_the_failed_handshake(tshark):
         spi_r=bytes(8),
     )
     capture = play([request, refusal]).pcap()
-    assert findings(tshark, capture) == [(2, "Error notify NO_PROPOSAL_CHOSEN (14)")]
+    assert findings(tshark, capture) == [
+        (2, "Error notify NO_PROPOSAL_CHOSEN (14)"),
+        (2, "Diagnosis: no-proposal-chosen"),
+    ]
     lines = fields(tshark, capture, "ikex.outcome", "ikex.reason")
     assert lines == [["failed", "NO_PROPOSAL_CHOSEN"]] * 2
 

@@ -12,7 +12,7 @@ from tests.dissectors.run_plugin import PLUGIN, fields, run_plugin
 from tests.paths import CAPTURES
 
 SCRIPTS = sorted(PLUGIN.rglob("*.lua"))
-MODULES = [path for path in SCRIPTS if path.parent.name == "ikex"]
+MODULES = [path.relative_to(PLUGIN / "ikex").as_posix() for path in SCRIPTS if path.is_relative_to(PLUGIN / "ikex")]
 
 
 def test_the_plugin_loads_as_a_script_from_any_folder(tshark):
@@ -158,10 +158,9 @@ end
 
 def test_loading_a_module_has_no_side_effects(tshark):
     """Wireshark runs every file of the plugin folder when it starts: each module only returns a table."""
-    names = [path.name for path in MODULES]
-    files = {"ikex": PLUGIN / "ikex", "modules": "\n".join(names) + "\n"}
+    files = {"ikex": PLUGIN / "ikex", "modules": "\n".join(MODULES) + "\n"}
     done = tshark.run("-q", capture=CAPTURES / "psk-classic.pcap", lua=[LOADER], files=files)
-    assert done.lines == [f"{name}\ttable" for name in names], done.stderr
+    assert done.lines == [f"{name}\ttable" for name in MODULES], done.stderr
 
 
 def test_every_field_and_expert_info_is_documented():

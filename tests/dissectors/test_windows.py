@@ -21,7 +21,8 @@ pytestmark = pytest.mark.window
 CAPTURE = CAPTURES / "loss20-classic.pcap"
 #: The items of Statistics, IKE, and the titles of their windows.
 WINDOWS = (
-    "IKE handshakes$", "IKE handshakes in full$", "IKE messages$", "IKE exchanges$", "Save a decrypted copy of the capture$",
+    "IKE handshakes$", "IKE handshakes in full$", "IKE diagnosis$", "IKE messages$", "IKE exchanges$",
+    "Save a decrypted copy of the capture$",
 )  # fmt: skip
 #: The color of rows that lack a fragment (profiles/IKE/colorfilters).
 MISSING = "FFCCCC"

@@ -46,6 +46,14 @@ def test_a_column_x_makes_the_slope_of_a_line():
     assert measured.n == 4
 
 
+def test_the_coefficient_of_determination_has_the_interval_of_the_correlation():
+    points = "SELECT * FROM (VALUES (0, 1.0), (1, 3.0), (2, 3.0), (3, 5.0), (4, 6.0)) AS t (x, value)"
+    estimate = measure_sql(points, statistic="r_squared").estimate
+    assert estimate.value == pytest.approx(144 / 152)  # Sxy = 12, Sxx = 10, Syy = 15.2
+    # Fisher: atanh(0.9733) = 2.152; 1.960 / sqrt(5 - 3) = 1.386; tanh(0.766)^2 = 0.416, tanh(3.538)^2 = 0.997
+    assert (estimate.low, estimate.high) == pytest.approx((0.416, 0.997), abs=1e-3)
+
+
 def test_a_query_may_compute_everything():
     measured = measure_sql("SELECT 3.0 AS value, 2.0 AS low, 4.0 AS high, 12 AS n")
     assert (measured.estimate, measured.n) == (Estimate(3.0, 2.0, 4.0), 12)

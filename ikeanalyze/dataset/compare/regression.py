@@ -85,6 +85,22 @@ def fit_line(x: Values, y: Values, confidence: float) -> LineFit | None:
     )
 
 
+def estimate_r_squared(x: Values, y: Values, confidence: float) -> Estimate:
+    """The coefficient of determination of the line through points, with the interval of the correlation (Fisher's z).
+
+    x has at least two different values. Without bounds for fewer than four points; 0 if all y are equal.
+    """
+    if y.min() == y.max():
+        return Estimate(0.0)
+    correlation = stats.pearsonr(x, y)
+    value = float(correlation.statistic**2)
+    if len(x) < 4:  # the standard error is 1 / sqrt(n - 3)
+        return Estimate(value)
+    ends = correlation.confidence_interval(confidence)
+    low, high = sorted((float(ends.low**2), float(ends.high**2)))
+    return Estimate(value, 0.0 if ends.low < 0 < ends.high else low, high, "Fisher's z")
+
+
 def _estimate(value: float, error: float, t: float | None, unit: float) -> Estimate:
     if t is None:
         return Estimate(float(value * unit))

@@ -18,6 +18,11 @@ PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 _CURVES: Final = {256: ec.SECP256R1(), 384: ec.SECP384R1(), 521: ec.SECP521R1()}
 _HASHES: Final[dict[int, Hash]] = {256: hashes.SHA256(), 384: hashes.SHA384(), 521: hashes.SHA512()}
+#: The commonest lengths of a DER-encoded ECDSA signature in bytes. A bit of each of its two numbers decides about a
+#: further byte, so that certificates of equal contents would differ by up to two bytes (RFC 3279, 2.2.3).
+_ECDSA_SIGNATURE_BYTES: Final = {256: 71, 384: 103, 521: 139}
+#: Of serial numbers; the first byte may not be zero (RFC 5280, 4.1.2.2).
+_SERIAL_BYTES: Final = 20
 #: Days from now on which certificates begin and end to be valid.
 _VALIDITY: Final[Mapping[CertificateFault, tuple[int, int]]] = {
     "valid": (-1, 3650),
@@ -121,7 +126,6 @@ def _sign_certificate(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
         .not_valid_before(now + dt.timedelta(days=days[0]))
         .not_valid_after(now + dt.timedelta(days=days[1]))
         .add_extension(x509.BasicConstraints(ca=end is None, path_length=None), critical=True)
@@ -135,4 +139,16 @@ def _sign_certificate(
         purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(end)]), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
-    return builder.sign(issuer_key, digest)
+    return _sign_with_usual_size(builder, issuer_key, digest)
+
+
+def _sign_with_usual_size(builder: x509.CertificateBuilder, issuer_key: PrivateKey, digest: Hash) -> x509.Certificate:
+    """Sign with a random serial number. The size depends on the contents alone, so that runs can be compared."""
+    while True:
+        serial = x509.random_serial_number()
+        if (serial.bit_length() + 7) // 8 < _SERIAL_BYTES:
+            continue
+        certificate = builder.serial_number(serial).sign(issuer_key, digest)
+        is_ecdsa = isinstance(issuer_key, ec.EllipticCurvePrivateKey)
+        if not is_ecdsa or len(certificate.signature) == _ECDSA_SIGNATURE_BYTES[issuer_key.key_size]:
+            return certificate

@@ -34,6 +34,17 @@ def test_authorities_may_have_keys_of_another_size(kind, bits, authority_bits, s
     assert length in (None, len(end.signature))
 
 
+@pytest.mark.parametrize("bits", [256, 384, 521])
+def test_certificates_of_equal_contents_have_equal_sizes(bits):
+    """The DER of an ECDSA signature has a random length; without the choice, half of all runs would differ."""
+    chains = [make_certificate_chain("ecdsa", bits, 2, "host.lab") for _ in range(20)]
+    for pems in zip(*(chain.certificates for chain in chains), strict=True):
+        sizes = {
+            len(x509.load_pem_x509_certificate(pem.encode()).public_bytes(serialization.Encoding.DER)) for pem in pems
+        }
+        assert len(sizes) == 1
+
+
 def test_all_in_one_file():
     chain = make_certificate_chain("ecdsa", 256, 3, "host.lab")
     key, end, others = pkcs12.load_key_and_certificates(ours(chain, "name", "password"), b"password")

@@ -37,22 +37,25 @@ _MAX_HANDSHAKES: Final = 12
 
 def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
     """The diagnoses of captures; `handshakes` is the handshakes table."""
-    only_init = pl.col("phases").list.eval(pl.element().struct.field("type") == "IKE_SA_INIT").list.all()
-    stopped = pl.col("outcome").is_in(["half-open", "cut"]) & only_init & (pl.col("responder_messages") > 0)
+    # mostly there are too few, and nothing else is looked at
+    unfinished = handshakes.select(_is_unfinished().sum()).item()
+    if unfinished < _FLOOD:
+        return []
     table = (
         handshakes.lazy()
-        .filter(~pl.col("rekeyed"))
         .select(
-            pl.col("capture").cast(pl.String),
+            "capture",
             "handshake",
             "initiator_address",
             "responder_address",
             "start_ns",
-            stopped.alias("stopped"),
+            "rekeyed",
+            _stops_after_init().alias("stopped"),
             (
                 pl.col("extra_round_trips").list.contains("COOKIE") | (pl.col("reason") == "COOKIE").fill_null(False)
             ).alias("cookie"),
         )
+        .filter(~pl.col("rekeyed"))
     )
     # of one that began, the time until the one that many later began
     chosen = pl.col("stopped")
@@ -68,6 +71,7 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
             pl.col("handshake").filter(chosen).head(_MAX_HANDSHAKES).alias("first"),
         )
         .filter((pl.col("shortest") <= _FLOOD_NS) & (pl.col("count") * 2 > pl.col("all")))
+        .with_columns(pl.col("capture").cast(pl.String))
         .collect()
     )
     return [
@@ -84,6 +88,18 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
         )
         for row in floods.iter_rows(named=True)
     ]
+
+
+def _is_unfinished() -> pl.Expr:
+    return pl.col("outcome").is_in(["half-open", "cut"]) & (pl.col("responder_messages") > 0)
+
+
+def _stops_after_init() -> pl.Expr:
+    """Whether a handshake is unfinished, and has no other exchange type than IKE_SA_INIT."""
+    phases = pl.col("phases")
+    # each exchange type is one phase
+    only_init = (phases.list.len() <= 1) & (phases.list.first().struct.field("type") == "IKE_SA_INIT").fill_null(True)
+    return _is_unfinished() & only_init
 
 
 def _describe_flood(count: int, total: int, responder: str, addresses: int, cookies: int) -> str:

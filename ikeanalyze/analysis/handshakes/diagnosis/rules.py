@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Rule, Subject
-from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS, STEP_BACK_NS
+from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
 
 _col = pl.col
 #: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so that paths for smaller ones are no explanation.
@@ -40,8 +40,6 @@ def _is_large(kind: str) -> pl.Expr:
 _NAT_TIMEOUT_NS: Final = 20_000_000_000
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
-#: Retransmissions of a request after its response.
-_MANY_IGNORED: Final = 3
 #: Bytes for payloads and padding of a response that has a notify alone (8 bytes).
 _NOTIFY_ROOM: Final = 16
 #: Those that identity, AUTH with the shortest hash, SA and traffic selectors need at least: 9 + 24 + 36 + 2 * 24.
@@ -56,7 +54,7 @@ _NO_RESPONSE: Final = _UNANSWERED & (_col("responses") == 0)
 #: The last request was repeated after each response, and the initiator never continued; earlier requests were not
 #: repeated, so that neither random loss nor a slow path explains it.
 _IGNORED: Final = (
-    (_col("ignored") >= _MANY_IGNORED)
+    (_col("ignored") >= MANY_IGNORED)
     & (_col("passed_sent").fill_null(1) == 1)
     & (_col("after_setup_initiator_messages") == 0)
     & _col("uncertain").is_null()

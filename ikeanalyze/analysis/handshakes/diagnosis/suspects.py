@@ -14,7 +14,7 @@ import polars as pl
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.capture_point import FROM_MANIFEST, GIVEN
-from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
+from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.exchanges.radius import RadiusExchange
 from ikeanalyze.analysis.handshakes.auth_methods import build_type_names
 from ikeanalyze.analysis.handshakes.diagnosis.decrypted_columns import DECRYPTED_FACTS
@@ -37,6 +37,8 @@ LONGEST_RTT_NS: Final = 60_000_000_000
 STEP_BACK_NS: Final = 1_000_000_000
 #: Fewer transmissions of a message are normal, except where the round-trip time of the path is known.
 _MANY_TRANSMISSIONS: Final = 4
+#: Transmissions of a request after its response that are not normal.
+MANY_IGNORED: Final = 3
 #: Packet numbers that are kept as evidence of one message.
 _MAX_FRAMES: Final = 12
 #: A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
@@ -129,10 +131,10 @@ def find_suspects(
 ) -> BoolArray:
     """Which handshakes a rule may concern. (handshakes,)"""
     messages, exchanges = state.messages, state.exchanges
-    suspects = handshakes.outcome >= int(Outcome.FAILED)
+    # in the order of `Outcome`, those of handshakes that the packets show to have stopped
+    suspects = (handshakes.outcome >= int(Outcome.FAILED)) & (handshakes.outcome <= int(Outcome.HALF_OPEN))
+    suspects |= (handshakes.outcome == int(Outcome.CUT)) & _find_repeated_rounds(handshakes, exchanges)
     suspects |= handshakes.uncertain
-    for mapping in (handshakes.reason, handshakes.extra_round_trips):
-        suspects[list(mapping)] = True
     if handshakes.contents is not None:
         facts = handshakes.contents.facts
         refused = [facts.distinct[index].proof.child_error is not None for index in facts.of.values()]
@@ -154,6 +156,17 @@ def find_suspects(
     for outcome in (Outcome.HALF_OPEN, Outcome.UNANSWERED):
         suspects[np.flatnonzero(suspects & (handshakes.outcome == int(outcome)))[MOST_ALIKE:]] = False
     return suspects
+
+
+def _find_repeated_rounds(handshakes: HandshakeColumns, exchanges: ExchangeColumns) -> BoolArray:
+    """Which handshakes had a further IKE_SA_INIT request, or one that was repeated as if unanswered. (handshakes,)
+
+    Of the handshakes that are cut, a rule can only concern these: nothing else tells why they stop in the capture.
+    """
+    result = np.zeros(len(handshakes), np.bool_)
+    result[list(handshakes.extra_round_trips)] = True
+    result[exchanges.handshake[exchanges.request_messages >= MANY_IGNORED]] = True
+    return result
 
 
 def _find_declined_additional_key_exchanges(handshakes: HandshakeColumns) -> BoolArray:

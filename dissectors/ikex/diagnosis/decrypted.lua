@@ -1,0 +1,221 @@
+--[[ Facts from the decrypted payloads of IKE_AUTH, for handshakes that it refused. ]]
+local certificates = require("ikex.diagnosis.certificates")
+local compat = require("ikex.compat")
+local contents = require("ikex.contents")
+local message = require("ikex.message")
+local names = require("ikex.names")
+local packet = require("ikex.packet")
+
+local decrypted = {}
+
+--- Payload types of identities.
+decrypted.IDI, decrypted.IDR = 35, 36
+local CERT, TSI, TSR = 37, 44, 45
+local IKE_AUTH, INFORMATIONAL = 35, 37
+local AUTHENTICATION_FAILED = 24
+local EAP_FAILURE = 4 -- code
+local ID_FQDN, ID_RFC822, ID_DN, ID_NULL = 2, 3, 9, 13
+-- Identities and traffic selectors that are addresses, by type, and their bytes.
+local ID_ADDRESSES, TS_ADDRESSES = { [1] = 4, [5] = 16 }, { [7] = 4, [8] = 16 }
+local MAX_SELECTORS = 4
+local MAX_CHARACTERS = 64
+local PROTOCOLS = {
+    [0] = "any", [1] = "icmp", [6] = "tcp", [17] = "udp", [50] = "esp", [58] = "icmpv6", [132] = "sctp",
+}
+local ICMP, ICMP_V6 = 1, 58
+local LAST_PORT = 65535
+
+--- The decrypted messages of IKE_AUTH, in the order of their exchanges, requests first.
+function decrypted.list_auths(sa)
+    local list = {}
+    for _, content in ipairs(sa.version == 2 and sa.contents or {}) do
+        if content.encrypted and content.pair.exchange == IKE_AUTH then
+            list[#list + 1] = content
+        end
+    end
+    table.sort(list, function(a, b)
+        if a.pair.message_id ~= b.pair.message_id then
+            return a.pair.message_id < b.pair.message_id
+        end
+        return not a.response and b.response
+    end)
+    return list
+end
+
+--- The error notify by which the first CHILD_SA of an established IKE SA was refused; nil if it was not.
+function decrypted.find_child_error(sa)
+    local auths = decrypted.list_auths(sa)
+    local last = auths[#auths]
+    local notify = last and last.response and contents.error_notify(last)
+    return notify and names.of(names.notify, notify.type) or nil
+end
+
+--- The side that sent AUTHENTICATION_FAILED; nil if it was not decrypted.
+function decrypted.find_rejecting_side(sa)
+    for _, content in ipairs(sa.version == 2 and sa.contents or {}) do
+        local of_auth = content.pair.exchange == IKE_AUTH or content.pair.exchange == INFORMATIONAL
+        if content.encrypted and of_auth and contents.notify(content, AUTHENTICATION_FAILED) then
+            return content.from_initiator and "initiator" or "responder"
+        end
+    end
+    return nil
+end
+
+--- "EAP failure" if a response has it; nil if none has.
+function decrypted.find_eap_failure(auths)
+    for _, content in ipairs(auths) do
+        if content.response and decrypted.is_eap_failure(content) then
+            return "EAP failure"
+        end
+    end
+    return nil
+end
+
+--- Whether a message has an EAP packet that ends IKE_AUTH (RFC 7296, 2.16).
+function decrypted.is_eap_failure(content)
+    for payload in contents.each(content, message.EAP) do
+        if payload.last >= payload.first + 3 and content.data:byte(payload.first) == EAP_FAILURE then
+            return true
+        end
+    end
+    return false
+end
+
+-- A text that is shown, without unprintable characters and shortened.
+local function to_text(data)
+    local text = data:gsub("[%c\127]", function(character)
+        return string.format("\\x%02x", character:byte())
+    end)
+    return #text <= MAX_CHARACTERS and text or text:sub(1, MAX_CHARACTERS - 1) .. "…"
+end
+
+local function format_address(data)
+    local version = #data == 4 and 4 or 6
+    -- the addresses of an IP header, of which only these two matter
+    return (packet.addresses(("\0"):rep(version == 4 and 12 or 8) .. data .. data, 1, version))
+end
+
+local function format_identity(kind, data)
+    if ID_ADDRESSES[kind] then
+        return #data == ID_ADDRESSES[kind] and format_address(data) or "?"
+    elseif kind == ID_FQDN or kind == ID_RFC822 then
+        return data
+    elseif kind == ID_DN then
+        return certificates.format_name(data) or "?"
+    elseif kind == ID_NULL then
+        return data == "" and "NULL" or "?"
+    end
+    return compat.hex(data)
+end
+
+--- The first identity in a payload of type `kind` in requests or responses; nil if there is none.
+function decrypted.find_identity(auths, response, kind)
+    for _, content in ipairs(auths) do
+        local payload = content.response == response and contents.first(content, kind)
+        if payload and payload.last >= payload.first + 3 then
+            local data = content.data
+            return to_text(format_identity(data:byte(payload.first), data:sub(payload.first + 4, payload.last)))
+        end
+    end
+    return nil
+end
+
+--- The first certificate that was not valid at a time (us since 1970), in words; nil if all were.
+function decrypted.find_certificate_problem(auths, time)
+    for _, content in ipairs(auths) do
+        for payload in contents.each(content, CERT) do
+            local data = content.data
+            local certificate = data:byte(payload.first) == certificates.X509_SIGNATURE
+                and certificates.read(data:sub(payload.first + 1, payload.last))
+            local problem = certificate and certificates.describe_validity(certificate, math.floor(time / 1e6))
+            if problem then
+                local side = content.from_initiator and "initiator" or "responder"
+                return string.format("the %s's certificate %s %s", side, to_text(certificate.subject), problem)
+            end
+        end
+    end
+    return nil
+end
+
+-- The number of equal bits at the beginning of both ends of a range, if it is a subnet; nil if it is not.
+local function find_prefix(first, last)
+    local bits, ended = 0, false
+    for index = 1, #first do
+        local a, b = first:byte(index), last:byte(index)
+        for place = 7, 0, -1 do
+            local low, high = math.floor(a / 2 ^ place) % 2, math.floor(b / 2 ^ place) % 2
+            ended = ended or low ~= high
+            if not ended then
+                bits = bits + 1
+            elseif low ~= 0 or high ~= 1 then
+                return nil
+            end
+        end
+    end
+    return bits
+end
+
+local function describe_ports(protocol, first, last)
+    local all = first == 0 and last == LAST_PORT
+    if protocol == 0 and all then
+        return ""
+    end
+    local name = PROTOCOLS[protocol] or compat.format_integer(protocol)
+    if all then
+        return string.format("[%s]", name)
+    elseif first == LAST_PORT and last == 0 then
+        return string.format("[%s/opaque]", name)
+    end
+    local function describe(port)
+        if protocol == ICMP or protocol == ICMP_V6 then
+            return string.format("%d(%d)", math.floor(port / 256), port % 256)
+        end
+        return compat.format_integer(port)
+    end
+    local ends = first == last and describe(first) or describe(first) .. "-" .. describe(last)
+    return string.format("[%s/%s]", name, ends)
+end
+
+-- The traffic selectors of addresses in a payload (RFC 7296, 3.13), as texts.
+local function describe_payload(data, payload)
+    local texts, at = {}, payload.first + 4
+    while at + 7 <= payload.last and #texts < MAX_SELECTORS do
+        local kind, protocol, high, low, a, b, c, d = data:byte(at, at + 7)
+        local size, length = TS_ADDRESSES[kind], high * 256 + low
+        if length < 8 or at + length - 1 > payload.last then
+            break
+        elseif size and length >= 8 + 2 * size then
+            local first, last = data:sub(at + 8, at + 7 + size), data:sub(at + 8 + size, at + 7 + 2 * size)
+            local prefix = find_prefix(first, last)
+            local ends = prefix and string.format("%s/%d", format_address(first), prefix)
+                or format_address(first) .. "-" .. format_address(last)
+            texts[#texts + 1] = ends .. describe_ports(protocol, a * 256 + b, c * 256 + d)
+        end
+        at = at + length
+    end
+    return to_text(table.concat(texts, " + "))
+end
+
+--- The traffic selectors that were requested for the CHILD_SA: "10.1.0.0/16 to 10.2.0.0/16"; nil if unknown.
+function decrypted.describe_selectors(auths)
+    for _, content in ipairs(auths) do
+        local initiator = not content.response and contents.first(content, TSI)
+        local responder = not content.response and contents.first(content, TSR)
+        if initiator and responder then
+            return describe_payload(content.data, initiator) .. " to " .. describe_payload(content.data, responder)
+        end
+    end
+    return nil
+end
+
+--- The proposals for the CHILD_SA; nil if they are unknown.
+function decrypted.list_child_proposals(auths)
+    for _, content in ipairs(auths) do
+        if not content.response and contents.first(content, message.SA) then
+            return contents.proposals(content)
+        end
+    end
+    return nil
+end
+
+return decrypted

@@ -1,0 +1,345 @@
+--[[ Facts for the rules of the diagnosis about the exchanges of a handshake. "Last" is the last exchange of the set-up,
+"later" the last one after it. See the module `facts`. ]]
+local compat = require("ikex.compat")
+local messages = require("ikex.diagnosis.messages")
+local names = require("ikex.names")
+
+local providers = {}
+
+local NONE = {}
+local IKE_SA_INIT, IKE_AUTH, IKE_INTERMEDIATE = 34, 35, 43
+
+local function is_of_type(exchange, kind)
+    return exchange.pair.sa.version == 2 and exchange.pair.exchange == kind
+end
+
+-- The message that a diagnosis concerns: {exchange, kind, datagrams}.
+local function new_subject(exchange, kind, sum)
+    return { exchange = exchange, kind = kind, datagrams = sum and sum.datagrams or NONE }
+end
+
+-- The exchanges of the set-up, in order.
+function providers.set_ups(facts)
+    local list = {}
+    for _, exchange in ipairs(facts.exchanges) do
+        if exchange.sets_up then
+            list[#list + 1] = exchange
+        end
+    end
+    return list
+end
+
+-- Bytes of one transmission of each message of the set-up; of a fragmented message, of each of its fragments.
+function providers.needed_bytes(facts)
+    local sum, seen = 0, {}
+    for _, exchange in ipairs(facts.set_ups) do
+        for _, list in ipairs({ exchange.requests, exchange.responses }) do
+            for _, transmission in ipairs(list) do
+                local fragments = seen[transmission.first] or { total = transmission.total }
+                seen[transmission.first] = fragments
+                for _, datagram in ipairs(transmission.datagrams) do
+                    if not fragments[datagram.fragment] and fragments.total == transmission.total then
+                        fragments[datagram.fragment] = true
+                        sum = sum + datagram.bytes
+                    end
+                end
+            end
+        end
+    end
+    return sum
+end
+
+function providers.blowup(facts)
+    local sent = facts.summary.initiator.bytes + facts.summary.responder.bytes
+    return facts.needed_bytes > 0 and sent / facts.needed_bytes or nil
+end
+
+-- Messages of the initiator after the set-up.
+function providers.after_setup_initiator_messages(facts)
+    local count = 0
+    for _, exchange in ipairs(facts.exchanges) do
+        for _, list in ipairs(exchange.sets_up and NONE or { exchange.requests, exchange.responses }) do
+            for _, transmission in ipairs(list) do
+                count = count + (transmission.slot.from_initiator and 1 or 0)
+            end
+        end
+    end
+    return count
+end
+
+-- The last exchange of the set-up.
+
+function providers.last(facts)
+    return facts.set_ups[#facts.set_ups]
+end
+
+function providers.last_type(facts)
+    return names.of_exchange(facts.sa.version, facts.last.pair.exchange)
+end
+
+function providers.last_message_id(facts)
+    return facts.last.pair.message_id
+end
+
+function providers.request(facts)
+    return messages.summarize(facts.last.requests)
+end
+
+function providers.response(facts)
+    return messages.summarize(facts.last.responses)
+end
+
+function providers.sent(facts)
+    return messages.describe_transmissions(facts.request)
+end
+
+-- Retransmissions of its request, and transmissions of its response.
+function providers.again(facts)
+    return facts.request and facts.request.transmissions - 1 or 0
+end
+
+function providers.responses(facts)
+    return #facts.last.responses
+end
+
+function providers.on_4500(facts)
+    return (facts.request or NONE).on_4500 or (facts.response or NONE).on_4500 or false
+end
+
+function providers.request_bytes(facts)
+    return facts.request and facts.request.bytes or 0
+end
+
+function providers.response_bytes(facts)
+    return facts.response and facts.response.bytes or 0
+end
+
+function providers.request_ip_fragmented(facts)
+    return (facts.request or NONE).ip_fragmented or false
+end
+
+function providers.response_ip_fragmented(facts)
+    return (facts.response or NONE).ip_fragmented or false
+end
+
+-- The length of the IKE message, if it is a short IKE_AUTH response.
+function providers.response_ike_bytes(facts)
+    return (facts.response or NONE).ike_bytes
+end
+
+function providers.request_missing(facts)
+    return messages.describe_missing(facts.request)
+end
+
+function providers.response_missing(facts)
+    return messages.describe_missing(facts.response)
+end
+
+-- Transmissions of the request after the first one of the response.
+function providers.ignored(facts)
+    local count = 0
+    for _, transmission in ipairs(facts.response and facts.last.requests or NONE) do
+        local latest = transmission.datagrams[#transmission.datagrams]
+        count = count + (latest.time > facts.response.first and 1 or 0)
+    end
+    return count
+end
+
+-- The exchanges before the last one.
+function providers.answered(facts)
+    return #facts.set_ups - 1
+end
+
+function providers.answered_exchanges(facts)
+    return facts.answered == 1 and "one answered exchange"
+        or compat.format_integer(facts.answered) .. " answered exchanges"
+end
+
+function providers.but_smaller(facts)
+    return facts.answered > 0 and ", although smaller requests were" or ""
+end
+
+function providers.auth_exchanges(facts)
+    local count = 0
+    for _, exchange in ipairs(facts.set_ups) do
+        count = count + (is_of_type(exchange, IKE_AUTH) and 1 or 0)
+    end
+    return count
+end
+
+-- The most of a value of the requests or responses that arrived before: of the ended exchanges before the last one.
+local function find_most(facts, lists, name)
+    local most
+    for _, exchange in ipairs(facts.set_ups) do
+        local sum = exchange ~= facts.last and exchange.ended_by and messages.summarize(exchange[lists])
+        if sum then
+            most = math.max(most or 0, sum[name])
+        end
+    end
+    return most
+end
+
+function providers.request_passed_bytes(facts)
+    return find_most(facts, "requests", "bytes")
+end
+
+function providers.response_passed_bytes(facts)
+    return find_most(facts, "responses", "bytes")
+end
+
+-- Transmissions of the request before that was sent most often.
+function providers.passed_sent(facts)
+    return find_most(facts, "requests", "transmissions")
+end
+
+-- Other exchanges of the set-up.
+
+-- The last IKE_SA_INIT exchange.
+function providers.init(facts)
+    local last
+    for _, exchange in ipairs(facts.set_ups) do
+        last = is_of_type(exchange, IKE_SA_INIT) and exchange or last
+    end
+    return last
+end
+
+-- The one whose request was sent most often.
+function providers.repeated(facts)
+    local most
+    for _, exchange in ipairs(facts.set_ups) do
+        if #exchange.requests > 0 and (not most or #exchange.requests >= #most.requests) then
+            most = exchange
+        end
+    end
+    return most
+end
+
+function providers.repeated_sent(facts)
+    return facts.repeated and #facts.repeated.requests
+end
+
+-- The least time between two transmissions of a request.
+function providers.shortest_timer_ms(facts)
+    local shortest
+    for _, exchange in ipairs(facts.set_ups) do
+        for index = 2, #exchange.requests do
+            local first, second = exchange.requests[index - 1], exchange.requests[index]
+            shortest = math.min(shortest or math.huge, second.time - first.time)
+        end
+    end
+    return shortest and shortest / 1000
+end
+
+-- The one with the greatest round-trip time among those whose request was sent once.
+function providers.slow(facts)
+    local slowest
+    for _, exchange in ipairs(facts.set_ups) do
+        local fits = #exchange.requests == 1 and exchange.rtt
+        if fits and (not slowest or exchange.rtt >= slowest.rtt) then
+            slowest = exchange
+        end
+    end
+    return slowest
+end
+
+function providers.slow_rtt_s(facts)
+    return facts.slow and facts.slow.rtt / 1e6
+end
+
+-- The largest IKE_INTERMEDIATE message that was sent in IP fragments, without IKE fragmentation.
+function providers.large(facts)
+    local largest
+    for _, exchange in ipairs(facts.set_ups) do
+        for kind, list in pairs({ request = exchange.requests, response = exchange.responses }) do
+            local sum = is_of_type(exchange, IKE_INTERMEDIATE) and messages.summarize(list)
+            local fits = sum and sum.ip_fragmented and sum.numbers[0]
+            if fits and (not largest or sum.bytes > largest.sum.bytes) then
+                largest = { exchange = exchange, kind = kind, sum = sum }
+            end
+        end
+    end
+    return largest
+end
+
+function providers.large_bytes(facts)
+    return facts.large and facts.large.sum.bytes
+end
+
+-- The last exchange after the set-up.
+
+function providers.later(facts)
+    local last
+    for _, exchange in ipairs(facts.exchanges) do
+        last = not exchange.sets_up and exchange or last
+    end
+    return last
+end
+
+function providers.later_type(facts)
+    return facts.later and names.of_exchange(facts.sa.version, facts.later.pair.exchange)
+end
+
+function providers.later_by(facts)
+    return facts.later and (facts.later.pair.requested_by_initiator and "initiator" or "responder")
+end
+
+function providers.later_ended(facts)
+    return facts.later and facts.later.ended_by ~= nil
+end
+
+function providers.later_sent(facts)
+    return facts.later and messages.describe_transmissions(messages.summarize(facts.later.requests))
+end
+
+function providers.later_again(facts)
+    return facts.later and math.max(#facts.later.requests - 1, 0)
+end
+
+-- From the last message of its receiver before it to its first transmission.
+function providers.later_idle_s(facts)
+    local heard
+    local later = facts.later
+    for _, pair in ipairs(later and facts.sa.list or NONE) do
+        for _, slot in pairs({ pair.request, pair.response }) do
+            local by_receiver = slot.from_initiator ~= later.pair.requested_by_initiator
+            for _, datagram in ipairs(by_receiver and slot.datagrams or NONE) do
+                if datagram.time < later.start then
+                    heard = math.max(heard or 0, datagram.time)
+                end
+            end
+        end
+    end
+    return heard and math.floor((later.start - heard) / 1e6 + 0.5)
+end
+
+-- The messages that diagnoses concern, by the names that the rules use.
+
+function providers.REQUEST(facts)
+    return new_subject(facts.last, "request", facts.request)
+end
+
+function providers.RESPONSE(facts)
+    return new_subject(facts.last, "response", facts.response)
+end
+
+function providers.INIT_RESPONSE(facts)
+    return new_subject(facts.init, "response", facts.init and messages.summarize(facts.init.responses))
+end
+
+function providers.REPEATED_REQUEST(facts)
+    return new_subject(facts.repeated, "request", facts.repeated and messages.summarize(facts.repeated.requests))
+end
+
+function providers.SLOW_REQUEST(facts)
+    return new_subject(facts.slow, "request", facts.slow and messages.summarize(facts.slow.requests))
+end
+
+function providers.LARGE_MESSAGE(facts)
+    return new_subject(facts.large.exchange, facts.large.kind, facts.large.sum)
+end
+
+function providers.LATER_REQUEST(facts)
+    return new_subject(facts.later, "request", facts.later and messages.summarize(facts.later.requests))
+end
+
+return providers

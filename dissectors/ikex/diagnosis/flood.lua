@@ -1,0 +1,91 @@
+--[[ The diagnosis of a capture: a flood of half-open IKE SAs, by the rule of `ikeanalyze` (docs/diagnosis.md). ]]
+local outcome = require("ikex.outcome")
+local templates = require("ikex.diagnosis.templates")
+
+local flood = {}
+
+flood.CODE = "half-open-flood"
+flood.REMEDY = "Let the responder ask for cookies from fewer half-open IKE SAs on (strongSwan: cookie_threshold), and "
+    .. "limit them for each address (block_threshold). If the initiators are real, look for packets that are lost "
+    .. "after IKE_SA_INIT."
+
+local IKE_SA_INIT = 34
+local MANY, WITHIN = 20, 60e6 -- half-open IKE SAs of one responder, within us
+local SENTENCE = "{count:,} of {all:,} handshakes with {responder} stop after IKE_SA_INIT, from {where}; it {asked}: "
+    .. "consistent with a flood of half-open IKE SAs."
+
+-- Whether a handshake stopped after an answered IKE_SA_INIT.
+local function is_stopped(sa, summary)
+    local stopped = summary.outcome == "half-open" or summary.outcome == "cut"
+    if not stopped or sa.version ~= 2 or summary.responder.messages == 0 then
+        return false
+    end
+    for _, exchange in ipairs(summary.exchanges) do
+        if exchange.sets_up and exchange.pair.exchange ~= IKE_SA_INIT then
+            return false
+        end
+    end
+    return true
+end
+
+local function has_cookie(summary)
+    for _, reason in ipairs(summary.extra) do
+        if reason == "COOKIE" then
+            return true
+        end
+    end
+    return summary.reason == "COOKIE"
+end
+
+-- What the handshakes with each responder have in common, in the order of their first ones.
+local function count_by_responder(capture)
+    local list, by_address = {}, {}
+    for _, sa in ipairs(capture.conversation.sas) do
+        local summary = capture:summary(sa)
+        local sums = by_address[sa.responder]
+        if not sums then
+            sums = {
+                responder = sa.responder, all = 0, count = 0, cookies = 0, starts = {}, initiators = {}, addresses = 0,
+            }
+            by_address[sa.responder], list[#list + 1] = sums, sums
+        end
+        if summary.reason ~= "REKEYED" then
+            sums.all = sums.all + 1
+            sums.cookies = sums.cookies + (has_cookie(summary) and 1 or 0)
+        end
+        if outcome.is_decided(capture, sa) and is_stopped(sa, summary) then
+            sums.count = sums.count + 1
+            sums.starts[sums.count] = sa.start
+            sums.addresses = sums.addresses + (sums.initiators[sa.initiator] and 0 or 1)
+            sums.initiators[sa.initiator] = true
+        end
+    end
+    return list
+end
+
+-- Whether many began within a short time.
+local function is_dense(starts)
+    table.sort(starts)
+    for index = MANY, #starts do
+        if starts[index] - starts[index - MANY + 1] <= WITHIN then
+            return true
+        end
+    end
+    return false
+end
+
+--- A sentence for each responder that is flooded; requires that the capture has been read to its end.
+function flood.describe(capture)
+    local sentences = {}
+    for _, sums in ipairs(count_by_responder(capture)) do
+        if sums.count * 2 > sums.all and is_dense(sums.starts) then
+            sums.where = sums.addresses > 1 and templates.fill_in("{addresses:,} addresses", sums) or "one address"
+            sums.asked = sums.cookies > 0 and templates.fill_in("asked for a cookie {cookies:,} times", sums)
+                or "never asked for a cookie"
+            sentences[#sentences + 1] = templates.fill_in(SENTENCE, sums)
+        end
+    end
+    return sentences
+end
+
+return flood

@@ -1,0 +1,93 @@
+--[[ Facts about all transmissions of one message together. ]]
+local compat = require("ikex.compat")
+local message = require("ikex.message")
+
+local messages = {}
+
+local IKE_AUTH = 35
+local MAX_FRAMES = 12 -- evidence of one message
+
+--- A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
+-- payload and notify, padding and ICV have no more.
+messages.SHORT = 176
+
+--- The number of the first frame of a datagram.
+function messages.frame_of(datagram)
+    return datagram.numbers and datagram.numbers[1] or datagram.number
+end
+
+-- The first datagrams of the transmissions of a message: those with its lowest fragment number that is there.
+local function list_first_datagrams(transmissions, lowest)
+    local first = {}
+    for _, transmission in ipairs(transmissions) do
+        for _, datagram in ipairs(transmission.datagrams) do
+            if datagram.fragment == lowest then
+                first[#first + 1] = datagram
+            end
+        end
+    end
+    table.sort(first, function(a, b)
+        return messages.frame_of(a) < messages.frame_of(b)
+    end)
+    for index = #first, MAX_FRAMES + 1, -1 do
+        first[index] = nil
+    end
+    return first
+end
+
+--- All transmissions of a request or of a response together, nil if there are none: {transmissions, bytes, fragments,
+-- numbers, ip_fragmented, first, latest, on_4500, ike_bytes, datagrams}. `bytes`: of the largest datagram; `numbers`:
+-- those of the fragments that are there, as keys; `first`, `latest`: times in us; `ike_bytes`: the length of a short
+-- IKE_AUTH response; `datagrams`: the first ones of its transmissions.
+function messages.summarize(transmissions)
+    if #transmissions == 0 then
+        return nil
+    end
+    local slot = transmissions[1].slot
+    local of_auth = slot.pair.sa.version == 2 and slot.pair.exchange == IKE_AUTH
+    local sum = {
+        transmissions = #transmissions, bytes = 0, fragments = 0, numbers = {}, ip_fragmented = false,
+        first = math.huge, latest = -math.huge, on_4500 = slot.on_4500 or false,
+    }
+    local lowest = math.huge
+    for _, transmission in ipairs(transmissions) do
+        for _, datagram in ipairs(transmission.datagrams) do
+            sum.bytes = math.max(sum.bytes, datagram.bytes)
+            sum.fragments = math.max(sum.fragments, datagram.total)
+            sum.numbers[datagram.fragment] = true
+            sum.ip_fragmented = sum.ip_fragmented or datagram.ip_fragments or false
+            sum.first, sum.latest = math.min(sum.first, datagram.time), math.max(sum.latest, datagram.time)
+            lowest = math.min(lowest, datagram.fragment)
+            if of_auth and slot.response and datagram.next == message.SK and datagram.size <= messages.SHORT then
+                sum.ike_bytes = math.max(sum.ike_bytes or 0, datagram.size)
+            end
+        end
+    end
+    sum.datagrams = list_first_datagrams(transmissions, lowest)
+    return sum
+end
+
+--- How often a request was sent, and in which time; nil: once.
+function messages.describe_transmissions(sum)
+    if not sum or sum.transmissions == 1 then
+        return "once"
+    end
+    return string.format("%d times in %.1f s", sum.transmissions, (sum.latest - sum.first) / 1e6)
+end
+
+--- The IKE fragments that are in no transmission: "fragment 2 of 2"; nil if there are none.
+function messages.describe_missing(sum)
+    local missing = {}
+    for number = 1, sum and sum.fragments or 0 do
+        if not sum.numbers[number] then
+            missing[#missing + 1] = compat.format_integer(number)
+        end
+    end
+    if #missing == 0 then
+        return nil
+    end
+    local word = #missing > 1 and "fragments" or "fragment"
+    return string.format("%s %s of %d", word, table.concat(missing, ", "), sum.fragments)
+end
+
+return messages

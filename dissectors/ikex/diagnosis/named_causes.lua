@@ -1,0 +1,212 @@
+--[[ Rules of the diagnosis: unreliable time stamps, and causes that a message names. See the module `rules`. ]]
+local LONGEST_RTT_S = 60 -- longer than any initiator waits before it repeats a request
+local STEP_BACK_S = 1 -- time stamps of several interfaces are out of order by less
+
+local AAA_REMEDY =
+    "Check that the AAA server runs, that its address and port are right, that it knows the responder as a "
+    .. "client (an unknown client or a wrong shared secret is ignored without an answer), and the "
+    .. "firewall between."
+
+-- A failed handshake with one of these reasons.
+local function has_reason(f, ...)
+    for _, name in ipairs({ ... }) do
+        if f.outcome == "failed" and f.reason == name then
+            return true
+        end
+    end
+    return false
+end
+
+local function has_failed_auth(f)
+    return has_reason(f, "AUTHENTICATION_FAILED", "AUTHENTICATION-FAILED")
+end
+
+return {
+    {
+        code = "clock-jump", effect = "unreliable", confidence = "consistent with",
+        rfc = "RFC 7296, 2.4", subject = "REQUEST",
+        when = function(f)
+            return f.step_back_s > STEP_BACK_S
+        end,
+        sentence =
+            "The time stamps go back by {step_back_s:,.1f} s between two packets of this handshake: consistent with a "
+                .. "clock of the capturing machine that was set back, or with captures that were put one after the "
+                .. "other.",
+        remedy =
+            "Do not trust the times of this handshake, nor the order of its messages. Look for a change of the clock "
+                .. "(NTP), or merge the captures by time (mergecap).",
+    },
+    {
+        code = "clock-jump", effect = "unreliable", confidence = "consistent with",
+        rfc = "RFC 7296, 2.4", subject = "SLOW_REQUEST",
+        when = function(f)
+            return f.slow_rtt_s ~= nil and f.slow_rtt_s > LONGEST_RTT_S
+        end,
+        sentence =
+            "A response came {slow_rtt_s:,.0f} s after its request, which was not repeated meanwhile: consistent with "
+                .. "a clock of the capturing machine that was set forward, or with a machine that was suspended.",
+        remedy =
+            "Do not trust the times of this handshake. Look for a change of the clock (NTP) or a suspended machine at "
+                .. "this time.",
+    },
+    {
+        code = "no-proposal-chosen", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.7 and 3.10.1", subject = "RESPONSE",
+        when = function(f)
+            return has_reason(f, "NO_PROPOSAL_CHOSEN", "NO-PROPOSAL-CHOSEN")
+        end,
+        sentence = "The responder refused every proposal for the IKE SA with {reason}: {offered}.{accepted}",
+        remedy = "Compare the proposals of both configurations transform by transform: encryption, integrity, PRF, key "
+            .. "exchange and each additional key exchange (ADDKE). The responder's log names those that it "
+            .. "accepts.",
+    },
+    {
+        code = "addke-not-offered", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 9370, 2.2.1", subject = "RESPONSE", also = true,
+        when = function(f)
+            return has_reason(f, "NO_PROPOSAL_CHOSEN") and f.initiator_supports_intermediate and not f.offered_addke
+        end,
+        sentence =
+            "The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: a "
+                .. "responder that requires one, as ML-KEM, refuses them all.",
+        remedy =
+            "If the responder requires a post-quantum key exchange, add it to the initiator's proposals (strongSwan: "
+                .. "ke1_mlkem768).",
+    },
+    {
+        code = "intermediate-not-supported", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 3.3.6; RFC 9370, 2.2.1", subject = "RESPONSE", also = true,
+        when = function(f)
+            return has_reason(f, "NO_PROPOSAL_CHOSEN") and f.offered_addke and f.all_with_addke
+        end,
+        sentence =
+            "Every proposal has an additional key exchange (ADDKE): a responder that does not know it refuses them "
+                .. "all, even those with the alternative NONE.",
+        remedy =
+            "Update the responder, or enable the method there, or let the initiator offer a second proposal without "
+                .. "ADDKE.",
+    },
+    {
+        code = "aaa-rejected", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.16; RFC 3748, 4.2; RFC 2865, 4.3", subject = "RESPONSE",
+        when = function(f)
+            return has_reason(f, "Access-Reject", "EAP failure", "XAUTH_STATUS failure")
+                or f.outcome == "failed" and (f.aaa_rejected or f.eap_failed ~= nil)
+        end,
+        sentence = "The authentication of the initiator's user was rejected ({rejection}).",
+        remedy =
+            "Check user name, password or certificate, and the EAP methods that both allow. The log of the AAA server "
+                .. "has the reason.",
+    },
+    {
+        code = "certificate-not-valid", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 5280, 6.1.3; RFC 7296, 2.21.2", subject = "RESPONSE",
+        when = function(f)
+            return has_failed_auth(f) and f.certificate_problem ~= nil
+        end,
+        sentence = "The authentication failed ({reason}), and {certificate_problem}.",
+        remedy = "Renew the certificate, or set the clock of the host that is wrong.",
+    },
+    {
+        code = "identity-mismatch", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.15 and 3.5", subject = "RESPONSE",
+        when = function(f)
+            return has_failed_auth(f) and f.rejected_by == "initiator" and f.wanted_identity ~= f.responder_identity
+        end,
+        sentence =
+            'The initiator wanted the responder "{wanted_identity}", which authenticated as "{responder_identity}", '
+                .. 'and refused it ({reason}).',
+        remedy =
+            "Set the same identity on both sides: the remote identity of the initiator's configuration has to be the "
+                .. "local identity of the responder's, in the same form (FQDN, address, distinguished name).",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.21.2", subject = "RESPONSE",
+        when = function(f)
+            return has_failed_auth(f) and f.rejected_by == "initiator"
+        end,
+        sentence = "The initiator refused the responder's authentication with {reason}{identities}.",
+        remedy =
+            "Check on the initiator: the expected identity of the responder, the trusted CA of its certificate, its "
+                .. "validity and revocation, or the pre-shared key. The initiator's log has the reason.",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.21.2", subject = "RESPONSE",
+        when = function(f)
+            return has_failed_auth(f)
+        end,
+        sentence = "The responder refused the initiator's authentication with {reason}{identities}.",
+        remedy =
+            "Compare both sides' identities (IDi, IDr) and credentials: the pre-shared key, or the certificate, its "
+                .. "validity, its chain and the trusted CAs. The responder's log has the reason.",
+    },
+    {
+        code = "aaa-silent", effect = "stopped", confidence = "certain",
+        rfc = "RFC 2865, 2.4; RFC 5080, 2.2.1", subject = "REQUEST",
+        when = function(f)
+            return has_reason(f, "AAA server silent")
+        end,
+        sentence = "The AAA server {aaa_address} answered none of the {aaa_request_messages:,} RADIUS requests of the "
+            .. "responder, which then ended {last_type}.",
+        remedy = AAA_REMEDY,
+    },
+    {
+        code = "aaa-silent", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 2865, 2.4; RFC 5080, 2.2.1", subject = "REQUEST",
+        when = function(f)
+            return (f.outcome == "unanswered" or f.outcome == "half-open")
+                and f.aaa_retransmitted_messages > 0 and f.aaa_response_messages == 0
+        end,
+        sentence =
+            "The {last_type} request was sent {sent} and never answered, and the AAA server {aaa_address} answered "
+                .. "none of the {aaa_request_messages:,} RADIUS requests of the responder.",
+        remedy = AAA_REMEDY,
+    },
+    {
+        code = "error-notify", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 3.10.1", subject = "RESPONSE",
+        when = function(f)
+            return f.outcome == "failed" and f.reason ~= nil
+        end,
+        sentence = "The handshake was ended in {last_type} by {reason}.",
+        remedy = "Look up the notify in RFC 7296, 3.10.1, and the time in the log of the side that sent it.",
+    },
+    {
+        code = "ts-unacceptable", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.9 and 3.10.1", subject = "RESPONSE",
+        when = function(f)
+            return f.child_error == "TS_UNACCEPTABLE"
+        end,
+        sentence = "The IKE SA was established without a CHILD_SA: the responder accepts none of the requested traffic "
+            .. "selectors{between} (TS_UNACCEPTABLE).",
+        remedy = "The networks of both configurations have to overlap, with the sides exchanged: local networks of the "
+            .. "initiator are remote ones of the responder. For a virtual address, the initiator has to request "
+            .. "one.",
+    },
+    {
+        code = "no-proposal-chosen", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.7 and 3.10.1", subject = "RESPONSE",
+        when = function(f)
+            return f.child_error == "NO_PROPOSAL_CHOSEN"
+        end,
+        sentence = "The IKE SA was established without a CHILD_SA: the responder refused every proposal for it with "
+            .. "NO_PROPOSAL_CHOSEN{child_of}.",
+        remedy =
+            "Compare the ESP proposals of both configurations: encryption, integrity, extended sequence numbers. In "
+                .. "IKE_AUTH they have no key exchange. A responder whose kernel cannot install the CHILD_SA answers "
+                .. "so, too.",
+    },
+    {
+        code = "childless", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.21.2 and 3.10.1", subject = "RESPONSE",
+        when = function(f)
+            return f.child_error ~= nil
+        end,
+        sentence = "The IKE SA was established without a CHILD_SA, which the responder refused with {child_error}.",
+        remedy = "No traffic can pass. Look up the notify in RFC 7296, 3.10.1; the responder's log has the reason. "
+            .. "Addresses may be exhausted (INTERNAL_ADDRESS_FAILURE), or a required configuration payload may be "
+            .. "missing (FAILED_CP_REQUIRED).",
+    },
+}

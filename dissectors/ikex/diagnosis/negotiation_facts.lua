@@ -1,0 +1,207 @@
+--[[ Facts for the rules of the diagnosis about the negotiation: proposals, supported extensions, and decrypted payloads
+of handshakes that failed or have no CHILD_SA. See the module `facts`. ]]
+local contents = require("ikex.contents")
+local decrypted = require("ikex.diagnosis.decrypted")
+local ikev1 = require("ikex.ikev1")
+local message = require("ikex.message")
+local names = require("ikex.names")
+local proposals = require("ikex.proposals")
+
+local providers = {}
+
+local NONE = {}
+local IKE_SA_INIT = 34
+local INTERMEDIATE_SUPPORTED, INVALID_KE_PAYLOAD = 16438, 17
+local AUTHENTICATION_METHOD = 3 -- attribute of IKEv1's phase 1
+-- Authentication with pre-shared keys (RFC 2409, appendix A; draft-ietf-ipsec-isakmp-xauth-06).
+local PRE_SHARED = { [1] = true, [65001] = true, [65002] = true }
+
+-- Proposals and supported extensions.
+
+local function describe_all(list)
+    local texts = {}
+    for index, proposal in ipairs(list) do
+        texts[index] = proposals.describe(proposal)
+    end
+    return texts
+end
+
+-- The proposals for the IKE SA, as texts.
+function providers.proposals(facts)
+    local sa = facts.sa
+    if sa.version == 2 then
+        return sa.init_request and describe_all(contents.proposals(sa.init_request)) or NONE
+    end
+    for _, content in ipairs(sa.contents or NONE) do
+        local payload = content.from_initiator and not content.encrypted and contents.first(content, ikev1.SA)
+        if payload then
+            return ikev1.describe_proposals(message.body(content.data, payload))
+        end
+    end
+    return NONE
+end
+
+function providers.offered(facts)
+    return table.concat(facts.proposals, " or ")
+end
+
+-- Whether proposals have an additional key exchange: any of them, and all.
+function providers.offered_addke(facts)
+    return facts.offered:find("ADDKE", 1, true) ~= nil
+end
+
+function providers.all_with_addke(facts)
+    for _, text in ipairs(facts.proposals) do
+        if not text:find("ADDKE", 1, true) then
+            return false
+        end
+    end
+    return true
+end
+
+function providers.chosen(facts)
+    return facts.sa.init_response and contents.proposals(facts.sa.init_response)[1]
+end
+
+function providers.key_exchange(facts)
+    return facts.chosen and proposals.name_of(facts.chosen, proposals.KE)
+end
+
+function providers.additional_key_exchanges(facts)
+    return #proposals.additional(facts.chosen)
+end
+
+local function supports_intermediate(content)
+    return content ~= nil and contents.notify(content, INTERMEDIATE_SUPPORTED) ~= nil
+end
+
+function providers.initiator_supports_intermediate(facts)
+    return supports_intermediate(facts.sa.init_request)
+end
+
+function providers.responder_supports_intermediate(facts)
+    return supports_intermediate(facts.sa.init_response)
+end
+
+-- How many requests the responder refused with a notify; the last one may have had no further request.
+local function count_refusals(facts, ...)
+    local count = 0
+    for _, wanted in ipairs({ ... }) do
+        for _, reason in ipairs(facts.summary.extra) do
+            count = count + (reason == wanted and 1 or 0)
+        end
+        count = count + (facts.reason == wanted and 1 or 0)
+    end
+    return count
+end
+
+function providers.cookies(facts)
+    return count_refusals(facts, "COOKIE")
+end
+
+function providers.refused_methods(facts)
+    return count_refusals(facts, "INVALID_KE_PAYLOAD")
+end
+
+function providers.refusals(facts)
+    local last = (facts.reason == "COOKIE" or facts.reason == "INVALID_KE_PAYLOAD") and 1 or 0
+    return #facts.summary.extra + last
+end
+
+-- The key exchange method that the last INVALID_KE_PAYLOAD asks for: " (ECP-384)".
+function providers.wants_method(facts)
+    local text = ""
+    for _, content in ipairs(facts.sa.contents or NONE) do
+        local notify = facts.sa.version == 2 and content.pair.exchange == IKE_SA_INIT and content.response
+            and contents.notify(content, INVALID_KE_PAYLOAD)
+        if notify and #notify.data >= 2 then
+            local high, low = notify.data:byte(1, 2)
+            text = string.format(" (%s)", names.of(names.method, high * 256 + low))
+        end
+    end
+    return text
+end
+
+-- Bytes for payloads and padding in the last response, if it is short: without headers, IV, pad length and ICV.
+function providers.response_room(facts)
+    local encryption = facts.chosen and proposals.name_of(facts.chosen, proposals.ENCR)
+    if not encryption or not facts.response_ike_bytes then
+        return nil
+    end
+    local tag = tonumber(encryption:match("%-[GC]CM%-(%d+)") or encryption:match("^CHACHA20") and 16)
+    if not tag then
+        local bits = tonumber((proposals.name_of(facts.chosen, proposals.INTEG) or ""):match("%-(%d+)$"))
+        tag = bits and math.floor(bits / 8)
+    end
+    local vector = encryption:find("CBC", 1, true) and 16 or 8
+    return tag and facts.response_ike_bytes - (28 + 4 + 1) - vector - tag
+end
+
+-- Whether IKEv1 authenticates the initiator with a pre-shared key.
+function providers.initiator_has_psk(facts)
+    local attributes = (facts.sa.phase1 or NONE).attributes
+    return attributes ~= nil and PRE_SHARED[attributes[AUTHENTICATION_METHOD]] == true
+end
+
+function providers.is_ikev1(facts)
+    return facts.sa.version == 1
+end
+
+-- Decrypted payloads of handshakes that failed, or that have no CHILD_SA.
+
+function providers.auths(facts)
+    local refused = facts.outcome == "failed" or facts.child_error ~= nil
+    return refused and decrypted.list_auths(facts.sa) or NONE
+end
+
+function providers.child_error(facts)
+    return facts.outcome == "established" and decrypted.find_child_error(facts.sa) or nil
+end
+
+function providers.rejected_by(facts)
+    return facts.outcome == "failed" and decrypted.find_rejecting_side(facts.sa) or nil
+end
+
+function providers.eap_failed(facts)
+    return decrypted.find_eap_failure(facts.auths)
+end
+
+function providers.initiator_identity(facts)
+    return decrypted.find_identity(facts.auths, false, decrypted.IDI)
+end
+
+function providers.wanted_identity(facts)
+    return decrypted.find_identity(facts.auths, false, decrypted.IDR)
+end
+
+function providers.responder_identity(facts)
+    return decrypted.find_identity(facts.auths, true, decrypted.IDR)
+end
+
+function providers.certificate_problem(facts)
+    return decrypted.find_certificate_problem(facts.auths, facts.sa.start)
+end
+
+function providers.identities(facts)
+    local parts = {}
+    for _, labelled in ipairs({
+        { "initiator", facts.initiator_identity },
+        { "wanted responder", facts.wanted_identity },
+        { "responder", facts.responder_identity },
+    }) do
+        parts[#parts + 1] = labelled[2] and string.format('%s "%s"', labelled[1], labelled[2])
+    end
+    return #parts > 0 and string.format(" (%s)", table.concat(parts, ", ")) or ""
+end
+
+function providers.between(facts)
+    local selectors = decrypted.describe_selectors(facts.auths)
+    return selectors and string.format(" (%s)", selectors) or ""
+end
+
+function providers.child_of(facts)
+    local offered = decrypted.list_child_proposals(facts.auths)
+    return offered and ": " .. table.concat(describe_all(offered), " or ") or ""
+end
+
+return providers

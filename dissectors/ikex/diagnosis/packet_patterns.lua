@@ -1,0 +1,381 @@
+--[[ Rules of the diagnosis: patterns of packets, from the most to the least specific one. See the module `rules`. ]]
+-- Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so that paths for smaller ones are no explanation.
+local SMALL_BYTES = 600
+-- Requests with COOKIE in the response: one is normal, and another one after INVALID_KE_PAYLOAD.
+local MANY_ROUND_TRIPS = 3
+-- RFC 3948, 4: a NAT keepalive is due after 20 s; many NATs forget UDP after 30 s.
+local NAT_TIMEOUT_S = 20
+local STORM = 10 -- transmissions of one message: common stacks give up after 5 to 8
+local MANY_IGNORED = 3 -- retransmissions of a request after its response
+local NOTIFY_ROOM = 16 -- bytes for payloads and padding of a response that has a notify alone (8 bytes)
+-- Those that identity, AUTH with the shortest hash, SA and traffic selectors need at least: 9 + 24 + 36 + 2 * 24.
+local CHILD_ROOM = 117
+-- By so much a request that proposes a CHILD_SA is longer than a response without one, at least.
+local CHILD_BYTES = 60
+local CLEAR_EXCHANGES = 2 -- of IKEv1's main mode, before the encrypted one
+
+local function has_no_response(f)
+    return f.outcome == "unanswered" and f.responses == 0
+end
+
+-- The last request was repeated after each response, and the initiator never continued; earlier requests were not
+-- repeated, so that neither random loss nor a slow path explains it.
+local function is_ignored(f)
+    return f.ignored >= MANY_IGNORED and (f.passed_sent or 1) == 1 and f.after_setup_initiator_messages == 0
+        and not f.uncertain
+end
+
+local function is_not_received(f)
+    return f.outcome == "unanswered" and f.responses > 0 or f.outcome ~= "failed" and is_ignored(f)
+end
+
+-- The message is larger than any that arrived in its direction, and than what every path carries.
+local function is_large(bytes, passed)
+    return bytes > SMALL_BYTES and bytes > (passed or 0)
+end
+
+-- The only IKE_AUTH response has room for fewer bytes.
+local function has_short_response(f, room)
+    return f.outcome == "completed" and f.auth_exchanges == 1 and f.response_room ~= nil and f.response_room < room
+end
+
+local function is_not_set_up(f)
+    return f.outcome == "failed" or f.outcome == "unanswered" or f.outcome == "half-open" or f.outcome == "cut"
+end
+
+local function is_set_up(f)
+    return f.outcome == "completed" or f.outcome == "established"
+end
+
+-- A request after the set-up was repeated and never answered.
+local function is_lost(f)
+    return is_set_up(f) and f.later ~= nil and not f.later_ended and f.later_again > 1
+end
+
+local function is_without_addke(f)
+    return is_set_up(f) and f.offered_addke and f.additional_key_exchanges == 0
+end
+
+return {
+    {
+        code = "auth-failed", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.21.2", subject = "RESPONSE",
+        when = function(f)
+            return has_short_response(f, NOTIFY_ROOM + 1)
+        end,
+        sentence =
+            "IKE_AUTH was refused: its encrypted response of {response_ike_bytes} bytes has no room for an identity "
+                .. "and an AUTH payload, but for one notify: consistent with AUTHENTICATION_FAILED.",
+        remedy =
+            "Give the keys (--keys with a log of the daemon) to read the notify. Compare both sides' identities and "
+                .. "credentials: the pre-shared key, or the certificate, its validity, its chain and the trusted CAs.",
+    },
+    {
+        code = "childless", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 1.2 and 2.21.2; RFC 6023", subject = "RESPONSE",
+        when = function(f)
+            return has_short_response(f, CHILD_ROOM) and f.request_bytes > f.response_bytes + CHILD_BYTES
+        end,
+        sentence = "The encrypted IKE_AUTH response of {response_ike_bytes} bytes has room for an identity and an AUTH "
+            .. "payload, but not for a CHILD_SA as well: consistent with an IKE SA whose CHILD_SA was refused.",
+        remedy =
+            "Give the keys (--keys with a log of the daemon) to read the reason. Compare the ESP proposals and the "
+                .. "traffic selectors of both configurations.",
+    },
+    {
+        code = "cookie-loop", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.6; RFC 8019, 7", subject = "RESPONSE",
+        when = function(f)
+            return is_not_set_up(f) and f.cookies >= MANY_ROUND_TRIPS
+        end,
+        sentence =
+            "The responder asked for a cookie again and again and never accepted the one that it got: {refusals} "
+                .. "times in a row.",
+        remedy =
+            "The initiator must return the cookie unchanged, from the same address and port, with the same nonce and "
+                .. "SPI. Look for a NAT or a load balancer that changes the address or sends requests to several "
+                .. "gateways.",
+    },
+    {
+        code = "invalid-ke-loop", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 1.2 and 2.7", subject = "RESPONSE",
+        when = function(f)
+            return is_not_set_up(f) and f.refused_methods >= 2
+        end,
+        sentence =
+            "The responder refused the key exchange method of each IKE_SA_INIT request with INVALID_KE_PAYLOAD and "
+                .. "asked for another one{wants_method}: {refusals} times in a row.",
+        remedy = "The initiator does not send the method that the responder asks for. Set one key exchange method that "
+            .. "both support as the first one on both sides.",
+    },
+    {
+        code = "fragment-lost-each-time", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7383, 2.6", subject = "RESPONSE",
+        when = function(f)
+            return is_not_received(f) and f.response_missing ~= nil and f.responses > 1
+        end,
+        sentence = "The {last_type} response never became complete: {response_missing} is in none of its {responses:,} "
+            .. "transmissions, although the rest is.",
+        remedy = "Something between the responder and the capture point drops this packet each time: a firewall or "
+            .. "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller "
+            .. "fragment size.",
+    },
+    {
+        code = "fragment-lost-each-time", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7383, 2.6", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f) and f.request_missing ~= nil and f.again > 0
+        end,
+        sentence = "The {last_type} request never became complete: {request_missing} is in none of its transmissions, "
+            .. "although the rest is, which was sent {sent}.",
+        remedy = "Something between the initiator and the capture point drops this packet each time: a firewall or "
+            .. "intrusion prevention system that inspects it, or a path MTU that it exceeds. Try a smaller "
+            .. "fragment size.",
+    },
+    {
+        code = "path-drops-fragments", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7383, 1; RFC 8900, 3", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f) and f.request_ip_fragmented
+        end,
+        sentence = "The {last_type} request ({request_bytes:,} bytes in IP fragments) was sent {sent} and never "
+            .. "answered{but_smaller}: consistent with a path that drops IP fragments{behind_responder}.",
+        remedy = "Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
+            .. "below the path MTU, or let firewalls and NATs pass IP fragments. IKE_SA_INIT cannot be fragmented "
+            .. "by IKE: move large key exchange methods to IKE_INTERMEDIATE (RFC 9370).",
+    },
+    {
+        code = "path-drops-fragments", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7383, 1; RFC 8900, 3", subject = "RESPONSE",
+        when = function(f)
+            return is_not_received(f) and f.response_ip_fragmented
+        end,
+        sentence = "The responder answered the {last_type} request ({response_bytes:,} bytes in IP fragments), but the "
+            .. "initiator sent the request {sent}, as if no answer had arrived: consistent with a path that drops "
+            .. "IP fragments{behind_initiator}.",
+        remedy = "Use IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes) with a fragment size "
+            .. "below the path MTU, or let firewalls and NATs pass IP fragments.",
+    },
+    {
+        code = "large-packets-lost", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7383, 2.5.2; RFC 4821, 1", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f) and f.answered > 0 and is_large(f.request_bytes, f.request_passed_bytes)
+        end,
+        sentence = "Small packets pass, large ones do not: the {last_type} request (packets of up to {request_bytes:,} "
+            .. "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes "
+            .. "were answered: consistent with a path that drops large packets{behind_responder}.",
+        remedy =
+            "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without an "
+                .. "ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
+                .. "and test the path with ping -M do -s SIZE.",
+    },
+    {
+        code = "large-packets-lost", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7383, 2.5.2; RFC 4821, 1", subject = "RESPONSE",
+        when = function(f)
+            return is_not_received(f) and f.answered > 0 and is_large(f.response_bytes, f.response_passed_bytes)
+        end,
+        sentence = "Small packets pass, large ones do not: the responder answered {last_type} with packets of up to "
+            .. "{response_bytes:,} bytes, but the initiator sent its request {sent}, as if no answer had arrived. "
+            .. "Responses of up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops "
+            .. "large packets{behind_initiator}.",
+        remedy =
+            "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without an "
+                .. "ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
+                .. "and test the path with ping -M do -s SIZE.",
+    },
+    {
+        code = "udp-4500-blocked", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.23; RFC 3948, 2", subject = "REQUEST", also = true,
+        when = function(f)
+            return has_no_response(f) and f.on_4500 and not f.passed_4500 and f.answered > 0
+        end,
+        sentence =
+            "The handshake stops where it changes to UDP port 4500: the {last_type} request was sent {sent} on that "
+                .. "port and never answered, and the responder sent nothing from it in the whole capture: consistent "
+                .. "with a firewall that blocks the port{behind_responder}.",
+        remedy =
+            "Let UDP port 4500 pass in both directions, on firewalls and NATs, and check that the responder listens "
+                .. "on it.",
+    },
+    {
+        code = "one-way", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.1", subject = "RESPONSE",
+        when = function(f)
+            return is_not_received(f)
+        end,
+        sentence =
+            "The responder answered the {last_type} request, but the initiator sent it {sent}, as if no answer had "
+                .. "arrived: consistent with packets that pass in one direction only, and are lost{behind_initiator} "
+                .. "in the other.",
+        remedy =
+            "Check the way back: the responder's route and source address, firewall state, NAT, and filters for the "
+                .. "source port. Capture on the initiator's side to see whether the responses arrive there.",
+    },
+    {
+        code = "responder-silent", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 7296, 2.1 and 2.4", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f) and f.answered == 0
+        end,
+        sentence =
+            "{responder_address} answered nothing: the {last_type} request was sent {sent}, and no response is in the "
+                .. "capture.",
+        remedy =
+            "Check the address, that an IKE daemon listens on UDP port {responder_port}, and that firewalls pass it "
+                .. "in both directions. Some responders do not answer addresses that they have no configuration for.",
+    },
+    {
+        code = "auth-failed", effect = "stopped", confidence = "consistent with",
+        rfc = "RFC 2409, 5.4", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f) and f.is_ikev1 and f.last_type == "Main Mode"
+                and f.answered == CLEAR_EXCHANGES and f.initiator_has_psk
+        end,
+        sentence =
+            "The responder stopped answering at the first encrypted message of IKEv1's main mode, which was sent "
+                .. "{sent}: consistent with different pre-shared keys, because it cannot decrypt the message then.",
+        remedy =
+            "Compare the pre-shared keys of both sides, and the addresses that they belong to. The responder's log "
+                .. "has an error about the message's payloads.",
+    },
+    {
+        code = "request-unanswered", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.1 and 2.4", subject = "REQUEST",
+        when = function(f)
+            return has_no_response(f)
+        end,
+        sentence =
+            "The responder stopped answering: the {last_type} request was sent {sent} without any response, after "
+                .. "{answered_exchanges}.",
+        remedy = "Look for this time in the responder's log: it may have dropped the request (as one that it cannot "
+            .. "decrypt), waited for another system, or not received it.",
+    },
+    {
+        code = "cookie-not-returned", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.6", subject = "RESPONSE",
+        when = function(f)
+            return f.outcome == "half-open" and f.reason == "COOKIE"
+        end,
+        sentence = "The responder asked for a cookie, and the initiator did not send its request again with it.",
+        remedy =
+            "This is what scanners and floods with forged addresses look like. If the initiator is real, check that "
+                .. "the response reaches it.",
+    },
+    {
+        code = "invalid-ke-abandoned", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 1.2", subject = "RESPONSE",
+        when = function(f)
+            return f.outcome == "half-open" and f.reason == "INVALID_KE_PAYLOAD"
+        end,
+        sentence =
+            "The responder asked for another key exchange method{wants_method}, and the initiator did not try again "
+                .. "with it.",
+        remedy = "The initiator may not support or allow that method. Set a method that both support as the first one.",
+    },
+    {
+        code = "initiator-silent", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 2.1", subject = "RESPONSE",
+        when = function(f)
+            return f.outcome == "half-open"
+        end,
+        sentence =
+            "The initiator went silent: it did not continue after the response to {last_type} {last_message_id}, "
+                .. "although the capture goes on.",
+        remedy =
+            "Look for this time in the initiator's log: it may have refused the response, given up, or not received "
+                .. "it. If the capture was taken at the responder, its next request may also have been lost on the "
+                .. "way, as large packets are on a path that drops them.",
+    },
+    {
+        code = "nat-keepalive-missing", effect = "disconnected", confidence = "consistent with",
+        rfc = "RFC 3948, 4; RFC 7296, 2.23", subject = "LATER_REQUEST",
+        when = function(f)
+            return is_lost(f) and f.later_by == "responder" and f.initiator_behind_nat
+                and f.later_idle_s ~= nil and f.later_idle_s >= NAT_TIMEOUT_S
+        end,
+        sentence =
+            "The responder's {later_type} request was sent {later_sent} and never answered. The initiator is behind a "
+                .. "NAT and had sent nothing for {later_idle_s} s before: consistent with a NAT that forgot the "
+                .. "connection.",
+        remedy =
+            "Let the initiator send NAT keepalives more often than the NAT forgets UDP, as every 20 s (strongSwan: "
+                .. "keep_alive), or check for dead peers from the initiator's side (DPD).",
+    },
+    {
+        code = "peer-lost", effect = "disconnected", confidence = "certain",
+        rfc = "RFC 7296, 2.4", subject = "LATER_REQUEST",
+        when = function(f)
+            return is_lost(f)
+        end,
+        sentence = "The connection was set up and lost later: the {later_type} request of the {later_by} was sent "
+            .. "{later_sent} and never answered.",
+        remedy =
+            "Look for this time in the log of the other side: it may have restarted, deleted the IKE SA, changed its "
+                .. "address or port (NAT), or lost its network.",
+    },
+    {
+        code = "retransmission-storm", effect = "slowed", confidence = "certain",
+        rfc = "RFC 7296, 2.1 and 2.4", subject = "REPEATED_REQUEST",
+        when = function(f)
+            return f.repeated_sent ~= nil and f.repeated_sent >= STORM
+        end,
+        sentence = "Retransmission storm: one message of the set-up was sent {repeated_sent:,} times, and "
+            .. "{retransmitted_bytes:,} bytes of the set-up are retransmissions (blow-up {blowup:.1f}).",
+        remedy =
+            "The timer is far too short, or it does not back off: RFC 7296, 2.4, wants it to grow exponentially. Set "
+                .. "a first timer above the round-trip time, and a base of at least 1.8.",
+    },
+    {
+        code = "rtt-exceeds-timer", effect = "slowed", confidence = "consistent with",
+        rfc = "RFC 7296, 2.1 and 2.4; RFC 6298, 2", subject = "REPEATED_REQUEST",
+        when = function(f)
+            return f.uncertain ~= nil
+        end,
+        sentence =
+            "Most requests between these hosts were repeated, and each repeat was answered: consistent with a round "
+                .. "trip that is longer than the retransmission timer ({shortest_timer_ms:,.0f} ms), so that nothing "
+                .. "was lost.",
+        remedy =
+            "Set the first retransmission timer above the round-trip time (strongSwan: retransmit_timeout; libreswan: "
+                .. "retransmit-interval). Give --vantage and --rtt for exact times.",
+    },
+    {
+        code = "intermediate-unfragmented", effect = "weakened", confidence = "certain",
+        rfc = "RFC 9242, 1; RFC 7383, 1", subject = "LARGE_MESSAGE",
+        when = function(f)
+            return f.large_bytes ~= nil
+        end,
+        sentence =
+            "IKE_INTERMEDIATE was sent without IKE fragmentation: {large_bytes:,} bytes in IP fragments, which many "
+                .. "networks drop.",
+        remedy = "Enable IKE fragmentation on both sides (RFC 7383; strongSwan: fragmentation = yes). Both have to "
+            .. "announce IKEV2_FRAGMENTATION_SUPPORTED.",
+    },
+    {
+        code = "intermediate-not-supported", effect = "weakened", confidence = "certain",
+        rfc = "RFC 9242, 3.1; RFC 9370, 2.2.1", subject = "INIT_RESPONSE",
+        when = function(f)
+            return is_without_addke(f) and not f.responder_supports_intermediate
+        end,
+        sentence =
+            "The initiator offered an additional key exchange, but the responder does not support IKE_INTERMEDIATE: "
+                .. "the IKE SA has none ({key_exchange} alone).",
+        remedy =
+            "If the additional key exchange is for protection against quantum computers, update the responder, or let "
+                .. "the initiator require it.",
+    },
+    {
+        code = "addke-not-chosen", effect = "weakened", confidence = "certain",
+        rfc = "RFC 9370, 2.2.1", subject = "INIT_RESPONSE",
+        when = function(f)
+            return is_without_addke(f)
+        end,
+        sentence =
+            "The initiator offered an additional key exchange, and the responder chose a proposal without: the IKE SA "
+                .. "has {key_exchange} alone.",
+        remedy = "If the additional key exchange is for protection against quantum computers, enable its method on the "
+            .. "responder, and let the initiator require it.",
+    },
+}

@@ -1,0 +1,37 @@
+--[[ The rules of the diagnosis, in order of precedence: those of `ikeanalyze` (`diagnosis/rules.py`), with the same
+codes and texts; tests compare both tables.
+
+Of each effect, the first rule that applies gives the diagnosis, so a rule can rely on the ones before it; those with
+`also` are other explanations of the same. A rule is {code, effect, confidence, rfc, subject, also, when, sentence,
+remedy}. It applies if `when` holds and all facts are known that its texts name in braces: the facts `f` of the module
+`facts`. `subject` is the fact that is the message which the diagnosis concerns. ]]
+local named_causes = require("ikex.diagnosis.named_causes")
+local packet_patterns = require("ikex.diagnosis.packet_patterns")
+
+local rules = {}
+
+--- The table.
+rules.RULES = {}
+for _, part in ipairs({ named_causes, packet_patterns }) do
+    for _, rule in ipairs(part) do
+        rules.RULES[#rules.RULES + 1] = rule
+    end
+end
+
+--- Rules of `ikeanalyze` that are not in the table: {code, confidence, reason}.
+rules.OMITTED = {
+    {
+        code = "rtt-exceeds-timer", confidence = "certain",
+        reason = "the plugin does not know the round-trip time of the path: it has no option for it, and reads no "
+            .. "manifest of the lab",
+    },
+}
+
+--- Options of the command that remedies name, as patterns, and words for the plugin in their place.
+rules.OPTIONS = {
+    ["%-%-keys with a log of the daemon"] = "preference ikex.keys: a log of the daemon",
+    ["Give %-%-vantage and %-%-rtt for exact times"] =
+        "`ikeanalyze report` has exact times, if you give it --vantage and --rtt",
+}
+
+return rules

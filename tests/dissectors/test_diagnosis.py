@@ -1,0 +1,178 @@
+"""The plugin diagnoses handshakes as `ikeanalyze report` does: by the same table of rules, and in recorded captures."""
+
+import shutil
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import ikeanalyze
+from ikeanalyze.analysis.handshakes.diagnosis.captures import diagnose_captures
+from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
+from tests.analysis.handshakes.test_handshakes import Old
+from tests.craft import SECOND, Handshake, Trace, ike, pcap
+from tests.dissectors.differential import IKE, RECORDED
+from tests.dissectors.run_plugin import PLUGIN, fields, findings, run_plugin
+from tests.paths import CAPTURES
+from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
+
+FAULTS = sorted((CAPTURES / "faults").glob("*.pcapng"))
+NAMES = ("code", "effect", "confidence", "message", "concerns", "remedy", "rfc", "frame")
+#: Words of remedies about options, and those of the plugin.
+OPTIONS = {
+    "--keys with a log of the daemon": "preference ikex.keys: a log of the daemon",
+    "Give --vantage and --rtt for exact times": "`ikeanalyze report` has exact times, if you give it --vantage and --rtt",
+}
+CASES = {case.name: case for case in read_diagnosis_cases()}
+newest = pytest.mark.parametrize("tshark", ["forky"], indirect=True)
+
+
+def test_the_table_of_rules_is_that_of_the_command(tshark):
+    script = Path(__file__).with_name("diagnosis_rules.lua")
+    done = tshark.run("-q", lua=[script], files={"ikex": PLUGIN / "ikex"}, capture=Trace().pcap())
+    assert done.stderr == ""
+    omitted = {tuple(line.split("\t")[1:]) for line in done.lines if line.startswith("omitted\t")}
+    assert omitted == {("rtt-exceeds-timer", "certain")}
+    assert [line.split("\t") for line in done.lines if not line.startswith("omitted\t")] == [
+        [
+            rule.code,
+            str(rule.effect),
+            str(rule.confidence),
+            rule.rfc,
+            rule.subject.name,
+            str(rule.also).lower(),
+            rule.sentence,
+            rule.remedy,
+        ]
+        for rule in RULES
+        if (rule.code, str(rule.confidence)) not in omitted
+    ]
+
+
+def list_reported(path, keys):
+    """The values of all diagnoses of each handshake of the report, as the plugin shows them."""
+    rows = []
+    for handshake in ikeanalyze.read(path, keys=keys).handshakes.filter(IKE).iter_rows(named=True):
+        entries = handshake["diagnosis"] or []
+        values = {
+            name: [entry[name] for entry in entries] for name in ("code", "effect", "confidence", "message", "rfc")
+        }
+        values["concerns"] = [
+            f"{entry['exchange']} {entry['message_id']} {entry['kind']} of the {entry['sender']}" for entry in entries
+        ]
+        values["remedy"] = [entry["remedy"] for entry in entries]
+        for option, words in OPTIONS.items():
+            values["remedy"] = [text.replace(option, words) for text in values["remedy"]]
+        values["frame"] = [str(number) for entry in entries for number in entry["frames"]]
+        rows.append(tuple("|".join(values[name]) for name in NAMES))
+    return rows
+
+
+def list_shown(tshark, path, keys):
+    """The same of the plugin, which shows it in each packet of a handshake."""
+    names = ("ikex.handshake", *(f"ikex.diagnosis.{name}" for name in NAMES))
+    rows = fields(tshark, path, *names, only="ikex.handshake", separator="|", keys=keys)
+    shown = dict.fromkeys((int(number), tuple(values)) for number, *values in rows)
+    assert len({number for number, _ in shown}) == len(shown)
+    return [values for _, values in sorted(shown)]
+
+
+@newest
+@pytest.mark.parametrize("path", [*RECORDED, *FAULTS], ids=lambda path: path.stem)
+def test_recorded_captures_have_the_diagnoses_of_the_report(tshark, tmp_path, path):
+    """Of a copy without the manifest of the lab, which the plugin does not read."""
+    copy = Path(shutil.copy(path, tmp_path))
+    assert list_shown(tshark, copy, None) == list_reported(copy, [])
+
+
+@pytest.mark.parametrize("path", FAULTS, ids=lambda path: path.stem)
+def test_faults_have_the_diagnoses_of_the_report_with_keys(tshark, tmp_path, path):
+    keys = path.with_suffix(".keys.json")
+    if not keys.exists():
+        pytest.skip("without keys")
+    copy = Path(shutil.copy(path, tmp_path))
+    assert list_shown(tshark, copy, keys.read_text()) == list_reported(copy, [keys])
+
+
+def test_the_expert_info_is_in_the_first_packet_of_the_evidence(tshark):
+    trace = make_diagnosis_trace(CASES["the same on the first message to port 4500, which may be blocked as well"])
+    shown = [text for text in findings(tshark, trace.pcap()) if "Diagnosis" in text[1]]
+    assert shown == [(3, "Diagnosis: large-packets-lost"), (3, "Diagnosis: udp-4500-blocked")]
+
+
+def test_the_statistics_name_the_diagnosis(tshark):
+    trace = make_diagnosis_trace(CASES["a responder that answers nothing"])
+    lists = run_plugin(tshark, trace.pcap(), "-q", "-z", "ikex,handshakes", "-z", "ikex,list", "-z", "ikex,ladders")
+    assert [line.split()[-1] for line in lists.lines if line.split()[:1] == ["1"]] == ["responder-silent"] * 2
+    text = " ".join(" ".join(lists.lines).split())
+    assert "diagnosis 192.0.2.2 answered nothing: the IKE_SA_INIT request was sent 3 times in 11.2 s" in text
+    assert "evidence IKE_SA_INIT 0 request of the initiator, packets 1, 2, 3: consistent with" in text
+    done = run_plugin(tshark, trace.pcap(), "-q", "-z", "ikex,diagnosis")
+    assert done.lines[1].split() == ["1", "responder-silent"]
+
+
+def test_a_flood_is_described_as_in_the_report(tshark):
+    """Below the list of handshakes, and with the diagnosis of each, of which only some are listed."""
+    path = CAPTURES / "faults" / "half-open.pcapng"
+    [flood] = diagnose_captures(ikeanalyze.read(path).handshakes)
+    for statistic in ("list", "handshakes", "diagnosis"):
+        text = " ".join(" ".join(run_plugin(tshark, path, "-q", "-z", f"ikex,{statistic}").lines).split())
+        assert f"capture {flood.message} ({flood.code}) try {flood.remedy}" in text
+    assert text.count("diagnosis The initiator went silent") == 20
+    assert "34 initiator-silent" in text
+
+
+def test_a_running_capture_has_no_diagnosis_until_it_pauses(tshark):
+    script = Path(__file__).with_name("diagnosis_live.lua")
+    trace = make_diagnosis_trace(CASES["a responder that answers nothing"])
+    done = tshark.run("-q", lua=[script], files={"ikex": PLUGIN / "ikex"}, capture=trace.pcap())
+    assert done.stderr == ""
+    assert done.lines == [
+        *(f"packet {number}\tnothing" for number in (1, 2, 3)),
+        "later\tnothing",
+        "later\tresponder-silent",
+    ]
+
+
+def set_back_clock():
+    packets = make_diagnosis_trace(CASES["a set-up without problems"]).packets
+    return [*packets[:2], *(replace(packet, time_ns=packet.time_ns - 10 * SECOND) for packet in packets[2:])]
+
+
+def refuse_after_accepting():
+    """A responder accepts the proposal of an initiator, and refuses that of another one."""
+    trace = Trace()
+    trace.play(Handshake(1, proposals=[ike.HYBRID]).setup(intermediate=[(2, 1)]))
+    trace.play(Handshake(2, initiator="192.0.2.9").refused(), at=SECOND)
+    return trace.packets
+
+
+def stop_main_mode(answered):
+    """The first messages of IKEv1's main mode, of which the last one is sent three times."""
+    messages = Old().phase1
+    trace = Trace()
+    for number, (data, from_initiator) in enumerate(messages[: 2 * answered]):
+        trace.send(number * SECOND, data, from_initiator=from_initiator)
+    data, from_initiator = messages[2 * answered]
+    for number in range(3):
+        trace.send((10 + 5 * number) * SECOND, data, from_initiator=from_initiator)
+    return trace.packets
+
+
+TRACES = {
+    "clock set back": set_back_clock,
+    "accepted from another initiator": refuse_after_accepting,
+    "silent in IKEv1": partial(stop_main_mode, 0),
+    "stopped in IKEv1": partial(stop_main_mode, 1),
+    "other pre-shared keys in IKEv1": partial(stop_main_mode, 2),
+}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_crafted_captures_have_the_diagnoses_of_the_report(tshark, tmp_path, name):
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap(TRACES[name]()))
+    reported = list_reported(path, [])
+    assert any(codes for codes, *_ in reported)
+    assert list_shown(tshark, path, None) == reported
