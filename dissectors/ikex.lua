@@ -220,8 +220,7 @@ ikex.prefs_changed = read_preferences
 local raw, referenced
 
 -- The ports are nil if they are not known yet.
-local function dissect(tvb, pinfo, tree, source_port, destination_port)
-    local number = pinfo.number
+local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
     local queue, visited = capture.queue, false
     if number > queue.latest then -- the first pass
         queue.latest = number
@@ -255,8 +254,8 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
     end
 end
 
-local function guarded(tvb, pinfo, tree, source_port, destination_port)
-    local ok, problem = pcall(dissect, tvb, pinfo, tree, source_port, destination_port)
+local function guarded(tvb, pinfo, tree, number, source_port, destination_port)
+    local ok, problem = pcall(dissect, tvb, pinfo, tree, number, source_port, destination_port)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
     end
@@ -266,9 +265,12 @@ local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.ST
 
 function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw
-    if capture.finished and pinfo.number <= capture.queue.latest then -- it has been dissected before
-        guarded(tvb, pinfo, tree)
-        return
+    if capture.finished then
+        local number = pinfo.number
+        if number <= capture.queue.latest then -- it has been dissected before
+            guarded(tvb, pinfo, tree, number)
+            return
+        end
     end
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
     local whole, start = pcall(raw, tvb, START, START_SIZE)
@@ -280,7 +282,7 @@ function ikex.dissector(tvb, pinfo, tree)
             return
         end
     end
-    guarded(tvb, pinfo, tree, source_port, destination_port)
+    guarded(tvb, pinfo, tree, pinfo.number, source_port, destination_port)
 end
 
 register_postdissector(ikex)

@@ -88,6 +88,14 @@ def shoot_handshakes(tree: Tshark, target: Path) -> None:
         screen.shoot(target)
 
 
+def shoot_diagnosis(tree: Tshark, target: Path) -> None:
+    """The diagnosis of a handshake over a path that drops large packets."""
+    with open_window(tree) as screen:
+        open_capture(screen, CAPTURES / "faults/mtu-black-hole.pcapng")
+        open_statistics(screen, 2, "IKE diagnosis")
+        screen.shoot(target)
+
+
 def shoot_menu(tree: Tshark, target: Path) -> None:
     """The menu of a packet, or Statistics where Lua has no menus of packets."""
     with open_window(tree) as screen:
@@ -150,6 +158,7 @@ PICTURES: dict[str, Callable[[Tshark, Path], None]] = {
     "decrypted": shoot_decrypted,
     "retransmissions": shoot_retransmissions,
     "handshakes": shoot_handshakes,
+    "diagnosis": shoot_diagnosis,
     "menu": shoot_menu,
     "followed": shoot_followed,
     "flow-graph": shoot_flow_graph,

@@ -14,7 +14,7 @@ INTERFACE: Final = 9
 __all__ = ["INTERFACE", "SWITCH", "compiled", "problem"]
 
 try:
-    from ikeanalyze import _core as compiled
+    import ikeanalyze._core as compiled
 
     problem = None  #: why the core is not in use; None: it is
 except ImportError as error:

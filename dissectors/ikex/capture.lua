@@ -20,8 +20,8 @@ Capture.__index = Capture
 
 local sub = string.sub
 local NONE = {}
-local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT =
-    Datagram.NUMBER, Datagram.TIME, Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT
+local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT, PLAIN = Datagram.NUMBER, Datagram.TIME, Datagram.SIZE,
+    Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT, Datagram.PLAIN
 local NAT_PORT = 4500
 
 local process_record
@@ -161,6 +161,7 @@ local function parse_record(self, record, datagram, incomplete)
         datagram.clear, datagram.next = true, head.next
     end
     parsed.kept = (clear or decryptable) and not incomplete
+    datagram[PLAIN] = not (clear or init or decryptable or incomplete or parsed.several_frames)
     if incomplete then
         parsed.digest = find_complete_digest(self, datagram, parsed) or parsed.digest
     elseif parsed.kept then

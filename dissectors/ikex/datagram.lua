@@ -13,10 +13,11 @@ local Datagram = {}
 
 --- Positions: number of the frame; time, us; bytes of its frames; TTL and IP identification, false if unknown; length
 -- by the IKE header; number of the fragment and of all fragments, 0 if there are none; the bytes that identify its
--- content; its slot; the bytes of its IKE SA up to it, by sender; its transmission, false while it has not been built.
+-- content; its slot; the bytes of its IKE SA up to it, by sender; its transmission, false while it has not been built;
+-- whether it is plain: encrypted, without keys, and in a frame, so that it has no fields by name.
 Datagram.NUMBER, Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.IP_ID = 1, 2, 3, 4, 5
 Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT = 6, 7, 8, 9, 10
-Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER, Datagram.TRANSMISSION = 11, 12, 13
+Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER, Datagram.TRANSMISSION, Datagram.PLAIN = 11, 12, 13, 14
 
 local POSITIONS = {
     number = 1, time = 2, bytes = 3, ttl = 4, ip_id = 5, size = 6, fragment = 7, total = 8, digest = 9, slot = 10,
@@ -45,7 +46,7 @@ local METATABLE = {
 --- A datagram of one frame, without its message.
 function Datagram.new(number, time, bytes, ttl, ip_id)
     return setmetatable({
-        number, time, bytes, ttl or false, ip_id or false, 0, 0, 0, "", false, 0, 0, false,
+        number, time, bytes, ttl or false, ip_id or false, 0, 0, 0, "", false, 0, 0, false, false,
     }, METATABLE)
 end
 
