@@ -13,6 +13,8 @@ local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
 local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
+local USUAL_IP, USUAL_UDP = 15, 35 -- positions of the headers in IPv4 in Ethernet
+local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
 PacketQueue.TAIL = TAIL
@@ -40,6 +42,7 @@ end
 function PacketQueue:clear()
     self.numbers, self.times, self.sizes, self.raws, self.ports = {}, {}, {}, {}, {}
     self.tails, self.lengths, self.endpoints = {}, {}, {}
+    self.usual = {} -- positions of the messages that `find_usual_message` found
     self.count, self.compacted, self.held = 0, 0, 0
     self.disordered = false
 end
@@ -49,7 +52,7 @@ local function compact(self)
     for n = self.compacted + 1, self.keep_all and 0 or self.count do
         local raw, ports = self.raws[n], self.ports[n]
         local udp, _, _, fragmented
-        if ports > 0 then
+        if ports > 0 and not self.usual[n] then
             udp, _, _, fragmented = packet.datagram(raw, floor(ports / 65536), ports % 65536)
         end
         local at = udp and not fragmented and packet.message(raw, udp, floor(ports / 65536), ports % 65536)
@@ -90,7 +93,46 @@ function PacketQueue:see_time(time)
     end
 end
 
---- Add a packet on an IKE port: UDP, or a TCP segment. `time`: s; `size`: bytes of the frame.
+-- The position of an encrypted message in a frame with UDP in IPv4 in Ethernet, which most are, and of its last byte;
+-- nil if the frame must be examined. `start`: the first bytes of the frame.
+local function find_usual_message(start, source_port, destination_port)
+    local usual, marked = packet.is_usual(start, source_port, destination_port)
+    local at
+    if not usual then
+        return nil
+    elseif source_port == 4500 or destination_port == 4500 then
+        at = marked and USUAL_UDP + 12
+    elseif source_port == 500 or destination_port == 500 then
+        at = USUAL_UDP + 8
+    end
+    if not at then
+        return nil
+    end
+    local following, _, _, _, _, _, _, _, l1, l2, l3, l4 = byte(start, at + 16, at + 27)
+    if following ~= SK and following ~= SKF then
+        return nil
+    end
+    return at, at - 1 + ((l1 * 256 + l2) * 256 + l3) * 256 + l4
+end
+
+--- Add the packet of a Tvb, see `with_ports`. `read`: the method of Tvb for its bytes. Of most encrypted messages, only
+-- the bytes that distinguish them are read.
+function PacketQueue:from_tvb(number, time, size, tvb, read, source_port, destination_port)
+    local length = tvb:len()
+    if length >= USUAL_START and not self.keep_all then
+        local start = read(tvb, 0, USUAL_START)
+        local at, last = find_usual_message(start, source_port, destination_port)
+        if at and last == length and last > USUAL_START then
+            append(self, number, time, size, start, source_port * 65536 + destination_port)
+            local n = self.count
+            self.usual[n], self.lengths[n], self.tails[n] = at, length, read(tvb, last - TAIL, TAIL)
+            return
+        end
+    end
+    self:with_ports(number, time, size, read(tvb), source_port, destination_port)
+end
+
+--- Add a packet on an IKE port: UDP, or a TCP segment. `time`: s; `size`: bytes of the frame; `raw`: its bytes.
 function PacketQueue:with_ports(number, time, size, raw, source_port, destination_port)
     local on_4500 = source_port == 4500 or destination_port == 4500
     if on_4500 and not packet.is_marked(raw, source_port, destination_port) then
@@ -178,11 +220,10 @@ local function process_fragment(self, number, time, frame_size, raw, at, callbac
     end
 end
 
--- Process a datagram whose UDP header is at `udp`. All datagrams share a table, because they are the most frequent.
-local function process_datagram(self, n, udp, ip, version, callback)
-    local raw, ports = self.raws[n], self.ports[n]
-    local source_port, destination_port = floor(ports / 65536), ports % 65536
-    local at = packet.message(raw, udp, source_port, destination_port)
+-- Process a datagram whose UDP header is at `udp`, with the message at `at`. All datagrams share a table, because they
+-- are the most frequent.
+local function process_datagram(self, n, at, udp, ip, version, source_port, destination_port, callback)
+    local raw = self.raws[n]
     local record = self.record
     if at and packet.read_headers(record, raw, at, udp, ip, version) then
         record.number, record.time = self.numbers[n], PacketQueue.microseconds(self.times[n])
@@ -197,10 +238,14 @@ local function process_packet(self, n, callback)
     local raw, ports = self.raws[n], self.ports[n]
     local source_port, destination_port = floor(ports / 65536), ports % 65536
     local udp, ip, version, fragmented
-    if ports > 0 then
+    if self.usual[n] then
+        process_datagram(self, n, self.usual[n], USUAL_UDP, USUAL_IP, 4, source_port, destination_port, callback)
+        return
+    elseif ports > 0 then
         udp, ip, version, fragmented = packet.datagram(raw, source_port, destination_port)
         if udp and not fragmented then
-            process_datagram(self, n, udp, ip, version, callback)
+            local at = packet.message(raw, udp, source_port, destination_port)
+            process_datagram(self, n, at, udp, ip, version, source_port, destination_port, callback)
             return
         end
     end
@@ -247,7 +292,7 @@ function PacketQueue:process(callback)
     if count > 1 then
         self:clear()
     elseif count == 1 then -- a packet that is shown while the capture is read: new arrays would take longer
-        self.tails[1], self.lengths[1], self.endpoints[1] = nil, nil, nil
+        self.tails[1], self.lengths[1], self.endpoints[1], self.usual[1] = nil, nil, nil, nil
         self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
     end
 end

@@ -6,6 +6,7 @@ local Conversation = require("ikex.conversation")
 local Facts = require("ikex.diagnosis.facts")
 local contents = require("ikex.contents")
 local exchanges = require("ikex.exchanges")
+local glance = require("ikex.glance")
 local message = require("ikex.message")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
@@ -30,12 +31,15 @@ local EXCLUDED = {
 local MOST_ALIKE, MOST_WITH_EXPERT = 10000, 1000
 
 -- Whether a pair is an exchange whose request was answered soon, with few retransmissions that leave no doubt.
-local function is_answered(pair)
+local function is_answered(capture, pair)
     local request, response = pair.request, pair.response
     if not request or not response then
         return false
+    elseif request.single and response.single then
+        local rtt = Conversation.start(response) - Conversation.start(request)
+        return rtt >= 0 and rtt <= LONGEST_RTT
     end
-    local requests, responses = Conversation.transmissions(request), Conversation.transmissions(response)
+    local requests, responses = Conversation.transmissions(request, true), Conversation.transmissions(response, true)
     local last_request, last_response = requests[#requests], responses[#responses]
     if #requests == 1 and #responses == 1 then
         local rtt = last_response.time - last_request.time
@@ -47,8 +51,13 @@ local function is_answered(pair)
     then
         return false
     end
-    local exchange = exchanges.of_pair(pair)[1]
-    return not exchange.uncertain and not exchanges.lacks_fragments(responses)
+    if #requests > 1 and #responses > 1 then -- otherwise the module `paths` has no doubt
+        capture:settle(pair.sa)
+        if exchanges.of_pair(pair, true)[1].uncertain then
+            return false
+        end
+    end
+    return not exchanges.lacks_fragments(responses)
 end
 
 -- Whether nothing in an IKE SA concerns a rule: it was set up, and each message was answered.
@@ -58,7 +67,7 @@ local function is_clean(capture, sa)
     end
     local authenticated = false
     for _, pair in ipairs(sa.list) do
-        if not is_answered(pair) then
+        if not is_answered(capture, pair) then
             return false
         end
         local first, answer = pair.request.datagrams[1], pair.response.datagrams[1]
@@ -75,6 +84,9 @@ local function is_clean(capture, sa)
     end
     if not authenticated then
         return false
+    end
+    if not sa.contents and not glance.needs_contents(sa, sa.list[1]) then
+        return true
     end
     capture:decode(sa)
     local declined = sa.additional == 0 and sa.init_request
@@ -189,11 +201,12 @@ end
 
 --- The same for expert infos, which Wireshark wants of each packet: of a flood, only of some handshakes.
 function diagnose.for_expert_info(capture, sa)
-    if #sa.list == 1 then
-        local known = get_known(capture)
-        if not known.by_sa[sa] and known.answered + known.unanswered >= MOST_WITH_EXPERT then
-            return NONE
-        end
+    local known = get_known(capture)
+    local list = known.by_sa[sa]
+    if list then
+        return list
+    elseif #sa.list == 1 and known.answered + known.unanswered >= MOST_WITH_EXPERT then
+        return NONE
     end
     return diagnose.of_sa(capture, sa)
 end
