@@ -11,7 +11,7 @@ pytestmark = pytest.mark.alone
 START, SMALL, LARGE = 100, 4_000, 16_000
 #: Arguments that need every IKE SA, transmission, missing fragment and exchange.
 WORK = ("-2", "-Y", "ikex.retransmission == 1 || ikex.fragment.missing == 1 || ikex.response_in == 1")
-KB_EACH = 16
+KB_EACH = 24  # of a packet, or of a request and its response
 NAMES = ("half_open", "fragments_of_one_message", "cookie_rounds", "responder_spis_of_one_request")
 
 
