@@ -19,6 +19,7 @@ if folder and not package.path:find(folder .. "?.lua", 1, true) then
 end
 
 local Capture = require("ikex.capture")
+local Datagram = require("ikex.datagram")
 local Keyring = require("ikex.keyring")
 local Radius = require("ikex.radius")
 local View = require("ikex.view")
@@ -31,6 +32,8 @@ local menus = require("ikex.menus")
 local packet = require("ikex.packet")
 local subdissect = require("ikex.subdissect")
 local statistics = require("ikex.statistics")
+
+local SLOT = Datagram.SLOT
 
 local ikex = Proto("ikex", "IKE analysis")
 
@@ -165,10 +168,15 @@ end
 
 -- Show a datagram; returns the text for the Info column, nil if there is none.
 local function show_datagram(tvb, pinfo, tree, datagram)
-    local slot, tab, source, offset = datagram.slot, nil, nil, nil
+    local slot, tab, source, offset = datagram[SLOT], nil, nil, nil
     if slot then
-        capture:decode(slot.pair.sa)
-        local content = (view.visible or capture.keyring.size > 0) and contents.shown(datagram)
+        local has_keys = capture.keyring.size > 0
+        if view.visible or has_keys or view.needed.any_of_payloads then
+            capture:decode(slot.pair.sa)
+        else
+            capture:decode_for_findings(slot.pair)
+        end
+        local content = (view.visible or has_keys) and contents.shown(datagram)
         if content and content.encrypted and (view.visible or preferences.dissect) then
             tab = subdissect.add_tab(content)
             source, offset = tab, 0
@@ -185,20 +193,20 @@ end
 
 local function show_packet(tvb, pinfo, tree, number, visible, visited)
     capture:process_queue()
-    local datagrams = capture:datagrams(number)
-    if not datagrams then
+    local datagram, list = capture:datagrams(number)
+    if not datagram and not list then
         return
     end
     view:begin(tree, pinfo, number, visible, visited)
     local text
-    if datagrams.several then
+    if list then
         local texts = {}
-        for _, datagram in ipairs(datagrams) do
-            texts[#texts + 1] = show_datagram(tvb, pinfo, tree, datagram)
+        for _, each in ipairs(list) do
+            texts[#texts + 1] = show_datagram(tvb, pinfo, tree, each)
         end
         text = #texts > 0 and table.concat(texts, "; ")
     else
-        text = show_datagram(tvb, pinfo, tree, datagrams)
+        text = show_datagram(tvb, pinfo, tree, datagram)
     end
     if text then
         pinfo.cols.info = text
@@ -222,7 +230,7 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
             source_port, destination_port = pinfo.src_port, pinfo.dst_port
         end
         if ports[source_port] or ports[destination_port] then
-            queue:with_ports(number, time, pinfo.len, raw(tvb), source_port, destination_port)
+            queue:from_tvb(number, time, pinfo.len, tvb, raw, source_port, destination_port)
         elseif Radius.PORTS[source_port] or Radius.PORTS[destination_port] then
             capture:add_radius(number, time, raw(tvb), source_port, destination_port)
         elseif source_port == 0 then
@@ -232,6 +240,9 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
         visited = pinfo.visited
         if visited then
             capture:finish()
+            if capture.by_frame[number] == nil then
+                return
+            end
         end
     end
     -- needed only if the details are shown, or if a filter or column uses a field of the plugin
@@ -242,10 +253,21 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
     end
 end
 
+local function guarded(tvb, pinfo, tree, source_port, destination_port)
+    local ok, problem = pcall(dissect, tvb, pinfo, tree, source_port, destination_port)
+    if not ok then
+        tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
+    end
+end
+
 local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.START_SIZE
 
 function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw
+    if capture.finished and pinfo.number <= capture.queue.latest then -- it has been dissected before
+        guarded(tvb, pinfo, tree)
+        return
+    end
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
     local whole, start = pcall(raw, tvb, START, START_SIZE)
     local source_port, destination_port
@@ -256,10 +278,7 @@ function ikex.dissector(tvb, pinfo, tree)
             return
         end
     end
-    local ok, problem = pcall(dissect, tvb, pinfo, tree, source_port, destination_port)
-    if not ok then
-        tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
-    end
+    guarded(tvb, pinfo, tree, source_port, destination_port)
 end
 
 register_postdissector(ikex)

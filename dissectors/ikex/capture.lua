@@ -4,11 +4,13 @@ While a capture is read, packets are only queued. They are processed when a fiel
 packet list. ]]
 local Association = require("ikex.association")
 local Conversation = require("ikex.conversation")
+local Datagram = require("ikex.datagram")
 local Duplicates = require("ikex.duplicates")
 local Liveness = require("ikex.liveness")
 local PacketQueue = require("ikex.packet_queue")
 local Radius = require("ikex.radius")
 local contents = require("ikex.contents")
+local glance = require("ikex.glance")
 local message = require("ikex.message")
 local outcome = require("ikex.outcome")
 local paths = require("ikex.paths")
@@ -19,6 +21,8 @@ Capture.__index = Capture
 local sub = string.sub
 local NONE = {}
 local NAT_PORT = 4500
+local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT =
+    Datagram.NUMBER, Datagram.TIME, Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT
 
 local process_record
 
@@ -34,7 +38,8 @@ function Capture.new(keyring, has_window)
         replaced = {}, -- by both SPIs of an IKE SA: the IKE SA that it replaced
         negotiated = {}, -- the suite and nonces of an IKE SA that replaced another one, by both SPIs
         responders_on_4500 = {}, -- addresses of responders that sent something from UDP port 4500
-        by_frame = {}, -- of each frame: its datagram, or a list of them with `several`
+        by_frame = {}, -- the datagram of each frame; false if it has several
+        lists = {}, -- the datagrams of frames that have several
         finished = false, -- all frames have been processed
     }, Capture)
     self.association = Association.new(function(parsed)
@@ -48,12 +53,14 @@ end
 
 local function add_to_frame(self, number, datagram)
     local existing = self.by_frame[number]
-    if not existing then
+    if existing == nil then
         self.by_frame[number] = datagram
-    elseif existing.several then
-        existing[#existing + 1] = datagram
+    elseif existing then
+        self.by_frame[number] = false
+        self.lists[number] = { existing, datagram }
     else
-        self.by_frame[number] = { several = true, existing, datagram }
+        local list = self.lists[number]
+        list[#list + 1] = datagram
     end
 end
 
@@ -68,10 +75,11 @@ local function note_port(self, slot, parsed)
 end
 
 local function add_datagram(self, datagram, parsed)
+    local number = datagram[NUMBER]
     local original = self.duplicates:original(datagram, parsed)
     if original then
         self.association:add_translation(parsed, original.endpoints)
-        add_to_frame(self, datagram.number, { number = datagram.number, time = datagram.time, duplicate_of = original })
+        add_to_frame(self, number, { number = number, time = datagram[TIME], duplicate_of = original })
         return
     end
     if parsed.init then
@@ -82,17 +90,19 @@ local function add_datagram(self, datagram, parsed)
     end
     local sa = self.association:associate(parsed)
     self.conversation:add(sa, datagram, parsed)
-    note_port(self, datagram.slot, parsed)
-    add_to_frame(self, datagram.number, datagram)
-    for _, number in ipairs(datagram.numbers or NONE) do
-        if number ~= datagram.number then
-            add_to_frame(self, number, { number = number, part_of = datagram })
+    note_port(self, datagram[SLOT], parsed)
+    add_to_frame(self, number, datagram)
+    if parsed.several_frames then
+        for _, other in ipairs(datagram.numbers) do
+            if other ~= number then
+                add_to_frame(self, other, { number = other, part_of = datagram })
+            end
+        end
+        for _, other in ipairs(datagram.repeated or NONE) do
+            add_to_frame(self, other, { number = other, duplicate_of = datagram })
         end
     end
-    for _, number in ipairs(datagram.repeated or NONE) do
-        add_to_frame(self, number, { number = number, duplicate_of = datagram })
-    end
-    if datagram.data then
+    if parsed.kept then
         sa.undecoded[#sa.undecoded + 1] = datagram
         sa.readable_after_init = sa.readable_after_init or not parsed.init
     end
@@ -141,49 +151,57 @@ local function parse_record(self, record, datagram, incomplete)
     local clear, init = message.is_clear(head), Association.is_init(head)
     local decryptable = not clear and not record.tail and self.keyring:may_decrypt(head.spi_i, head.spi_r)
     local data = (clear or init or decryptable) and sub(record.data, at, last) or nil
-    parsed.head, parsed.data, parsed.time, parsed.init, parsed.clear = head, data, datagram.time, init, clear
+    parsed.head, parsed.data, parsed.time, parsed.init, parsed.clear = head, data, datagram[TIME], init, clear
     parsed.source, parsed.source_port = record.source, record.source_port
     parsed.destination, parsed.destination_port = record.destination, record.destination_port
     parsed.digest = clear and data or record.tail or get_tail(record.data, at, last)
-    datagram.fragment, datagram.total, datagram.size, datagram.next = head.fragment, head.total, head.length, head.next
-    datagram.clear = clear or nil
+    datagram[FRAGMENT], datagram[TOTAL], datagram[SIZE] = head.fragment, head.total, head.length
+    if clear then
+        datagram.clear = true
+        if head.next == message.NOTIFY then
+            datagram.next = message.NOTIFY
+        end
+    end
+    parsed.kept = (clear or decryptable) and not incomplete
     if incomplete then
         parsed.digest = find_complete_digest(self, datagram, parsed) or parsed.digest
-    elseif clear or decryptable then
+    elseif parsed.kept then
         datagram.data = data
     end
-    datagram.digest = parsed.digest
+    datagram[DIGEST] = parsed.digest
     add_datagram(self, datagram, parsed)
 end
 
--- A datagram with room for the fields of most datagrams: a table that grows takes more time and memory.
-local function new_datagram(number, time, bytes)
-    return {
-        number = number, time = time, last_time = time, bytes = bytes, frames = 1,
-        ttl = nil, ip_id = nil, fragment = nil, total = nil, size = nil, next = nil, digest = nil,
-        slot = nil, transmission = nil, sent_by_initiator = nil, sent_by_responder = nil,
-    }
+-- A datagram of the IP fragments of a group.
+local function new_grouped_datagram(number, group)
+    local datagram = Datagram.new(number, group.time, group.size_on_wire, group.ttl, group.id)
+    datagram.last_time, datagram.frames, datagram.ip_fragments = group.last_time, #group.numbers, true
+    datagram.numbers, datagram.repeated = group.numbers, group.repeated
+    return datagram
+end
+
+-- A datagram of one or several TCP segments.
+local function new_stream_datagram(record)
+    -- several messages in one TCP segment: all its bytes count for the first message
+    local bytes, time, numbers = record.repeated_number and 0 or record.frame_size, record.time, {}
+    for index, segment in ipairs(record.segments) do
+        numbers[index], bytes, time = segment.number, bytes + segment.frame_size, math.min(time, segment.time)
+    end
+    local datagram = Datagram.new(record.number, time, bytes)
+    datagram.numbers, datagram.frames, datagram.last_time = numbers, #numbers + 1, record.time
+    return datagram
 end
 
 function process_record(self, record)
-    local datagram = new_datagram(record.number, record.time, record.frame_size)
-    datagram.ttl, datagram.ip_id = record.ttl, record.ip_id
-    local group = record.group
-    if group then
-        datagram.time, datagram.last_time, datagram.bytes = group.time, group.last_time, group.size_on_wire
-        datagram.numbers, datagram.repeated, datagram.frames = group.numbers, group.repeated, #group.numbers
-        datagram.ip_fragments, datagram.ttl, datagram.ip_id = true, group.ttl, group.id
+    local datagram
+    if record.group then
+        datagram = new_grouped_datagram(record.number, record.group)
     elseif record.segments then
-        if record.repeated_number then
-            datagram.bytes = 0 -- several messages in one TCP segment: all its bytes count for the first message
-        end
-        datagram.numbers = {}
-        for index, segment in ipairs(record.segments) do
-            datagram.numbers[index] = segment.number
-            datagram.bytes, datagram.frames = datagram.bytes + segment.frame_size, datagram.frames + 1
-            datagram.time = math.min(datagram.time, segment.time)
-        end
+        datagram = new_stream_datagram(record)
+    else
+        datagram = Datagram.new(record.number, record.time, record.frame_size, record.ttl, record.ip_id)
     end
+    parsed.several_frames = datagram.numbers ~= nil
     parse_record(self, record, datagram, false)
 end
 
@@ -203,19 +221,16 @@ function Capture:finish()
     end
     self:process_queue()
     for _, group in ipairs(self.queue.fragments:incomplete(self:final_time())) do
-        local datagram = {
-            number = group.numbers[1], numbers = group.numbers, repeated = group.repeated,
-            time = group.time, last_time = group.last_time, bytes = group.size_on_wire, frames = #group.numbers,
-            ttl = group.ttl, ip_id = group.id, ip_fragments = true, incomplete = true,
-        }
+        local datagram = new_grouped_datagram(group.numbers[1], group)
+        datagram.incomplete, parsed.several_frames = true, true
         local ike = group.ike
         local record = {
             data = ike.data, at = 1, length = #ike.data, source = ike.source, source_port = ike.source_port,
             destination = ike.destination, destination_port = ike.destination_port,
         }
         parse_record(self, record, datagram, true)
-        if datagram.slot then
-            Conversation.recount_bytes(datagram.slot.pair.sa)
+        if datagram[SLOT] then
+            Conversation.recount_bytes(datagram[SLOT].pair.sa)
         end
     end
     self.finished = true
@@ -244,14 +259,25 @@ function Capture:is_final(time)
     return self.finished and time <= self:final_time()
 end
 
---- The datagram of a frame, or a list of them with `several`; nil if it has none.
+--- The datagram of a frame; if it has several, nil and their list; nil if it has none.
 function Capture:datagrams(number)
-    return self.by_frame[number]
+    local datagram = self.by_frame[number]
+    if datagram == false then
+        return nil, self.lists[number]
+    end
+    return datagram
 end
 
 --- Decode and decrypt the messages of an IKE SA that have been processed so far.
 function Capture:decode(sa)
     contents.update(self, sa)
+end
+
+--- As `decode`, if the findings about the messages of a pair depend on contents.
+function Capture:decode_for_findings(pair)
+    if glance.needs_contents(pair.sa, pair) then
+        contents.update(self, pair.sa)
+    end
 end
 
 --- The summary of a handshake, see `outcome.summarize`; requires that the capture has been read to its end.

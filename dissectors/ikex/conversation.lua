@@ -4,17 +4,24 @@
 
 A transmission is one datagram, or the datagrams of all fragments. A message that was sent three times has three
 transmissions. Messages of one slot with different contents have different bodies, numbered from 1. ]]
+local Datagram = require("ikex.datagram")
 local retransmission = require("ikex.retransmission")
 
 local Conversation = {}
 Conversation.__index = Conversation
 
+local TIME, BYTES, TTL, FRAGMENT, TOTAL = Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.FRAGMENT, Datagram.TOTAL
+local DIGEST, SLOT, TRANSMISSION = Datagram.DIGEST, Datagram.SLOT, Datagram.TRANSMISSION
+local SENT_BY_INITIATOR, SENT_BY_RESPONDER = Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER
 local INFORMATIONAL_V1 = 5
 local NO_SPI = ("\0"):rep(8)
 -- The times to live with which systems send packets (RFC 1700; RFC 8200, 3).
 local IS_INITIAL = { [64] = true, [128] = true, [255] = true }
--- A slot with more fragments than this is grouped again only when it has grown by an eighth.
+-- A slot with more datagrams than this is grouped again only when it has grown by an eighth.
 local LARGE = 256
+
+--- Stands for the only transmission of a slot with `single`, which has not been built.
+Conversation.FIRST = { number = 1 }
 
 function Conversation.new()
     return setmetatable({ sas = {}, by_hosts = {}, paths = {}, added = 0 }, Conversation)
@@ -65,7 +72,7 @@ function Conversation:add_to_path(sa)
     sa.path = path
 end
 
---- The IKE SAs of the hosts of an IKE SA, in order.
+--- The IKE SAs of the hosts of an IKE SA, in order; with those whose responder was one of these hosts at first.
 function Conversation:of_hosts(sa)
     local hosts = sa.initiator < sa.responder and sa.initiator .. sa.responder or sa.responder .. sa.initiator
     local list = self.by_hosts[hosts]
@@ -119,11 +126,15 @@ local function get_pair(sa, head, requester)
     return pair
 end
 
-local function get_slot(pair, response)
+-- The slot of a message of `sender` (true: the initiator). Its fields: `datagrams`, in order of time (see `sort`);
+-- `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one transmission, which has not been
+-- built, and `fragments` are its datagrams by fragment number; `transmissions`, built from the first `grouped`
+-- datagrams; `stale`: these must all be built again.
+local function get_slot(pair, response, sender)
     local name = response and "response" or "request"
     local slot = pair[name]
     if not slot then
-        slot = { pair = pair, response = response, datagrams = {}, transmissions = {}, grouped = 0 }
+        slot = { pair = pair, response = response, from_initiator = sender, datagrams = {}, single = false }
         pair[name] = slot
         if not response then
             local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
@@ -138,7 +149,7 @@ end
 local function get_body(slot, digest)
     if not slot.bodies then
         local first = slot.transmissions[1]
-        slot.bodies = { [first.datagrams[1].digest] = { number = 1, transmissions = 1, first = first } }
+        slot.bodies = { [first.datagrams[1][DIGEST]] = { number = 1, transmissions = 1, first = first } }
         slot.count = 1
     end
     local body = slot.bodies[digest]
@@ -154,12 +165,12 @@ end
 local function add_unfragmented(slot, datagram)
     local body
     if #slot.transmissions > 0 then
-        body = get_body(slot, datagram.digest)
+        body = get_body(slot, datagram[DIGEST])
         body.transmissions = body.transmissions + 1
     end
     local transmission = {
         slot = slot, body = body and body.number or 1, number = body and body.transmissions or 1,
-        time = datagram.time, last_time = datagram.last_time, bytes = datagram.bytes, frames = datagram.frames,
+        time = datagram[TIME], last_time = datagram.last_time, bytes = datagram[BYTES], frames = datagram.frames,
         datagrams = { datagram }, first = nil, exchange = nil,
     }
     if body then
@@ -167,72 +178,151 @@ local function add_unfragmented(slot, datagram)
     end
     transmission.first = body and body.first or transmission
     slot.transmissions[#slot.transmissions + 1] = transmission
-    datagram.transmission = transmission
+    datagram[TRANSMISSION] = transmission
+end
+
+local function new_fragmented(slot, body, number, time)
+    return {
+        slot = slot, body = body, number = number, time = time, last_time = 0, bytes = 0, frames = 0, datagrams = {},
+        total = 0, fragments = {}, fragment_count = 0, first = nil, exchange = nil,
+    }
+end
+
+-- Add a datagram to a transmission.
+local function add_fragment(transmission, datagram)
+    local fragment = datagram[FRAGMENT]
+    transmission.datagrams[#transmission.datagrams + 1] = datagram
+    transmission.bytes = transmission.bytes + datagram[BYTES]
+    transmission.frames = transmission.frames + datagram.frames
+    transmission.last_time = math.max(transmission.last_time, datagram.last_time)
+    transmission.total = math.max(transmission.total, datagram[TOTAL])
+    if fragment > 0 and not transmission.fragments[fragment] then
+        transmission.fragments[fragment] = datagram
+        transmission.fragment_count = transmission.fragment_count + 1
+    end
+    datagram[TRANSMISSION] = transmission
 end
 
 -- Group all datagrams of a slot with fragments into transmissions.
 local function group_fragments(slot)
     local datagrams = slot.datagrams
-    local ranges = retransmission.classify_fragments(datagrams, slot.pair.sa.version == 1)
     local transmissions, firsts = {}, {}
-    for _, range in ipairs(ranges) do
-        local transmission = {
-            slot = slot, body = range.body, number = range.number,
-            time = datagrams[range.first].time, last_time = 0, bytes = 0, frames = 0, datagrams = {},
-            total = 0, fragments = {}, fragment_count = 0,
-        }
-        for index = range.first, range.last do
-            local datagram = datagrams[index]
-            transmission.datagrams[#transmission.datagrams + 1] = datagram
-            transmission.bytes = transmission.bytes + datagram.bytes
-            transmission.frames = transmission.frames + datagram.frames
-            transmission.last_time = math.max(transmission.last_time, datagram.last_time)
-            transmission.total = math.max(transmission.total, datagram.total)
-            if datagram.fragment > 0 and not transmission.fragments[datagram.fragment] then
-                transmission.fragments[datagram.fragment] = datagram
-                transmission.fragment_count = transmission.fragment_count + 1
-            end
-            datagram.transmission = transmission
+    if slot.single then -- there is nothing to classify
+        local transmission = new_fragmented(slot, 1, 1, datagrams[1][TIME])
+        for _, datagram in ipairs(datagrams) do
+            add_fragment(transmission, datagram)
         end
-        firsts[range.body] = firsts[range.body] or transmission
-        transmission.first = firsts[range.body]
-        transmissions[#transmissions + 1] = transmission
+        transmission.first = transmission
+        transmissions[1] = transmission
+    else
+        for position, range in ipairs(retransmission.classify_fragments(datagrams, slot.pair.sa.version == 1)) do
+            local transmission = new_fragmented(slot, range.body, range.number, datagrams[range.first][TIME])
+            for index = range.first, range.last do
+                add_fragment(transmission, datagrams[index])
+            end
+            firsts[range.body] = firsts[range.body] or transmission
+            transmission.first = firsts[range.body]
+            transmissions[position] = transmission
+        end
     end
     slot.transmissions = transmissions
-    slot.grouped = #datagrams
-    slot.pair.changed, slot.pair.sa.exchanges = true, nil
+    slot.pair.sa.exchanges = nil
 end
 
 -- Add the latest datagram of a slot to its only transmission, if that lacks this fragment: the usual case, in which the
 -- slot need not be grouped again.
 local function add_next_fragment(slot, datagram)
     local transmission = slot.transmissions[1]
+    local fragment, total = datagram[FRAGMENT], datagram[TOTAL]
     if
         #slot.transmissions ~= 1 or slot.grouped ~= #slot.datagrams - 1
-        or datagram.fragment == 0 or datagram.total == 0 or datagram.total ~= transmission.total
-        or transmission.fragments[datagram.fragment]
+        or fragment == 0 or total == 0 or total ~= transmission.total or transmission.fragments[fragment]
     then
+        slot.stale = true
         return
     end
-    transmission.datagrams[#transmission.datagrams + 1] = datagram
-    transmission.bytes, transmission.frames =
-        transmission.bytes + datagram.bytes, transmission.frames + datagram.frames
-    transmission.last_time = math.max(transmission.last_time, datagram.last_time)
-    transmission.fragments[datagram.fragment] = datagram
-    transmission.fragment_count = transmission.fragment_count + 1
-    datagram.transmission = transmission
+    add_fragment(transmission, datagram)
     slot.grouped = #slot.datagrams
 end
 
---- The transmissions of a slot, in order of time; `exactly`: group the latest fragments of a large slot too.
-function Conversation.transmissions(slot, exactly)
-    if slot.fragmented and slot.grouped < #slot.datagrams then
-        local grown = #slot.datagrams - slot.grouped
-        if exactly or #slot.datagrams <= LARGE or grown * 8 >= #slot.datagrams then
-            group_fragments(slot)
+-- Put the datagrams of a slot into order of time; those of one time remain in order of the capture.
+local function sort(slot)
+    local datagrams, positions = slot.datagrams, {}
+    for position, datagram in ipairs(datagrams) do
+        positions[datagram] = position
+    end
+    table.sort(datagrams, function(a, b)
+        if a[TIME] ~= b[TIME] then
+            return a[TIME] < b[TIME]
+        end
+        return positions[a] < positions[b]
+    end)
+    slot.unsorted, slot.start = nil, nil
+end
+
+-- Build the transmissions of all datagrams of a slot.
+local function group(slot)
+    if slot.unsorted then
+        sort(slot)
+    end
+    if slot.fragmented then
+        group_fragments(slot)
+    else
+        slot.transmissions, slot.bodies, slot.count = {}, nil, nil
+        for _, datagram in ipairs(slot.datagrams) do
+            add_unfragmented(slot, datagram)
         end
     end
+    slot.single, slot.fragments, slot.stale = false, nil, nil
+    slot.grouped = #slot.datagrams
+    if slot.pair.exchanges then
+        slot.pair.changed = true
+    end
+end
+
+--- The transmissions of a slot, in order of time; `exactly`: group the latest datagrams of a large slot too.
+function Conversation.transmissions(slot, exactly)
+    local count, grouped = #slot.datagrams, slot.grouped or 0
+    if grouped == count then
+        return slot.transmissions
+    elseif grouped > 0 and not slot.stale then -- without fragments
+        for index = grouped + 1, count do
+            add_unfragmented(slot, slot.datagrams[index])
+        end
+        slot.grouped = count
+    elseif exactly or count <= LARGE or (count - grouped) * 8 >= count then
+        group(slot)
+    end
     return slot.transmissions
+end
+
+local function find_last_time(datagrams)
+    local last_time = 0
+    for _, datagram in ipairs(datagrams) do
+        last_time = math.max(last_time, datagram.last_time)
+    end
+    return last_time
+end
+
+--- The time of the first datagram of a slot.
+function Conversation.start(slot)
+    return slot.start or slot.datagrams[1][TIME]
+end
+
+--- Whether all datagrams of a slot have the same body: they are one message. `exactly`: as in `transmissions`.
+function Conversation.has_one_body(slot, exactly)
+    if slot.single then
+        return true
+    end
+    local transmissions = Conversation.transmissions(slot, exactly)
+    return transmissions[#transmissions].body == 1
+end
+
+--- Whether the message of a slot with `single` lacks fragments, and the time of its last datagram.
+function Conversation.lacks_fragments(slot)
+    local datagrams = slot.datagrams
+    local lacks = datagrams[1][TOTAL] > #datagrams
+    return lacks, lacks and find_last_time(datagrams) or nil
 end
 
 --- Group all fragments of an IKE SA into transmissions.
@@ -244,24 +334,18 @@ function Conversation.group_exactly(sa)
     end
 end
 
---- The transmission that a datagram belongs to; nil if its slot has not been grouped yet.
-function Conversation.transmission_of(datagram)
-    Conversation.transmissions(datagram.slot)
-    return datagram.transmission
-end
-
--- Insert a datagram in order of time; returns whether it is the last one.
-local function insert_by_time(datagrams, datagram)
-    local at = #datagrams + 1
-    while at > 1 and datagrams[at - 1].time > datagram.time do
-        at = at - 1
-    end
-    table.insert(datagrams, at, datagram)
-    return at == #datagrams
+--- The transmission that a datagram belongs to; nil if its slot has not been grouped yet. `exactly`: as in
+-- `transmissions`.
+function Conversation.transmission_of(datagram, exactly)
+    Conversation.transmissions(datagram[SLOT], exactly)
+    return datagram[TRANSMISSION] or nil
 end
 
 --- The digest of a datagram of the slot that may have the same content as an incomplete datagram; nil if there is none.
 function Conversation.find_same_content(slot, datagram, parsed)
+    if slot.unsorted then
+        sort(slot)
+    end
     for _, other in ipairs(slot.datagrams) do
         if other.size == datagram.size and other.fragment == datagram.fragment and other.total == datagram.total then
             local size = math.min(#other.digest, #parsed.digest)
@@ -285,27 +369,65 @@ local function note_hops(sa, sender, ttl)
     end
 end
 
+-- Append a datagram to its slot.
+local function append(slot, datagram)
+    local datagrams = slot.datagrams
+    local count, fragment, total = #datagrams, datagram[FRAGMENT], datagram[TOTAL]
+    datagrams[count + 1] = datagram
+    if count == 0 then
+        slot.single = true
+        if fragment > 0 then
+            slot.fragmented, slot.fragments = true, { [fragment] = datagram }
+        end
+    elseif datagram[TIME] < datagrams[count][TIME] or slot.unsorted then
+        slot.start = math.min(Conversation.start(slot), datagram[TIME])
+        slot.single, slot.stale, slot.unsorted = false, true, true
+        slot.fragmented = slot.fragmented or fragment > 0
+    elseif slot.single then
+        local fragments = slot.fragments
+        if
+            fragments and fragment > 0 and total > 0 and total == datagrams[1][TOTAL] and not fragments[fragment]
+        then
+            fragments[fragment] = datagram
+        else
+            slot.single, slot.fragments = false, nil
+            slot.fragmented = slot.fragmented or fragment > 0
+        end
+    elseif fragment > 0 and not slot.fragmented then
+        slot.fragmented, slot.stale = true, true
+    elseif slot.fragmented and slot.transmissions then
+        add_next_fragment(slot, datagram)
+    end
+end
+
 --- Add a datagram to its IKE SA; `parsed`: its header and endpoints.
 function Conversation:add(sa, datagram, parsed)
     local head = parsed.head
     local sender, requester, response = find_roles(sa, parsed)
     local pair = get_pair(sa, head, requester)
-    local slot = get_slot(pair, response)
-    datagram.slot = slot
+    local slot = get_slot(pair, response, sender)
+    datagram[SLOT] = slot
     slot.from_initiator = sender
-    pair.changed = true
+    if pair.exchanges then
+        pair.changed = true
+    end
     sa.changed, sa.exchanges = true, nil
-    note_hops(sa, sender, datagram.ttl)
+    note_hops(sa, sender, datagram[TTL])
     local port = parsed[sender and "source_port" or "destination_port"]
     if port ~= sa.initiator_port then
         sa.other_ports = sa.other_ports or {}
         sa.other_ports[port] = true
     end
-    sa.last_time = math.max(sa.last_time or 0, datagram.last_time)
+    sa.last_time = math.max(sa.last_time or 0, parsed.several_frames and datagram.last_time or datagram[TIME])
     if parsed.init then
         if head.major == 2 and not response then
             -- the last request counts: after a REDIRECT it has another gateway and may have another SPI
-            sa.spi_i, sa.responder, sa.responder_port = head.spi_i, parsed.destination, parsed.destination_port
+            if sa.responder ~= parsed.destination then
+                sa.responder = parsed.destination
+                local list = self:of_hosts(sa)
+                list[#list + 1] = sa
+            end
+            sa.spi_i, sa.responder_port = head.spi_i, parsed.destination_port
         end
         if head.spi_r ~= NO_SPI and not sa.protected then
             sa.spi_r = head.spi_r
@@ -313,30 +435,13 @@ function Conversation:add(sa, datagram, parsed)
     elseif head.spi_r ~= NO_SPI then
         sa.spi_r, sa.protected = head.spi_r, true
     end
-    sa.bytes[sender] = sa.bytes[sender] + datagram.bytes
-    datagram.sent_by_initiator, datagram.sent_by_responder = sa.bytes[true], sa.bytes[false]
-    local last = insert_by_time(slot.datagrams, datagram)
-    if datagram.fragment > 0 and not slot.fragmented then
-        slot.fragmented = true
-        slot.grouped = 0
-    end
-    if not slot.fragmented then
-        if last then
-            add_unfragmented(slot, datagram)
-        else
-            slot.transmissions, slot.bodies, slot.count = {}, nil, nil
-            for _, each in ipairs(slot.datagrams) do
-                add_unfragmented(slot, each)
-            end
-        end
-    elseif not last then
-        slot.grouped = 0
-    elseif slot.grouped > 0 then
-        add_next_fragment(slot, datagram)
-    end
+    local bytes = sa.bytes
+    bytes[sender] = bytes[sender] + datagram[BYTES]
+    datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = bytes[true], bytes[false]
+    append(slot, datagram)
     local path = sa.path
     path.added, self.added = path.added + 1, self.added + 1
-    path.repeated = path.repeated or #slot.datagrams > math.max(datagram.total, 1)
+    path.repeated = path.repeated or #slot.datagrams > math.max(datagram[TOTAL], 1)
 end
 
 --- Recount the bytes so far of an IKE SA, after a datagram was added that is not the latest.
@@ -350,16 +455,16 @@ function Conversation.recount_bytes(sa)
         end
     end
     table.sort(datagrams, function(a, b)
-        if a.time ~= b.time then
-            return a.time < b.time
+        if a[TIME] ~= b[TIME] then
+            return a[TIME] < b[TIME]
         end
         return a.number < b.number
     end)
     local sums = { [true] = 0, [false] = 0 }
     for _, datagram in ipairs(datagrams) do
-        local side = datagram.slot.from_initiator
-        sums[side] = sums[side] + datagram.bytes
-        datagram.sent_by_initiator, datagram.sent_by_responder = sums[true], sums[false]
+        local side = datagram[SLOT].from_initiator
+        sums[side] = sums[side] + datagram[BYTES]
+        datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = sums[true], sums[false]
     end
     sa.bytes = sums
 end

@@ -39,7 +39,7 @@ end
 
 -- Whether a datagram is a copy of `first`, whose IP identification it has, less than 1 ms after it.
 local function is_near_copy(self, datagram, first, parsed)
-    local identified = datagram.ip_id ~= nil and datagram.ip_id ~= 0
+    local identified = datagram.ip_id and datagram.ip_id ~= 0
     return identified
         or datagram.ttl ~= first.ttl
         or is_request(parsed.head)

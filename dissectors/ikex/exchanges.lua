@@ -5,11 +5,15 @@ after the last transmission of the request, if it precedes the next request of t
 transmission before it. If there are as many responses as requests, they answer one another in order. ]]
 local Association = require("ikex.association")
 local Conversation = require("ikex.conversation")
+local Datagram = require("ikex.datagram")
 local message = require("ikex.message")
 
 local exchanges = {}
 
+local SLOT = Datagram.SLOT
 local NEVER = math.huge
+-- A pair with more datagrams than this is grouped again only when it has grown by an eighth.
+local LARGE = 256
 local INITS = { [34] = true, [38] = true }
 
 --- Exchanges of the initiator that set up the IKE SA, of IKEv2 and of IKEv1.
@@ -38,8 +42,21 @@ end
 
 --- The time of the first message of a pair: of its request, if there is one.
 function exchanges.start(pair)
-    local slot = pair.request or pair.response
-    return slot.datagrams[1].time
+    return Conversation.start(pair.request or pair.response)
+end
+
+-- How many times of an ascending list are not after `time`.
+local function count_until(times, time)
+    local low, high = 0, #times
+    while low < high do
+        local middle = math.ceil((low + high) / 2)
+        if times[middle] <= time then
+            low = middle
+        else
+            high = middle - 1
+        end
+    end
+    return low
 end
 
 -- The attempt that each response body of a pair answers, if a request was repeated with another body: the last request
@@ -57,10 +74,7 @@ local function assign_responses(requests, responses)
     local early = {}
     for _, transmission in ipairs(responses) do
         if not attempt[transmission.body] then
-            local before = 0
-            for _, time in ipairs(attempt_times) do
-                before = before + (time <= transmission.time and 1 or 0)
-            end
+            local before = count_until(attempt_times, transmission.time)
             attempt[transmission.body] = math.max(before, 1)
             bodies[#bodies + 1] = transmission.body
             if transmission.datagrams[1].next == message.NOTIFY then
@@ -101,9 +115,9 @@ end
 
 local NONE = {}
 
-local function group_attempts(pair)
-    local requests = pair.request and Conversation.transmissions(pair.request) or NONE
-    local responses = pair.response and Conversation.transmissions(pair.response) or NONE
+local function group_attempts(pair, exactly)
+    local requests = pair.request and Conversation.transmissions(pair.request, exactly) or NONE
+    local responses = pair.response and Conversation.transmissions(pair.response, exactly) or NONE
     local last_request, last_response = requests[#requests], responses[#responses]
     if (not last_request or last_request.body == 1) and (not last_response or last_response.body == 1) then
         -- the usual case: one body on each side
@@ -279,17 +293,34 @@ local function match_responses(exchange, following)
     end
 end
 
+local function count_datagrams(pair)
+    return (pair.request and #pair.request.datagrams or 0) + (pair.response and #pair.response.datagrams or 0)
+end
+
+-- Whether the exchanges of a pair must be determined again; `exactly`: also those of the latest datagrams of a large
+-- pair.
+local function is_outdated(pair, exactly)
+    if not pair.exchanges then
+        return true
+    elseif not pair.changed then
+        return false
+    end
+    local count = count_datagrams(pair)
+    return exactly or count <= LARGE or (count - pair.grouped) * 8 >= count
+end
+
 --- The exchanges of a pair, in order: {requests, responses, request_time, response_time, start, ended_by, end_time,
 -- answered, rtt, unreceived_for, attempt}. The first two are lists of transmissions, times are in us. `end_time`: of
 -- the last frame of the response `ended_by`; `rtt`: from the transmission `answered` to it, nil if unknown;
--- `unreceived_for`: from the last response to a later transmission of the request, 0 if there is none.
-function exchanges.of_pair(pair)
+-- `unreceived_for`: from the last response to a later transmission of the request, 0 if there is none. `exactly`: with
+-- the latest datagrams of a large pair, which may be missing otherwise.
+function exchanges.of_pair(pair, exactly)
     local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
     local next_pair = pair.request_index and requested[pair.request_index + 1]
     local following = next_pair and exchanges.start(next_pair) or NEVER
-    if pair.changed or pair.following ~= following or not pair.exchanges then
-        pair.exchanges = group_attempts(pair)
-        pair.changed, pair.following = false, following
+    if pair.following ~= following or is_outdated(pair, exactly) then
+        pair.exchanges = group_attempts(pair, exactly)
+        pair.changed, pair.following, pair.grouped = false, following, count_datagrams(pair)
         for index, exchange in ipairs(pair.exchanges) do
             local after = pair.exchanges[index + 1]
             local until_time = after and after.requests[1] and after.requests[1].time or following
@@ -318,7 +349,7 @@ function exchanges.of_sa(sa)
     local quick = exchanges.first_quick_mode(sa)
     for _, pair in ipairs(sa.list) do
         local sets_up = exchanges.sets_up(pair, quick)
-        for _, exchange in ipairs(exchanges.of_pair(pair)) do
+        for _, exchange in ipairs(exchanges.of_pair(pair, true)) do
             exchange.sets_up = sets_up
             all[#all + 1] = exchange
         end
@@ -338,12 +369,7 @@ function exchanges.of_sa(sa)
     return all
 end
 
---- Why the responder of an IKE_SA_INIT exchange asked for another request: COOKIE, INVALID_KE_PAYLOAD or REDIRECT; nil
--- if it did not.
-function exchanges.retry_reason(exchange)
-    if exchange.pair.sa.version ~= 2 or not INITS[exchange.pair.exchange] then
-        return nil
-    end
+local function find_retry_reason(exchange)
     for _, transmission in ipairs(exchange.responses) do
         local data = transmission.datagrams[1].data
         if data and transmission.datagrams[1].next == message.NOTIFY then
@@ -359,16 +385,40 @@ function exchanges.retry_reason(exchange)
     return nil
 end
 
---- The exchange of a datagram, its transmission, and all exchanges of the pair; nil until its slot has been grouped.
-function exchanges.of_datagram(datagram)
-    local transmission = Conversation.transmission_of(datagram)
+--- Why the responder of an IKE_SA_INIT exchange asked for another request: COOKIE, INVALID_KE_PAYLOAD or REDIRECT; nil
+-- if it did not.
+function exchanges.retry_reason(exchange)
+    if exchange.pair.sa.version ~= 2 or not INITS[exchange.pair.exchange] then
+        return nil
+    end
+    if exchange.reason == nil then -- each of the messages shows it
+        exchange.reason = find_retry_reason(exchange) or false
+    end
+    return exchange.reason or nil
+end
+
+--- Whether a pair is one exchange, with a request and a response, whose responder did not ask for another request.
+-- `exactly`: as in `of_pair`.
+function exchanges.is_plain(pair, exactly)
+    local request, response = pair.request, pair.response
+    if not request or not response then
+        return false
+    elseif INITS[pair.exchange] and response.datagrams[1].next == message.NOTIFY then
+        return false
+    end
+    return Conversation.has_one_body(request, exactly) and Conversation.has_one_body(response, exactly)
+end
+
+--- The exchange of a datagram, its transmission, and all exchanges of the pair; nil until its slot and its pair have
+-- been grouped. `exactly`: as in `of_pair`.
+function exchanges.of_datagram(datagram, exactly)
+    local transmission = Conversation.transmission_of(datagram, exactly)
     if not transmission then
         return nil
     end
-    local pair = datagram.slot.pair
-    local list = exchanges.of_pair(pair)
+    local list = exchanges.of_pair(datagram[SLOT].pair, exactly)
     if not transmission.exchange then
-        return nil
+        return nil, transmission
     end
     return transmission.exchange, transmission, list
 end

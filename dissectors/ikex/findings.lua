@@ -1,5 +1,7 @@
 --[[ Findings about a message that an engineer should look at: a list of {name of the expert info, text}. ]]
 local Association = require("ikex.association")
+local Conversation = require("ikex.conversation")
+local Datagram = require("ikex.datagram")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
 local diagnose = require("ikex.diagnosis.diagnose")
@@ -9,6 +11,7 @@ local proposals = require("ikex.proposals")
 
 local findings = {}
 
+local SLOT = Datagram.SLOT
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
 local NONE = {}
@@ -17,7 +20,6 @@ local EXPERTS = {
     unreliable = "diagnosis", stopped = "diagnosis", disconnected = "diagnosis", slowed = "diagnosis_minor",
     weakened = "diagnosis_minor",
 }
-local SIDES = { "request", "response" }
 
 local function add(list, name, text)
     list[#list + 1] = { name, text }
@@ -108,17 +110,16 @@ local function check_content(sa, content, list)
     end
 end
 
-local function check_intermediate(sa, list)
-    for _, side in ipairs(SIDES) do
-        local content = sa["init_" .. side]
-        if content and content.supports_intermediate == nil then
-            content.supports_intermediate = contents.notify(content, INTERMEDIATE_SUPPORTED) ~= nil
-        end
-        if content and not content.supports_intermediate then
-            add(list, "intermediate", string.format(
-                "IKE_INTERMEDIATE, but the IKE_SA_INIT %s lacks INTERMEDIATE_EXCHANGE_SUPPORTED", side
-            ))
-        end
+local function check_support(content, side, list)
+    if not content then
+        return
+    elseif content.supports_intermediate == nil then
+        content.supports_intermediate = contents.notify(content, INTERMEDIATE_SUPPORTED) ~= nil
+    end
+    if not content.supports_intermediate then
+        add(list, "intermediate", string.format(
+            "IKE_INTERMEDIATE, but the IKE_SA_INIT %s lacks INTERMEDIATE_EXCHANGE_SUPPORTED", side
+        ))
     end
 end
 
@@ -143,25 +144,33 @@ function findings.missing_fragments(transmission, limit)
     return missing
 end
 
+-- Whether fragments of a message are missing, and not only still to come.
+local function is_missing_fragments(capture, slot, transmission)
+    if slot.single then
+        local lacks, last_time = Conversation.lacks_fragments(slot)
+        return lacks and capture:is_final(last_time)
+    end
+    return transmission and transmission.fragments and transmission.total > transmission.fragment_count
+        and capture:is_final(transmission.last_time)
+end
+
 -- The list that `of_datagram` returns: most messages have no findings.
 local list = {}
 
 --- The findings about a datagram, a list that is valid until the next call; `exchange`, `transmission`: from
--- `exchanges.of_datagram`, nil if they are not known.
+-- `exchanges.of_datagram`, nil if they are not known; see `View:find_exchange`.
 function findings.of_datagram(capture, datagram, exchange, transmission)
     for index = #list, 1, -1 do
         list[index] = nil
     end
-    local pair = datagram.slot.pair
+    local slot = datagram[SLOT]
+    local pair = slot.pair
     local sa = pair.sa
     if transmission and transmission.number > 1 then
         add(list, "retransmission", "Retransmission of an earlier message") -- the fields have its number and frame
     end
-    if transmission and transmission.fragments and capture:is_final(transmission.last_time) then
-        local missing = transmission.total - transmission.fragment_count
-        if missing > 0 then
-            add(list, "missing_fragment", "Fragments of the message are missing")
-        end
+    if is_missing_fragments(capture, slot, transmission) then
+        add(list, "missing_fragment", "Fragments of the message are missing")
     end
     if datagram.incomplete then
         add(list, "missing_fragment", "IP fragments of the message are not in the capture")
@@ -175,7 +184,7 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
         elseif #exchange.responses == 0 and sa.version == 2 and capture:is_final(sa.last_time) then
             add(list, "no_response", "The capture has no response to this request")
         end
-        local reason = datagram.slot.response and exchanges.retry_reason(exchange)
+        local reason = slot.response and exchanges.retry_reason(exchange)
         if reason then
             add(list, "extra_round_trip", "The responder asks for another request: " .. reason)
         end
@@ -184,7 +193,8 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
         add(list, "ip_fragments", string.format("IKE_SA_INIT in %d IP fragments", datagram.frames))
     end
     if sa.version == 2 and pair.exchange == IKE_INTERMEDIATE then
-        check_intermediate(sa, list)
+        check_support(sa.init_request, "request", list)
+        check_support(sa.init_response, "response", list)
     end
     if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
         add(list, "no_key", "None of the keys of this IKE SA decrypts the message")

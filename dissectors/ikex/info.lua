@@ -1,11 +1,15 @@
 --[[ The text of the Info column: exchange, kind and payloads of a message, so that the packet list and the flow graph
 read like a ladder diagram: "IKE_INTERMEDIATE request, KE(ML-KEM-768)". ]]
+local Datagram = require("ikex.datagram")
 local contents = require("ikex.contents")
 local message = require("ikex.message")
 local names = require("ikex.names")
 
 local info = {}
 
+local byte = string.byte
+
+local FRAGMENT, TOTAL, SLOT = Datagram.FRAGMENT, Datagram.TOTAL, Datagram.SLOT
 local MAX_PAYLOADS = 24
 local MAX_TOTAL = 64 -- fragments of messages whose texts are kept
 
@@ -29,6 +33,47 @@ local function describe_payloads(content)
         parts[number] = describe_payload(content, payload, content.pair.sa.version)
     end
     return table.concat(parts, ", ")
+end
+
+-- The texts of notifies and of key exchanges, by type and by method.
+local function new_texts(pattern, registry)
+    return setmetatable({}, {
+        __index = function(texts, number)
+            texts[number] = string.format(pattern, names.of(registry, number))
+            return texts[number]
+        end,
+    })
+end
+local notify_texts, key_texts = new_texts("N(%s)", names.notify), new_texts("KE(%s)", names.method)
+
+local parts = {}
+
+-- The payloads of a clear message of IKEv2 that has not been decoded: the same text as of its content, without a table
+-- for each payload.
+local function describe_clear(data)
+    local at, last, kind, count, key_text = message.HEADER + 1, #data, byte(data, 17), 0, nil
+    while kind ~= 0 and at + 3 <= last and count <= MAX_PAYLOADS do
+        local following, _, high, low, b1, b2, b3, b4 = byte(data, at, at + 7)
+        local size = high * 256 + low
+        if size < 4 or at + size - 1 > last then
+            break
+        end
+        count = count + 1
+        if count > MAX_PAYLOADS then
+            parts[count] = "..."
+        elseif kind == message.KE then
+            if key_text == nil then -- the first one counts
+                key_text = size >= 8 and key_texts[b1 * 256 + b2] or names.of(names.payload, kind)
+            end
+            parts[count] = key_text
+        elseif kind == message.NOTIFY then
+            parts[count] = size >= 8 and size >= 8 + b2 and notify_texts[b3 * 256 + b4] or "N"
+        else
+            parts[count] = names.of(names.payload, kind)
+        end
+        at, kind = at + size, following
+    end
+    return table.concat(parts, ", ", 1, count)
 end
 
 -- Texts without payloads, by exchange type, kind and fragment: most messages of a capture have the same ones.
@@ -55,14 +100,17 @@ end
 
 --- The text for a datagram, which belongs to `transmission` (nil: unknown).
 function info.describe(datagram, transmission)
-    local slot = datagram.slot
+    local slot, fragment = datagram[SLOT], datagram[FRAGMENT]
     local sa = slot.pair.sa
-    local text = describe_header(sa.version, slot.pair.exchange, slot.response, datagram.fragment, datagram.total)
+    local text = describe_header(sa.version, slot.pair.exchange, slot.response, fragment, datagram[TOTAL])
     local content = contents.shown(datagram)
     if content then
         content.text = content.text or describe_payloads(content)
         text = content.text ~= "" and text .. ", " .. content.text or text
-    elseif not datagram.clear and datagram.fragment == 0 then
+    elseif datagram.clear and datagram.data and fragment == 0 then -- not decoded, because nothing needs it
+        local payloads = describe_clear(datagram.data)
+        text = payloads ~= "" and text .. ", " .. payloads or text
+    elseif not datagram.clear and fragment == 0 then
         text = text .. (sa.version == 2 and ", SK" or ", encrypted")
     end
     return transmission and transmission.number > 1 and "[Retransmission] " .. text or text

@@ -213,9 +213,8 @@ local function collect_evidence(sa, all, last_time)
     return evidence
 end
 
--- Whether an IKE SA replaced another one, by its message IDs: from 0, without IKE_SA_INIT. `sas`: all
--- IKE SAs of the capture.
-local function is_rekeyed(sa, all, sas)
+-- Whether an IKE SA replaced another one, by its message IDs: from 0, without IKE_SA_INIT.
+local function is_rekeyed(sa, all, conversation)
     local by_initiator, first_by_initiator, first_by_responder
     for _, exchange in ipairs(all) do
         local pair = exchange.pair
@@ -234,12 +233,12 @@ local function is_rekeyed(sa, all, sas)
     end
     -- the responder's requests count from 0 in every IKE SA: was one created between these hosts before?
     local start = exchanges.start(all[1].pair)
-    for _, other in ipairs(sas) do
+    for _, other in ipairs(conversation:of_hosts(sa)) do
         local same = other.initiator == sa.initiator and other.responder == sa.responder
         local reversed = other.initiator == sa.responder and other.responder == sa.initiator
         for _, pair in ipairs((same or reversed) and other.list or {}) do
             if other.version == 2 and pair.exchange == CREATE_CHILD_SA and pair.response
-                and pair.response.datagrams[1].time < start then
+                and Conversation.start(pair.response) < start then
                 return true
             end
         end
@@ -323,7 +322,7 @@ function outcome.summarize(sa, conversation, last_time, replaced, radius)
     local proven, reason = find_proof(sa)
     if replaced then
         result.outcome, result.reason = "established", "REKEYED"
-    elseif is_rekeyed(sa, all, conversation.sas) then
+    elseif is_rekeyed(sa, all, conversation) then
         result.reason = "REKEYED"
     else
         result.outcome, result.reason = decide(sa, all, evidence, proven, reason)

@@ -103,6 +103,17 @@ function packet.is_marked(frame, source_port, destination_port)
         and a * 256 + b == source_port and c * 256 + d == destination_port
 end
 
+--- Whether this is UDP in unfragmented IPv4 in Ethernet, and whether a non-ESP marker follows.
+function packet.is_usual(frame, source_port, destination_port)
+    local flags, offset, _, protocol = byte(frame, 21, 24)
+    if byte(frame, 15) ~= 0x45 or protocol ~= UDP or offset ~= 0 or flags % 64 ~= 0 then
+        return false
+    end
+    local a, b, c, d, _, _, _, _, e, f, g, h = byte(frame, 35, 46)
+    local marked = h == 0 and g == 0 and f == 0 and e == 0
+    return a * 256 + b == source_port and c * 256 + d == destination_port, marked
+end
+
 --- Position (from 0) and number of the bytes of a frame that `find_ports` needs.
 packet.START, packet.START_SIZE = 12, 38
 

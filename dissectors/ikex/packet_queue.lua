@@ -13,6 +13,8 @@ local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
 local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
+local USUAL_UDP = 35 -- position of the UDP header in IPv4 in Ethernet
+local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
 PacketQueue.TAIL = TAIL
@@ -49,7 +51,7 @@ local function compact(self)
     for n = self.compacted + 1, self.keep_all and 0 or self.count do
         local raw, ports = self.raws[n], self.ports[n]
         local udp, _, _, fragmented
-        if ports > 0 then
+        if ports > 0 and not self.lengths[n] then
             udp, _, _, fragmented = packet.datagram(raw, floor(ports / 65536), ports % 65536)
         end
         local at = udp and not fragmented and packet.message(raw, udp, floor(ports / 65536), ports % 65536)
@@ -90,7 +92,46 @@ function PacketQueue:see_time(time)
     end
 end
 
---- Add a packet on an IKE port: UDP, or a TCP segment. `time`: s; `size`: bytes of the frame.
+-- The position of an encrypted message in a frame with UDP in IPv4 in Ethernet, which most are, and of its last byte;
+-- nil if the frame must be examined. `start`: the first bytes of the frame.
+local function find_usual_message(start, source_port, destination_port)
+    local usual, marked = packet.is_usual(start, source_port, destination_port)
+    local at
+    if not usual then
+        return nil
+    elseif source_port == 4500 or destination_port == 4500 then
+        at = marked and USUAL_UDP + 12
+    elseif source_port == 500 or destination_port == 500 then
+        at = USUAL_UDP + 8
+    end
+    if not at then
+        return nil
+    end
+    local following, _, _, _, _, _, _, _, l1, l2, l3, l4 = byte(start, at + 16, at + 27)
+    if following ~= SK and following ~= SKF then
+        return nil
+    end
+    return at, at - 1 + ((l1 * 256 + l2) * 256 + l3) * 256 + l4
+end
+
+--- Add the packet of a Tvb, see `with_ports`. `read`: the method of Tvb for its bytes. Of most encrypted messages, only
+-- the bytes that distinguish them are read.
+function PacketQueue:from_tvb(number, time, size, tvb, read, source_port, destination_port)
+    local length = tvb:len()
+    if length >= USUAL_START and not self.keep_all then
+        local start = read(tvb, 0, USUAL_START)
+        local at, last = find_usual_message(start, source_port, destination_port)
+        if at and last == length and last > USUAL_START then
+            append(self, number, time, size, start, source_port * 65536 + destination_port)
+            local n = self.count
+            self.lengths[n], self.tails[n] = length, read(tvb, last - TAIL, TAIL)
+            return
+        end
+    end
+    self:with_ports(number, time, size, read(tvb), source_port, destination_port)
+end
+
+--- Add a packet on an IKE port: UDP, or a TCP segment. `time`: s; `size`: bytes of the frame; `raw`: its bytes.
 function PacketQueue:with_ports(number, time, size, raw, source_port, destination_port)
     local on_4500 = source_port == 4500 or destination_port == 4500
     if on_4500 and not packet.is_marked(raw, source_port, destination_port) then

@@ -1,5 +1,6 @@
 --[[ The plugin's tree in the packet details. ]]
 local Conversation = require("ikex.conversation")
+local Datagram = require("ikex.datagram")
 local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
 local findings = require("ikex.findings")
@@ -13,6 +14,7 @@ local proposals = require("ikex.proposals")
 local View = {}
 View.__index = View
 
+local SLOT, FRAGMENT = Datagram.SLOT, Datagram.FRAGMENT
 local MAX_LISTED = 64 -- fragments, payloads, transforms
 
 -- Groups of fields that are made together: the exchange of a message and its payloads are needed for these alone.
@@ -75,7 +77,7 @@ function View:begin(tree, pinfo, number, visible, visited)
         self.needed = visible and EVERYTHING or setmetatable({}, self.is_referenced)
         self.has_columns = tostring(pinfo.cols.info) ~= NO_COLUMN
     end
-    self.latest, self.visible, self.visited = number, visible, visited
+    self.latest, self.visible, self.visited, self.root = number, visible, visited, tree
 end
 
 -- Add a field, if it is needed. Returns its item, or `tree` if it was not added.
@@ -201,7 +203,7 @@ function View:fragments(tree, capture, datagram, transmission)
     if datagram.ip_fragments then
         self:add(tree, "ip_fragments", datagram.frames)
     end
-    if datagram.fragment == 0 then
+    if datagram[FRAGMENT] == 0 then
         return
     end
     local item = self:add(tree, "fragment", datagram.fragment)
@@ -345,14 +347,33 @@ function View:content(tree, content)
     end
 end
 
--- The exchange of a datagram, its transmission, and all exchanges of the pair. The exchange is nil if nothing needs it:
--- while a capture is read, it must be determined again for each packet.
+-- The exchange of a datagram, its transmission, and all exchanges of the pair. They are determined only for fields and
+-- findings that need them: most datagrams are the first transmission of a message whose exchange is plain.
 function View:find_exchange(capture, datagram)
-    local slot = datagram.slot
-    if capture.finished or self.needed.any_of_exchange or (slot.response and INITS[slot.pair.exchange]) then
-        return exchanges.of_datagram(datagram)
+    local needed, finished = self.needed, capture.finished
+    local slot = datagram[SLOT]
+    if needed.any_of_exchange then
+        return exchanges.of_datagram(datagram, finished)
+    elseif finished or (slot.response and INITS[slot.pair.exchange]) then
+        if not exchanges.is_plain(slot.pair, finished) then
+            return exchanges.of_datagram(datagram, finished)
+        end
     end
-    return nil, Conversation.transmission_of(datagram)
+    if slot.single and not needed.fragment_frame and not needed.fragment_missing then
+        return nil, Conversation.FIRST
+    end
+    return nil, Conversation.transmission_of(datagram, finished)
+end
+
+-- Show a frame that has a copy or a part of a message in another frame.
+function View:no_message(root, datagram)
+    if datagram.duplicate_of then
+        self:append(root, string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
+        self:add(root, "duplicate_of", datagram.duplicate_of.number)
+    elseif datagram.part_of then
+        self:append(root, ": IP fragment of an IKE message")
+        self:add(root, "part_of", datagram.part_of.number)
+    end
 end
 
 --- Show a datagram under `tree`, after `begin`. `source`, `offset`: the Tvb that has the shown content, and the offset
@@ -365,29 +386,27 @@ function View:datagram(tree, capture, datagram, source, offset)
     if self.visible then
         root:set_generated()
     end
-    if datagram.duplicate_of then
-        self:append(root, string.format(": captured twice, first in frame %d", datagram.duplicate_of.number))
-        self:add(root, "duplicate_of", datagram.duplicate_of.number)
-        return root
-    elseif datagram.part_of then
-        self:append(root, ": IP fragment of an IKE message")
-        self:add(root, "part_of", datagram.part_of.number)
+    local slot = datagram[SLOT]
+    if not slot then
+        self:no_message(root, datagram)
         return root
     end
-    local pair = datagram.slot.pair
+    local pair = slot.pair
     if self.visible then
         root:append_text(string.format(
             ": handshake %d, %s %s", pair.sa.number, names.of_exchange(pair.sa.version, pair.exchange),
-            datagram.slot.response and "response" or "request"
+            slot.response and "response" or "request"
         ))
     end
-    capture:settle(pair.sa)
     local needed = self.needed
     if needed.any_of_handshake then
         self:handshake(root, capture, datagram)
     end
     if needed.any_of_diagnosis then
         self:diagnosis(root, capture, pair.sa)
+    end
+    if needed.any_of_exchange then
+        capture:settle(pair.sa)
     end
     local exchange, transmission, all = self:find_exchange(capture, datagram)
     if exchange and needed.any_of_exchange then
@@ -406,8 +425,9 @@ function View:datagram(tree, capture, datagram, source, offset)
     if content then
         self:content(root, content)
     end
-    for _, finding in ipairs(findings.of_datagram(capture, datagram, exchange, transmission)) do
-        root:add_proto_expert_info(self.experts[finding[1]], finding[2])
+    local list = findings.of_datagram(capture, datagram, exchange, transmission)
+    for index = 1, #list do
+        root:add_proto_expert_info(self.experts[list[index][1]], list[index][2])
     end
     return root, transmission
 end

@@ -29,26 +29,36 @@ local EXCLUDED = {
 -- them, fewer are diagnosed if nothing but their expert info may be needed.
 local MOST_ALIKE, MOST_WITH_EXPERT = 10000, 1000
 
--- Whether a pair is an exchange whose request was answered soon, with few retransmissions that leave no doubt.
+-- Whether the messages of a pair, sent several times, leave no doubt: few retransmissions, and a whole response.
+local function is_plain(requests, responses)
+    local last_request, last_response = requests[#requests], responses[#responses]
+    if #requests >= MANY_TRANSMISSIONS or #responses >= MANY_TRANSMISSIONS or #requests > 1 and #responses > 1 then
+        return false -- the round trip may be uncertain
+    end
+    return last_request.body == 1 and last_response.body == 1 and last_response.time >= last_request.time
+        and not exchanges.lacks_fragments(responses)
+end
+
+-- Whether a pair is an exchange whose request was answered soon.
 local function is_answered(pair)
     local request, response = pair.request, pair.response
     if not request or not response then
         return false
+    elseif not request.single or not response.single then
+        local requests = Conversation.transmissions(request, true)
+        if not is_plain(requests, Conversation.transmissions(response, true)) then
+            return false
+        end
     end
-    local requests, responses = Conversation.transmissions(request), Conversation.transmissions(response)
-    local last_request, last_response = requests[#requests], responses[#responses]
-    if #requests == 1 and #responses == 1 then
-        local rtt = last_response.time - last_request.time
-        return rtt >= 0 and rtt <= LONGEST_RTT
-    elseif #requests >= MANY_TRANSMISSIONS or #responses >= MANY_TRANSMISSIONS then
-        return false
-    elseif last_request.body ~= 1 or last_response.body ~= 1 or last_response.time < last_request.time
-        or last_response.time - requests[1].time > LONGEST_RTT
-    then
-        return false
-    end
-    local exchange = exchanges.of_pair(pair)[1]
-    return not exchange.uncertain and not exchanges.lacks_fragments(responses)
+    local rtt = Conversation.start(response) - Conversation.start(request)
+    return rtt >= 0 and rtt <= LONGEST_RTT
+end
+
+-- Whether the initiator offered additional key exchanges, and the responder chose none.
+local function is_without_addke(capture, sa)
+    capture:decode_for_findings(sa.list[1])
+    return sa.contents and sa.additional == 0 and sa.init_request
+        and proposals.offer_additional(contents.proposals(sa.init_request))
 end
 
 -- Whether nothing in an IKE SA concerns a rule: it was set up, and each message was answered.
@@ -66,20 +76,14 @@ local function is_clean(capture, sa)
             return false
         elseif pair.exchange == IKE_AUTH then
             authenticated = true
-            if answer.next == message.SK and answer.size <= messages.SHORT then
+            if messages.is_short(answer) then
                 return false
             end
         elseif pair.exchange == IKE_INTERMEDIATE and (first.ip_fragments or answer.ip_fragments) then
             return false
         end
     end
-    if not authenticated then
-        return false
-    end
-    capture:decode(sa)
-    local declined = sa.additional == 0 and sa.init_request
-        and proposals.offer_additional(contents.proposals(sa.init_request))
-    return not declined
+    return authenticated and not is_without_addke(capture, sa)
 end
 
 -- Of a flood, only the first handshakes are diagnosed. `known`: what has been diagnosed.

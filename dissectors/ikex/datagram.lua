@@ -1,0 +1,48 @@
+--[[ Datagrams: each is an IKE message or a fragment of one, in a frame or in several.
+
+A capture has as many of them as packets. So the fields that all of them have are in the array part of a table, where a
+field takes 16 bytes, instead of 24 to 40 under its name. Modules that handle each packet use the positions below; the
+others read the names, for example `datagram.time`.
+
+Fields that few datagrams have are stored under their names: `data` (the kept bytes of the message), `clear` (it is not
+encrypted), `next` (type of the first payload, if it is a notify), `last_time`, `frames`, `numbers`, `repeated`,
+`ip_fragments`, `incomplete` (IP fragments are missing), `endpoints`; and those of the module `contents`. ]]
+local Datagram = {}
+
+--- Positions: number of the frame; time, us; bytes of its frames; TTL and IP identification, false if unknown; length
+-- by the IKE header; number of the fragment and of all fragments, 0 if there are none; the bytes that identify its
+-- content; its slot; the bytes of its IKE SA up to it, by sender; its transmission, false while it has not been built.
+Datagram.NUMBER, Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.IP_ID = 1, 2, 3, 4, 5
+Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT = 6, 7, 8, 9, 10
+Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER, Datagram.TRANSMISSION = 11, 12, 13
+
+local POSITIONS = {
+    number = 1, time = 2, bytes = 3, ttl = 4, ip_id = 5, size = 6, fragment = 7, total = 8, digest = 9, slot = 10,
+    sent_by_initiator = 11, sent_by_responder = 12, transmission = 13,
+}
+
+local TIME = Datagram.TIME
+
+-- Called for a name that is not in the hash part: of most datagrams, a single frame has all bytes.
+local METATABLE = {
+    __index = function(datagram, name)
+        local position = POSITIONS[name]
+        if position then
+            return datagram[position]
+        elseif name == "last_time" then
+            return datagram[TIME]
+        elseif name == "frames" then
+            return 1
+        end
+        return nil
+    end,
+}
+
+--- A datagram of one frame, without its message.
+function Datagram.new(number, time, bytes, ttl, ip_id)
+    return setmetatable({
+        number, time, bytes, ttl or false, ip_id or false, 0, 0, 0, "", false, 0, 0, false,
+    }, METATABLE)
+end
+
+return Datagram

@@ -1,0 +1,131 @@
+--[[ A glance at the clear messages of an IKE SA: whether they can have findings or affect those of later messages.
+Most handshakes have none, and to decode their messages would take longer than everything else. ]]
+local message = require("ikex.message")
+local mlkem = require("ikex.mlkem")
+
+local glance = {}
+
+local byte = string.byte
+
+local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
+local INVALID_KE_PAYLOAD, INTERMEDIATE_SUPPORTED = 17, 16438 -- notifies
+local FIRST_ADDITIONAL, LAST_ADDITIONAL = 6, 12 -- transform types
+
+-- Whether the transforms from position `at` to `last` have an additional key exchange other than NONE; nil if they are
+-- inconsistent or have unusual attributes.
+local function read_transforms(data, at, last)
+    local additional = false
+    while at <= last do
+        if at + 7 > last then
+            return nil
+        end
+        local high, low, kind, _, id_high, id_low, attribute = byte(data, at + 2, at + 8)
+        local size = high * 256 + low
+        if at + size - 1 > last or size ~= 8 and (size ~= 12 or attribute < 0x80) then
+            return nil
+        end
+        additional = additional or (kind >= FIRST_ADDITIONAL and kind <= LAST_ADDITIONAL and id_high + id_low > 0)
+        at = at + size
+    end
+    return additional
+end
+
+-- Whether the body of an SA payload, from position `at` to `last`, has an additional key exchange other than NONE; nil
+-- if it must be read exactly. A response has one proposal.
+local function read_proposals(data, at, last, response)
+    local additional = false
+    while at <= last do
+        if at + 7 > last then
+            return nil
+        end
+        local high, low, _, _, spi_size = byte(data, at + 2, at + 6)
+        local finish = at + high * 256 + low - 1
+        if finish > last or at + 7 + spi_size > finish or (response and finish < last) then
+            return nil
+        end
+        local any = read_transforms(data, at + 8 + spi_size, finish)
+        if any == nil then
+            return nil
+        end
+        additional, at = additional or any, finish + 1
+    end
+    return additional
+end
+
+-- Whether a KE payload has a finding, or may have one. Positions of its body.
+local function is_doubtful_key(data, first, last, response)
+    if last < first + 3 then
+        return true
+    end
+    local high, low = byte(data, first, first + 1)
+    local method = high * 256 + low
+    local expected = mlkem.expected(method, response)
+    return mlkem.is(method) or (expected ~= nil and expected ~= last - first - 3)
+end
+
+-- Read an IKE_SA_INIT message of IKEv2. Returns false if it may have findings of its own; otherwise true, and whether
+-- it has an SA payload, an additional key exchange in it, and INTERMEDIATE_EXCHANGE_SUPPORTED.
+local function read(data, response)
+    local has_sa, additional, supports = false, false, false
+    local at, last, kind = message.HEADER + 1, #data, byte(data, 17)
+    while kind ~= 0 do
+        if at + 3 > last or kind == message.SK or kind == message.SKF then
+            return false
+        end
+        local following, _, high, low = byte(data, at, at + 3)
+        local finish = at + high * 256 + low - 1
+        if finish < at + 3 or finish > last then
+            return false
+        end
+        if kind == message.NOTIFY and finish >= at + 7 then
+            local type_high, type_low = byte(data, at + 6, at + 7)
+            local notify = type_high * 256 + type_low
+            supports = supports or notify == INTERMEDIATE_SUPPORTED
+            if notify < message.FIRST_STATUS and notify ~= INVALID_KE_PAYLOAD then
+                return false
+            end
+        elseif kind == message.SA then
+            local any = read_proposals(data, at + 4, finish, response)
+            if any == nil or has_sa then
+                return false
+            end
+            has_sa, additional = true, any
+        elseif kind == message.KE and is_doubtful_key(data, at + 4, finish, response) then
+            return false
+        end
+        at, kind = finish + 1, following
+    end
+    return at > last, has_sa, additional, supports
+end
+
+local function look_at(sa, datagram)
+    local pair, response = datagram.slot.pair, datagram.slot.response
+    if sa.version ~= 2 or pair.exchange ~= IKE_SA_INIT or not datagram.clear then
+        return false
+    end
+    local unsuspicious, has_sa, additional, supports = read(datagram.data, response)
+    if has_sa or not response then
+        sa.lacks_intermediate = sa.lacks_intermediate or not supports
+    end
+    if response then
+        sa.chose_none = sa.chose_none or (has_sa and not additional)
+    else
+        sa.offered = sa.offered or additional
+    end
+    return unsuspicious and not (sa.offered and sa.chose_none)
+end
+
+--- Whether the messages of an IKE SA must be decoded to know the findings about the messages of a pair of it.
+function glance.needs_contents(sa, pair)
+    local undecoded = sa.undecoded
+    if sa.contents then -- the messages before have been decoded
+        return #undecoded > 0
+    end
+    for index = (sa.glanced or 0) + 1, sa.suspicious and 0 or #undecoded do
+        sa.suspicious = sa.suspicious or not look_at(sa, undecoded[index])
+        sa.glanced = index
+    end
+    return sa.suspicious or (sa.lacks_intermediate and pair.exchange == IKE_INTERMEDIATE) or false
+end
+
+return glance
