@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.dissectors.key_files import keys_of
 from tests.dissectors.test_live import make_handshake
 from tests.dissectors.windows import (
     TREES,
@@ -41,7 +42,7 @@ def check_errors(screen):
 
 
 def test_every_window_of_the_statistics_opens(wireshark):
-    with open_screen(wireshark, keys=b"# no keys\n") as screen:
+    with open_screen(wireshark, keys=keys_of("pq-mlkem768-psk").encode()) as screen:
         open_capture(screen, CAPTURE)
         for number, title in enumerate(WINDOWS):
             open_statistics(screen, number, title)

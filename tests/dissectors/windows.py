@@ -227,6 +227,10 @@ def take_pictures(tree: Tshark, folder: Path) -> None:
         screen.press("Tab", "Tab", "Tab", "space", "space")  # Filter next, twice
         time.sleep(2)
         screen.shoot(folder / "wireshark-handshakes.png")
+    with open_screen(tree) as screen:
+        open_capture(screen, CAPTURES / "faults" / "mlkem-black-hole.pcapng")
+        open_statistics(screen, 2, "IKE diagnosis")
+        screen.shoot(folder / "wireshark-diagnosis.png")
     with open_screen(tree, keys=keys) as screen:
         open_capture(screen, CAPTURES / "pq-mlkem768-psk.pcap", "-Y", "isakmp")
         screen.press("alt+s", *["Down"] * 18, "Return")
