@@ -5,6 +5,7 @@ local messages = {}
 
 local IKE_AUTH = 35
 local MAX_FRAMES = 12 -- evidence of one message
+local MAX_NAMED = 64 -- missing fragments
 
 -- A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
 -- payload and notify, padding and ICV have no more.
@@ -79,12 +80,16 @@ function messages.describe_transmissions(sum)
     return string.format("%d times in %.1f s", sum.transmissions, (sum.latest - sum.first) / 1e6)
 end
 
---- The IKE fragments that are in no transmission: "fragment 2 of 2"; nil if there are none.
+--- The IKE fragments that are in no transmission: "fragment 2 of 2"; nil if there are none. Only the first ones of very
+-- many are named.
 function messages.describe_missing(sum)
     local missing = {}
     for number = 1, sum and sum.fragments or 0 do
         if not sum.numbers[number] then
-            missing[#missing + 1] = compat.format_integer(number)
+            missing[#missing + 1] = #missing < MAX_NAMED and compat.format_integer(number) or "..."
+        end
+        if #missing > MAX_NAMED then
+            break
         end
     end
     if #missing == 0 then
