@@ -79,14 +79,15 @@ ikex.experts = list
 local TABLE = "isakmp.ikev2_decryption_table"
 local DEFAULT_KEYS = "ikex_keys" -- in the personal configuration folder
 
-local view = View.new(ikex, all_fields, experts, gui_enabled())
-local capture = Capture.new(Keyring.new({}), gui_enabled())
+local has_window = gui_enabled()
+local view = View.new(ikex, all_fields, experts, has_window)
+local capture = Capture.new(Keyring.new({}), has_window)
 local own_dissector = nil
 
 -- Each problem of the key files is reported once: in a window, or on standard error by tshark.
 local reported = {}
 local function report_problem(text)
-    if gui_enabled() then
+    if has_window then
         report_failure(text)
     else
         io.stderr:write(text, "\n")
@@ -162,7 +163,7 @@ end
 
 function ikex.init()
     read_preferences()
-    capture = Capture.new(load_keys(), gui_enabled())
+    capture = Capture.new(load_keys(), has_window)
     own_dissector = own_dissector or Dissector.get("ikex")
 end
 
@@ -219,8 +220,7 @@ ikex.prefs_changed = read_preferences
 local raw, referenced
 
 -- The ports are nil if they are not known yet.
-local function dissect(tvb, pinfo, tree, source_port, destination_port)
-    local number = pinfo.number
+local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
     local queue, visited = capture.queue, false
     if number > queue.latest then -- the first pass
         queue.latest = number
@@ -245,16 +245,17 @@ local function dissect(tvb, pinfo, tree, source_port, destination_port)
             end
         end
     end
-    -- needed only if the details are shown, or if a filter or column uses a field of the plugin
+    -- needed only if the details are shown, if a filter or column uses a field of the plugin, or for the window of
+    -- expert infos, which uses none of them: it reads a capture again that has been read
     local visible = tree.visible
     referenced = referenced or tree.referenced
-    if visible or referenced(tree, own_dissector) or capture.keyring.size > 0 then
+    if visible or referenced(tree, own_dissector) or capture.keyring.size > 0 or (visited and has_window) then
         show_packet(tvb, pinfo, tree, number, visible, visited)
     end
 end
 
-local function guarded(tvb, pinfo, tree, source_port, destination_port)
-    local ok, problem = pcall(dissect, tvb, pinfo, tree, source_port, destination_port)
+local function guarded(tvb, pinfo, tree, number, source_port, destination_port)
+    local ok, problem = pcall(dissect, tvb, pinfo, tree, number, source_port, destination_port)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
     end
@@ -264,9 +265,12 @@ local find_ports, START, START_SIZE = packet.find_ports, packet.START, packet.ST
 
 function ikex.dissector(tvb, pinfo, tree)
     raw = raw or tvb.raw
-    if capture.finished and pinfo.number <= capture.queue.latest then -- it has been dissected before
-        guarded(tvb, pinfo, tree)
-        return
+    if capture.finished then
+        local number = pinfo.number
+        if number <= capture.queue.latest then -- it has been dissected before
+            guarded(tvb, pinfo, tree, number)
+            return
+        end
     end
     -- most packets of a gateway end here: each further value of Wireshark's would take as long as all of this
     local whole, start = pcall(raw, tvb, START, START_SIZE)
@@ -278,7 +282,7 @@ function ikex.dissector(tvb, pinfo, tree)
             return
         end
     end
-    guarded(tvb, pinfo, tree, source_port, destination_port)
+    guarded(tvb, pinfo, tree, pinfo.number, source_port, destination_port)
 end
 
 register_postdissector(ikex)
@@ -303,7 +307,7 @@ register_statistics("exchanges")
 register_statistics("ladders")
 register_statistics("diagnosis")
 
-if gui_enabled() then
+if has_window then
     menus.register(function()
         return capture
     end, key_paths, function()

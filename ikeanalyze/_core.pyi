@@ -167,8 +167,8 @@ def write_parquet(
     """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
 
     Each column has its values (a text: that of all rows; None: no row has a value), which of them are known (None:
-    all), and the texts in which the values are places (None: the values are numbers): one after another, with the byte
-    where each ends.
+    all), and the texts in which the values are places, of 8 or 32 bits (None: the values are numbers): one after
+    another, with the byte where each ends.
 
     Raises:
         ValueError: the columns differ in length, or are not those of the schema.

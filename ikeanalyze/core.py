@@ -9,12 +9,12 @@ from typing import Final
 #: Set to 0, this environment variable leaves the core out.
 SWITCH: Final = "IKEANALYZE_CORE"
 #: Number of the interface, equal to that in core/src/lib.rs: a core of other sources is not used.
-INTERFACE: Final = 8
+INTERFACE: Final = 9
 
 __all__ = ["INTERFACE", "SWITCH", "compiled", "problem"]
 
 try:
-    from ikeanalyze import _core as compiled
+    import ikeanalyze._core as compiled
 
     problem = None  #: why the core is not in use; None: it is
 except ImportError as error:

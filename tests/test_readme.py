@@ -67,7 +67,7 @@ def test_links_lead_somewhere(page):
 def test_every_page_and_picture_is_linked_from_another():
     pages = [*readme.PAGES, *readme.OTHER_PAGES]
     linked = {path for page in pages for path, _ in readme.find_links(page) if path != page}
-    images = (readme.ROOT / "docs" / "images").iterdir()
+    images = [path for path in (readme.ROOT / "docs" / "images").rglob("*") if path.is_file()]
     assert {*readme.DOCS, *readme.OTHER_PAGES, *images} <= linked
 
 

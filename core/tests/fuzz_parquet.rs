@@ -112,7 +112,8 @@ fn what_is_written_is_read() {
         let texts: Vec<String> = (0..rng.usize(1..50))
             .map(|size| "é".repeat(size % 7) + &size.to_string())
             .collect();
-        let places: Vec<u32> = (0..rows).map(|_| rng.u32(..texts.len() as u32)).collect();
+        let names: Vec<u8> = (0..rows).map(|_| rng.u8(..texts.len() as u8)).collect();
+        let places: Vec<u32> = names.iter().map(|&place| place.into()).collect();
         let ends: Vec<i64> = texts
             .iter()
             .scan(0, |end, text| {
@@ -124,6 +125,10 @@ fn what_is_written_is_read() {
         let share = rng.u8(..);
         let known: Vec<bool> = (0..rows).map(|_| rng.u8(..) <= share).collect();
         let known_texts = rng.bool().then_some(&known[..]);
+        let together = Texts {
+            data: data.as_bytes(),
+            ends: &ends,
+        };
         let columns = [
             Column {
                 values: Values::I64(&wide),
@@ -142,13 +147,11 @@ fn what_is_written_is_read() {
                 known: Some(&known),
             },
             Column {
-                values: Values::Texts(
-                    Texts {
-                        data: data.as_bytes(),
-                        ends: &ends,
-                    },
-                    &places,
-                ),
+                values: if rng.bool() {
+                    Values::Texts(together, &places)
+                } else {
+                    Values::Names(together, &names)
+                },
                 known: known_texts,
             },
         ];

@@ -220,10 +220,9 @@ local function find_without_spi(group, address, protocol)
 end
 
 --- The IKE SA of a message, given as
--- {head, data, digest, time, source, source_port, destination, destination_port}.
+-- {head, init, data, digest, time, source, source_port, destination, destination_port}.
 function Association:associate(parsed)
-    local head = parsed.head
-    local init = Association.is_init(head)
+    local head, init = parsed.head, parsed.init
     if not init then
         local sa = self.by_spis[head.key]
         if sa then

@@ -20,9 +20,9 @@ Capture.__index = Capture
 
 local sub = string.sub
 local NONE = {}
+local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT, PLAIN = Datagram.NUMBER, Datagram.TIME, Datagram.SIZE,
+    Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT, Datagram.PLAIN
 local NAT_PORT = 4500
-local NUMBER, TIME, SIZE, FRAGMENT, TOTAL, DIGEST, SLOT =
-    Datagram.NUMBER, Datagram.TIME, Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT
 
 local process_record
 
@@ -135,7 +135,7 @@ local function get_tail(data, at, last)
 end
 
 -- The header and the message that are parsed: in the same tables for each message.
-local parsed_head, parsed = {}, {}
+local parsed_head, parsed = message.new_header(), {}
 
 -- Parse and add the datagram of a record of the queue. `incomplete`: the capture lacks bytes of it.
 local function parse_record(self, record, datagram, incomplete)
@@ -149,7 +149,8 @@ local function parse_record(self, record, datagram, incomplete)
     end
     local last = at + head.length - 1
     local clear, init = message.is_clear(head), Association.is_init(head)
-    local decryptable = not clear and not record.tail and self.keyring:may_decrypt(head.spi_i, head.spi_r)
+    local decryptable = not clear and not record.tail and self.keyring.size > 0
+        and self.keyring:may_decrypt(head.spi_i, head.spi_r)
     local data = (clear or init or decryptable) and sub(record.data, at, last) or nil
     parsed.head, parsed.data, parsed.time, parsed.init, parsed.clear = head, data, datagram[TIME], init, clear
     parsed.source, parsed.source_port = record.source, record.source_port
@@ -157,12 +158,10 @@ local function parse_record(self, record, datagram, incomplete)
     parsed.digest = clear and data or record.tail or get_tail(record.data, at, last)
     datagram[FRAGMENT], datagram[TOTAL], datagram[SIZE] = head.fragment, head.total, head.length
     if clear then
-        datagram.clear = true
-        if head.next == message.NOTIFY then
-            datagram.next = message.NOTIFY
-        end
+        datagram.clear, datagram.next = true, head.next
     end
     parsed.kept = (clear or decryptable) and not incomplete
+    datagram[PLAIN] = not (clear or init or decryptable or incomplete or parsed.several_frames)
     if incomplete then
         parsed.digest = find_complete_digest(self, datagram, parsed) or parsed.digest
     elseif parsed.kept then

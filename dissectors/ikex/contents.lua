@@ -4,12 +4,14 @@ Messages are decoded in the order of the capture, because earlier messages negot
 suite, the additional key exchanges and their slots (RFC 9370, 2.2.2), and the CREATE_CHILD_SA exchange that an
 IKE_FOLLOWUP_KE continues (N(ADDITIONAL_KEY_EXCHANGE), 2.2.4). ]]
 local Association = require("ikex.association")
+local Datagram = require("ikex.datagram")
 local ikev1 = require("ikex.ikev1")
 local message = require("ikex.message")
 local proposals = require("ikex.proposals")
 
 local contents = {}
 
+local PLAIN = Datagram.PLAIN
 local IKE_SA_INIT, CREATE_CHILD_SA, IKE_INTERMEDIATE, IKE_FOLLOWUP_KE = 34, 36, 43, 44
 local ADDITIONAL_KEY_EXCHANGE = 16441
 local IKE = 1 -- protocol of a proposal
@@ -394,12 +396,18 @@ end
 --- The content of the message of a datagram that its frame shows: of a fragmented message, the frame that completed it.
 -- nil: there is none.
 function contents.shown(datagram)
+    if datagram[PLAIN] then
+        return nil
+    end
     local content = contents.content(datagram)
     return content and (datagram.fragment == 0 or content.frame == datagram.number) and content or nil
 end
 
 --- The content of the message of a datagram; nil if it could not be decoded.
 function contents.content(datagram)
+    if datagram[PLAIN] then
+        return nil
+    end
     return datagram.content or (datagram.parts and datagram.parts.content)
 end
 

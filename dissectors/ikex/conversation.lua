@@ -432,8 +432,11 @@ function Conversation:add(sa, datagram, parsed)
         if head.spi_r ~= NO_SPI and not sa.protected then
             sa.spi_r = head.spi_r
         end
-    elseif head.spi_r ~= NO_SPI then
-        sa.spi_r, sa.protected = head.spi_r, true
+    elseif sa.latest_key ~= head.key then
+        sa.latest_key = head.key
+        if head.spi_r ~= NO_SPI then
+            sa.spi_r, sa.protected = head.spi_r, true
+        end
     end
     local bytes = sa.bytes
     bytes[sender] = bytes[sender] + datagram[BYTES]

@@ -5,25 +5,28 @@ field takes 16 bytes, instead of 24 to 40 under its name. Modules that handle ea
 others read the names, for example `datagram.time`.
 
 Fields that few datagrams have are stored under their names: `data` (the kept bytes of the message), `clear` (it is not
-encrypted), `next` (type of the first payload, if it is a notify), `last_time`, `frames`, `numbers`, `repeated`,
+encrypted), `next` (type of its first payload), `last_time`, `frames`, `numbers`, `repeated`,
 `ip_fragments`, `incomplete` (IP fragments are missing), `endpoints`; and those of the module `contents`. ]]
+local message = require("ikex.message")
+
 local Datagram = {}
 
 --- Positions: number of the frame; time, us; bytes of its frames; TTL and IP identification, false if unknown; length
 -- by the IKE header; number of the fragment and of all fragments, 0 if there are none; the bytes that identify its
--- content; its slot; the bytes of its IKE SA up to it, by sender; its transmission, false while it has not been built.
+-- content; its slot; the bytes of its IKE SA up to it, by sender; its transmission, false while it has not been built;
+-- whether it is plain: encrypted, without keys, and in a frame, so that it has no fields by name.
 Datagram.NUMBER, Datagram.TIME, Datagram.BYTES, Datagram.TTL, Datagram.IP_ID = 1, 2, 3, 4, 5
 Datagram.SIZE, Datagram.FRAGMENT, Datagram.TOTAL, Datagram.DIGEST, Datagram.SLOT = 6, 7, 8, 9, 10
-Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER, Datagram.TRANSMISSION = 11, 12, 13
+Datagram.SENT_BY_INITIATOR, Datagram.SENT_BY_RESPONDER, Datagram.TRANSMISSION, Datagram.PLAIN = 11, 12, 13, 14
 
 local POSITIONS = {
     number = 1, time = 2, bytes = 3, ttl = 4, ip_id = 5, size = 6, fragment = 7, total = 8, digest = 9, slot = 10,
     sent_by_initiator = 11, sent_by_responder = 12, transmission = 13,
 }
 
-local TIME = Datagram.TIME
+local TIME, FRAGMENT = Datagram.TIME, Datagram.FRAGMENT
 
--- Called for a name that is not in the hash part: of most datagrams, a single frame has all bytes.
+-- Called for a name that is not in the hash part: most datagrams are encrypted, and a single frame has all their bytes.
 local METATABLE = {
     __index = function(datagram, name)
         local position = POSITIONS[name]
@@ -33,6 +36,8 @@ local METATABLE = {
             return datagram[TIME]
         elseif name == "frames" then
             return 1
+        elseif name == "next" then -- of IKEv2
+            return datagram[FRAGMENT] > 0 and message.SKF or message.SK
         end
         return nil
     end,
@@ -41,7 +46,7 @@ local METATABLE = {
 --- A datagram of one frame, without its message.
 function Datagram.new(number, time, bytes, ttl, ip_id)
     return setmetatable({
-        number, time, bytes, ttl or false, ip_id or false, 0, 0, 0, "", false, 0, 0, false,
+        number, time, bytes, ttl or false, ip_id or false, 0, 0, 0, "", false, 0, 0, false, false,
     }, METATABLE)
 end
 

@@ -11,7 +11,7 @@ local proposals = require("ikex.proposals")
 
 local findings = {}
 
-local SLOT = Datagram.SLOT
+local SLOT, PLAIN = Datagram.SLOT, Datagram.PLAIN
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
 local NONE = {}
@@ -172,7 +172,8 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     if is_missing_fragments(capture, slot, transmission) then
         add(list, "missing_fragment", "Fragments of the message are missing")
     end
-    if datagram.incomplete then
+    local plain = datagram[PLAIN]
+    if not plain and datagram.incomplete then
         add(list, "missing_fragment", "IP fragments of the message are not in the capture")
     end
     local informational_v1 = sa.version == 1 and pair.exchange == 5
@@ -189,21 +190,22 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
             add(list, "extra_round_trip", "The responder asks for another request: " .. reason)
         end
     end
-    if datagram.ip_fragments and sa.version == 2 and pair.exchange == IKE_SA_INIT then
+    if not plain and datagram.ip_fragments and sa.version == 2 and pair.exchange == IKE_SA_INIT then
         add(list, "ip_fragments", string.format("IKE_SA_INIT in %d IP fragments", datagram.frames))
     end
     if sa.version == 2 and pair.exchange == IKE_INTERMEDIATE then
         check_support(sa.init_request, "request", list)
         check_support(sa.init_response, "response", list)
     end
-    if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
+    if not plain and datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
         add(list, "no_key", "None of the keys of this IKE SA decrypts the message")
     end
     local content = contents.content(datagram)
     if content then
         check_content(sa, content, list)
     end
-    for _, diagnosis in ipairs(diagnose.for_expert_info(capture, sa)) do
+    local diagnoses = capture.finished and diagnose.for_expert_info(capture, sa) or NONE
+    for _, diagnosis in ipairs(diagnoses) do
         if diagnosis.datagram == datagram then
             add(list, EXPERTS[diagnosis.effect], "Diagnosis: " .. diagnosis.code) -- the fields have the rest
         end

@@ -9,6 +9,20 @@ message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
 message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
 message.FIRST_STATUS = 16384 -- notifies below it are errors
 
+-- The SPIs of a header, which most messages of an IKE SA do not need: its `key` has both.
+local Header = {
+    __index = function(head, name)
+        if name == "spi_i" then
+            head.spi_i = sub(head.spis, 1, 8)
+            return head.spi_i
+        elseif name == "spi_r" then
+            head.spi_r = sub(head.spis, 9)
+            return head.spi_r
+        end
+        return nil
+    end,
+}
+
 --- The header of the message at position `at` of `data` (nil: 1), in the table `into` (nil: a new one); nil if it is
 -- not of version 1 or 2. `key`: both SPIs and the version; `major`: 1 or 2; `fragment`, `total`: fragment numbers of
 -- RFC 7383 or IKEv1, 0 if the message is not fragmented. In IKEv1 only the last fragment has the total. `invalid`: the
@@ -25,8 +39,8 @@ function message.header(data, at, into)
         return nil
     end
     local spis = sub(data, at, at + 15)
-    local head = into or {}
-    head.spi_i, head.spi_r = sub(spis, 1, 8), sub(spis, 9)
+    local head = into or setmetatable({}, Header)
+    head.spis, head.spi_i, head.spi_r = spis, nil, nil
     head.key = major == 2 and spis or "1" .. spis -- of another length for each version
     head.next, head.major, head.exchange, head.flags = following, major, exchange, flags
     head.from_initiator, head.response = flags % 16 >= 8, flags % 64 >= 32
@@ -43,6 +57,11 @@ function message.header(data, at, into)
         head.invalid = number == 0
     end
     return head
+end
+
+--- A table for the headers of messages that are read one after the other.
+function message.new_header()
+    return setmetatable({ spi_i = "", spi_r = "" }, Header)
 end
 
 --- Whether the payloads can be read without keys.

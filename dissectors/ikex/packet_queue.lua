@@ -13,7 +13,7 @@ local SK, SKF = message.SK, message.SKF
 local TAIL = 24 -- bytes at the end of an encrypted message that identify it; they include its ICV
 local START = 36 -- bytes at the start of an encrypted message: its header and fragment numbers
 local MAX_HELD = 8 * 1024 * 1024 -- bytes of packets that are kept complete
-local USUAL_UDP = 35 -- position of the UDP header in IPv4 in Ethernet
+local USUAL_IP, USUAL_UDP = 15, 35 -- positions of the headers in IPv4 in Ethernet
 local USUAL_START = USUAL_UDP + 11 + START -- bytes until the end of START behind a non-ESP marker
 local PREFIX = "IKETCP" -- of a stream: RFC 9329, 3
 
@@ -42,6 +42,7 @@ end
 function PacketQueue:clear()
     self.numbers, self.times, self.sizes, self.raws, self.ports = {}, {}, {}, {}, {}
     self.tails, self.lengths, self.endpoints = {}, {}, {}
+    self.usual = {} -- positions of the messages that `find_usual_message` found
     self.count, self.compacted, self.held = 0, 0, 0
     self.disordered = false
 end
@@ -51,7 +52,7 @@ local function compact(self)
     for n = self.compacted + 1, self.keep_all and 0 or self.count do
         local raw, ports = self.raws[n], self.ports[n]
         local udp, _, _, fragmented
-        if ports > 0 and not self.lengths[n] then
+        if ports > 0 and not self.usual[n] then
             udp, _, _, fragmented = packet.datagram(raw, floor(ports / 65536), ports % 65536)
         end
         local at = udp and not fragmented and packet.message(raw, udp, floor(ports / 65536), ports % 65536)
@@ -124,7 +125,7 @@ function PacketQueue:from_tvb(number, time, size, tvb, read, source_port, destin
         if at and last == length and last > USUAL_START then
             append(self, number, time, size, start, source_port * 65536 + destination_port)
             local n = self.count
-            self.lengths[n], self.tails[n] = length, read(tvb, last - TAIL, TAIL)
+            self.usual[n], self.lengths[n], self.tails[n] = at, length, read(tvb, last - TAIL, TAIL)
             return
         end
     end
@@ -219,11 +220,10 @@ local function process_fragment(self, number, time, frame_size, raw, at, callbac
     end
 end
 
--- Process a datagram whose UDP header is at `udp`. All datagrams share a table, because they are the most frequent.
-local function process_datagram(self, n, udp, ip, version, callback)
-    local raw, ports = self.raws[n], self.ports[n]
-    local source_port, destination_port = floor(ports / 65536), ports % 65536
-    local at = packet.message(raw, udp, source_port, destination_port)
+-- Process a datagram whose UDP header is at `udp`, with the message at `at`. All datagrams share a table, because they
+-- are the most frequent.
+local function process_datagram(self, n, at, udp, ip, version, source_port, destination_port, callback)
+    local raw = self.raws[n]
     local record = self.record
     if at and packet.read_headers(record, raw, at, udp, ip, version) then
         record.number, record.time = self.numbers[n], PacketQueue.microseconds(self.times[n])
@@ -238,10 +238,14 @@ local function process_packet(self, n, callback)
     local raw, ports = self.raws[n], self.ports[n]
     local source_port, destination_port = floor(ports / 65536), ports % 65536
     local udp, ip, version, fragmented
-    if ports > 0 then
+    if self.usual[n] then
+        process_datagram(self, n, self.usual[n], USUAL_UDP, USUAL_IP, 4, source_port, destination_port, callback)
+        return
+    elseif ports > 0 then
         udp, ip, version, fragmented = packet.datagram(raw, source_port, destination_port)
         if udp and not fragmented then
-            process_datagram(self, n, udp, ip, version, callback)
+            local at = packet.message(raw, udp, source_port, destination_port)
+            process_datagram(self, n, at, udp, ip, version, source_port, destination_port, callback)
             return
         end
     end
@@ -288,7 +292,7 @@ function PacketQueue:process(callback)
     if count > 1 then
         self:clear()
     elseif count == 1 then -- a packet that is shown while the capture is read: new arrays would take longer
-        self.tails[1], self.lengths[1], self.endpoints[1] = nil, nil, nil
+        self.tails[1], self.lengths[1], self.endpoints[1], self.usual[1] = nil, nil, nil, nil
         self.count, self.compacted, self.held, self.disordered = 0, 0, 0, false
     end
 end

@@ -267,7 +267,7 @@ function View:decryption(tree, capture, datagram)
     if datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
         text = "no matching key"
     elseif capture.keyring.size == 0 then
-        text = "no keys; set the preference ikex.keys to a key file"
+        text = "no keys; set the preference ikex.keys, or copy a key file to ikex_keys in the personal folder"
     end
     self:add(tree, "decryption", text)
 end

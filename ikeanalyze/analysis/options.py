@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ikeanalyze.analysis.exchanges.capture_point import Vantage
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,6 +21,9 @@ if TYPE_CHECKING:
     ContentsCallback = Callable[[AnalysisState, MessageBytes, DecodedMessages], object]
 
 Progress = Callable[[int, int | None], None]
+#: The side that a capture was taken on. It is here, not in `capture_point`, because a command line is read before the
+#: modules of the analysis are loaded.
+Vantage = Literal["initiator", "responder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,6 +165,7 @@ def build_tables(
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
         needed = select_handshake_sources(sources)
+        pool.submit(traffic.columns.clear)  # when the table of frames is written
         messages = pool.submit(_build_messages_table, run, sources) if options.messages_table else None
         exchanges = pool.submit(_build_exchanges_table, run, sources)
         _collect_details(sources, options, details)
@@ -176,7 +177,6 @@ def build_tables(
         if options.on_columns is None:
             # the table of handshakes is the largest of a flood, and the others stay in memory
             wait([future for future in (frames, messages, exchanges) if future is not None])
-            traffic.columns.clear()
             release_free_memory()
         handshakes = build_handshakes_table(needed)
         del needed
@@ -271,6 +271,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     short = find_short_responses(traffic.columns)
     if frames.table is None:
         traffic.columns.clear()
+    del endings  # `answers` have what the other steps need
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))

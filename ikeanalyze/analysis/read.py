@@ -267,6 +267,10 @@ class _ReadState:
 
 
 def _load_steps() -> None:
+    """Load what the analysis of a large capture needs, while the capture is read."""
+    import numpy.ma  # polars loads it for the first large array  # noqa: F401
+
+    import ikeanalyze.analysis.handshakes.diagnosis.diagnose
     import ikeanalyze.analysis.pipeline  # noqa: F401
 
 

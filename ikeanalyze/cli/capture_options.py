@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ikeanalyze import core
-from ikeanalyze.analysis.exchanges.capture_point import Vantage
-from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.options import ReadOptions, Vantage
 from ikeanalyze.analysis.read import read_captures as read_analysis
 from ikeanalyze.cli.exit_status import FAILED, log_stderr
 from ikeanalyze.cli.options import MessageOptions

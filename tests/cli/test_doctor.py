@@ -3,6 +3,7 @@ import io
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -49,8 +50,16 @@ def test_missing_extras_are_reported(run, monkeypatch):
     monkeypatch.setitem(doctor._OPTIONAL_PACKAGES, "no-such-package", ("x", "view"))
     done = run("doctor")
     assert done.exit_code == 0
-    assert "no-such-package, for view: pip install --upgrade no-such-package" in done.stdout
+    assert re.search("^no-such-package, for view: .*pip install --upgrade no-such-package$", done.stdout, re.M)
     assert doctor._check_optional_package("typer", "no_such_module", "x", "y").found.endswith("is incomplete")
+
+
+def test_advice_names_the_pip_of_this_python(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(shutil, "which", lambda name: str(tmp_path / name))
+    assert doctor._advise_install("polars") == "pip install --upgrade polars"
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")  # the environment is not activated
+    assert doctor._advise_install("polars") == f"{tmp_path}/python -m pip install --upgrade polars"
 
 
 def test_a_package_that_cannot_be_loaded(run, monkeypatch):
@@ -100,8 +109,8 @@ def test_our_own_name_is_not_looked_for_in_an_index(run, monkeypatch):
     monkeypatch.setitem(doctor._PACKAGES, "no-such-package", "something")
     monkeypatch.setitem(doctor._OPTIONAL_PACKAGES, "nor-such-package", ("x", "view"))
     stdout = run("doctor").stdout
-    assert "no-such-package, for something: pip install --upgrade no-such-package\n" in stdout
-    assert "nor-such-package, for view: pip install --upgrade nor-such-package\n" in stdout
+    assert re.search("^no-such-package, for something: .*pip install --upgrade no-such-package$", stdout, re.M)
+    assert re.search("^nor-such-package, for view: .*pip install --upgrade nor-such-package$", stdout, re.M)
     assert "--upgrade ikeanalyze" not in stdout
 
 

@@ -1,17 +1,20 @@
 """Every window and menu of the plugin opens in Wireshark's window; `make windows` installs what these tests need."""
 
+import gzip
 import re
 
 import pytest
 
-from tests.dissectors.key_files import keys_of
 from tests.dissectors.test_live import make_handshake
 from tests.dissectors.windows import (
     TREES,
     feed_capture,
     find_wireshark,
     open_capture,
+    open_expert_info,
+    open_flow_graph,
     open_packet_menu,
+    open_preferences,
     open_screen,
     open_statistics,
 )
@@ -20,11 +23,14 @@ from tests.paths import CAPTURES
 pytestmark = pytest.mark.window
 
 CAPTURE = CAPTURES / "loss20-classic.pcap"
+KEYS = CAPTURES / "pq-mlkem768-psk.charon.log.gz"
 #: The items of Statistics, IKE, and the titles of their windows.
 WINDOWS = (
     "IKE handshakes$", "IKE handshakes in full$", "IKE diagnosis$", "IKE messages$", "IKE exchanges$",
     "Save a decrypted copy of the capture$",
 )  # fmt: skip
+#: The color of notes in Wireshark's window of expert infos (epan/expert.c).
+NOTE = "A0FFFF"
 #: The color of rows that lack a fragment (profiles/IKE/colorfilters).
 MISSING = "FFCCCC"
 
@@ -42,7 +48,7 @@ def check_errors(screen):
 
 
 def test_every_window_of_the_statistics_opens(wireshark):
-    with open_screen(wireshark, keys=keys_of("pq-mlkem768-psk").encode()) as screen:
+    with open_screen(wireshark, keys=gzip.decompress(KEYS.read_bytes())) as screen:
         open_capture(screen, CAPTURE)
         for number, title in enumerate(WINDOWS):
             open_statistics(screen, number, title)
@@ -58,6 +64,22 @@ def test_the_menu_of_a_packet_shows_its_handshake(wireshark):
         open_capture(screen, CAPTURE)
         open_packet_menu(screen, 1)
         screen.wait_for("IKE handshake 1$")
+        check_errors(screen)
+
+
+def test_expert_information_lists_what_the_plugin_noticed(wireshark):
+    with open_screen(wireshark) as screen:
+        open_capture(screen, CAPTURE)
+        open_expert_info(screen)
+        assert screen.count_pixels(NOTE) > 1000
+        check_errors(screen)
+
+
+@pytest.mark.parametrize("open_window", [open_preferences, open_flow_graph])
+def test_windows_of_wireshark_open_with_the_plugin(wireshark, open_window):
+    with open_screen(wireshark) as screen:
+        open_capture(screen, CAPTURE)
+        open_window(screen)
         check_errors(screen)
 
 

@@ -1,21 +1,19 @@
-"""Wireshark's window on a virtual screen: `python -m tests.dissectors.windows TREE FOLDER` writes screenshots of it.
+"""Wireshark's window on a virtual screen.
 
-TREE is a Debian tree with Wireshark, an X server and tools, which `make windows` makes: bookworm-wireshark has
+Wireshark is in Debian trees that `make windows` makes: bookworm-wireshark has
 Wireshark 4.0, forky-wireshark the newest one.
 """
 
-import gzip
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.paths import CAPTURES, ROOT
+from tests.paths import ROOT
 from tests.tsharks import Room, Tshark, find, trees
 
 DISSECTORS = ROOT / "dissectors"
@@ -107,10 +105,11 @@ class Screen:
         self.run("xdotool", "mousemove", str(x), str(y), "click", str(button))
         time.sleep(0.5)
 
-    def shoot(self, path: Path) -> Path:
-        """Write a picture of the screen."""
+    def shoot(self, path: Path, part: str = "") -> Path:
+        """Write a picture of the screen, or of a part of it: "400x300+0+0", width, height, and position."""
         inside = self.room.path / "home/shot.png"
-        self.run("import", "-window", "root", "+dither", "-colors", "64", "-strip", f"png8:{inside}")
+        crop = ["-crop", part, "+repage"] if part else []
+        self.run("import", "-window", "root", *crop, "+dither", "-colors", "64", "-strip", f"png8:{inside}")
         path.write_bytes(inside.read_bytes())
         return path
 
@@ -175,22 +174,50 @@ def open_capture(screen: Screen, capture: Path, *arguments: str) -> None:
     screen.wait_for(re.escape(capture.name))
 
 
-def open_statistics(screen: Screen, number: int, title: str) -> None:
-    """Choose an item of Statistics, IKE by its number, and wait for its window.
+def open_statistics(screen: Screen, number: int, title: str | None) -> None:
+    """Choose an item of Statistics, IKE by its number, and wait for its window; without a title, only show the menu.
 
     Before 4.2, these items are not in a menu of their own. Their place depends on the items of the version before them.
     """
     has_submenu = screen.room.tshark.version >= (4, 2, 0)
     before = 10 if screen.room.tshark.version >= (4, 6, 0) else 9
     downs = ["Down"] * before + (["Right"] + ["Down"] * number if has_submenu else ["Down"] * number)
-    screen.press("alt+s", *downs, "Return")
-    screen.wait_for(title)
+    screen.press("alt+s", *downs)
+    if title is not None:
+        screen.press("Return")
+        screen.wait_for(title)
 
 
-def open_packet_menu(screen: Screen, number: int) -> None:
-    """Choose an item of the menu IKE of a packet, by its number."""
+def open_packet_menu(screen: Screen, number: int, *, choose: bool = True) -> None:
+    """Show the menu IKE of a packet, and choose an item by its number."""
     screen.click(400, 190, button=3)
-    screen.press(*["Down"] * 6, "Right", *["Down"] * number, "Return")
+    screen.press(*["Down"] * 6, "Right", *["Down"] * number)
+    if choose:
+        screen.press("Return")
+
+
+def open_expert_info(screen: Screen) -> None:
+    """Choose Analyze, Expert Information, and wait for its window."""
+    screen.press("alt+a", "Up", "Return")
+    screen.wait_for("Expert Information")
+
+
+def open_flow_graph(screen: Screen) -> None:
+    """Choose Statistics, Flow Graph, and wait for its window."""
+    before = 18 if screen.room.tshark.version >= (4, 2, 0) else 22
+    screen.press("alt+s", *["Down"] * before, "Return")
+    screen.wait_for("Flow")
+
+
+def open_preferences(screen: Screen) -> None:
+    """Open the plugin's page of the preferences."""
+    screen.press("ctrl+shift+p")
+    screen.wait_for("Preferences")
+    screen.type("Protocols")
+    screen.press("Right")
+    time.sleep(1)
+    screen.type("IKEX")
+    time.sleep(1)
 
 
 def feed_capture(screen: Screen, capture: Path, seconds: float) -> None:
@@ -215,34 +242,3 @@ def feed_capture(screen: Screen, capture: Path, seconds: float) -> None:
             pipe.write(record)
         time.sleep(1)
         screen.shoot(screen.room.path / "live.png")
-
-
-def take_pictures(tree: Tshark, folder: Path) -> None:
-    """Write the pictures of the documentation."""
-    folder.mkdir(parents=True, exist_ok=True)
-    keys = gzip.decompress((CAPTURES / "pq-mlkem768-psk.charon.log.gz").read_bytes())
-    with open_screen(tree, keys=keys) as screen:
-        open_capture(screen, CAPTURES / "loss20-classic.pcap")
-        open_statistics(screen, 0, "IKE handshakes")
-        screen.press("Tab", "Tab", "Tab", "space", "space")  # Filter next, twice
-        time.sleep(2)
-        screen.shoot(folder / "wireshark-handshakes.png")
-    with open_screen(tree) as screen:
-        open_capture(screen, CAPTURES / "faults" / "mlkem-black-hole.pcapng")
-        open_statistics(screen, 2, "IKE diagnosis")
-        screen.shoot(folder / "wireshark-diagnosis.png")
-    with open_screen(tree, keys=keys) as screen:
-        open_capture(screen, CAPTURES / "pq-mlkem768-psk.pcap", "-Y", "isakmp")
-        screen.press("alt+s", *["Down"] * 18, "Return")
-        screen.wait_for("Flow")
-        screen.shoot(folder / "wireshark-flow-graph.png")
-    with open_screen(tree) as screen:
-        feed_capture(screen, CAPTURES / "pq-loss15.pcap", 18)
-        (folder / "wireshark-live.png").write_bytes((screen.room.path / "live.png").read_bytes())
-
-
-if __name__ == "__main__":
-    chosen = find_wireshark(sys.argv[1])
-    if not isinstance(chosen, Tshark):
-        sys.exit(chosen)
-    take_pictures(chosen, Path(sys.argv[2]))

@@ -73,6 +73,8 @@ pub enum Values<'a> {
     Bool(&'a [bool]),
     /// Texts, and which of them each value is.
     Texts(Texts<'a>, &'a [u32]),
+    /// The same of few texts.
+    Names(Texts<'a>, &'a [u8]),
     /// All rows have this text.
     Same(&'a str),
     /// No row has a value.
@@ -96,6 +98,7 @@ impl Values<'_> {
             Values::I64(values) => Some(values.len()),
             Values::Bool(values) => Some(values.len()),
             Values::Texts(_, places) => Some(places.len()),
+            Values::Names(_, places) => Some(places.len()),
             Values::Same(_) | Values::Missing => None,
         }
     }
@@ -316,6 +319,9 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
         }
         (Values::Texts(texts, places), BYTE_ARRAY) => {
             encode_texts(*texts, &select(places.get(first..last), known, |&place| place))
+        }
+        (Values::Names(texts, places), BYTE_ARRAY) => {
+            encode_texts(*texts, &select(places.get(first..last), known, |&place| place.into()))
         }
         (Values::U8(values), INT32 | INT64) => {
             let values = select(values.get(first..last), known, |&value| u16::from(value));

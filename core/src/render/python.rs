@@ -35,16 +35,18 @@ type ColumnArguments<'py> = (
 
 fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
     let (array, known, texts) = arguments;
+    let texts = match texts {
+        Some((data, ends)) => Some(Texts {
+            data: data.as_bytes(),
+            ends: ends.as_slice()?,
+        }),
+        None => None,
+    };
     let values = match (array, texts) {
         (None, _) => Values::Missing,
-        (Some(Array::U32(places)), Some((data, ends))) => {
-            let texts = Texts {
-                data: data.as_bytes(),
-                ends: ends.as_slice()?,
-            };
-            Values::Texts(texts, places.as_slice()?)
-        }
-        (Some(_), Some(_)) => return Err(PyValueError::new_err("places of texts must be uint32")),
+        (Some(Array::U8(places)), Some(texts)) => Values::Names(texts, places.as_slice()?),
+        (Some(Array::U32(places)), Some(texts)) => Values::Texts(texts, places.as_slice()?),
+        (Some(_), Some(_)) => return Err(PyValueError::new_err("places of texts must be uint8 or uint32")),
         (Some(Array::U8(values)), _) => Values::U8(values.as_slice()?),
         (Some(Array::U16(values)), _) => Values::U16(values.as_slice()?),
         (Some(Array::U32(values)), _) => Values::U32(values.as_slice()?),

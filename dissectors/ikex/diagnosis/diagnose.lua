@@ -68,7 +68,7 @@ local function is_clean(capture, sa)
     end
     local authenticated = false
     for _, pair in ipairs(sa.list) do
-        if not is_answered(pair) then
+        if not is_answered(capture, pair) then
             return false
         end
         local first, answer = pair.request.datagrams[1], pair.response.datagrams[1]
@@ -193,11 +193,12 @@ end
 
 --- The same for expert infos, which Wireshark wants of each packet: of a flood, only of some handshakes.
 function diagnose.for_expert_info(capture, sa)
-    if #sa.list == 1 then
-        local known = get_known(capture)
-        if not known.by_sa[sa] and known.answered + known.unanswered >= MOST_WITH_EXPERT then
-            return NONE
-        end
+    local known = get_known(capture)
+    local list = known.by_sa[sa]
+    if list then
+        return list
+    elseif #sa.list == 1 and known.answered + known.unanswered >= MOST_WITH_EXPERT then
+        return NONE
     end
     return diagnose.of_sa(capture, sa)
 end

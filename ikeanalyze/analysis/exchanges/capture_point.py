@@ -7,20 +7,19 @@ direction only, the capture was taken on its sender's side.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.analysis.messages.capture_facts import Rows
+from ikeanalyze.analysis.options import Vantage
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.io.lab_manifest import LabManifest
 
 #: Whether each time to live is an initial one.
 _IS_INITIAL: Final = np.isin(np.arange(256), (64, 128, 255))
-
-Vantage = Literal["initiator", "responder"]
 
 INITIATOR: Final = 0
 RESPONDER: Final = 1

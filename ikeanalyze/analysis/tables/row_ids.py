@@ -53,15 +53,18 @@ class RowNumbering:
 
     def number_messages(self, state: AnalysisState, radius: Datagrams) -> "MessageRowIds":
         """The ids of the messages and of the RADIUS datagrams."""
-        first_ns, captures = state.messages.first_ns, state.capture[state.messages.handshake]
+        first_ns = state.messages.first_ns
         if len(radius):
             first_ns = np.concatenate([first_ns, radius.first_ns])
-            captures = np.concatenate([captures, get_capture_numbers(radius.source)])
         if len(self.paths) == 1:
             order = argsort_stable(first_ns - first_ns.min(initial=LATEST_NS))
+            captures = np.broadcast_to(np.int64(0), len(order))  # takes no memory
         else:
+            captures = state.capture[state.messages.handshake]
+            if len(radius):
+                captures = np.concatenate([captures, get_capture_numbers(radius.source)])
             order = np.lexsort((first_ns, captures))
-        captures = captures[order]
+            captures = captures[order]
         of_row = np.empty(len(order), np.int64)
         of_row[order] = self.get_ids(captures, self.first.message)
         return MessageRowIds(order, of_row, captures)

@@ -262,7 +262,7 @@ def build_frame_columns(
             "destination": destination,
             **tunnel,
             "capture_duplicate": duplicate,
-            "message": (message, message >= 0),
+            "message": (message.view(np.uint32), message >= 0),  # without a copy
             "handshake": (handshake, known_handshake),
         },
         schema.FRAMES,

@@ -18,8 +18,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from ikeanalyze._version import installed_version
-from ikeanalyze.analysis.exchanges.capture_point import Vantage
-from ikeanalyze.analysis.options import Progress, ReadOptions
+from ikeanalyze.analysis.options import Progress, ReadOptions, Vantage
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, CaptureSummary, format_path
 from ikeanalyze.analysis.tables.selection import EVERY_HANDSHAKE, HandshakeSelection, select_handshakes

@@ -75,7 +75,8 @@ def _convert(value: Any, dtype: Any) -> _CoreColumn | None:
     if not isinstance(value, np.ndarray):
         return None
     if isinstance(dtype, pl.Enum):
-        return np.ascontiguousarray(value, np.uint32), known, _join_texts(dtype.categories)
+        places = value if value.dtype.type is np.uint8 else value.astype(np.uint32)
+        return np.ascontiguousarray(places), known, _join_texts(dtype.categories)
     value = narrow_integers(value, dtype)
     return (np.ascontiguousarray(value), known, None) if value.dtype.type in _TYPES else None
 
