@@ -121,7 +121,8 @@ local function describe(rule, facts, text)
             by_initiator and "initiator" or "responder"
         ),
         frames = frames,
-        datagram = subject.datagrams[1] or sent[1].datagrams[1], -- whose frame shows it as expert info
+        expert = rules.expert_name(rule),
+        datagram = subject.datagrams[1] or sent[1].datagrams[1],
     }
 end
 
@@ -175,9 +176,9 @@ local function get_known(capture)
 end
 
 --- The diagnoses of a handshake, the most important first: a list of {code, effect, confidence, rfc, message, remedy,
--- concerns, frames, datagram}. `message`: a sentence; `concerns`: the IKE message; `frames`: numbers of the packets
--- that are the evidence; `datagram`: the first one of them. The list is empty without a problem, and while a running
--- capture may still bring packets.
+-- concerns, frames, expert, datagram}. `message`: a sentence; `concerns`: the IKE message; `frames`: numbers of the
+-- packets that are the evidence; `expert`: the name of its expert info, which `datagram` shows. The list is empty
+-- without a problem, and while a running capture may still bring packets.
 function diagnose.of_sa(capture, sa)
     if not capture:is_final(sa.last_time) then
         return NONE
