@@ -1,5 +1,6 @@
 --[[ The plugin's fields and expert infos. The plugin's README.md documents them. ]]
 local names = require("ikex.names")
+local rules = require("ikex.diagnosis.rules")
 
 local fields = {}
 
@@ -81,7 +82,7 @@ function fields.experts()
         return ProtoExpert.new("ikex.expert." .. abbreviation, text, group, severity)
     end
     local group, severity = _G.expert.group, _G.expert.severity
-    return {
+    local experts = {
         retransmission = expert("retransmission", "Retransmission", group.SEQUENCE, severity.NOTE),
         missing_fragment = expert("missing_fragment", "Fragments are missing", group.REASSEMBLE, severity.WARN),
         no_key = expert("no_key", "No matching key", group.DECRYPTION or group.UNDECODED, severity.WARN),
@@ -95,14 +96,17 @@ function fields.experts()
         downgrade = expert("downgrade", "Additional key exchange not chosen", group.SECURITY, severity.WARN),
         ip_fragments = expert("ip_fragments", "IKE_SA_INIT in IP fragments", group.PROTOCOL, severity.NOTE),
         extra_round_trip = expert("extra_round_trip", "Extra round trip", group.SEQUENCE, severity.NOTE),
-        diagnosis = expert("diagnosis", "Diagnosis of a handshake that failed", group.SEQUENCE, severity.WARN),
-        diagnosis_minor = expert(
-            "diagnosis_minor", "Diagnosis of a handshake that was slow or weakened", group.SEQUENCE, severity.NOTE
-        ),
         error_notify = expert("error_notify", "Error notify", group.RESPONSE_CODE, severity.WARN),
         payloads = expert("payloads", "Inconsistent chain of payloads", group.MALFORMED, severity.ERROR),
         internal = expert("internal", "ikex internal error", group.UNDECODED, severity.ERROR),
     }
+    for _, rule in ipairs(rules.RULES) do
+        local name = rules.expert_name(rule)
+        local is_note = name:find("^diagnosis_minor") ~= nil
+        experts[name] = experts[name]
+            or expert(name, "Diagnosis: " .. rule.code, group.SEQUENCE, is_note and severity.NOTE or severity.WARN)
+    end
+    return experts
 end
 
 return fields

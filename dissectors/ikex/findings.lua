@@ -15,11 +15,6 @@ local SLOT, PLAIN = Datagram.SLOT, Datagram.PLAIN
 local IKE_SA_INIT, IKE_INTERMEDIATE = 34, 43
 local INTERMEDIATE_SUPPORTED = 16438
 local NONE = {}
--- The expert info of a diagnosis, by its effect.
-local EXPERTS = {
-    unreliable = "diagnosis", stopped = "diagnosis", disconnected = "diagnosis", slowed = "diagnosis_minor",
-    weakened = "diagnosis_minor",
-}
 
 local function add(list, name, text)
     list[#list + 1] = { name, text }
@@ -207,7 +202,7 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
     local diagnoses = capture.finished and diagnose.for_expert_info(capture, sa) or NONE
     for _, diagnosis in ipairs(diagnoses) do
         if diagnosis.datagram == datagram then
-            add(list, EXPERTS[diagnosis.effect], "Diagnosis: " .. diagnosis.code) -- the fields have the rest
+            add(list, diagnosis.expert, "Diagnosis: " .. diagnosis.code) -- the fields have the rest
         end
     end
     return list

@@ -5,6 +5,7 @@ local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
 local findings = require("ikex.findings")
 local contents = require("ikex.contents")
+local describe = require("ikex.diagnosis.describe")
 local diagnose = require("ikex.diagnosis.diagnose")
 local message = require("ikex.message")
 local names = require("ikex.names")
@@ -16,6 +17,7 @@ View.__index = View
 
 local SLOT, FRAGMENT = Datagram.SLOT, Datagram.FRAGMENT
 local MAX_LISTED = 64 -- fragments, payloads, transforms
+local LINE = 110 -- characters of a line of a long text
 
 -- Groups of fields that are made together: the exchange of a message and its payloads are needed for these alone.
 local GROUPS = {
@@ -153,19 +155,32 @@ function View:handshake(tree, capture, datagram)
     end
 end
 
+-- Add a field with a long text: Wireshark cuts the text of an item after 240 bytes, so that it is shown in lines.
+function View:add_lines(tree, name, label, text)
+    local item = self:add(tree, name, text)
+    for number, line in ipairs(self.visible and describe.wrap(text, LINE) or {}) do
+        if number == 1 then
+            item:set_text(label .. ": " .. line)
+        else
+            tree:add("    " .. line):set_generated()
+        end
+    end
+end
+
 -- What stopped the handshake or made it slow.
 function View:diagnosis(tree, capture, sa)
     for _, diagnosis in ipairs(diagnose.of_sa(capture, sa)) do
         local item = self:add(tree, "diagnosis_code", diagnosis.code)
-        self:append(item, ": " .. diagnosis.message)
+        local start = describe.wrap(diagnosis.message, LINE)
+        self:append(item, ": " .. start[1] .. (#start > 1 and " ..." or ""))
         self:add(item, "diagnosis_effect", diagnosis.effect)
-        self:add(item, "diagnosis_message", diagnosis.message)
+        self:add_lines(item, "diagnosis_message", "Diagnosis in words", diagnosis.message)
         self:add(item, "diagnosis_concerns", diagnosis.concerns)
         for _, number in ipairs(diagnosis.frames) do
             self:add(item, "diagnosis_frame", number)
         end
         self:add(item, "diagnosis_confidence", diagnosis.confidence)
-        self:add(item, "diagnosis_remedy", diagnosis.remedy)
+        self:add_lines(item, "diagnosis_remedy", "Try", diagnosis.remedy)
         self:add(item, "diagnosis_rfc", diagnosis.rfc)
     end
 end

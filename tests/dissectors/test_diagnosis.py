@@ -13,7 +13,7 @@ from ikeanalyze.analysis.handshakes.diagnosis.rules import RULES
 from tests.analysis.handshakes.test_handshakes import Old
 from tests.craft import SECOND, Handshake, Trace, ike, pcap
 from tests.dissectors.differential import IKE, RECORDED
-from tests.dissectors.run_plugin import PLUGIN, fields, findings, run_plugin
+from tests.dissectors.run_plugin import PLUGIN, fields, findings, run_plugin, tree
 from tests.paths import CAPTURES
 from tests.rules.diagnosis import make_diagnosis_trace, read_diagnosis_cases
 
@@ -99,6 +99,15 @@ def test_the_expert_info_is_in_the_first_packet_of_the_evidence(tshark):
     trace = make_diagnosis_trace(CASES["the same on the first message to port 4500, which may be blocked as well"])
     shown = [text for text in findings(tshark, trace.pcap()) if "Diagnosis" in text[1]]
     assert shown == [(3, "Diagnosis: large-packets-lost"), (3, "Diagnosis: udp-4500-blocked")]
+
+
+def test_the_details_have_the_whole_sentence_and_remedy(tshark):
+    """Wireshark cuts the text of an item after 240 bytes."""
+    trace = make_diagnosis_trace(CASES["a black hole for large packets: IKE fragments never get through"])
+    details = " ".join(tree(tshark, trace.pcap()).replace("]\n", " ").replace("[", "").split())
+    [entry] = ikeanalyze.read(trace.pcap()).handshakes["diagnosis"][0]
+    assert f"Diagnosis in words: {entry['message']} IKE message" in details
+    assert f"Try: {entry['remedy']} Specified in: {entry['rfc']}" in details
 
 
 def test_the_statistics_name_the_diagnosis(tshark):

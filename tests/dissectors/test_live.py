@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).with_name("liveness_events.lua")
 #: Fields that say that packets are missing.
 MISSING = (
     "ikex.fragment.missing", "ikex.outcome", "ikex.expert.missing_fragment", "ikex.expert.no_request",
-    "ikex.expert.no_response", "ikex.diagnosis.code", "ikex.expert.diagnosis",
+    "ikex.expert.no_response", "ikex.diagnosis.code", "ikex.expert.diagnosis.responder_silent",
 )  # fmt: skip
 
 

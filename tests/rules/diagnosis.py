@@ -12,7 +12,9 @@ from tests.craft.handshake import NAMES
 from tests.craft.transport import NON_ESP_MARKER
 
 EXCHANGE_TYPES = {name: number for number, name in NAMES.items()}
-PROPOSALS = {"classic": ike.CLASSIC, "hybrid": ike.HYBRID}
+#: ENCR_CHACHA20_POLY1305 is 28 (RFC 7634, 2).
+CHACHA20 = ike.Proposal([ike.Transform(ike.ENCR, 28), *ike.HYBRID.transforms[1:3]])
+PROPOSALS = {"classic": ike.CLASSIC, "hybrid": ike.HYBRID, "chacha20": CHACHA20}
 NOTIFIES = {
     "COOKIE": (ike.COOKIE, bytes(range(16))),
     "INVALID_KE_PAYLOAD": (ike.INVALID_KE_PAYLOAD, b"\0\x14"),

@@ -9,18 +9,26 @@ local WIDTH = 69 -- characters of a line, if its words are not longer
 local MAX_LISTED = 20 -- handshakes with the same first code; a flood has many more
 local LABEL = 11 -- characters of a label, with the blanks after it
 
--- Append a labelled text to lines, in lines that fit into a window as it opens.
-local function append_wrapped(lines, label, text)
-    local head = label .. (" "):rep(LABEL - #label)
-    local line, empty = head, true
+--- A text in lines of `width` characters, if its words are not longer.
+function describe.wrap(text, width)
+    local lines, line = {}, nil
     for word in text:gmatch("%S+") do
-        if not empty and #line + #word >= WIDTH then
+        if line and #line + 1 + #word > width then
             lines[#lines + 1] = line
-            line, empty = (" "):rep(LABEL), true
+            line = nil
         end
-        line, empty = line .. (empty and "" or " ") .. word, false
+        line = line and line .. " " .. word or word
     end
     lines[#lines + 1] = line
+    return lines
+end
+
+-- Append a labelled text to lines, in lines that fit into a window as it opens.
+local function append_wrapped(lines, label, text)
+    for index, line in ipairs(describe.wrap(text, WIDTH - LABEL)) do
+        local head = index == 1 and label or ""
+        lines[#lines + 1] = head .. (" "):rep(LABEL - #head) .. line
+    end
 end
 
 local function format_evidence(diagnosis)

@@ -6,7 +6,6 @@ local Conversation = require("ikex.conversation")
 local Facts = require("ikex.diagnosis.facts")
 local contents = require("ikex.contents")
 local exchanges = require("ikex.exchanges")
-local glance = require("ikex.glance")
 local message = require("ikex.message")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
@@ -30,34 +29,36 @@ local EXCLUDED = {
 -- them, fewer are diagnosed if nothing but their expert info may be needed.
 local MOST_ALIKE, MOST_WITH_EXPERT = 10000, 1000
 
--- Whether a pair is an exchange whose request was answered soon, with few retransmissions that leave no doubt.
-local function is_answered(capture, pair)
+-- Whether the messages of a pair, sent several times, leave no doubt: few retransmissions, and a whole response.
+local function is_plain(requests, responses)
+    local last_request, last_response = requests[#requests], responses[#responses]
+    if #requests >= MANY_TRANSMISSIONS or #responses >= MANY_TRANSMISSIONS or #requests > 1 and #responses > 1 then
+        return false -- the round trip may be uncertain
+    end
+    return last_request.body == 1 and last_response.body == 1 and last_response.time >= last_request.time
+        and not exchanges.lacks_fragments(responses)
+end
+
+-- Whether a pair is an exchange whose request was answered soon.
+local function is_answered(pair)
     local request, response = pair.request, pair.response
     if not request or not response then
         return false
-    elseif request.single and response.single then
-        local rtt = Conversation.start(response) - Conversation.start(request)
-        return rtt >= 0 and rtt <= LONGEST_RTT
-    end
-    local requests, responses = Conversation.transmissions(request, true), Conversation.transmissions(response, true)
-    local last_request, last_response = requests[#requests], responses[#responses]
-    if #requests == 1 and #responses == 1 then
-        local rtt = last_response.time - last_request.time
-        return rtt >= 0 and rtt <= LONGEST_RTT
-    elseif #requests >= MANY_TRANSMISSIONS or #responses >= MANY_TRANSMISSIONS then
-        return false
-    elseif last_request.body ~= 1 or last_response.body ~= 1 or last_response.time < last_request.time
-        or last_response.time - requests[1].time > LONGEST_RTT
-    then
-        return false
-    end
-    if #requests > 1 and #responses > 1 then -- otherwise the module `paths` has no doubt
-        capture:settle(pair.sa)
-        if exchanges.of_pair(pair, true)[1].uncertain then
+    elseif not request.single or not response.single then
+        local requests = Conversation.transmissions(request, true)
+        if not is_plain(requests, Conversation.transmissions(response, true)) then
             return false
         end
     end
-    return not exchanges.lacks_fragments(responses)
+    local rtt = Conversation.start(response) - Conversation.start(request)
+    return rtt >= 0 and rtt <= LONGEST_RTT
+end
+
+-- Whether the initiator offered additional key exchanges, and the responder chose none.
+local function is_without_addke(capture, sa)
+    capture:decode_for_findings(sa.list[1])
+    return sa.contents and sa.additional == 0 and sa.init_request
+        and proposals.offer_additional(contents.proposals(sa.init_request))
 end
 
 -- Whether nothing in an IKE SA concerns a rule: it was set up, and each message was answered.
@@ -75,23 +76,14 @@ local function is_clean(capture, sa)
             return false
         elseif pair.exchange == IKE_AUTH then
             authenticated = true
-            if answer.next == message.SK and answer.size <= messages.SHORT then
+            if messages.is_short(answer) then
                 return false
             end
         elseif pair.exchange == IKE_INTERMEDIATE and (first.ip_fragments or answer.ip_fragments) then
             return false
         end
     end
-    if not authenticated then
-        return false
-    end
-    if not sa.contents and not glance.needs_contents(sa, sa.list[1]) then
-        return true
-    end
-    capture:decode(sa)
-    local declined = sa.additional == 0 and sa.init_request
-        and proposals.offer_additional(contents.proposals(sa.init_request))
-    return not declined
+    return authenticated and not is_without_addke(capture, sa)
 end
 
 -- Of a flood, only the first handshakes are diagnosed. `known`: what has been diagnosed.
@@ -129,7 +121,8 @@ local function describe(rule, facts, text)
             by_initiator and "initiator" or "responder"
         ),
         frames = frames,
-        datagram = subject.datagrams[1] or sent[1].datagrams[1], -- whose frame shows it as expert info
+        expert = rules.expert_name(rule),
+        datagram = subject.datagrams[1] or sent[1].datagrams[1],
     }
 end
 
@@ -183,9 +176,9 @@ local function get_known(capture)
 end
 
 --- The diagnoses of a handshake, the most important first: a list of {code, effect, confidence, rfc, message, remedy,
--- concerns, frames, datagram}. `message`: a sentence; `concerns`: the IKE message; `frames`: numbers of the packets
--- that are the evidence; `datagram`: the first one of them. The list is empty without a problem, and while a running
--- capture may still bring packets.
+-- concerns, frames, expert, datagram}. `message`: a sentence; `concerns`: the IKE message; `frames`: numbers of the
+-- packets that are the evidence; `expert`: the name of its expert info, which `datagram` shows. The list is empty
+-- without a problem, and while a running capture may still bring packets.
 function diagnose.of_sa(capture, sa)
     if not capture:is_final(sa.last_time) then
         return NONE

@@ -323,7 +323,8 @@ function providers.RESPONSE(facts)
 end
 
 function providers.INIT_RESPONSE(facts)
-    return new_subject(facts.init, "response", facts.init and messages.summarize(facts.init.responses))
+    local init = facts.init or facts.last -- damaged messages may show no IKE_SA_INIT of the initiator
+    return new_subject(init, "response", messages.summarize(init.responses))
 end
 
 function providers.REPEATED_REQUEST(facts)

@@ -1,19 +1,24 @@
 --[[ Facts about all transmissions of one message together. ]]
 local compat = require("ikex.compat")
-local message = require("ikex.message")
 
 local messages = {}
 
 local IKE_AUTH = 35
 local MAX_FRAMES = 12 -- evidence of one message
+local MAX_NAMED = 64 -- missing fragments
 
---- A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
+-- A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
 -- payload and notify, padding and ICV have no more.
-messages.SHORT = 176
+local SHORT = 176
 
 --- The number of the first frame of a datagram.
 function messages.frame_of(datagram)
     return datagram.numbers and datagram.numbers[1] or datagram.number
+end
+
+--- Whether the datagram of an IKE_AUTH response is an encrypted message that may be a refusal.
+function messages.is_short(datagram)
+    return not datagram.clear and datagram.fragment == 0 and datagram.size <= SHORT
 end
 
 -- The first datagrams of the transmissions of a message: those with its lowest fragment number that is there.
@@ -58,7 +63,7 @@ function messages.summarize(transmissions)
             sum.ip_fragmented = sum.ip_fragmented or datagram.ip_fragments or false
             sum.first, sum.latest = math.min(sum.first, datagram.time), math.max(sum.latest, datagram.time)
             lowest = math.min(lowest, datagram.fragment)
-            if of_auth and slot.response and datagram.next == message.SK and datagram.size <= messages.SHORT then
+            if of_auth and slot.response and messages.is_short(datagram) then
                 sum.ike_bytes = math.max(sum.ike_bytes or 0, datagram.size)
             end
         end
@@ -75,12 +80,16 @@ function messages.describe_transmissions(sum)
     return string.format("%d times in %.1f s", sum.transmissions, (sum.latest - sum.first) / 1e6)
 end
 
---- The IKE fragments that are in no transmission: "fragment 2 of 2"; nil if there are none.
+--- The IKE fragments that are in no transmission: "fragment 2 of 2"; nil if there are none. Only the first ones of very
+-- many are named.
 function messages.describe_missing(sum)
     local missing = {}
     for number = 1, sum and sum.fragments or 0 do
         if not sum.numbers[number] then
-            missing[#missing + 1] = compat.format_integer(number)
+            missing[#missing + 1] = #missing < MAX_NAMED and compat.format_integer(number) or "..."
+        end
+        if #missing > MAX_NAMED then
+            break
         end
     end
     if #missing == 0 then

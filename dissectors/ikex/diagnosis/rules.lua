@@ -27,6 +27,15 @@ rules.OMITTED = {
     },
 }
 
+-- Effects whose diagnoses are notes, not warnings.
+local IS_MINOR = { slowed = true, weakened = true }
+
+--- The name of the expert info of a rule's diagnosis: "diagnosis.large_packets_lost", or "diagnosis_minor." with the
+-- code of a note. Each code has one, because Wireshark groups expert infos by their names.
+function rules.expert_name(rule)
+    return (IS_MINOR[rule.effect] and "diagnosis_minor." or "diagnosis.") .. rule.code:gsub("%-", "_")
+end
+
 --- Options of the command that remedies name, as patterns, and words for the plugin in their place.
 rules.OPTIONS = {
     ["%-%-keys with a log of the daemon"] = "preference ikex.keys: a log of the daemon",

@@ -37,7 +37,7 @@ def _get_tag_bytes() -> pl.Expr:
     """Bytes of the ICV of encrypted messages, by the names of the algorithms: AES-GCM-16-256, HMAC-SHA2-256-128."""
     combined = pl.col("encryption").str.extract(r"-(?:GCM|CCM)-(\d+)").cast(pl.Int64)
     bits = pl.col("integrity").str.extract(r"-(\d+)$").cast(pl.Int64)
-    chacha = pl.when(pl.col("encryption").str.starts_with("ChaCha20")).then(16)
+    chacha = pl.when(pl.col("encryption").str.starts_with("CHACHA20")).then(16)
     return pl.coalesce(combined, chacha, bits // 8)
 
 
