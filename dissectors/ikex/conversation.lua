@@ -298,14 +298,6 @@ function Conversation.transmissions(slot, exactly)
     return slot.transmissions
 end
 
-local function find_last_time(datagrams)
-    local last_time = 0
-    for _, datagram in ipairs(datagrams) do
-        last_time = math.max(last_time, datagram.last_time)
-    end
-    return last_time
-end
-
 --- The time of the first datagram of a slot.
 function Conversation.start(slot)
     return slot.start or slot.datagrams[1][TIME]
@@ -323,8 +315,7 @@ end
 --- Whether the message of a slot with `single` lacks fragments, and the time of its last datagram.
 function Conversation.lacks_fragments(slot)
     local datagrams = slot.datagrams
-    local lacks = datagrams[1][TOTAL] > #datagrams
-    return lacks, lacks and find_last_time(datagrams) or nil
+    return datagrams[1][TOTAL] > #datagrams, datagrams[#datagrams].last_time
 end
 
 --- Group all fragments of an IKE SA into transmissions.

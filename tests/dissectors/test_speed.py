@@ -48,7 +48,8 @@ def test_a_hundred_thousand_packets_take_little_more_time(tshark, tmp_path, kind
 @pytest.mark.large
 @pytest.mark.parametrize("tshark", ["host", "forky"], indirect=True)
 def test_a_filter_on_one_field_builds_this_field_only(tshark, tmp_path):
-    """In two passes, as in the window; it took seven to nine times the time when all fields were built."""
+    """In two passes, as in the window; it took seven to nine times the time when all fields were built, and four times
+    when every exchange and every clear message was decoded."""
     generate("ike-heavy", 19 << 20, tmp_path / "capture", 1)
     with tshark.room() as room:
         capture = str(room.put("capture", tmp_path / "capture"))
@@ -62,4 +63,4 @@ def test_a_filter_on_one_field_builds_this_field_only(tshark, tmp_path):
             for _ in range(3)
         ]
     without, with_it = map(min, zip(*runs, strict=True))
-    assert with_it <= 5 * without, runs
+    assert with_it <= 3.5 * without, runs
