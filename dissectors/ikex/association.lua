@@ -5,6 +5,7 @@ still 0 in the request. A request with another body belongs to the same IKE SA i
 INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce. It belongs to another one if it comes from elsewhere, or if the
 IKE SA had been answered. A request after a REDIRECT continues the redirected handshake. ]]
 local message = require("ikex.message")
+local message_table = require("ikex.message_table")
 
 local Association = {}
 Association.__index = Association
@@ -113,12 +114,12 @@ local function find_by_nonce(group, nonce)
     for _, request in ipairs(group.unread) do
         local earlier = read_notifies(request.data).nonce
         if earlier then
-            group.by_nonce[earlier] = request.candidate
+            message_table.set(group.by_nonce, earlier, request.candidate)
             request.candidate.has_nonce = true
         end
     end
     group.unread = {}
-    return nonce and group.by_nonce[nonce]
+    return nonce and message_table.get(group.by_nonce, nonce)
 end
 
 local function continues(candidate, notifies, protocol)
@@ -141,7 +142,8 @@ local function find_without_request(group, parsed, address)
 end
 
 local function associate_request(self, group, parsed, endpoint, address)
-    local candidate = group.by_digest[parsed.digest] or find_without_request(group, parsed, address)
+    local known = message_table.get(group.by_digest, parsed.digest)
+    local candidate = known or find_without_request(group, parsed, address)
     if not candidate and group.count > 0 then
         local notifies = read_notifies(parsed.data)
         candidate = find_by_nonce(group, notifies.nonce)
@@ -161,8 +163,8 @@ local function associate_request(self, group, parsed, endpoint, address)
             candidate.sa = redirected.sa
         end
     end
-    if not group.by_digest[parsed.digest] then
-        group.by_digest[parsed.digest] = candidate
+    if not known then
+        message_table.set(group.by_digest, parsed.digest, candidate)
         group.unread[#group.unread + 1] = { data = parsed.data, candidate = candidate }
     end
     group.by_endpoint[endpoint] = candidate

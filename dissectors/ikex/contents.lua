@@ -7,6 +7,7 @@ local Association = require("ikex.association")
 local Datagram = require("ikex.datagram")
 local ikev1 = require("ikex.ikev1")
 local message = require("ikex.message")
+local message_table = require("ikex.message_table")
 local proposals = require("ikex.proposals")
 
 local contents = {}
@@ -372,12 +373,12 @@ function contents.update(capture, sa)
     for _, datagram in ipairs(undecoded) do
         local slot = datagram.slot
         slot.decoded = slot.decoded or {}
-        local earlier = slot.decoded[datagram.digest]
+        local earlier = message_table.get(slot.decoded, datagram.digest)
         if earlier then -- a retransmission
             datagram.content, datagram.key, datagram.parts = earlier.content, earlier.key, earlier.parts
             datagram.no_key = earlier.no_key
         else
-            slot.decoded[datagram.digest] = datagram
+            message_table.set(slot.decoded, datagram.digest, datagram)
             if datagram.clear then
                 datagram.content = new_content(datagram.data, false)
                 add_content(capture, sa, datagram, datagram.content)

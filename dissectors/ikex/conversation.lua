@@ -5,6 +5,7 @@
 A transmission is one datagram, or the datagrams of all fragments. A message that was sent three times has three
 transmissions. Messages of one slot with different contents have different bodies, numbered from 1. ]]
 local Datagram = require("ikex.datagram")
+local message_table = require("ikex.message_table")
 local retransmission = require("ikex.retransmission")
 
 local Conversation = {}
@@ -149,14 +150,15 @@ end
 local function get_body(slot, digest)
     if not slot.bodies then
         local first = slot.transmissions[1]
-        slot.bodies = { [first.datagrams[1][DIGEST]] = { number = 1, transmissions = 1, first = first } }
+        slot.bodies = {}
+        message_table.set(slot.bodies, first.datagrams[1][DIGEST], { number = 1, transmissions = 1, first = first })
         slot.count = 1
     end
-    local body = slot.bodies[digest]
+    local body = message_table.get(slot.bodies, digest)
     if not body then
         slot.count = slot.count + 1
         body = { number = slot.count, transmissions = 0 }
-        slot.bodies[digest] = body
+        message_table.set(slot.bodies, digest, body)
     end
     return body
 end

@@ -5,6 +5,8 @@
 - within 1 ms, without an identification, with the same TTL: a request, because no initiator repeats one so soon; a
   response if most requests between its hosts so far were there twice, and as many times as those: a mirror port;
 - within 10 s, with the same IP identification or none, and a lower TTL, which only a router makes. ]]
+local message_table = require("ikex.message_table")
+
 local Duplicates = {}
 Duplicates.__index = Duplicates
 
@@ -119,14 +121,15 @@ end
 -- datagrams are compared with it.
 function Duplicates:original(datagram, parsed)
     local by_digest = get_table(self, parsed)
-    local seen = by_digest[datagram.digest]
+    local digest = datagram.digest
+    local seen = message_table.get(by_digest, digest)
     local original
     if not seen then
-        by_digest[datagram.digest] = datagram -- most contents are sent only once: avoid a list
+        message_table.set(by_digest, digest, datagram) -- most contents are sent only once: avoid a list
     else
         if not seen.datagrams then
             seen = { datagrams = { seen }, first = 1 }
-            by_digest[datagram.digest] = seen
+            message_table.set(by_digest, digest, seen)
         end
         forget(seen, datagram.time)
         original = find_original(self, seen, datagram, parsed)

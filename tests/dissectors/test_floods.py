@@ -9,15 +9,17 @@ from tests.floods.generate import FLOODS
 pytestmark = pytest.mark.alone
 
 START, SMALL, LARGE = 100, 4_000, 16_000
-#: Arguments that need every IKE SA, transmission and missing fragment.
-WORK = ("-2", "-Y", "ikex.retransmission == 1 || ikex.fragment.missing == 1")
-KB_EACH = 16
+#: Arguments that need every IKE SA, transmission, missing fragment and exchange.
+WORK = ("-2", "-Y", "ikex.retransmission == 1 || ikex.fragment.missing == 1 || ikex.response_in == 1")
+KB_EACH = 24  # of a packet, or of a request and its response
+NAMES = ("half_open", "fragments_of_one_message", "cookie_rounds", "responder_spis_of_one_request")
 
 
 @pytest.mark.parametrize("tshark", ["host", "forky"], indirect=True)
-@pytest.mark.parametrize("name", ["half_open", "fragments_of_one_message"])
+@pytest.mark.parametrize("name", NAMES)
 def test_four_times_the_packets_of_a_flood_take_four_times_the_time(tshark, name):
-    """Requests with other SPIs, each a new IKE SA; fragments of one message with other numbers (RFC 7383)."""
+    """Requests with other SPIs, each a new IKE SA; fragments of one message with other numbers (RFC 7383); and floods
+    in which all messages belong to one exchange type of one IKE SA."""
     with tshark.room() as room:
         room.put("plugin", PLUGIN)
 

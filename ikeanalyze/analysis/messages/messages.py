@@ -10,7 +10,6 @@ from ikeanalyze import core
 from ikeanalyze.analysis.grouping import RowColumns, RowGroups, argsort_stable, find_group_starts
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.analysis.messages.retransmission import classify_transmissions
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array, sort_distinct
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 
@@ -109,6 +108,8 @@ def _sort_by_transmission(
 
     A turn is the body in the high bits and the transmission in the low 20. (n,) each
     """
+    from ikeanalyze.analysis.messages.retransmission import classify_transmissions  # not with the core
+
     order = argsort_stable(slot)
     slot = slot[order]
     body, transmission, first_copy = classify_transmissions(

@@ -1,11 +1,12 @@
 """Diagnosis of captures: problems that concern no single handshake."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence
+if TYPE_CHECKING:
+    from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence
 
 #: Half-open IKE SAs of one responder within `FLOOD_NS` that are a flood.
 _FLOOD: Final = 20
@@ -18,7 +19,7 @@ class CaptureDiagnosis:
 
     capture: str  # as in the tables
     code: str
-    confidence: Confidence
+    confidence: "Confidence"
     message: str  # one sentence
     handshakes: tuple[int, ...]  # ids of the first ones that are the evidence
     remedy: str
@@ -41,6 +42,8 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
     unfinished = handshakes.select(_is_unfinished().sum()).item()
     if unfinished < _FLOOD:
         return []
+    from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence  # few captures have a diagnosis
+
     table = (
         handshakes.lazy()
         .select(
