@@ -68,7 +68,7 @@ local function is_clean(capture, sa)
     end
     local authenticated = false
     for _, pair in ipairs(sa.list) do
-        if not is_answered(capture, pair) then
+        if not is_answered(pair) then
             return false
         end
         local first, answer = pair.request.datagrams[1], pair.response.datagrams[1]
