@@ -246,7 +246,7 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
         end
     end
     -- needed only if the details are shown, if a filter or column uses a field of the plugin, or for the window of
-    -- expert infos, which uses none of them and dissects packets again
+    -- expert infos, which uses none of them: it reads a capture again that has been read
     local visible = tree.visible
     referenced = referenced or tree.referenced
     if visible or referenced(tree, own_dissector) or capture.keyring.size > 0 or (visited and has_window) then
