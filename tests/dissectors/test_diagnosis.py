@@ -132,6 +132,14 @@ def test_a_flood_is_described_as_in_the_report(tshark):
     assert "34 initiator-silent" in text
 
 
+@pytest.mark.parametrize(("name", "handshakes"), [("psk-classic.pcap", 1), ("pq-mlkem768-psk.pcap", 1)])
+def test_clean_handshakes_are_not_examined(tshark, name, handshakes):
+    """A glance at their messages is enough, which a filter on another field has to wait for."""
+    script = Path(__file__).with_name("diagnosis_clean.lua")
+    done = tshark.run("-q", lua=[script], files={"ikex": PLUGIN / "ikex"}, capture=CAPTURES / name)
+    assert (done.stderr, done.lines) == ("", [f"{handshakes} 0"])
+
+
 def test_a_running_capture_has_no_diagnosis_until_it_pauses(tshark):
     script = Path(__file__).with_name("diagnosis_live.lua")
     trace = make_diagnosis_trace(CASES["a responder that answers nothing"])
