@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -14,7 +15,6 @@ from ikeanalyze.cli.exit_status import (
     FAILED,
     INTERRUPTED,
     close_stdout,
-    ignore_further_interrupts,
     log_stderr,
     report_internal_error,
 )
@@ -179,13 +179,13 @@ def main() -> None:
     except SystemExit as end:
         _exit_at_once(end.code)
     except KeyboardInterrupt:  # a second one, before the first was reported
-        ignore_further_interrupts()
         log_stderr("interrupted")
         _exit_at_once(INTERRUPTED)
 
 
 def _exit_at_once(status: Any) -> NoReturn:
     """End the process without freeing tables of a million rows, which takes a tenth of a second."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # users may press Ctrl-C until the process has ended
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):  # closed, or a full disk, which was reported
             stream.flush()

@@ -1,7 +1,6 @@
 """Exit statuses, and messages on standard error: one line for each error, and a traceback only on request."""
 
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -88,7 +87,6 @@ def handle_errors(*, verbose: bool) -> Iterator[None]:
         close_stdout()
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
-        ignore_further_interrupts()
         raise typer.Exit(INTERRUPTED) from None
     except (CommandError, OutputError) as error:
         log_stderr(str(error))
@@ -99,15 +97,8 @@ def handle_errors(*, verbose: bool) -> Iterator[None]:
     except Exception as error:
         # libraries raise other errors while they clean up, such as zipfile in the middle of a file
         if _began_with_interrupt(error):
-            ignore_further_interrupts()
             raise typer.Exit(INTERRUPTED) from None
         raise typer.Exit(report_internal_error(error, verbose=verbose)) from None
-
-
-def ignore_further_interrupts() -> None:
-    """Let the process end in order, although its user keeps pressing Ctrl-C."""
-    with suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _began_with_interrupt(error: BaseException | None) -> bool:
