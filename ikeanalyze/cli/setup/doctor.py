@@ -267,7 +267,8 @@ def _write_table(checks: list[RequirementCheck], out: TextIO) -> None:
     with console.capture() as text:  # the console itself would exit on a closed pipe
         console.print(table)
         for check in remedies:
-            console.print(Text(f"{check.name}, for {check.needed_for}: {check.how_to_get}"))
+            # commands are copied, so they stay in one line
+            console.print(Text(f"{check.name}, for {check.needed_for}: {check.how_to_get}"), soft_wrap=True)
         if remedies:
             console.print()
         console.print(Text("report cannot work here." if broken else "report and ladder work here."))
