@@ -11,13 +11,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ikeanalyze.cli.exit_status import (
-    FAILED,
-    INTERRUPTED,
-    close_stdout,
-    log_stderr,
-    report_internal_error,
-)
+from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
 from ikeanalyze.cli.options import write_examples
 from ikeanalyze.cli.usage.conversion import defer_conversion
 

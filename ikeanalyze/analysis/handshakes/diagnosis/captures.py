@@ -38,9 +38,8 @@ _MAX_HANDSHAKES: Final = 12
 
 def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
     """The diagnoses of captures; `handshakes` is the handshakes table."""
-    # mostly there are too few, and nothing else is looked at
-    unfinished = handshakes.select(_is_unfinished().sum()).item()
-    if unfinished < _FLOOD:
+    # most captures have too few for a flood
+    if handshakes.select(_is_unfinished().sum()).item() < _FLOOD:
         return []
     from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence  # few captures have a diagnosis
 
