@@ -1,11 +1,11 @@
 """Extract proposals, supported extensions and authentication methods from clear messages, for the report."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.analysis.handshakes.hip.exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.arrays import Float64Array, Int64Array
@@ -41,8 +41,7 @@ _HIP_EXCHANGES: Final = {I1_R1: "I1-R1", I2_R2: "I2-R2", CLOSE: "CLOSE-CLOSE_ACK
 _IKEV1_AUTH: Final = {"PSK": "psk", "RSA-SIG": "rsa", "DSS-SIG": "dss", "RSA": "rsa", "DSS": "dss"}
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenProposal:
+class ChosenProposal(Struct, frozen=True):
     """A chosen proposal."""
 
     encryption: str | None
@@ -52,8 +51,7 @@ class ChosenProposal:
     additional: tuple[tuple[int, str, int], ...] = ()  # slot (1 to 7), method, its number
 
 
-@dataclass(frozen=True, slots=True)
-class AuthMethods:
+class AuthMethods(Struct, frozen=True):
     """How the peers authenticated."""
 
     initiator: str | None
@@ -62,8 +60,7 @@ class AuthMethods:
     guessed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class InitFacts:
+class InitFacts(Struct, frozen=True):
     """What one form of IKE_SA_INIT message tells, or the messages of one side in another protocol."""
 
     proposals: tuple[str, ...]
@@ -73,8 +70,7 @@ class InitFacts:
     wanted: str | None = None  # COOKIE or INVALID_KE_PAYLOAD, by which a responder asks for another request
 
 
-@dataclass(frozen=True, slots=True)
-class Phase1Facts:
+class Phase1Facts(Struct, frozen=True):
     """What the clear messages of an IKEv1 handshake tell."""
 
     request: InitFacts  # as of an IKE_SA_INIT request: the offer and what the initiator supports

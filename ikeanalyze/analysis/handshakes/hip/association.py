@@ -21,12 +21,13 @@ association between the same hosts begins
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from ikeanalyze.analysis.grouping import number_by_first_row
 from ikeanalyze.analysis.handshakes.hip.exchange_types import EXCHANGE
@@ -118,7 +119,7 @@ def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams,
         flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
     # numpy removes zeros at the end of a text
     hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
-    datagrams = replace(datagrams, exchange_type=exchange_type, flags=flags, message_id=message_id)
+    datagrams = structs.replace(datagrams, exchange_type=exchange_type, flags=flags, message_id=message_id)
     return datagrams, HostAssociations(SaAssociation(handshake, from_initiator, len(hosts.all)), hits)
 
 
