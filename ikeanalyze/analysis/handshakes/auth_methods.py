@@ -149,7 +149,9 @@ def _chosen(proposal: Proposal) -> ChosenProposal:
 
 def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
     """Facts of IKEv1's clear messages, given in order of time with whether the initiator sent them."""
-    from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1
+    # here, because few captures have IKEv1
+    from ikeanalyze.wire.ikev1.message import parse_phase1_message
+    from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 
     offered: tuple[str, ...] = ()
     chosen: ChosenProposal | None = None
@@ -168,7 +170,7 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
             auth = _phase1_auth(first.auth)
         for notify_type in view.notifies:
             if notify_type < FIRST_STATUS:
-                error = error or get_name(ikev1_registry.Ikev1NotifyType, notify_type)
+                error = error or get_name(Ikev1NotifyType, notify_type)
     request = InitFacts(offered, None, tuple(supports[0]), None)
     return Phase1Facts(request, InitFacts((), chosen, tuple(supports[1]), None), auth, error)
 

@@ -9,7 +9,8 @@ import msgspec
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.hip.parameters import HipValue, describe_value, parse_parameter
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
+from ikeanalyze.wire.registries.hip import HipPacketType
+from ikeanalyze.wire.registries.hip_parameters import HipParameterType
 
 #: Next header, header length, packet type, version, checksum, controls, sender's HIT, receiver's HIT.
 _HEADER: Final = Struct(">BBBBHH16s16s")

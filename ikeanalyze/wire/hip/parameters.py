@@ -11,7 +11,7 @@ import msgspec
 
 from ikeanalyze.wire.cursor import Cursor
 from ikeanalyze.wire.registries import Registry, get_name
-from ikeanalyze.wire.registries.hip import (
+from ikeanalyze.wire.registries.hip_parameters import (
     DhGroup,
     EcdsaCurve,
     HipCipher,

@@ -39,7 +39,8 @@ from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.wire.hip.packet import parse_hip
 from ikeanalyze.wire.hip.parameters import HipAlgorithmList, HipNumber
-from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
+from ikeanalyze.wire.registries.hip import HipPacketType
+from ikeanalyze.wire.registries.hip_parameters import HipParameterType
 
 #: What each packet answers, where the packet type alone tells it.
 _ANSWERS: Final[Mapping[int, int]] = MappingProxyType(
