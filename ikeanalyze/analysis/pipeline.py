@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, structs
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import UNCERTAIN, ExchangeEndings, find_exchange_endings, match_responses
@@ -84,20 +85,18 @@ def join_tables(tables: list[AnalysisTables]) -> AnalysisTables:
     if not tables:
         return make_empty_tables()
     return AnalysisTables(
-        *(pl.concat([getattr(part, name) for part in tables]) for name in AnalysisTables.__dataclass_fields__)
+        *(pl.concat([getattr(part, name) for part in tables]) for name in AnalysisTables.__struct_fields__)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureContext:
+class CaptureContext(Struct, frozen=True):
     """Other files that belong to captures. (captures,) each"""
 
     keys: "Sequence[CaptureKeys | None]"
     manifests: Sequence[LabManifest | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _PipelineRun:
+class _PipelineRun(Struct, frozen=True):
     """The input of one run of the pipeline."""
 
     numbering: RowNumbering
@@ -121,8 +120,7 @@ class _PipelineRun:
         return self.finish(name, columns.make_table())
 
 
-@dataclass(frozen=True, slots=True)
-class _CaptureDatagrams:
+class _CaptureDatagrams(Struct, frozen=True):
     """The datagrams of the captures, without duplicates."""
 
     duplicates: DuplicateFrames
@@ -131,8 +129,7 @@ class _CaptureDatagrams:
     radius: RadiusMessages
 
 
-@dataclass(frozen=True, slots=True)
-class _PipelineResult:
+class _PipelineResult(Struct, frozen=True):
     """The sources of the tables other than frames, the table of frames, and the warnings."""
 
     sources: TableSources
@@ -377,11 +374,10 @@ def _associate_hip(
     for name, column in columns.items():
         column[is_hip] = getattr(hip, name)
     joined = merge_associations(datagrams, association, hosts)
-    return replace(datagrams, **columns), joined.association, joined.hits
+    return structs.replace(datagrams, **columns), joined.association, joined.hits
 
 
-@dataclass(frozen=True, slots=True)
-class _StartedFramesTable:
+class _StartedFramesTable(Struct, frozen=True):
     """The table of frames in the making, and the duplicate frames of each handshake."""
 
     table: "Future[pl.DataFrame] | None"  # None: not wanted

@@ -1,7 +1,8 @@
 """The intermediate results of the analysis that several steps use."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.exchanges.init_messages import InitMessages
@@ -14,8 +15,7 @@ from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisState:
+class AnalysisState(Struct, frozen=True):
     """The IKE and HIP traffic of one or several captures, grouped into datagrams, messages and exchanges."""
 
     datagrams: Datagrams

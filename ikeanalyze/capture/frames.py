@@ -3,8 +3,9 @@
 import builtins
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore, tune_malloc
 from ikeanalyze.capture.collector import FrameCollector
@@ -30,8 +31,7 @@ Progress = Callable[[int, int | None], None]
 """Called with the number of bytes read from the file, and the size of the file (None if unknown)."""
 
 
-@dataclass(slots=True)
-class CaptureFrames:
+class CaptureFrames(Struct):
     """The contents of a capture: the input of the analysis."""
 
     format: str
@@ -60,8 +60,7 @@ class CaptureFrames:
         return format_address_code(code, self.addresses)
 
 
-@dataclass(frozen=True, slots=True)
-class FrameStorage:
+class FrameStorage(Struct, frozen=True):
     """Where the frames and messages of a capture go."""
 
     rows: FrameRows

@@ -4,11 +4,12 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions, Vantage
@@ -41,8 +42,7 @@ VantageOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureOptions:
+class CaptureOptions(Struct, frozen=True, kw_only=True):
     """How captures are read."""
 
     keys: Annotated[

@@ -1,6 +1,5 @@
 """The compiled functions of the analysis return what the Python code does, on generated columns."""
 
-from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges import init_messages
@@ -37,7 +37,7 @@ def without_core(function, *arguments):
 
 
 def assert_equal_columns(ours, theirs):
-    for name in type(theirs).__slots__:
+    for name in type(theirs).__struct_fields__:
         one, other = getattr(ours, name), getattr(theirs, name)
         assert np.array_equal(one, other), name
         assert one.dtype == other.dtype, name

@@ -49,11 +49,12 @@ answered. Each value is decided once.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.capture_point import (
@@ -82,8 +83,7 @@ _MAX_ROUND_TRIP: Final = 1.25
 UNCERTAIN: Final = "requests were repeated and the repeats answered: the round trip may exceed the retransmission timer"
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeEndings:
+class ExchangeEndings(Struct, frozen=True):
     """The response that ended each exchange of `ExchangeColumns`; UNKNOWN without one. (exchanges,) each"""
 
     answer_ns: Int64Array  # first frame of that response
@@ -95,8 +95,7 @@ class ExchangeEndings:
     uncertain: BoolArray  # the path may contradict the order, but its round-trip time is unknown
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredTransmissions:
+class AnsweredTransmissions(Struct, frozen=True):
     """How each exchange was answered, in the order of `ExchangeColumns`; UNKNOWN if it was not. (exchanges,) each"""
 
     answered_ns: Int64Array  # first frame of the transmission of the request that was answered

@@ -6,11 +6,11 @@ exchange and the transmission of the request that it answers.
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from ikeanalyze import core
 from ikeanalyze.analysis.grouping import RowColumns, find_group_starts
@@ -36,8 +36,7 @@ _IKEV1_SET_UP: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeColumns(RowColumns):
+class ExchangeColumns(RowColumns, frozen=True):
     """Columns of one length, ordered by handshake and time."""
 
     handshake: Int64Array

@@ -1,11 +1,11 @@
 """Group exchanges into handshakes: one row per IKE SA, with its outcome, proposals, authentication, NAT and times."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions, find_unreceived_responses
 from ikeanalyze.analysis.exchanges.capture_point import NetworkPath
@@ -52,8 +52,7 @@ _COOKIES: Final = 16
 _MAX_KNOWN: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeEndpoints:
+class HandshakeEndpoints(Struct, frozen=True):
     """The hosts of each handshake: address codes and ports. (handshakes,) each"""
 
     initiator: UInt64Array
@@ -62,8 +61,7 @@ class HandshakeEndpoints:
     responder_port: npt.NDArray[np.uint16]
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeColumns:
+class HandshakeColumns(Struct, frozen=True):
     """Columns with one row per handshake, in order of their first datagrams; the mappings are by row."""
 
     start_ns: Int64Array  # of the first datagram
@@ -96,8 +94,7 @@ class HandshakeColumns:
         return len(self.start_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeSources:
+class HandshakeSources(Struct, frozen=True):
     """The results of the previous steps."""
 
     state: AnalysisState

@@ -27,11 +27,11 @@ An IKE SA that replaced another one is not a handshake (see `rekeyed`). Its outc
 payloads show its rekeying, else unknown.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 
@@ -50,8 +50,7 @@ class Outcome(IntEnum):
     CUT = 5
 
 
-@dataclass(slots=True)
-class Evidence:
+class Evidence(Struct):
     """The facts about handshakes that the rules use. (handshakes,) each"""
 
     proved_failed: BoolArray  # by decrypted payloads

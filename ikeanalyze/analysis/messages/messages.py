@@ -1,6 +1,5 @@
 """Group datagrams into messages: one row per transmission of an IKE message."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,8 +13,7 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64A
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 
 
-@dataclass(slots=True)
-class MessageColumns(RowColumns):
+class MessageColumns(RowColumns, frozen=True):
     """Columns of one length, ordered by slot, body and transmission (see `retransmission`), so by handshake first."""
 
     slot: Int64Array  # slots that differ in their last bit alone are the request and the response of one exchange

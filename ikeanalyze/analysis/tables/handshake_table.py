@@ -1,11 +1,11 @@
 """Builds the handshakes table: one row per IKE SA or HIP association."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.analysis import schema
@@ -43,8 +43,7 @@ _RTT_SOURCES: Final = pl.Series(["smallest seen", "given", "manifest", None], dt
 _ALGORITHMS: Final = ("encryption", "prf", "integrity", "key_exchange")
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeTableSources:
+class HandshakeTableSources(Struct, frozen=True):
     """What the handshakes table is made of: a part of `TableSources`, so that the memory of the rest is free."""
 
     ids: RowIds
@@ -260,8 +259,7 @@ def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
     return gather(pl.concat(pieces), place)
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseVolumes:
+class PhaseVolumes(Struct, frozen=True):
     """The exchange types of the set-up of each handshake, in order of handshake and time. (phases,) but `length`"""
 
     exchange_type: Int64Array  # the protocol in the high bits

@@ -1,12 +1,12 @@
 """Converts arrays to columns of a table: numbers become names, unknown values become null."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
@@ -39,8 +39,7 @@ def make_series(values: Array) -> pl.Series:
     return pl.Series(values.tolist(), dtype=dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
+class TextColumn(Struct, frozen=True):
     """A column of texts, most of which appear often."""
 
     texts: pl.Series  # (k,)
@@ -54,8 +53,7 @@ class TextColumn:
         return gather(self.texts, self.place)
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumns:
+class TableColumns(Struct, frozen=True):
     """A table as the arrays that it is made of.
 
     `columns` has them by name, as an array, an array and which of its values are known, a TextColumn or a Series. Names

@@ -1,12 +1,12 @@
 """Builds the tables of `schema` from the results of the analysis."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
@@ -46,8 +46,7 @@ _ENDS: Final = ("source", "destination")
 _COMMON_COLUMNS: Final = ("message_id", "first_ns", "last_ns", "frames", "bytes", "ip_fragments", "digest")
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisTables:
+class AnalysisTables(Struct, frozen=True):
     """The four tables of one capture or of several."""
 
     frames: pl.DataFrame
@@ -72,8 +71,7 @@ def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> TextColu
     return TextColumn(names, protocol.astype(np.uint32) * 256 + exchange_type)
 
 
-@dataclass(slots=True)
-class TableSources:
+class TableSources(Struct):
     """The input of the tables of messages, exchanges and handshakes."""
 
     ids: RowIds
@@ -90,8 +88,7 @@ class TableSources:
     contents: "CaptureContents | None"  # None: no keys were given
 
 
-@dataclass(frozen=True, slots=True)
-class _RadiusColumns:
+class _RadiusColumns(Struct, frozen=True):
     """Columns of the RADIUS packets, one row per datagram."""
 
     handshake: Int64Array  # row, -1: none
@@ -189,8 +186,7 @@ def _get_ids(ids: Array, rows: Array) -> Array:
     return ids[rows] if len(ids) else rows
 
 
-@dataclass(frozen=True, slots=True)
-class DatagramLabels:
+class DatagramLabels(Struct, frozen=True):
     """The message and handshake of each datagram; -1: none."""
 
     message: npt.NDArray[np.int32]  # id

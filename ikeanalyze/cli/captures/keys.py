@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from io import StringIO
 from typing import Annotated, Literal
@@ -38,8 +38,7 @@ class KeyFormat(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyOutputOptions(OutputOptions):
+class KeyOutputOptions(OutputOptions, frozen=True, kw_only=True):
     """How keys are written."""
 
     to: Annotated[

@@ -5,11 +5,11 @@ messages are looked at.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
@@ -102,8 +102,7 @@ FACTS: Final[schema.Schema] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ShortResponses:
+class ShortResponses(Struct, frozen=True):
     """Encrypted IKE_AUTH responses that may have no room for what a successful one has."""
 
     datagram: UInt32Array  # as in the frames
