@@ -26,16 +26,15 @@ pub enum Encoded {
     Plain,
 }
 
-/// How numbers of `size` bytes (4 or 8) take the least space, roughly.
-pub fn choose_encoding(values: &[i64], size: usize) -> Encoded {
+/// How numbers of `size` bytes (4 or 8) take the least space, roughly; `differences`: also as differences.
+pub fn choose_encoding(values: &[i64], size: usize, differences: bool) -> Encoded {
     let (Some(&low), Some(&high)) = (values.iter().min(), values.iter().max()) else {
         return Encoded::Plain;
     };
     let plain = values.len() * size;
-    // only of wide numbers: readers differ in how the differences of narrow ones overflow
     let delta = |limit: usize| {
         let sample = &values[..values.len().min(SAMPLE)];
-        if size != 8 || encode_delta(sample).len() * values.len() > limit * sample.len() {
+        if !differences || encode_delta(sample).len() * values.len() > limit * sample.len() {
             return None;
         }
         let encoded = encode_delta(values);
