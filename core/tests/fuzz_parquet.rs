@@ -3,6 +3,7 @@
 //! `RUNS=1000000 cargo test --release --no-default-features --test fuzz_parquet` makes that many executions, and `SEED`
 //! selects others. Arithmetic that overflows panics in tests.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use _core::render::parquet::{write_table, Column, Levels, Texts, Values};
@@ -14,6 +15,9 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
+
+/// Address codes from this one on are places of IPv6 addresses.
+const FIRST_IPV6: u64 = 1 << 32;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name)
@@ -122,6 +126,18 @@ fn what_is_written_is_read() {
             })
             .collect();
         let data = texts.concat();
+        let codes: Vec<u64> = places
+            .iter()
+            .map(|&place| {
+                let code = if rng.bool() {
+                    rng.u32(..).into()
+                } else {
+                    FIRST_IPV6 + u64::from(place)
+                };
+                code | rng.u64(..9) << 33
+            })
+            .collect();
+        let with_addresses = rng.u8(..3) == 0;
         let share = rng.u8(..);
         let known: Vec<bool> = (0..rows).map(|_| rng.u8(..) <= share).collect();
         let known_texts = rng.bool().then_some(&known[..]);
@@ -150,7 +166,9 @@ fn what_is_written_is_read() {
                 levels: None,
             },
             Column {
-                values: if rng.bool() {
+                values: if with_addresses {
+                    Values::Addresses(together, &codes)
+                } else if rng.bool() {
                     Values::Texts(together, &places)
                 } else {
                     Values::Names(together, &names)
@@ -193,7 +211,10 @@ fn what_is_written_is_read() {
             read(&file, 2),
             expect(Some(known_truths), &|row| vec![u8::from(truths[row])])
         );
-        let text = |row: usize| texts[places[row] as usize].clone().into_bytes();
+        let text = |row: usize| match codes[row] & (2 * FIRST_IPV6 - 1) {
+            code if with_addresses && code < FIRST_IPV6 => Ipv4Addr::from(code as u32).to_string().into_bytes(),
+            _ => texts[places[row] as usize].clone().into_bytes(),
+        };
         assert_eq!(read(&file, 3), expect(known_texts, &text));
     }
 }

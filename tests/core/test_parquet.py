@@ -138,6 +138,20 @@ def test_spis(tmp_path: Path):
     assert_round_trip(expected, [(spis, None, None, None)], tmp_path)
 
 
+def test_addresses(tmp_path: Path):
+    book = ["2001:db8::1", "::ffff:c000:201"]
+    codes = np.array([0, 0x0A000001, 0xC0A86409, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1], np.uint64)
+    texts = ["0.0.0.0", "10.0.0.1", "192.168.100.9", "255.255.255.255", *book]
+    places = _RNG.integers(0, len(codes), ROWS)
+    captures = _RNG.integers(0, 3, ROWS, np.uint64) << np.uint64(33)
+    ends = np.cumsum([len(text) for text in book])
+    expected = pl.DataFrame({"x": [texts[place] for place in places]})
+    assert_round_trip(expected, [(codes[places] | captures, None, ("".join(book), ends), None)], tmp_path)
+    outside = [(codes[-1:] + np.uint64(1), None, ("".join(book), ends), None)]
+    with pytest.raises(ValueError, match="outside"):
+        assert_round_trip(expected[:1], outside, tmp_path)
+
+
 def test_floats(tmp_path: Path):
     few = _RNG.choice(np.array([1.0, 1.5, -0.0, np.inf]), ROWS)
     many = _RNG.random(ROWS)

@@ -8,6 +8,8 @@
 
 use std::io::{BufWriter, Write};
 
+use crate::analysis::grouping::Numbering;
+
 use super::encodings::{bit_width, choose_encoding, find_small, pack_booleans, push_hybrid, push_run, Encoded};
 use super::template::{Leaf, Template, BOOLEAN, BYTE_ARRAY, DOUBLE, INT32, INT64};
 use super::thrift::StructWriter;
@@ -59,6 +61,10 @@ impl<'a> Texts<'a> {
     }
 }
 
+/// Address codes from this one on are places of IPv6 addresses.
+const FIRST_IPV6: u64 = 1 << 32;
+/// Bits of address codes that are not the number of a capture.
+const ADDRESS_BITS: u64 = (1 << 33) - 1;
 /// Bytes that are compressed before all are.
 const SAMPLE: usize = 8192;
 
@@ -77,6 +83,9 @@ pub enum Values<'a> {
     Texts(Texts<'a>, &'a [u32]),
     /// The same of few texts.
     Names(Texts<'a>, &'a [u8]),
+    /// Addresses as codes (AddressBook in ikeanalyze/capture/decode/ip.py), whose lowest bits are an IPv4 address or,
+    /// from FIRST_IPV6 on, the place of a text.
+    Addresses(Texts<'a>, &'a [u64]),
     /// All rows have this text.
     Same(&'a str),
     /// No row has a value.
@@ -113,6 +122,7 @@ impl Values<'_> {
             Values::Bool(values) => Some(values.len()),
             Values::Texts(_, places) => Some(places.len()),
             Values::Names(_, places) => Some(places.len()),
+            Values::Addresses(_, codes) => Some(codes.len()),
             Values::Same(_) | Values::Missing => None,
         }
     }
@@ -408,6 +418,10 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
         (Values::Names(texts, places), BYTE_ARRAY) => {
             encode_texts(*texts, &select(places.get(first..last), known, |&place| place.into()))
         }
+        (Values::Addresses(texts, codes), BYTE_ARRAY) => encode_addresses(
+            *texts,
+            &select(codes.get(first..last), known, |&code| code & ADDRESS_BITS),
+        ),
         (Values::U8(values), INT32 | INT64) => {
             let values = select(values.get(first..last), known, |&value| u16::from(value));
             Ok(encode_small(&values, kind))
@@ -500,4 +514,44 @@ fn encode_texts(texts: Texts, places: &[u32]) -> Result<Pages> {
         return Ok(Pages::plain(Vec::new()));
     }
     Ok(Pages::coded(dictionary, distinct as usize, &codes))
+}
+
+/// `texts` are the IPv6 addresses.
+fn encode_addresses(texts: Texts, codes: &[u64]) -> Result<Pages> {
+    let mut numbering = Numbering::default();
+    let (mut dictionary, mut distinct, mut text) = (Vec::new(), 0, Vec::new());
+    let mut numbers = Vec::with_capacity(codes.len());
+    for &code in codes {
+        let (number, is_new) = numbering.number(code);
+        numbers.push(number);
+        if !is_new {
+            continue;
+        }
+        distinct += 1;
+        if code >= FIRST_IPV6 {
+            let outside = Error::Invalid("an address outside of the book");
+            push_sized(&mut dictionary, texts.get((code - FIRST_IPV6) as usize).ok_or(outside)?);
+        } else {
+            text.clear();
+            for octet in (code as u32).to_be_bytes() {
+                push_decimal(&mut text, octet);
+                text.push(b'.');
+            }
+            push_sized(&mut dictionary, &text[..text.len() - 1]);
+        }
+    }
+    if numbers.is_empty() {
+        return Ok(Pages::plain(Vec::new()));
+    }
+    Ok(Pages::coded(dictionary, distinct, &numbers))
+}
+
+fn push_decimal(out: &mut Vec<u8>, number: u8) {
+    if number >= 100 {
+        out.push(b'0' + number / 100);
+    }
+    if number >= 10 {
+        out.push(b'0' + number / 10 % 10);
+    }
+    out.push(b'0' + number % 10);
 }

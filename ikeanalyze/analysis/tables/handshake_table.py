@@ -19,13 +19,13 @@ from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables.lab_columns import build_lab_columns
 from ikeanalyze.analysis.tables.polars_columns import (
+    AddressColumn,
     Array,
     SharedListColumn,
     SpiColumn,
     StructListColumn,
     TableColumns,
     TextColumn,
-    format_addresses,
     format_spis,
     make_null_column,
     null_unknown,
@@ -83,7 +83,6 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
     if not count:
         return TableColumns({}, schema.HANDSHAKES, "", 0)
     ends, breakdown = handshakes.ends, handshakes.breakdown
-    initiator_address, responder_address = format_addresses([ends.initiator, ends.responder], addresses)
     has_aaa = np.zeros(count, np.bool_)
     has_aaa[list(handshakes.pairs)] = True
     rtt_source = np.where(breakdown.path_rtt_ns == UNKNOWN, len(_RTT_SOURCES) - 1, handshakes.rtt_source)
@@ -91,9 +90,9 @@ def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
         **_identifiers(handshakes),
-        "initiator_address": initiator_address,
+        "initiator_address": AddressColumn(ends.initiator, addresses, pl.String),
         "initiator_port": _ports(handshakes, ends.initiator_port),
-        "responder_address": responder_address,
+        "responder_address": AddressColumn(ends.responder, addresses, pl.String),
         "responder_port": _ports(handshakes, ends.responder_port),
         "nat": TextColumn(pl.Series(WORDS, dtype=pl.String), handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),

@@ -134,7 +134,28 @@ class SpiColumn:
         return SpiColumn(self.values[rows])
 
 
-_COMPACT: Final = (TextColumn, SharedListColumn, StructListColumn, SpiColumn)
+@dataclass(frozen=True, slots=True)
+class AddressColumn:
+    """A column of addresses, which are texts in tables."""
+
+    codes: UInt64Array  # of an AddressBook; (n,)
+    ipv6: Sequence[bytes]  # the IPv6 addresses of the AddressBook
+    dtype: Any  # pl.String or pl.Categorical
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def gather(self) -> pl.Series:
+        """The text of each row. (n,)"""
+        distinct, place = find_distinct(self.codes)
+        return gather(_format_distinct_addresses(distinct, self.ipv6).cast(self.dtype), place)
+
+    def select(self, rows: Array) -> "AddressColumn":
+        """The column of these rows."""
+        return AddressColumn(self.codes[rows], self.ipv6, self.dtype)
+
+
+_COMPACT: Final = (TextColumn, SharedListColumn, StructListColumn, SpiColumn, AddressColumn)
 
 
 def _select(value: Any, rows: Array) -> Any:
@@ -268,17 +289,6 @@ def format_spis(values: UInt64Array) -> pl.Series:
 def _format_spis(values: UInt64Array) -> pl.Series:
     digits = values.astype(">u8").tobytes().hex().encode()
     return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
-
-
-def format_addresses(
-    columns: Sequence[UInt64Array], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String
-) -> list[TextColumn]:
-    """Addresses as text, for columns of address codes; each distinct address of all columns is formatted once."""
-    distinct, places = zip(*(find_distinct(codes) for codes in columns), strict=True)
-    together, where = find_distinct(np.concatenate(distinct))
-    texts = _format_distinct_addresses(together, ipv6).cast(dtype)
-    bounds = np.cumsum([len(codes) for codes in distinct])[:-1]
-    return [TextColumn(texts, of[place]) for of, place in zip(np.split(where, bounds), places, strict=True)]
 
 
 def _format_distinct_addresses(codes: UInt64Array, ipv6: Sequence[bytes]) -> pl.Series:

@@ -17,6 +17,7 @@ import polars as pl
 from ikeanalyze import core
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.tables.polars_columns import (
+    AddressColumn,
     Array,
     SharedListColumn,
     SpiColumn,
@@ -26,6 +27,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
     narrow_integers,
 )
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array
+from ikeanalyze.capture.decode.ip import FIRST_IPV6, format_address_code
 from ikeanalyze.dataset.columns import to_portable_types
 from ikeanalyze.render.report.parquet_levels import Leaf, make_struct_levels, split_lists
 
@@ -115,6 +117,9 @@ def _convert(value: Any, dtype: Any) -> _CoreColumn | None:
         return value, known, None, None
     if isinstance(value, SpiColumn):
         return np.ascontiguousarray(value.values), None, None, None
+    if isinstance(value, AddressColumn):
+        ipv6 = [format_address_code(FIRST_IPV6 + place, value.ipv6) for place in range(len(value.ipv6))]
+        return np.ascontiguousarray(value.codes), None, _join_texts(pl.Series(ipv6, dtype=pl.String)), None
     if isinstance(value, TextColumn):
         return _convert_texts(value) if known is None else None
     if not isinstance(value, np.ndarray):
