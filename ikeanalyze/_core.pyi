@@ -160,15 +160,24 @@ def read_pcap(
 def write_parquet(
     path: str,
     template: bytes,
-    columns: Sequence[tuple[npt.NDArray[Any] | str | None, BoolArray | None, tuple[str, Int64Array] | None]],
+    columns: Sequence[
+        tuple[
+            npt.NDArray[Any] | str | None,
+            npt.NDArray[Any] | None,
+            tuple[str, Int64Array] | None,
+            tuple[UInt8Array, UInt8Array] | None,
+        ]
+    ],
     rows: int,
     row_group: int,
 ) -> None:
     """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
 
-    Each column has its values (a text: that of all rows; None: no row has a value), which of them are known (None:
-    all), and the texts in which the values are places, of 8 or 32 bits (None: the values are numbers): one after
-    another, with the byte where each ends.
+    Each column is a leaf of the schema. It has its values (a text: that of all rows; None: no row has a value), which
+    of them are known (None: all), and the texts in which the values are places, of 8 or 32 bits (None: the values are
+    numbers): one after another, with the byte where each ends. Of 64 bits, the places are codes of an AddressBook, and
+    the texts are its IPv6 addresses. 64-bit numbers without texts in a column of texts are written as 16 hexadecimal
+    digits. A column in lists has the known values alone, and definition and repetition levels.
 
     Raises:
         ValueError: the columns differ in length, or are not those of the schema.
