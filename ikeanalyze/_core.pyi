@@ -296,8 +296,9 @@ def decrypt_handshakes(
         key_ends: where the key sets of each handshake end.
 
     Returns:
-        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `plaintext_ends`,
-        `part_ends` of each message; `parts`, `undecrypted`: positions of datagrams; `plaintext`: bytes.
+        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `heap_ends`,
+        `part_ends` of each message; `parts`, `undecrypted`: positions of datagrams; `heap`: IKE header and plaintext of
+        each message.
 
     Raises:
         ValueError: the columns differ in length.

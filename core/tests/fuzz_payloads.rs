@@ -144,7 +144,7 @@ fn decrypt_damaged_messages() {
         let messages = result.last.len();
         assert_eq!(result.message_ends[1] as usize, messages);
         assert_eq!(result.undecrypted_ends[1] as usize, result.undecrypted.len());
-        for column in [&result.position, &result.plaintext_ends, &result.part_ends] {
+        for column in [&result.position, &result.heap_ends, &result.part_ends] {
             assert_eq!(column.len(), messages);
         }
         assert_eq!(result.first.len(), messages);
@@ -153,8 +153,8 @@ fn decrypt_damaged_messages() {
             result.parts.len()
         );
         assert_eq!(
-            result.plaintext_ends.last().map_or(0, |&end| end as usize),
-            result.plaintext.len()
+            result.heap_ends.last().map_or(0, |&end| end as usize),
+            result.heap.len()
         );
         // without a key nothing is decrypted
         assert!(result.message_ends[0] == 0);

@@ -5,7 +5,7 @@
 //! implemented here, or if fragments of one of its messages are missing.
 
 use super::ciphers::{make_direction, Direction, Sizes};
-use super::encrypted_payload::find_encrypted_payload;
+use super::encrypted_payload::{find_encrypted_payload, HEADER};
 use std::collections::{BTreeMap, HashMap};
 
 /// Encrypted datagrams, handshake by handshake in order of time. Columns of one length.
@@ -44,10 +44,10 @@ pub struct Decrypted {
     /// Of each message: the last datagram that was used, and the position of its key set.
     pub last: Vec<i64>,
     pub position: Vec<i64>,
-    /// Of each message: type of the first payload, and where its plaintext ends.
+    /// Of each message: type of the first payload, and where its IKE header and plaintext end in the heap.
     pub first: Vec<u8>,
-    pub plaintext_ends: Vec<i64>,
-    pub plaintext: Vec<u8>,
+    pub heap_ends: Vec<i64>,
+    pub heap: Vec<u8>,
     /// Of each message: where its datagrams end; they are sorted by fragment number.
     pub part_ends: Vec<i64>,
     pub parts: Vec<i64>,
@@ -92,7 +92,7 @@ pub fn decrypt_handshakes(datagrams: &Datagrams, ends: &[i64], key_sets: &[KeySe
         let marks = (
             result.last.len(),
             result.parts.len(),
-            result.plaintext.len(),
+            result.heap.len(),
             result.undecrypted.len(),
         );
         let handled = decrypt_handshake(datagrams, low..high, &key_sets[key_low..key_high], &mut result).is_some();
@@ -100,10 +100,10 @@ pub fn decrypt_handshakes(datagrams: &Datagrams, ends: &[i64], key_sets: &[KeySe
             result.last.truncate(marks.0);
             result.position.truncate(marks.0);
             result.first.truncate(marks.0);
-            result.plaintext_ends.truncate(marks.0);
+            result.heap_ends.truncate(marks.0);
             result.part_ends.truncate(marks.0);
             result.parts.truncate(marks.1);
-            result.plaintext.truncate(marks.2);
+            result.heap.truncate(marks.2);
             result.undecrypted.truncate(marks.3);
         }
         result.handled.push(handled);
@@ -178,15 +178,19 @@ fn decrypt_handshake(
             }
         }
         task.done = true;
+        if let Some((part, _)) = task.parts.values().next() {
+            let header = usize::try_from(datagrams.begin[*part]).ok()?;
+            result.heap.extend_from_slice(&datagrams.heap[header..header + HEADER]);
+        }
         for (part, content) in task.parts.values() {
             result.parts.push(*part as i64);
-            result.plaintext.extend_from_slice(content);
+            result.heap.extend_from_slice(content);
         }
         task.parts.clear();
         result.last.push(row as i64);
         result.position.push(position as i64);
         result.first.push(task.first);
-        result.plaintext_ends.push(result.plaintext.len() as i64);
+        result.heap_ends.push(result.heap.len() as i64);
         result.part_ends.push(result.parts.len() as i64);
     }
     for task in tasks.iter().filter(|task| !task.done) {

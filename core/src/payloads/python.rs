@@ -102,8 +102,8 @@ fn decrypt_handshakes<'py>(
     result.set_item("last", PyArray1::from_vec(py, decrypted.last))?;
     result.set_item("position", PyArray1::from_vec(py, decrypted.position))?;
     result.set_item("first", PyArray1::from_vec(py, decrypted.first))?;
-    result.set_item("plaintext_ends", PyArray1::from_vec(py, decrypted.plaintext_ends))?;
-    result.set_item("plaintext", pyo3::types::PyBytes::new(py, &decrypted.plaintext))?;
+    result.set_item("heap_ends", PyArray1::from_vec(py, decrypted.heap_ends))?;
+    result.set_item("heap", PyArray1::from_vec(py, decrypted.heap))?;
     result.set_item("part_ends", PyArray1::from_vec(py, decrypted.part_ends))?;
     result.set_item("parts", PyArray1::from_vec(py, decrypted.parts))?;
     result.set_item("undecrypted", PyArray1::from_vec(py, decrypted.undecrypted))?;

@@ -8,7 +8,7 @@ other messages are made only where a check fails or a message is irregular (`pay
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ikeanalyze.analysis.decryption.authenticated_outcome import (
     collect_certificates,
     outcome_from_payloads,
 )
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, get_message_length
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, read_message_lengths
 from ikeanalyze.analysis.decryption.eap_matching import EapMatch
 from ikeanalyze.analysis.decryption.key_exchanges import CARRIERS, KeyExchangeRow, collect_key_exchanges
 from ikeanalyze.analysis.decryption.payload_bytes import MessageSize, count_payload_bytes
@@ -26,10 +26,9 @@ from ikeanalyze.analysis.decryption.payload_forms import FormColumns, find_forms
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, read_uint32_be
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2.checks import UNIQUE_TYPES, check_payload_chain
 from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from ikeanalyze.wire.payload_chain import PayloadChain
@@ -37,8 +36,6 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 _T = TypeVar("_T")
-
-_LENGTH: Final = 24  # offset of the length in the IKE header
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +251,7 @@ class _SetupMessages:
         handshake = association.handshake[rows]
         starts = np.flatnonzero(find_group_starts(handshake))
         self._rows = rows
-        self._length = _read_lengths(datagrams.datagram[rows], encrypted, state.clear)
+        _, self._length = read_message_lengths(datagrams.datagram[rows], (state.clear, encrypted))
         ends = np.append(starts, len(rows))[1:]
         self._ranges = dict(
             zip(handshake[starts].tolist(), zip(starts.tolist(), ends.tolist(), strict=True), strict=True)
@@ -322,16 +319,3 @@ class _SetupMessages:
                 size.ike_bytes += length
                 size.headers += 1
         return count_payload_bytes(sizes.values(), repeated)
-
-
-def _read_lengths(units: UInt32Array, encrypted: MessageBytes, clear: MessageBytes) -> Int64Array:
-    """Bytes of each message by its header; 0: the message is not stored. (units,)"""
-    lengths = np.zeros(len(units), np.int64)
-    for store in (clear, encrypted):
-        begin, size = store.places(units)
-        whole = size >= HEADER.size
-        if whole.any():
-            lengths[whole] = read_uint32_be(store.heap, begin[whole] + _LENGTH)
-        for row in np.flatnonzero((size > 0) & ~whole).tolist():  # truncated in the capture
-            lengths[row] = get_message_length(store[int(units[row])])
-    return lengths

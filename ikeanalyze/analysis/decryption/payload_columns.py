@@ -4,13 +4,12 @@ Only regular messages are parsed here: messages of IKEv2, clear or with nothing 
 header, whose chain of payloads is complete. All others are decoded one by one (`decoded_messages`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.decryption.decoded_messages import MessageRecord
+from ikeanalyze.analysis.decryption.message_records import MessageRecords, find_epochs
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_uint8, read_uint16_be, read_uint32_be
@@ -24,8 +23,6 @@ _MAX_PAYLOADS: Final = 64
 #: Offset of the type of the first payload, and of the length, in the IKE header.
 _NEXT_PAYLOAD: Final = 16
 _LENGTH: Final = 24
-#: Zeros after the messages, so that the fields of a header can be read at any offset.
-_MARGIN: Final = bytes(HEADER.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +70,13 @@ class DecodedColumns:
         return len(self.handshake)
 
 
-def build_decoded_columns(state: AnalysisState, records: Sequence[MessageRecord]) -> DecodedColumns:
+def build_decoded_columns(state: AnalysisState, records: MessageRecords) -> DecodedColumns:
     """Build the columns of decoded messages."""
-    row = np.array([record.row for record in records], np.int64)
-    message = np.array([record.message for record in records], np.int64)
-    sent, exchange = state.messages, state.exchange_of_message[message]
+    columns = records.columns
+    message, sent = columns.message, state.messages
+    exchange = state.exchange_of_message[message]
     return DecodedColumns(
-        handshake=state.association.handshake[row],
+        handshake=state.association.handshake[columns.row],
         exchange=exchange,
         protocol=sent.protocol[message],
         exchange_type=sent.exchange_type[message],
@@ -87,41 +84,24 @@ def build_decoded_columns(state: AnalysisState, records: Sequence[MessageRecord]
         from_initiator=sent.from_initiator[message],
         response=sent.response[message],
         set_up=state.exchanges.set_up[exchange],
-        frame=state.datagrams.number[row].astype(np.int64),
-        encrypted=np.array([record.opened is not None for record in records], np.bool_),
-        epoch=np.array([-1 if record.epoch is None else record.epoch for record in records], np.int64),
-        verified=np.array([record.opened is not None and record.opened.verified for record in records], np.bool_),
+        frame=state.datagrams.number[columns.row].astype(np.int64),
+        encrypted=columns.encrypted,
+        epoch=find_epochs(state, columns),
+        verified=columns.verified,
         payloads=_parse_messages(records, sent.protocol[message] == Protocol.IKEV2),
     )
 
 
-def _parse_messages(records: Sequence[MessageRecord], is_ikev2: BoolArray) -> PayloadColumns:
+def _parse_messages(records: MessageRecords, is_ikev2: BoolArray) -> PayloadColumns:
     """Parse the regular ones of these messages."""
-    # of a decrypted message the header and the plaintext
-    parts: list[bytes | memoryview] = []
-    for record in records:
-        if record.opened is None:
-            parts.append(record.data)
-        else:
-            parts += record.data[: HEADER.size], record.opened.plaintext
-    heap = np.frombuffer(b"".join([*parts, _MARGIN]), np.uint8)
-    is_clear = np.array([record.opened is None for record in records], np.bool_)
-    header = np.array([min(len(record.data), HEADER.size) for record in records], np.int64)
-    size = np.array(
-        [
-            len(record.data) if record.opened is None else HEADER.size + len(record.opened.plaintext)
-            for record in records
-        ],
-        np.int64,
-    )
-    begin = np.cumsum(size) - size
+    heap, columns = records.heap, records.columns
+    begin, size, is_clear = columns.begin, columns.size, ~columns.encrypted
     next_payload = read_uint8(heap, begin + _NEXT_PAYLOAD)
-    inner = np.array([0 if record.opened is None else record.opened.first for record in records], np.uint8)
-    regular = is_ikev2 & (header == HEADER.size) & (is_clear | np.isin(next_payload, list(ENCRYPTED_TYPES)))
+    regular = is_ikev2 & (size >= HEADER.size) & (is_clear | np.isin(next_payload, list(ENCRYPTED_TYPES)))
     # bytes after the length in the header do not belong to a clear message
     length = np.maximum(read_uint32_be(heap, begin + _LENGTH), HEADER.size)
     end = begin + np.where(is_clear, np.minimum(size, length), size)
-    return _walk_chains(heap, begin + HEADER.size, end, np.where(is_clear, next_payload, inner), regular)
+    return _walk_chains(heap, begin + HEADER.size, end, np.where(is_clear, next_payload, columns.first), regular)
 
 
 def _walk_chains(
