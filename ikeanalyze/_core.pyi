@@ -304,6 +304,22 @@ def decrypt_handshakes(
         ValueError: the columns differ in length.
     """
 
+def walk_chains(
+    heap: UInt8Array, begin: Int64Array, end: Int64Array, first: UInt8Array, wanted: BoolArray, most: int
+) -> dict[str, Any]:
+    """Walk the chains of payloads of messages in the heap (see `payload_columns`). (messages,) each
+
+    `begin`, `end`: offsets of the chain. `first`: type of its first payload. `wanted`: messages whose chain is walked.
+    A chain of more than `most` payloads counts as incomplete.
+
+    Returns:
+        `message`, `type`, `critical`, `begin`, `size` of each payload of a complete chain; `ends`, where its payloads
+        end, and `complete` of each message.
+
+    Raises:
+        ValueError: the columns differ in length.
+    """
+
 #: A line of a log that matters; see `find_log_lines`.
 FoundLine = tuple[int, int, int, int, bool, tuple[int, bytes, bool | None] | None]
 

@@ -9,13 +9,15 @@ from typing import Final
 
 import numpy as np
 
+from ikeanalyze import core
 from ikeanalyze.analysis.decryption.message_records import MessageRecords, find_epochs
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_uint8, read_uint16_be, read_uint32_be
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, PAYLOAD_HEADER, Payload
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, Payload
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 _CRITICAL: Final = 0x80
 #: Messages with more payloads are decoded one by one: each step of the walk costs as much for one message as for many.
@@ -97,11 +99,16 @@ def _parse_messages(records: MessageRecords, is_ikev2: BoolArray) -> PayloadColu
     heap, columns = records.heap, records.columns
     begin, size, is_clear = columns.begin, columns.size, ~columns.encrypted
     next_payload = read_uint8(heap, begin + _NEXT_PAYLOAD)
-    regular = is_ikev2 & (size >= HEADER.size) & (is_clear | np.isin(next_payload, list(ENCRYPTED_TYPES)))
+    regular = is_ikev2 & (size >= HEADER.size) & (is_clear | _is_encrypted(next_payload))
     # bytes after the length in the header do not belong to a clear message
     length = np.maximum(read_uint32_be(heap, begin + _LENGTH), HEADER.size)
     end = begin + np.where(is_clear, np.minimum(size, length), size)
     return _walk_chains(heap, begin + HEADER.size, end, np.where(is_clear, next_payload, columns.first), regular)
+
+
+def _is_encrypted(kind: UInt8Array) -> BoolArray:
+    """Which payload types are those of encrypted payloads."""
+    return np.asarray((kind == PayloadType.SK) | (kind == PayloadType.SKF), np.bool_)
 
 
 def _walk_chains(
@@ -112,6 +119,11 @@ def _walk_chains(
     `begin`, `end`: offsets of the chain of each message. `first`: type of its first payload. `regular`: the messages to
     parse. (messages,) each
     """
+    if core.compiled is not None:
+        walked = core.compiled.walk_chains(heap, begin, end, first, regular, _MAX_PAYLOADS)
+        columns = {name: walked[name] for name in ("message", "type", "critical", "begin", "size")}
+        starts = np.concatenate([[0], walked["ends"]])
+        return PayloadColumns(heap=heap, starts=starts, regular=walked["complete"], **columns)
     regular = regular.copy()
     at, kind = begin.copy(), first.astype(np.uint8)
     active = np.flatnonzero(regular & (kind != 0))
@@ -128,7 +140,7 @@ def _walk_chains(
             active, here, length = active[fits], here[fits], length[fits]
         steps.append((active, kind[active], heap[here + 1], here + PAYLOAD_HEADER.size, length - PAYLOAD_HEADER.size))
         # the next payload field of an encrypted payload is the type of the first payload inside
-        ended = np.isin(kind[active], list(ENCRYPTED_TYPES))
+        ended = _is_encrypted(kind[active])
         kind[active] = np.where(ended, 0, heap[here])
         at[active] = here + length
         active = active[kind[active] != 0]
