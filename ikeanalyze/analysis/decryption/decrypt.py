@@ -44,7 +44,7 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
-from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
@@ -200,7 +200,7 @@ def _get_negotiated_keys(response: InitMessage) -> _NegotiatedKeys:
 class _EncryptedRows:
     """The encrypted datagrams of one capture: plain lists, which a loop reads faster than arrays."""
 
-    def __init__(self, state: AnalysisState, rows: Int64Array, identity: Int64Array) -> None:
+    def __init__(self, state: AnalysisState, encrypted: MessageBytes, rows: Int64Array, identity: Int64Array) -> None:
         """`identity`: a number for each message of `state`."""
         datagrams = state.datagrams
         self.row: list[int] = rows.tolist()
@@ -212,6 +212,14 @@ class _EncryptedRows:
         self.from_initiator: list[bool] = state.association.from_initiator[rows].tolist()
         spis = datagrams.spi_i[rows].tolist(), datagrams.spi_r[rows].tolist()
         self.spis: list[tuple[int, int]] = list(zip(*spis, strict=True))
+        begin, size = encrypted.places(datagrams.datagram[rows])
+        self._heap = encrypted.heap.data
+        self._begin: list[int] = begin.tolist()
+        self._end: list[int] = (begin + size).tolist()
+
+    def get_data(self, place: int) -> bytes:
+        """The bytes of a message; empty if they are not stored among the encrypted ones."""
+        return self._heap[self._begin[place] : self._end[place]].tobytes()
 
 
 class _Decryption:
@@ -225,10 +233,9 @@ class _Decryption:
         self._encrypted = encrypted
         self._compiled: list[MessageRecords] = []  # that the core decrypted
         self._records: list[MessageRecord] = []  # that Python decrypted
-        #: Of the current capture: number of encrypted messages of each handshake; and of those that could not be
-        #: decrypted, without those that lack fragments, the handshake and the row of the first datagram.
-        self._messages: Int64Array = np.zeros(0, np.int64)
-        self._undecrypted: list[tuple[Int64Array, Int64Array]] = []
+        self._messages: Int64Array = np.zeros(0, np.int64)  # number of encrypted messages of each handshake
+        #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
+        self._undone: list[tuple[int, int]] = []
         self._unusable: list[tuple[int, int, str]] = []  # findings about key sets
         messages = state.messages
         #: A number for each message: the same for all its transmissions, which are contiguous.
@@ -324,7 +331,7 @@ class _Decryption:
             if known[number] is _UNKNOWN:  # it may have replaced one of those before
                 known[number] = self._negotiated.get(handshake, first[number], with_nonces=ring.has_nonces)
             if not done.handled[number]:
-                columns = columns or _EncryptedRows(self._state, rows, self._identity)
+                columns = columns or _EncryptedRows(self._state, self._encrypted, rows, self._identity)
                 places = range(bounds[number], bounds[number + 1])
                 self._decrypt_handshake(handshake, columns, places, ring, known[number])
             if rekeys[number]:
@@ -334,7 +341,8 @@ class _Decryption:
                     records = make_records(self._records[before:])
                 self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
         self._add_from_core(done, known, owners)
-        self._report_undecrypted()
+        self._report_undecrypted(*np.array(self._undone, np.int64).reshape(-1, 2).T)
+        self._undone.clear()
         self.findings += self._unusable
         self._unusable.clear()
 
@@ -346,12 +354,13 @@ class _Decryption:
         handshakes = np.array(owners, np.int64)
         for numbers in (done.number, done.undecrypted_number):
             self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))
-        self._undecrypted.append((handshakes[done.undecrypted_number], done.undecrypted))
+        self._report_undecrypted(handshakes[done.undecrypted_number], done.undecrypted)
 
-    def _report_undecrypted(self) -> None:
-        """Findings about messages of handshakes that could not be decrypted, although others were."""
-        handshake, row = (np.concatenate(column) for column in zip(*self._undecrypted, strict=True))
-        self._undecrypted.clear()
+    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array) -> None:
+        """Add findings about messages that could not be decrypted, although others of the handshake were.
+
+        `row`: of the first datagram of each message, handshake by handshake.
+        """
         datagrams = self._state.datagrams
         stored, length = read_message_lengths(datagrams.datagram[row], (self._state.clear, self._encrypted))
         is_truncated = stored < length
@@ -369,6 +378,7 @@ class _Decryption:
         self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
     ) -> None:
         """Decrypt the messages of one handshake, in order of time; `places`: of its datagrams in the columns."""
+        additional = _count_additional(negotiated)
         tasks: dict[int, _DecryptionTask] = {}
         chains: dict[tuple[int, int], SaKeyChain] = {}
         for place in places:
@@ -380,7 +390,7 @@ class _Decryption:
             same_total = task.fragments is not None and task.fragments.total == total
             if task.done or (number and number in task.parts and same_total):
                 continue
-            data = self._get_data(row)
+            data = columns.get_data(place) or self._get_data(row)
             spis = columns.spis[place]
             chain = chains.get(spis)
             if chain is None:
@@ -399,46 +409,35 @@ class _Decryption:
                 if complete is None:
                     continue
                 opened = complete
-            else:
-                task.parts = {0: row}
             task.done = True
-            self._add_decrypted(columns.message[place], row, task, opened, negotiated, chain)
+            parts = tuple(task.parts[part] for part in sorted(task.parts)) if number else (row,)
+            key_set = chain.get_key_set(task.position)
+            record = MessageRecord(
+                message=columns.message[place],
+                row=row,
+                data=self._get_data(parts[0]) if number else data,
+                datagrams=parts,
+                opened=opened,
+                additional=additional,
+                # without the SPIs of a key set, the number of key sets before it is unknown
+                position=-1 if key_set.spi_i is None else task.position,
+                keys=key_set,
+            )
+            self._records.append(record)
         self._report_undone(handshake, list(tasks.values()))
         first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
             self._unusable.extend((handshake, first_frame, text) for text in chain.unusable)
 
-    def _add_decrypted(
-        self,
-        message: int,
-        row: int,
-        task: _DecryptionTask,
-        opened: DecryptedMessage,
-        negotiated: _NegotiatedKeys,
-        chain: SaKeyChain,
-    ) -> None:
-        """Add a decrypted message; `row` is that of the last datagram that was used."""
-        key_set = chain.get_key_set(task.position)
-        # without the SPIs of a key set, the number of key sets before it is unknown
-        position = -1 if key_set.spi_i is None else task.position
-        parts = tuple(task.parts[number] for number in sorted(task.parts))
-        data = self._get_data(parts[0])
-        self._records.append(
-            MessageRecord(message, row, data, parts, opened, _count_additional(negotiated), position, key_set)
-        )
-
     def _report_undone(self, handshake: int, tasks: Sequence[_DecryptionTask]) -> None:
         """Note the messages of one handshake that Python could not decrypt."""
         self._messages[handshake] = len(tasks)
-        rows = []
         for task in tasks:
             if not task.done and task.fragments is not None:
                 frame = int(self._state.datagrams.number[task.unit])
                 self.findings.append((handshake, frame, _describe_missing_fragments(task.fragments)))
             elif not task.done:
-                rows.append(task.unit)
-        if rows:
-            self._undecrypted.append((np.full(len(rows), handshake), np.array(rows, np.int64)))
+                self._undone.append((handshake, task.unit))
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""

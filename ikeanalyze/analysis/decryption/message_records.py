@@ -5,8 +5,8 @@ precede the encrypted one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,18 +27,17 @@ _NEXT_PAYLOAD: Final = 16
 _MARGIN: Final = np.zeros(HEADER.size, np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRecord:
-    """One message, decrypted by Python or reassembled; see `make_records`."""
+class MessageRecord(NamedTuple):
+    """One message, decrypted by Python or reassembled; a named tuple, because a capture has many."""
 
     message: int  # row of Messages
     row: int  # of the last datagram that was used
-    data: bytes = field(repr=False)  # as sent; of a fragmented message of IKEv2 the first fragment
+    data: bytes  # as sent; of a fragmented message of IKEv2 the first fragment
     datagrams: tuple[int, ...]  # rows of the datagrams that were used, each fragment once, by fragment number
     opened: DecryptedMessage | None = None  # None: a clear message
     additional: int = -1  # as in RecordColumns
     position: int = -1
-    keys: KeySet | None = field(repr=False, default=None)  # None: clear message or IKEv1
+    keys: KeySet | None = None  # None: clear message or IKEv1
 
 
 @dataclass(frozen=True, slots=True)
