@@ -283,6 +283,7 @@ def decrypt_handshakes(
     encryption: npt.NDArray[np.uint16],
     integrity: npt.NDArray[np.uint16],
     key_ends: Int64Array,
+    threads: int,
 ) -> dict[str, Any]:
     """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `core_decryption`).
 
@@ -294,6 +295,7 @@ def decrypt_handshakes(
         encryption: transform ID of each key set.
         integrity: transform ID of each key set; 0: none.
         key_ends: where the key sets of each handshake end.
+        threads: how many decrypt at most.
 
     Returns:
         `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `heap_ends`,

@@ -140,6 +140,7 @@ fn decrypt_damaged_messages() {
             &[split, count as i64],
             &key_sets,
             &[0, key_sets.len() as i64],
+            rng.usize(..3),
         );
         assert_eq!(result.handled.len(), 2);
         let messages = result.last.len();

@@ -41,6 +41,7 @@ fn decrypt_handshakes<'py>(
     encryption: PyReadonlyArray1<'py, u16>,
     integrity: PyReadonlyArray1<'py, u16>,
     key_ends: PyReadonlyArray1<'py, i64>,
+    threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let get = |name: &str| -> PyResult<Bound<'py, PyAny>> {
         columns
@@ -96,7 +97,7 @@ fn decrypt_handshakes<'py>(
             sk_ar: sk_ar.as_bytes(),
         })
         .collect();
-    let decrypted = py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends));
+    let decrypted = py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends, threads));
     let result = PyDict::new(py);
     result.set_item("handled", PyArray1::from_vec(py, decrypted.handled))?;
     result.set_item("message_ends", PyArray1::from_vec(py, decrypted.message_ends))?;

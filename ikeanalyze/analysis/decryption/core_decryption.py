@@ -7,7 +7,7 @@ handshake shares. It hands back those with an algorithm that it does not have, a
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,15 @@ from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import UnusableKeyError, select_protection
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
+
+#: Threads that decrypt at most, and handshakes of each: fewer take less time than to start a thread.
+_MAX_THREADS: Final = 4
+_MIN_HANDSHAKES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ def decrypt_with_core(
         np.array([keys.encryption for keys in keys], np.uint16),
         np.array([keys.integrity for keys in keys], np.uint16),
         key_ends,
+        min(count_processors(), _MAX_THREADS, 1 + len(numbers) // _MIN_HANDSHAKES),
     )
     is_chosen[numbers] = result["handled"]
     return _collect_messages(state, result, used, numbers, is_chosen, [item.key_set for item in keys], key_ends)
@@ -150,9 +156,8 @@ def _collect_messages(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _KeySetForCore:
-    """A key set and the transform IDs of its algorithms."""
+class _KeySetForCore(NamedTuple):
+    """A key set and the transform IDs of its algorithms; a named tuple, because a capture has many."""
 
     key_set: KeySet
     encryption: int
