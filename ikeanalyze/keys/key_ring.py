@@ -19,9 +19,10 @@ number of trials only the nearest key sets are tried.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Final
+
+from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import (

@@ -18,6 +18,7 @@ from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
+from msgspec import structs
 
 from ikeanalyze.analysis.decryption.core_decryption import CoreDecryption, decrypt_with_core
 from ikeanalyze.analysis.decryption.decoded_messages import (
@@ -349,7 +350,7 @@ class _Decryption:
     def _add_from_core(self, done: CoreDecryption, known: Sequence[_NegotiatedKeys], owners: Sequence[int]) -> None:
         """Add the messages that the compiled core decrypted; `owners`: the handshakes."""
         additional = np.array([_count_additional(negotiated) for negotiated in known], np.int64)
-        columns = replace(done.records.columns, additional=additional[done.number])
+        columns = structs.replace(done.records.columns, additional=additional[done.number])
         self._compiled.append(replace(done.records, columns=columns))
         handshakes = np.array(owners, np.int64)
         for numbers in (done.number, done.undecrypted_number):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
-from ikeanalyze.analysis.grouping import RowColumns
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.buffers import MessageBytes
@@ -40,8 +40,7 @@ class MessageRecord(NamedTuple):
     keys: KeySet | None = None  # None: clear message or IKEv1
 
 
-@dataclass(frozen=True, slots=True)
-class RecordColumns(RowColumns):
+class RecordColumns(Struct, frozen=True):
     """One row for each message. (messages,) each"""
 
     message: Int64Array  # row of Messages
@@ -57,6 +56,13 @@ class RecordColumns(RowColumns):
     position: Int64Array  # of the key set in the chain of the IKE SA; -1: the key set does not name the IKE SA
     keys: Int64Array  # index into the key sets; -1: clear message or IKEv1
     outer: Int64Array  # index into the outer messages; -1: only the encrypted payload follows the header
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+    def select(self, rows: Int64Array) -> "RecordColumns":
+        """Select messages, in this order."""
+        return RecordColumns(*(getattr(self, name)[rows] for name in self.__struct_fields__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +161,7 @@ def join_records(groups: Sequence[MessageRecords]) -> MessageRecords:
     columns: list[RecordColumns] = []
     for group in groups:
         shifts = {"begin": heap, "first_part": parts, "keys": len(key_sets), "outer": len(outer)}
-        shifted = {name: getattr(group.columns, name) for name in RecordColumns.__slots__}
+        shifted = {name: getattr(group.columns, name) for name in RecordColumns.__struct_fields__}
         for name, shift in shifts.items():
             shifted[name] = np.where(shifted[name] < 0, -1, shifted[name] + shift)
         columns.append(RecordColumns(**shifted))
@@ -163,7 +169,9 @@ def join_records(groups: Sequence[MessageRecords]) -> MessageRecords:
         outer += group.outer
         parts, heap = parts + len(group.parts), heap + len(group.heap)
     return MessageRecords(
-        RecordColumns(*(np.concatenate([getattr(part, name) for part in columns]) for name in RecordColumns.__slots__)),
+        RecordColumns(
+            *(np.concatenate([getattr(part, name) for part in columns]) for name in RecordColumns.__struct_fields__)
+        ),
         heap=np.concatenate([*(group.heap for group in groups), _MARGIN]),
         parts=np.concatenate([group.parts for group in groups]),
         key_sets=key_sets,
