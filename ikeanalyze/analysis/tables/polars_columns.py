@@ -31,6 +31,12 @@ def gather(values: pl.Series, place: Array) -> pl.Series:
     return values[place.tolist()] if len(place) <= _FEW else values.gather(place)
 
 
+def gather_known(values: pl.Series, place: Array) -> pl.Series:
+    """The values at these places; null at a place after the last one. (n,)"""
+    # in one piece, because polars gathers lists from several pieces a hundred times as slowly
+    return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(place)
+
+
 def make_series(values: Array) -> pl.Series:
     """An array as a column without a name. (n,)"""
     dtype = _TYPES.get(values.dtype.type)
@@ -57,8 +63,7 @@ class TextColumn(Struct, frozen=True):
         return TextColumn(self.texts, self.place[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class SharedListColumn:
+class SharedListColumn(Struct, frozen=True):
     """A column of lists, most of which appear often."""
 
     lists: pl.Series  # (k,)
@@ -76,8 +81,7 @@ class SharedListColumn:
         return SharedListColumn(self.lists, self.place[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class StructListColumn:
+class StructListColumn(Struct, frozen=True):
     """A column of lists of structures, as the fields of the structures of all lists."""
 
     fields: Mapping[str, "Array | TextColumn"]  # without nulls; (m,) each
@@ -115,8 +119,7 @@ class StructListColumn:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SpiColumn:
+class SpiColumn(Struct, frozen=True):
     """A column of SPIs, which are texts of 16 hex digits in tables."""
 
     values: UInt64Array  # (n,)
@@ -133,8 +136,7 @@ class SpiColumn:
         return SpiColumn(self.values[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class AddressColumn:
+class AddressColumn(Struct, frozen=True):
     """A column of addresses, which are texts in tables."""
 
     codes: UInt64Array  # of an AddressBook; (n,)
@@ -347,4 +349,4 @@ def make_lists(flat: pl.Series, lengths: Int64Array) -> pl.Series:
     place = np.empty(len(lengths), np.int64)
     if order:
         place[np.concatenate(order)] = np.arange(len(lengths))
-    return pl.concat(pieces).gather(place)
+    return pl.concat(pieces, rechunk=True).gather(place)
