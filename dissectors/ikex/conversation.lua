@@ -49,8 +49,8 @@ function Conversation:new_sa(parsed)
         begun_init = head.spi_r == NO_SPI,
         pairs = {}, -- by a number that combines message ID, exchange type and requester
         list = {}, -- pairs in order of their first datagrams
-        pairs_by_requester = { [true] = {}, [false] = {} }, -- pairs with a request; true: sent by the initiator
-        bytes = { [true] = 0, [false] = 0 }, -- so far; true: sent by the initiator
+        bytes_initiator = 0, -- that the initiator sent so far
+        bytes_responder = 0,
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
     self.sas[sa.number] = sa
@@ -110,6 +110,15 @@ local function find_roles(sa, parsed)
     return sender, requester, requester ~= sender
 end
 
+--- The pairs with a request that are requested by the same side as `pair`, in order of their first requests.
+function Conversation.requested_pairs(pair)
+    local sa = pair.sa
+    if pair.requested_by_initiator then
+        return sa.requests_initiator
+    end
+    return sa.requests_responder
+end
+
 local function get_pair(sa, head, requester)
     local key = (head.message_id * 256 + head.exchange) * 2 + (requester and 0 or 1)
     local pair = sa.pairs[key]
@@ -127,20 +136,39 @@ local function get_pair(sa, head, requester)
     return pair
 end
 
--- The slot of a message of `sender` (true: the initiator). Its fields: `datagrams`, in order of time (see `sort`);
--- `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one transmission, which has not been
--- built, and `fragments` are its datagrams by fragment number; `transmissions`, built from the first `grouped`
--- datagrams; `stale`: these must all be built again.
-local function get_slot(pair, response, sender)
-    local name = response and "response" or "request"
-    local slot = pair[name]
-    if not slot then
-        slot = { pair = pair, response = response, from_initiator = sender, datagrams = {}, single = false }
-        pair[name] = slot
-        if not response then
-            local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
-            requested[#requested + 1] = pair
-            pair.request_index = #requested
+-- Note the request of a pair.
+local function add_request(pair)
+    local requested = Conversation.requested_pairs(pair)
+    if not requested then
+        requested = {}
+        pair.sa[pair.requested_by_initiator and "requests_initiator" or "requests_responder"] = requested
+    end
+    requested[#requested + 1] = pair
+    pair.request_index = #requested
+end
+
+-- The slot of the first datagram of a message of `sender` (true: the initiator). Its fields: `datagrams`, in order of
+-- time (see `sort`); `response` and `from_initiator`: true, or else nil, because a table of four fields takes half as
+-- much memory; `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one transmission, which
+-- has not been built, and `fragments` are its datagrams by fragment number, nil while these are in order from 1 on;
+-- `transmissions`, built from the first `grouped` datagrams; `stale`: these must all be built again.
+local function new_slot(pair, response, sender, datagram)
+    local slot = { pair = pair, datagrams = { datagram }, single = true }
+    if sender then
+        slot.from_initiator = true
+    end
+    if response then
+        slot.response = true
+        pair.response = slot
+    else
+        pair.request = slot
+        add_request(pair)
+    end
+    local fragment = datagram[FRAGMENT]
+    if fragment > 0 then
+        slot.fragmented = true
+        if fragment > 1 then
+            slot.fragments = { [fragment] = datagram }
         end
     end
     return slot
@@ -362,27 +390,38 @@ local function note_hops(sa, sender, ttl)
     end
 end
 
--- Append a datagram to its slot.
+-- Note the fragment number of the latest datagram of a slot with `single`. Returns whether it is another fragment of the
+-- same transmission. `count`: of the datagrams before it.
+local function note_fragment(slot, datagram, count)
+    local fragment, total, fragments = datagram[FRAGMENT], datagram[TOTAL], slot.fragments
+    if not slot.fragmented or fragment == 0 or total == 0 or total ~= slot.datagrams[1][TOTAL] then
+        return false
+    elseif not fragments then -- those before have the numbers up to `count`
+        if fragment > count + 1 then
+            slot.fragments = {}
+            for _, each in ipairs(slot.datagrams) do
+                slot.fragments[each[FRAGMENT]] = each
+            end
+        end
+        return fragment > count
+    elseif fragments[fragment] then
+        return false
+    end
+    fragments[fragment] = datagram
+    return true
+end
+
+-- Append a datagram to its slot, which has others.
 local function append(slot, datagram)
     local datagrams = slot.datagrams
-    local count, fragment, total = #datagrams, datagram[FRAGMENT], datagram[TOTAL]
+    local count, fragment = #datagrams, datagram[FRAGMENT]
     datagrams[count + 1] = datagram
-    if count == 0 then
-        slot.single = true
-        if fragment > 0 then
-            slot.fragmented, slot.fragments = true, { [fragment] = datagram }
-        end
-    elseif datagram[TIME] < datagrams[count][TIME] or slot.unsorted then
+    if datagram[TIME] < datagrams[count][TIME] or slot.unsorted then
         slot.start = math.min(Conversation.start(slot), datagram[TIME])
         slot.single, slot.stale, slot.unsorted = false, true, true
         slot.fragmented = slot.fragmented or fragment > 0
     elseif slot.single then
-        local fragments = slot.fragments
-        if
-            fragments and fragment > 0 and total > 0 and total == datagrams[1][TOTAL] and not fragments[fragment]
-        then
-            fragments[fragment] = datagram
-        else
+        if not note_fragment(slot, datagram, count) then
             slot.single, slot.fragments = false, nil
             slot.fragmented = slot.fragmented or fragment > 0
         end
@@ -393,14 +432,30 @@ local function append(slot, datagram)
     end
 end
 
+-- Count the bytes of a datagram, which the initiator sent if `sender` is true.
+local function count_bytes(sa, sender, datagram)
+    local by_initiator, by_responder, bytes = sa.bytes_initiator, sa.bytes_responder, datagram[BYTES]
+    if sender then
+        by_initiator = by_initiator + bytes
+    else
+        by_responder = by_responder + bytes
+    end
+    sa.bytes_initiator, sa.bytes_responder = by_initiator, by_responder
+    datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = by_initiator, by_responder
+end
+
 --- Add a datagram to its IKE SA; `parsed`: its header and endpoints.
 function Conversation:add(sa, datagram, parsed)
     local head = parsed.head
     local sender, requester, response = find_roles(sa, parsed)
     local pair = get_pair(sa, head, requester)
-    local slot = get_slot(pair, response, sender)
+    local slot = response and pair.response or not response and pair.request
+    if slot then
+        append(slot, datagram)
+    else
+        slot = new_slot(pair, response, sender, datagram)
+    end
     datagram[SLOT] = slot
-    slot.from_initiator = sender
     if pair.exchanges then
         pair.changed = true
     end
@@ -431,10 +486,7 @@ function Conversation:add(sa, datagram, parsed)
             sa.spi_r, sa.protected = head.spi_r, true
         end
     end
-    local bytes = sa.bytes
-    bytes[sender] = bytes[sender] + datagram[BYTES]
-    datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = bytes[true], bytes[false]
-    append(slot, datagram)
+    count_bytes(sa, sender, datagram)
     local path = sa.path
     path.added, self.added = path.added + 1, self.added + 1
     path.repeated = path.repeated or #slot.datagrams > math.max(datagram[TOTAL], 1)
@@ -456,13 +508,10 @@ function Conversation.recount_bytes(sa)
         end
         return a.number < b.number
     end)
-    local sums = { [true] = 0, [false] = 0 }
+    sa.bytes_initiator, sa.bytes_responder = 0, 0
     for _, datagram in ipairs(datagrams) do
-        local side = datagram[SLOT].from_initiator
-        sums[side] = sums[side] + datagram[BYTES]
-        datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = sums[true], sums[false]
+        count_bytes(sa, datagram[SLOT].from_initiator, datagram)
     end
-    sa.bytes = sums
 end
 
 return Conversation

@@ -315,8 +315,7 @@ end
 -- `unreceived_for`: from the last response to a later transmission of the request, 0 if there is none. `exactly`: with
 -- the latest datagrams of a large pair, which may be missing otherwise.
 function exchanges.of_pair(pair, exactly)
-    local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
-    local next_pair = pair.request_index and requested[pair.request_index + 1]
+    local next_pair = pair.request_index and Conversation.requested_pairs(pair)[pair.request_index + 1]
     local following = next_pair and exchanges.start(next_pair) or NEVER
     if pair.following ~= following or is_outdated(pair, exactly) then
         pair.exchanges = group_attempts(pair, exactly)
