@@ -147,22 +147,23 @@ local function add_request(pair)
     pair.request_index = #requested
 end
 
--- The slot of the first datagram of a message of `sender` (true: the initiator). Its fields: `datagrams`, in order of
--- time (see `sort`); `response` and `from_initiator`: true, or else nil, because a table of four fields takes half as
--- much memory; `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one transmission, which
--- has not been built, and `fragments` are its datagrams by fragment number, nil while these are in order from 1 on;
--- `transmissions`, built from the first `grouped` datagrams; `stale`: these must all be built again.
+-- The slot of the first datagram of a message of `sender` (true: the initiator): the list of its datagrams, in order of
+-- time (see `sort`), with these fields: `response` and `from_initiator`: true, or else nil, because a table of four
+-- fields takes half as much memory; `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one
+-- transmission, which has not been built, and `fragments` are its datagrams by fragment number, nil while these are in
+-- order from 1 on; `transmissions`, built from the first `grouped` datagrams; `stale`: these must all be built again.
 local function new_slot(pair, response, sender, datagram)
-    local slot = { pair = pair, datagrams = { datagram }, single = true }
-    if sender then
-        slot.from_initiator = true
-    end
+    local slot
     if response then
-        slot.response = true
+        slot = { datagram, pair = pair, single = true, response = true }
         pair.response = slot
     else
+        slot = { datagram, pair = pair, single = true, from_initiator = sender or nil }
         pair.request = slot
         add_request(pair)
+    end
+    if response and sender then
+        slot.from_initiator = true
     end
     local fragment = datagram[FRAGMENT]
     if fragment > 0 then
@@ -235,20 +236,19 @@ end
 
 -- Group all datagrams of a slot with fragments into transmissions.
 local function group_fragments(slot)
-    local datagrams = slot.datagrams
     local transmissions, firsts = {}, {}
     if slot.single then -- there is nothing to classify
-        local transmission = new_fragmented(slot, 1, 1, datagrams[1][TIME])
-        for _, datagram in ipairs(datagrams) do
+        local transmission = new_fragmented(slot, 1, 1, slot[1][TIME])
+        for _, datagram in ipairs(slot) do
             add_fragment(transmission, datagram)
         end
         transmission.first = transmission
         transmissions[1] = transmission
     else
-        for position, range in ipairs(retransmission.classify_fragments(datagrams, slot.pair.sa.version == 1)) do
-            local transmission = new_fragmented(slot, range.body, range.number, datagrams[range.first][TIME])
+        for position, range in ipairs(retransmission.classify_fragments(slot, slot.pair.sa.version == 1)) do
+            local transmission = new_fragmented(slot, range.body, range.number, slot[range.first][TIME])
             for index = range.first, range.last do
-                add_fragment(transmission, datagrams[index])
+                add_fragment(transmission, slot[index])
             end
             firsts[range.body] = firsts[range.body] or transmission
             transmission.first = firsts[range.body]
@@ -265,23 +265,23 @@ local function add_next_fragment(slot, datagram)
     local transmission = slot.transmissions[1]
     local fragment, total = datagram[FRAGMENT], datagram[TOTAL]
     if
-        #slot.transmissions ~= 1 or slot.grouped ~= #slot.datagrams - 1
+        #slot.transmissions ~= 1 or slot.grouped ~= #slot - 1
         or fragment == 0 or total == 0 or total ~= transmission.total or transmission.fragments[fragment]
     then
         slot.stale = true
         return
     end
     add_fragment(transmission, datagram)
-    slot.grouped = #slot.datagrams
+    slot.grouped = #slot
 end
 
 -- Put the datagrams of a slot into order of time; those of one time remain in order of the capture.
 local function sort(slot)
-    local datagrams, positions = slot.datagrams, {}
-    for position, datagram in ipairs(datagrams) do
+    local positions = {}
+    for position, datagram in ipairs(slot) do
         positions[datagram] = position
     end
-    table.sort(datagrams, function(a, b)
+    table.sort(slot, function(a, b)
         if a[TIME] ~= b[TIME] then
             return a[TIME] < b[TIME]
         end
@@ -299,12 +299,12 @@ local function group(slot)
         group_fragments(slot)
     else
         slot.transmissions, slot.bodies, slot.count = {}, nil, nil
-        for _, datagram in ipairs(slot.datagrams) do
+        for _, datagram in ipairs(slot) do
             add_unfragmented(slot, datagram)
         end
     end
     slot.single, slot.fragments, slot.stale = false, nil, nil
-    slot.grouped = #slot.datagrams
+    slot.grouped = #slot
     if slot.pair.exchanges then
         slot.pair.changed = true
     end
@@ -312,12 +312,12 @@ end
 
 --- The transmissions of a slot, in order of time; `exactly`: group the latest datagrams of a large slot too.
 function Conversation.transmissions(slot, exactly)
-    local count, grouped = #slot.datagrams, slot.grouped or 0
+    local count, grouped = #slot, slot.grouped or 0
     if grouped == count then
         return slot.transmissions
     elseif grouped > 0 and not slot.stale then -- without fragments
         for index = grouped + 1, count do
-            add_unfragmented(slot, slot.datagrams[index])
+            add_unfragmented(slot, slot[index])
         end
         slot.grouped = count
     elseif exactly or count <= LARGE or (count - grouped) * 8 >= count then
@@ -328,7 +328,7 @@ end
 
 --- The time of the first datagram of a slot.
 function Conversation.start(slot)
-    return slot.start or slot.datagrams[1][TIME]
+    return slot.start or slot[1][TIME]
 end
 
 --- Whether all datagrams of a slot have the same body: they are one message. `exactly`: as in `transmissions`.
@@ -342,8 +342,10 @@ end
 
 --- Whether the message of a slot with `single` lacks fragments, and the time of its last datagram.
 function Conversation.lacks_fragments(slot)
-    local datagrams = slot.datagrams
-    return datagrams[1][TOTAL] > #datagrams, datagrams[#datagrams].last_time
+    if slot[1][TOTAL] <= #slot then
+        return false
+    end
+    return true, slot[#slot].last_time
 end
 
 --- Group all fragments of an IKE SA into transmissions.
@@ -367,7 +369,7 @@ function Conversation.find_same_content(slot, datagram, parsed)
     if slot.unsorted then
         sort(slot)
     end
-    for _, other in ipairs(slot.datagrams) do
+    for _, other in ipairs(slot) do
         if other.size == datagram.size and other.fragment == datagram.fragment and other.total == datagram.total then
             local size = math.min(#other.digest, #parsed.digest)
             if not parsed.clear or other.digest:sub(1, size) == parsed.digest:sub(1, size) then
@@ -390,16 +392,16 @@ local function note_hops(sa, sender, ttl)
     end
 end
 
--- Note the fragment number of the latest datagram of a slot with `single`. Returns whether it is another fragment of the
--- same transmission. `count`: of the datagrams before it.
+-- Note the fragment number of the latest datagram of a slot with `single`. Returns whether it is another fragment of
+-- the same transmission. `count`: of the datagrams before it.
 local function note_fragment(slot, datagram, count)
     local fragment, total, fragments = datagram[FRAGMENT], datagram[TOTAL], slot.fragments
-    if not slot.fragmented or fragment == 0 or total == 0 or total ~= slot.datagrams[1][TOTAL] then
+    if not slot.fragmented or fragment == 0 or total == 0 or total ~= slot[1][TOTAL] then
         return false
     elseif not fragments then -- those before have the numbers up to `count`
         if fragment > count + 1 then
             slot.fragments = {}
-            for _, each in ipairs(slot.datagrams) do
+            for _, each in ipairs(slot) do
                 slot.fragments[each[FRAGMENT]] = each
             end
         end
@@ -413,10 +415,9 @@ end
 
 -- Append a datagram to its slot, which has others.
 local function append(slot, datagram)
-    local datagrams = slot.datagrams
-    local count, fragment = #datagrams, datagram[FRAGMENT]
-    datagrams[count + 1] = datagram
-    if datagram[TIME] < datagrams[count][TIME] or slot.unsorted then
+    local count, fragment = #slot, datagram[FRAGMENT]
+    slot[count + 1] = datagram
+    if datagram[TIME] < slot[count][TIME] or slot.unsorted then
         slot.start = math.min(Conversation.start(slot), datagram[TIME])
         slot.single, slot.stale, slot.unsorted = false, true, true
         slot.fragmented = slot.fragmented or fragment > 0
@@ -489,7 +490,7 @@ function Conversation:add(sa, datagram, parsed)
     count_bytes(sa, sender, datagram)
     local path = sa.path
     path.added, self.added = path.added + 1, self.added + 1
-    path.repeated = path.repeated or #slot.datagrams > math.max(datagram[TOTAL], 1)
+    path.repeated = path.repeated or #slot > math.max(datagram[TOTAL], 1)
 end
 
 --- Recount the bytes so far of an IKE SA, after a datagram was added that is not the latest.
@@ -497,7 +498,7 @@ function Conversation.recount_bytes(sa)
     local datagrams = {}
     for _, pair in ipairs(sa.list) do
         for _, slot in pairs({ request = pair.request, response = pair.response }) do
-            for _, datagram in ipairs(slot.datagrams) do
+            for _, datagram in ipairs(slot) do
                 datagrams[#datagrams + 1] = datagram
             end
         end

@@ -294,7 +294,7 @@ local function match_responses(exchange, following)
 end
 
 local function count_datagrams(pair)
-    return (pair.request and #pair.request.datagrams or 0) + (pair.response and #pair.response.datagrams or 0)
+    return (pair.request and #pair.request or 0) + (pair.response and #pair.response or 0)
 end
 
 -- Whether the exchanges of a pair must be determined again; `exactly`: also those of the latest datagrams of a large
@@ -402,7 +402,7 @@ function exchanges.is_plain(pair, exactly)
     local request, response = pair.request, pair.response
     if not request or not response then
         return false
-    elseif INITS[pair.exchange] and response.datagrams[1].next == message.NOTIFY then
+    elseif INITS[pair.exchange] and response[1].next == message.NOTIFY then
         return false
     end
     return Conversation.has_one_body(request, exactly) and Conversation.has_one_body(response, exactly)

@@ -9,7 +9,8 @@ local MOST = 1000 -- %, the largest value of every version
 local CALLS = 1024 -- of `adjust`, from one adjustment to the next
 
 local calls = 0
-local least = collectgarbage("setpause", 200) -- %, of the default
+-- %; more than the default of 200, because most of what grows with a capture is kept
+local least = math.max(collectgarbage("setpause", 200), 300)
 
 --- Set how far the memory in use may grow until the next collection.
 function garbage.adjust()
