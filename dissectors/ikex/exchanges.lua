@@ -294,7 +294,7 @@ local function match_responses(exchange, following)
 end
 
 local function count_datagrams(pair)
-    return (pair.request and #pair.request.datagrams or 0) + (pair.response and #pair.response.datagrams or 0)
+    return (pair.request and #pair.request or 0) + (pair.response and #pair.response or 0)
 end
 
 -- Whether the exchanges of a pair must be determined again; `exactly`: also those of the latest datagrams of a large
@@ -315,8 +315,7 @@ end
 -- `unreceived_for`: from the last response to a later transmission of the request, 0 if there is none. `exactly`: with
 -- the latest datagrams of a large pair, which may be missing otherwise.
 function exchanges.of_pair(pair, exactly)
-    local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
-    local next_pair = pair.request_index and requested[pair.request_index + 1]
+    local next_pair = pair.request_index and Conversation.requested_pairs(pair)[pair.request_index + 1]
     local following = next_pair and exchanges.start(next_pair) or NEVER
     if pair.following ~= following or is_outdated(pair, exactly) then
         pair.exchanges = group_attempts(pair, exactly)
@@ -403,7 +402,7 @@ function exchanges.is_plain(pair, exactly)
     local request, response = pair.request, pair.response
     if not request or not response then
         return false
-    elseif INITS[pair.exchange] and response.datagrams[1].next == message.NOTIFY then
+    elseif INITS[pair.exchange] and response[1].next == message.NOTIFY then
         return false
     end
     return Conversation.has_one_body(request, exactly) and Conversation.has_one_body(response, exactly)

@@ -301,8 +301,8 @@ function providers.later_idle_s(facts)
     local later = facts.later
     for _, pair in ipairs(later and facts.sa.list or NONE) do
         for _, slot in pairs({ pair.request, pair.response }) do
-            local by_receiver = slot.from_initiator ~= later.pair.requested_by_initiator
-            for _, datagram in ipairs(by_receiver and slot.datagrams or NONE) do
+            local by_receiver = (slot.from_initiator or false) ~= later.pair.requested_by_initiator
+            for _, datagram in ipairs(by_receiver and slot or NONE) do
                 if datagram.time < later.start then
                     heard = math.max(heard or 0, datagram.time)
                 end
