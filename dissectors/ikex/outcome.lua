@@ -173,7 +173,7 @@ local function collect_evidence(sa, all, last_time)
         local has_request, has_response = #exchange.requests > 0, #exchange.responses > 0
         local closing = sa.version == 1 and (kind == AGGRESSIVE or kind == QUICK) and attempt > 1
         local unanswered = exchange.sets_up and has_request and not has_response and not closing
-        local open_last = exchange == last and (unanswered or (is_unreceived(exchange) and not established))
+        local open_last = exchange == last and not established and (unanswered or is_unreceived(exchange))
         if unanswered and exchange ~= last or exchange.sets_up and not has_request then
             evidence.has_gap = true
         end

@@ -191,10 +191,7 @@ def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissio
     if not repeated.any():
         return repeated
     incomplete = _find_incomplete_responses(state)
-    # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the other messages
-    established = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
-    unreceived = repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
-    return unreceived & ~np.isin(exchanges.handshake, exchanges.handshake[established])
+    return repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
 
 
 def _latest_requests(

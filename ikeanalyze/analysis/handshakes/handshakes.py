@@ -424,6 +424,9 @@ def _collect_evidence(
     unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
     open_last = unanswered & is_last
     open_last |= find_unreceived_responses(state, sources.answers, is_last & set_up & asked & answered)
+    # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the other messages
+    accepted = any_of(~exchanges.initiator_asked & ~set_up & answered)
+    open_last &= ~accepted[exchanges.handshake]
     # the initiator has yet to send that third message
     pending = of_three & (attempt == 0) & answered & set_up & is_last
 
