@@ -187,6 +187,32 @@ function exchanges.lacks_fragments(responses)
     return false
 end
 
+-- A message that begins with a notify may have an SK payload after it, if it has this length: IKE header, notify, SK
+-- header, and of the shortest ciphers and integrity algorithms 8 bytes of IV, one of padding and 8 of ICV.
+local SHORTEST_ENCRYPTED = 28 + 8 + 4 + 8 + 1 + 8
+local ENCRYPTED = { [35] = true, [36] = true, [37] = true, [39] = true, [43] = true, [44] = true }
+
+--- Whether an exchange has responses, and none that is encrypted, although its type requires it: a host that does not
+-- know the IKE SA may respond so, but the other side must not rely on it (RFC 7296, sections 1.5 and 2.4).
+function exchanges.is_unprotected(exchange)
+    return #exchange.responses > 0 and #exchanges.encrypted_responses(exchange) == 0
+end
+
+--- The responses of an exchange without those that lack the encryption that its type requires.
+function exchanges.encrypted_responses(exchange)
+    if exchange.pair.sa.version ~= 2 or not ENCRYPTED[exchange.pair.exchange] then
+        return exchange.responses
+    end
+    local encrypted = {}
+    for _, transmission in ipairs(exchange.responses) do
+        local datagram = transmission.datagrams[1]
+        if datagram.next ~= message.NOTIFY or datagram.size >= SHORTEST_ENCRYPTED then
+            encrypted[#encrypted + 1] = transmission
+        end
+    end
+    return encrypted
+end
+
 -- Whether the time to a response can be measured: the capture has all of its fragments, and all IP fragments of one of
 -- its transmissions.
 local function is_measurable(responses)
@@ -216,7 +242,7 @@ end
 function exchanges.set_ending(exchange, response, answered)
     exchange.ended_by, exchange.answer, exchange.end_time = response, response.time, response.last_time
     exchange.answered, exchange.rtt = answered, nil
-    if answered and is_measurable(exchange.responses) then
+    if answered and is_measurable(exchange.responses) and not exchanges.is_unprotected(exchange) then
         exchange.rtt = response.time - answered.time
     end
 end
@@ -249,7 +275,10 @@ end
 -- Find the response that ended an exchange, and the transmission that it answers, by the order of the transmissions;
 -- `following`: the time of the next request.
 local function match_responses(exchange, following)
-    local requests, responses = exchange.requests, exchange.responses
+    local requests, responses = exchange.requests, exchanges.encrypted_responses(exchange)
+    if #responses == 0 then
+        responses = exchange.responses
+    end
     set_start(exchange)
     exchange.unreceived_for = 0
     local last_request, ending, latest, latest_end = -NEVER, nil, nil, -NEVER

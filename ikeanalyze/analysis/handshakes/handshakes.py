@@ -417,7 +417,7 @@ def _collect_evidence(
 
     ikev1 = exchanges.protocol == Protocol.IKEV1
     exchange_type, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
-    asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
+    asked, answered = exchanges.request_messages > 0, (exchanges.response_messages > 0) & ~state.unprotected
     is_last = _find_last_requests(exchanges)
     # the third message of IKEv1's aggressive and quick mode is not answered
     of_three = ikev1 & np.isin(exchange_type, (_AGGRESSIVE, _QUICK_MODE))
