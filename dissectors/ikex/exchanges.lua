@@ -20,11 +20,27 @@ local INITS = { [34] = true, [38] = true }
 local SET_UP = { [34] = true, [35] = true, [38] = true, [39] = true, [43] = true }
 local SET_UP_V1 = { [1] = true, [2] = true, [3] = true, [4] = true, [6] = true }
 local QUICK_MODE = 32
+local IKE_SA_INIT, LAST_KNOWN = 34, 44
+local AUTHS = { [35] = true, [39] = true }
+
+-- Whether the exchange of a pair is between IKE_SA_INIT and IKE_AUTH.
+local function precedes_authentication(pair)
+    local begun, first_auth = false, NEVER
+    for _, other in ipairs(pair.sa.list) do
+        if other.requested_by_initiator and AUTHS[other.exchange] then
+            first_auth = math.min(first_auth, other.message_id)
+        end
+        begun = begun or (other.requested_by_initiator and other.exchange == IKE_SA_INIT)
+    end
+    return begun and pair.message_id < first_auth
+end
 
 --- Whether the exchanges of a pair set up the IKE SA. `quick`: the first quick mode of an IKEv1 SA.
 function exchanges.sets_up(pair, quick)
     if pair.sa.version == 2 then
-        return pair.requested_by_initiator and SET_UP[pair.exchange] == true
+        -- one for private use, or a new one, does so in the place of IKE_INTERMEDIATE
+        return pair.requested_by_initiator
+            and (SET_UP[pair.exchange] == true or (pair.exchange > LAST_KNOWN and precedes_authentication(pair)))
     end
     return pair == quick or SET_UP_V1[pair.exchange] == true
 end

@@ -14,7 +14,7 @@ from tests.craft.handshake import NAMES
 from tests.craft.ip import ipv4
 from tests.craft.transport import udp
 
-EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2}
+EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2, "240": 240}
 
 
 @dataclass(frozen=True)
