@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if len(names) != 1:
             parser.error("--reproduce needs the name of one harness")
         return _reproduce(names[0], options.reproduce)
-    failed = [name for name in names if not _fuzz(name, options.runs, options.seconds or 60)]
+    # The harnesses of a test run share the processors; those that run for a time run one by one.
+    with ThreadPoolExecutor(os.cpu_count() if options.runs else 1) as threads:
+        passed = threads.map(lambda name: _fuzz(name, options.runs, options.seconds or 60), names)
+        failed = [name for name, ok in zip(names, passed, strict=True) if not ok]
     if failed:
         print(f"findings in {', '.join(failed)}: see {DIRECTORY / 'findings'}", file=sys.stderr)
     return 1 if failed else 0
@@ -61,10 +65,22 @@ def _fuzz(name: str, runs: int | None, seconds: int) -> bool:
         # the same in each run: from the seeds alone, with a fixed random seed, and nothing is kept
         options += [f"-runs={max(round(runs * load_harness(name).share), 1)}", "-seed=1"]
         directories = [str(seeds)]
-    print(f"== {name}", file=sys.stderr, flush=True)
     code = f"from fuzz.engine import fuzz; fuzz({name!r}, {[*options, '-print_final_stats=1', *directories]!r})"
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
-    return subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    print(f"== {name}", file=sys.stderr, flush=True)
+    # What harnesses print at the same time is printed in one piece when they end.
+    output = None if runs is None else subprocess.PIPE
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=False, stdout=output, stderr=output and subprocess.STDOUT
+    )
+    if output:
+        print(
+            f"== {name}: exit status {ended.returncode}",
+            ended.stdout.decode(errors="replace"),
+            sep="\n",
+            file=sys.stderr,
+        )
+    return ended.returncode == 0
 
 
 if __name__ == "__main__":
