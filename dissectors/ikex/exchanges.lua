@@ -214,15 +214,18 @@ function exchanges.is_unprotected(exchange)
     return #exchange.responses > 0 and #exchanges.encrypted_responses(exchange) == 0
 end
 
---- The responses of an exchange without those that lack the encryption that its type requires.
+--- Whether a transmission lacks the encryption that the type of its exchange requires.
+function exchanges.is_in_clear(transmission)
+    local datagram, pair = transmission.datagrams[1], transmission.exchange.pair
+    return pair.sa.version == 2 and ENCRYPTED[pair.exchange] == true
+        and datagram.next == message.NOTIFY and datagram.size < SHORTEST_ENCRYPTED
+end
+
+--- The responses of an exchange that have the encryption that its type requires.
 function exchanges.encrypted_responses(exchange)
-    if exchange.pair.sa.version ~= 2 or not ENCRYPTED[exchange.pair.exchange] then
-        return exchange.responses
-    end
     local encrypted = {}
     for _, transmission in ipairs(exchange.responses) do
-        local datagram = transmission.datagrams[1]
-        if datagram.next ~= message.NOTIFY or datagram.size >= SHORTEST_ENCRYPTED then
+        if not exchanges.is_in_clear(transmission) then
             encrypted[#encrypted + 1] = transmission
         end
     end

@@ -50,8 +50,9 @@ end
 -- request. In IKEv1: the error in any clear message, if quick mode was not answered.
 local function find_refusal(sa, all)
     if sa.version == 1 then
-        local error_name
+        local error_name, begun
         for _, exchange in ipairs(all) do
+            begun = begun or exchange.sets_up
             if exchange.pair.exchange == QUICK and #exchange.responses > 0 then
                 return nil
             end
@@ -63,7 +64,8 @@ local function find_refusal(sa, all)
                 end
             end
         end
-        return error_name
+        -- a host may send INVALID-SPI for an ESP packet, with any cookies and outside of all exchanges
+        return (begun or error_name ~= "INVALID-SPI") and error_name or nil
     end
     local request, response, accepted
     for _, exchange in ipairs(all) do
@@ -226,7 +228,10 @@ local function is_rekeyed(sa, all, conversation)
         if sa.version ~= 2 or exchange.sets_up then
             return false
         end
-        local first = pair.message_id == 0 and not INITS[pair.exchange]
+        local request = exchange.requests[1]
+        -- INVALID_SPI of an ESP packet has message ID 0 and any IKE SPIs (RFC 7296, 1.5)
+        local in_clear = request and exchanges.is_in_clear(request)
+        local first = pair.message_id == 0 and not INITS[pair.exchange] and not in_clear
         if pair.requested_by_initiator then
             by_initiator, first_by_initiator = true, first_by_initiator or first
         else

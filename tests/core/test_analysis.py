@@ -163,7 +163,7 @@ def test_exchanges_and_their_endings(seed):
     assert of_message.tolist() == expected.tolist()
     responses = np.flatnonzero(messages.response)
     in_clear = responses[np.random.default_rng(seed).random(len(responses)) < 0.1]
-    unprotected = find_unprotected_exchanges(theirs, expected[in_clear])
+    unprotected = find_unprotected_exchanges(theirs, messages, expected, in_clear)
     state = SimpleNamespace(
         exchanges=theirs,
         messages=messages,

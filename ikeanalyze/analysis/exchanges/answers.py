@@ -220,7 +220,8 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
     if not count:
         nothing = np.zeros(0, np.int64)
         return ExchangeEndings(nothing, nothing, nothing, nothing, nothing, nothing, nothing.astype(np.bool_))
-    ignored = state.in_clear[~state.unprotected[exchange[state.in_clear]]]
+    ignored = state.in_clear[messages.response[state.in_clear]]
+    ignored = ignored[~state.unprotected[exchange[ignored]]]
     if len(ignored):  # an encrypted response counts instead
         rows = np.delete(np.arange(len(messages)), ignored)
         messages, exchange = messages.select(rows), exchange[rows]

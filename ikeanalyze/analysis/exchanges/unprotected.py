@@ -11,7 +11,7 @@ import numpy as np
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
@@ -38,15 +38,13 @@ def find_clear_notifies(columns: Columns) -> UInt32Array:
     return np.asarray(columns["unit"][rows])
 
 
-def find_clear_responses(messages: MessageColumns, in_clear: Int64Array) -> Int64Array:
-    """The rows of the responses among the messages `in_clear`, ascending."""
-    return sort_distinct(in_clear[messages.response[in_clear]])
-
-
-def find_unprotected_exchanges(exchanges: ExchangeColumns, clear_responses: Int64Array) -> BoolArray:
+def find_unprotected_exchanges(
+    exchanges: ExchangeColumns, messages: MessageColumns, exchange_of_message: Int64Array, in_clear: Int64Array
+) -> BoolArray:
     """Which exchanges have responses, and none that is encrypted. (exchanges,)
 
-    `clear_responses` are the exchanges of the responses in the clear.
+    `in_clear` are the rows of the messages in the clear.
     """
+    clear_responses = exchange_of_message[in_clear[messages.response[in_clear]]]
     count = np.bincount(clear_responses, minlength=len(exchanges))
     return np.asarray((count > 0) & (count == exchanges.response_messages))

@@ -42,6 +42,7 @@ _MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
 _AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
 _QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
 _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL)
+_INVALID_SPI: Final = ikev1_registry.Ikev1NotifyType.INVALID_SPI.label
 #: Reason of an IKE SA that replaced another one.
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
@@ -145,7 +146,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     # an error before a further request did not end the handshake; nor did one after an answered quick mode of IKEv1
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
     wanted = _find_wanted_requests(facts.all, final_form)
-    reason = _find_errors(facts.all, final_form, _drop_completed_phase1(phase1, exchanges), sources.pairs)
+    reason = _find_errors(facts.all, final_form, _select_unfinished_phase1(phase1, exchanges), sources.pairs)
     reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
     reason.update(dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT))
     one_sided = _find_one_sided(datagrams, association, count)
@@ -164,7 +165,10 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         outcome[row] = Outcome.ESTABLISHED
         proposals = auth_methods.extract_proposal_facts(created.offered, created.chosen)
         request_form[row] = response_form[row] = facts.add(proposals)
-    rekeyed = find_rekeyed_ike_sas(exchanges, endpoints.initiator, endpoints.responder, replaces, sources.facts)
+    in_clear = state.exchange_of_message[state.in_clear]
+    rekeyed = find_rekeyed_ike_sas(
+        exchanges, endpoints.initiator, endpoints.responder, replaces, in_clear, sources.facts
+    )
     of_others: Mapping[int, HipFacts | auth_methods.Phase1Facts] = {**hip, **phase1}
     for row, fact in of_others.items():
         request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
@@ -386,11 +390,17 @@ def _select_reasons(
     return failed | {row: text for row, text in wanted.items() if outcome[row] in unfinished}
 
 
-def _drop_completed_phase1(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
-    """Keep the IKEv1 handshakes without an answered quick mode."""
+def _select_unfinished_phase1(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
+    """Keep the IKEv1 handshakes without an answered quick mode, and those whose error is not that of an ESP packet.
+
+    A host may send INVALID-SPI for an ESP packet, with any cookies and outside of all exchanges.
+    """
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
     agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
-    return {row: fact for row, fact in phase1.items() if row not in agreed}
+    begun = set(exchanges.handshake[exchanges.set_up].tolist())
+    return {
+        row: fact for row, fact in phase1.items() if row not in agreed and (row in begun or fact.error != _INVALID_SPI)
+    }
 
 
 def _collect_evidence(
