@@ -33,6 +33,7 @@ from ikeanalyze.analysis.exchanges.radius import (
     share_waiting_handshakes,
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
+from ikeanalyze.analysis.exchanges.unprotected import find_clear_notifies, find_unprotected_exchanges
 from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts, find_short_responses
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
@@ -335,6 +336,8 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         capture[association.handshake] = get_capture_numbers(datagrams.source)
     messages, message_of_datagram = group_messages(datagrams, association)
     exchanges, exchange_of_message = pair_exchanges(messages)
+    clear_datagrams = np.isin(datagrams.datagram, find_clear_notifies(traffic.columns))
+    in_clear = sort_distinct(message_of_datagram[clear_datagrams])
     parsed = inits.result()
     if not _wants_contents(run):
         # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
@@ -353,6 +356,8 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         addresses=traffic.addresses,
         capture=capture,
         lacking_fragments=find_incomplete_messages(messages),
+        in_clear=in_clear,
+        unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete))),
         last_ns=traffic.last_ns,
         translated=grouped.translated,
