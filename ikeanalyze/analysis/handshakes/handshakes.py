@@ -42,7 +42,6 @@ _MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
 _AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
 _QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
 _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL)
-_INVALID_SPI: Final = ikev1_registry.Ikev1NotifyType.INVALID_SPI.label
 #: Reason of an IKE SA that replaced another one.
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
@@ -403,11 +402,16 @@ def _select_unfinished_phase1(phase1: Mapping[int, Phase1Facts], exchanges: Exch
 
     A host may send INVALID-SPI for an ESP packet, with any cookies and outside of all exchanges.
     """
+    if not phase1:
+        return {}
+    from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType  # here, because few captures have IKEv1
+
+    invalid_spi = Ikev1NotifyType.INVALID_SPI.label
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
     agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
     begun = set(exchanges.handshake[exchanges.set_up].tolist())
     return {
-        row: fact for row, fact in phase1.items() if row not in agreed and (row in begun or fact.error != _INVALID_SPI)
+        row: fact for row, fact in phase1.items() if row not in agreed and (row in begun or fact.error != invalid_spi)
     }
 
 
