@@ -404,15 +404,13 @@ def _select_unfinished_phase1(phase1: Mapping[int, Phase1Facts], exchanges: Exch
     """
     if not phase1:
         return {}
-    from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType  # here, because few captures have IKEv1
+    from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 
-    invalid_spi = Ikev1NotifyType.INVALID_SPI.label
+    of_esp = Ikev1NotifyType.INVALID_SPI.label
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
     agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
     begun = set(exchanges.handshake[exchanges.set_up].tolist())
-    return {
-        row: fact for row, fact in phase1.items() if row not in agreed and (row in begun or fact.error != invalid_spi)
-    }
+    return {row: fact for row, fact in phase1.items() if row not in agreed and (row in begun or fact.error != of_esp)}
 
 
 def _collect_evidence(
