@@ -42,7 +42,8 @@ _MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
 _AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
 _QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
 _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL)
-_INVALID_SPI: Final = ikev1_registry.Ikev1NotifyType.INVALID_SPI.label
+#: IKEv1's notify for an unknown ESP or AH SA (RFC 2408, section 3.14.1), by the name that `extract_phase1_facts` gives.
+_INVALID_SPI: Final = "INVALID-SPI"
 #: Reason of an IKE SA that replaced another one.
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
