@@ -42,8 +42,6 @@ _MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
 _AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
 _QUICK_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.QUICK_MODE)
 _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL)
-#: IKEv1's notify for an unknown ESP or AH SA (RFC 2408, section 3.14.1), by the name that `extract_phase1_facts` gives.
-_INVALID_SPI: Final = "INVALID-SPI"
 #: Reason of an IKE SA that replaced another one.
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
@@ -404,12 +402,15 @@ def _select_unfinished_phase1(phase1: Mapping[int, Phase1Facts], exchanges: Exch
 
     A host may send INVALID-SPI for an ESP packet, with any cookies and outside of all exchanges.
     """
+    if not phase1:
+        return {}
+    from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
+
+    of_esp = Ikev1NotifyType.INVALID_SPI.label
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
     agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
     begun = set(exchanges.handshake[exchanges.set_up].tolist())
-    return {
-        row: fact for row, fact in phase1.items() if row not in agreed and (row in begun or fact.error != _INVALID_SPI)
-    }
+    return {row: fact for row, fact in phase1.items() if row not in agreed and (row in begun or fact.error != of_esp)}
 
 
 def _collect_evidence(
