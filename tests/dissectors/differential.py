@@ -120,6 +120,7 @@ KNOWN = (
         "tcp-psk",
         "drop|double|snap|reorder|disorder|cut",
     ),
+    Reason("the report knows the round-trip time from the manifest of the lab", "slow-link", "recorded"),
     Reason("a fragment of IKEv1 that is there twice opens another exchange", "ikev1-fragments", "double"),
 )
 
