@@ -30,7 +30,7 @@ from ikeanalyze.wire.header import HEADER, parse_header
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads
 from ikeanalyze.wire.payload_chain import PayloadChain
 from ikeanalyze.wire.radius import parse_radius
-from ikeanalyze.wire.registries.hip import HipParameterType
+from ikeanalyze.wire.registries.hip_parameters import HipParameterType
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 CAPTURES: Final = Path(__file__).parent.parent / "captures"

@@ -75,7 +75,7 @@ def _compare_descriptions(first: dict[str, Any], second: dict[str, Any]) -> Iter
 
 def _describe(capture: CaptureFrames) -> dict[str, Any]:
     """All of a capture, with messages as bytes, and addresses and tunnels as text: their order has no meaning."""
-    described: dict[str, Any] = {name: getattr(capture, name) for name in CaptureFrames.__slots__}
+    described: dict[str, Any] = {name: getattr(capture, name) for name in CaptureFrames.__struct_fields__}
     columns = described.pop("columns")
     described.pop("addresses")
     texts: dict[str, Any] = {

@@ -9,13 +9,13 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import Final
 
 import dpkt
 import numpy as np
+from msgspec.structs import replace
 
 from benchmarks.generated_section import replace_section
 from benchmarks.live.measure import PAGE, make_input, read_rss

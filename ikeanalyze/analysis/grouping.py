@@ -8,6 +8,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
@@ -70,6 +71,12 @@ def find_group_starts(*columns: npt.NDArray[np.generic]) -> BoolArray:
     return new
 
 
+def expand_ranges(start: Int64Array, length: Int64Array) -> Int64Array:
+    """The numbers of all ranges, one range after the other."""
+    before = np.cumsum(length) - length
+    return np.repeat(start - before, length) + np.arange(int(length.sum()))
+
+
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint32]]:
     """The different values, in no order, and which of them each value is. (k,), (n,)"""
     if core.compiled is not None:
@@ -101,17 +108,15 @@ def number_by_first_row(labels: Int64Array, count: int) -> Int64Array:
     return rank
 
 
-class RowColumns:
-    """Base of the dataclasses with slots whose fields are columns of one length."""
-
-    __slots__: tuple[str, ...] = ()
+class RowColumns(Struct, frozen=True):
+    """Base of the classes whose fields are columns of one length."""
 
     def __len__(self) -> int:
-        return len(getattr(self, self.__slots__[0]))
+        return len(getattr(self, self.__struct_fields__[0]))
 
     def select(self, chosen: npt.NDArray[np.generic]) -> Self:
         """Select rows by mask or row numbers, in that order."""
-        return type(self)(*(getattr(self, name)[chosen] for name in self.__slots__))
+        return type(self)(*(getattr(self, name)[chosen] for name in self.__struct_fields__))
 
 
 class RowGroups:

@@ -9,9 +9,11 @@ together, in groups that take little memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import (
@@ -87,8 +89,7 @@ def _read_joined(paths: Sequence[str], options: ReadOptions) -> Analysis:
     return work.result()
 
 
-@dataclass(slots=True)
-class _PendingCapture:
+class _PendingCapture(Struct):
     """A capture that has not been analysed."""
 
     path: str

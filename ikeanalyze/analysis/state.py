@@ -1,7 +1,8 @@
 """The intermediate results of the analysis that several steps use."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.exchanges.init_messages import InitMessages
@@ -14,8 +15,7 @@ from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisState:
+class AnalysisState(Struct, frozen=True):
     """The IKE and HIP traffic of one or several captures, grouped into datagrams, messages and exchanges."""
 
     datagrams: Datagrams
@@ -30,6 +30,8 @@ class AnalysisState:
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     capture: Int64Array  # number of the capture that each handshake is in, rising
     lacking_fragments: Int64Array  # rows of the first transmissions of messages that lack fragments (RFC 7383)
+    in_clear: Int64Array  # rows of messages in the clear that should be encrypted (see `unprotected`), rising
+    unprotected: BoolArray  # which exchanges have such a response, and no encrypted one. (exchanges,)
     incomplete: BoolArray  # which datagrams lack IP fragments or TCP segments. (datagrams,)
     last_ns: Int64Array  # of each capture: the time of its last packet
     translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)

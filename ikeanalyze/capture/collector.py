@@ -2,13 +2,13 @@
 
 import builtins
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
+from msgspec import Struct
 
 from ikeanalyze.capture.accounting import Accounting, PacketCategory
 from ikeanalyze.capture.arrays import (
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 Entries = tuple[UInt32Array, Int64Array, Int64Array]
 
 
-@dataclass(slots=True)
-class PartialResult:
+class PartialResult(Struct):
     """Result of collecting a part of a capture, without the rows and messages, which are in shared memory."""
 
     rows: int  # in shared memory

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, replace
 from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
+from msgspec.structs import astuple, replace
 
 from ikeanalyze.capture.formats.records import CaptureDamage, CaptureError, CaptureNote, Interface, RecordBatch
 from ikeanalyze.capture.reader import CaptureReader, open_capture

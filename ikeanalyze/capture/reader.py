@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.capture.formats import pcap, pcapng
 from ikeanalyze.capture.formats.records import PADDING, CaptureDamage, CaptureError, CaptureNote, Interface, RecordBatch
@@ -37,8 +37,7 @@ _OTHER_FORMATS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FileSegment:
+class FileSegment(Struct, frozen=True):
     """Complete records or blocks of a capture file, valid until the next segment is read.
 
     The segments are contiguous, and the first begins with the file header.

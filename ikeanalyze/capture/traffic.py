@@ -6,10 +6,10 @@ numbered through all captures.
 """
 
 import builtins
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes
@@ -20,8 +20,7 @@ from ikeanalyze.capture.frames import CaptureFrames
 _ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in LAYOUT.values())
 
 
-@dataclass(slots=True)
-class CombinedFrames:
+class CombinedFrames(Struct):
     """The frames of one or more captures in sequence, with the fields of `CaptureFrames`."""
 
     columns: Columns

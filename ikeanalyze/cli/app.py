@@ -1,6 +1,5 @@
 """The command `ikeanalyze`: the table of its commands, and how the process starts and ends."""
 
-import gc
 import os
 import signal
 import sys
@@ -12,8 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ikeanalyze.cli.exit_status import FAILED, INTERRUPTED, close_stdout, log_stderr, report_internal_error
-from ikeanalyze.cli.options import write_examples
 from ikeanalyze.cli.usage.conversion import defer_conversion
+from ikeanalyze.cli.usage.epilog import write_examples
 
 #: The module of each command, and its line in the list of commands.
 COMMANDS: Final = {
@@ -122,6 +121,8 @@ def _report_usage_error(error: Exception) -> int:
     message = " ".join(error.format_message().split()).replace("Value error, ", "")  # a prefix of pydantic
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "ikeanalyze"
+    if type(error).__name__ == "NoSuchOption" and context and context.parent is None:
+        message += " before the command; options follow it."
     log_stderr(f"{message}{'' if message.endswith(('.', '?')) else '.'} See '{command} --help'")
     return int(getattr(error, "exit_code", 2))
 
@@ -160,12 +161,10 @@ def _ikeanalyze(
     """
 
 
-def main() -> None:
-    """Run the command line of this process."""
+def run() -> None:
+    """Run the command line, and end the process."""
     # Threads of numpy's linear algebra, which is not used, would keep a processor busy with waiting.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Lists of a million numbers would start the cyclic garbage collector again and again, for almost no garbage.
-    gc.set_threshold(200_000, 50, 1000)
     # With the default of 5 ms a computing thread would wait that long each time it returns from numpy to Python.
     sys.setswitchinterval(0.0005)
     try:

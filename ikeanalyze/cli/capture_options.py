@@ -4,11 +4,12 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions, Vantage
@@ -41,8 +42,7 @@ VantageOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureOptions:
+class CaptureOptions(Struct, frozen=True, kw_only=True):
     """How captures are read."""
 
     keys: Annotated[
@@ -156,7 +156,7 @@ def _print_warnings(result: "Analysis | BucketedAnalysis | Verification", messag
     order = {summary.path: i for i, summary in enumerate(result.captures)}
     warnings = sorted(result.warnings, key=lambda warning: order.get(warning.capture, len(order)))
     for path, group in groupby(warnings, key=lambda warning: warning.capture):
-        messages.warn(display_path(path), [f"{display_path(path)}: {warning}" for warning in group])
+        messages.warn(display_path(path), list(group), f"{display_path(path)}: ")
     captures_with_warnings = {warning.capture for warning in warnings}
     for summary in result.captures:
         if summary.damaged and summary.path not in captures_with_warnings:

@@ -5,11 +5,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
@@ -34,8 +35,7 @@ _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS: Final = " KMGT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LargeCaptureOptions:
+class LargeCaptureOptions(Struct, frozen=True, kw_only=True):
     """How a capture that is larger than memory is analysed."""
 
     max_memory: Annotated[

@@ -1,16 +1,18 @@
-"""Commands whose options are dataclasses, and the options that all commands share."""
+"""Commands whose options are fields of classes, and the options that all commands share."""
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
 from typer.core import TyperCommand, TyperGroup
 
 from ikeanalyze.cli.exit_status import handle_errors, log_stderr
 from ikeanalyze.cli.usage.conversion import defer_conversion
+from ikeanalyze.cli.usage.epilog import write_examples
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -27,8 +29,7 @@ SetOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageOptions:
+class MessageOptions(Struct, frozen=True, kw_only=True):
     """Whether a command writes warnings, remarks and timings to standard error."""
 
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no warnings, remarks or progress.")] = False
@@ -41,23 +42,13 @@ class MessageOptions:
         if not self.quiet:
             log_stderr(text)
 
-    def warn(self, path: str, warnings: Sequence[str]) -> None:
-        """Write the first warnings about a file, or all if the command is verbose."""
+    def warn(self, path: str, warnings: Sequence[object], prefix: str = "") -> None:
+        """Write the first warnings about a file, or all if the command is verbose; only those become text."""
         shown = warnings if self.verbose else warnings[:_MAX_WARNINGS]
         for warning in shown:
-            self.remark(warning)
+            self.remark(f"{prefix}{warning}")
         if len(warnings) > len(shown):
             self.remark(f"{path}: {len(warnings) - len(shown):,} more warnings. --verbose shows all of them")
-
-
-def write_examples(context: Any, formatter: Any) -> None:
-    """Write the examples of a command at the end of its help, as they are: they can be copied."""
-    from ikeanalyze.cli.usage.examples import EXAMPLES  # for help alone
-
-    if examples := EXAMPLES.get(context.command_path.partition(" ")[2]):
-        with formatter.section("Examples"):
-            for line in examples:
-                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
 class _Group(TyperGroup):
@@ -100,7 +91,7 @@ def command(
 ) -> Callable[[Function], Function]:
     """Register a function as a command of `app`.
 
-    Each parameter that is annotated with a dataclass becomes the options that the fields of the dataclass are annotated
+    Each parameter that is annotated with a Struct becomes the options that the fields of the Struct are annotated
     with, so that commands share groups of options. Errors are handled as `handle_errors` does.
 
     Args:
@@ -111,23 +102,22 @@ def command(
     """
 
     def register(function: Function) -> Function:
-        app.command(name, cls=_Command, options_metavar=usage, short_help=summary)(_expand_dataclasses(function))
+        app.command(name, cls=_Command, options_metavar=usage, short_help=summary)(_expand_groups(function))
         return function
 
     return register
 
 
-def _expand_dataclasses(function: Callable[..., None]) -> Callable[..., None]:
+def _expand_groups(function: Callable[..., None]) -> Callable[..., None]:
     """Make the function with one parameter for each option that Typer calls."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         hint = hints[name]
-        if is_dataclass(hint):
-            field_hints = get_type_hints(hint, include_extras=True)
-            groups[name] = (cast(Any, hint), [field.name for field in fields(hint)])
-            parameters += [_make_parameter(field.name, field_hints[field.name], field) for field in fields(hint)]
+        if isinstance(hint, type) and issubclass(hint, Struct):
+            groups[name] = (hint, list(hint.__struct_fields__))
+            parameters += map(_make_parameter, fields(hint))
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hint))
 
@@ -143,8 +133,8 @@ def _expand_dataclasses(function: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _make_parameter(name: str, hint: Any, field: Field[Any]) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is MISSING else field.default
-    if field.default_factory is not MISSING:
+def _make_parameter(field: FieldInfo) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field.default is NODEFAULT else field.default
+    if field.default_factory is not NODEFAULT:
         default = field.default_factory()
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.type)

@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import typer
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from ikeanalyze.cli.options import MessageOptions
 from ikeanalyze.render import SUFFIXES, Format, RenderOptions
@@ -62,8 +63,7 @@ def choose_format(chosen: str | None, path: str, formats: Sequence[str]) -> str:
     return chosen or meant[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputOptions:
+class OutputOptions(Struct, frozen=True, kw_only=True):
     """Where a result goes."""
 
     output: Annotated[
@@ -71,8 +71,7 @@ class OutputOptions:
     ] = "-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultOptions(OutputOptions):
+class ResultOptions(OutputOptions, frozen=True, kw_only=True):
     """How a result is written; subclasses define the formats."""
 
     output_format: Annotated[str | None, NAMED_FORMAT_OPTION] = None
@@ -85,7 +84,7 @@ class ResultOptions(OutputOptions):
         """Choose the format; `typer.BadParameter` if the name of the output is that of another one."""
         hint = get_type_hints(type(self))["output_format"]
         formats = [name for member in get_args(hint) for name in get_args(member)]
-        object.__setattr__(self, "output_format", choose_format(self.output_format, self.output, formats))
+        force_setattr(self, "output_format", choose_format(self.output_format, self.output, formats))
 
     def check(self) -> None:
         """Raise `OutputError` if the output cannot be written."""
@@ -100,15 +99,13 @@ class ResultOptions(OutputOptions):
         formats.write(result, Format(self.output_format or Format.TERMINAL), self.output, self.get_view())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextOptions(ResultOptions):
+class TextOptions(ResultOptions, frozen=True, kw_only=True):
     """How a result without a table for other programs is written."""
 
     output_format: Annotated[Literal["terminal", "json"] | None, NAMED_FORMAT_OPTION] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureOptions(ResultOptions):
+class FigureOptions(ResultOptions, frozen=True, kw_only=True):
     """How a result with figures is written."""
 
     figures: Annotated[
@@ -143,15 +140,13 @@ class FigureOptions(ResultOptions):
             messages.remark(f"{self.figures}: {len(write(result, self.figures))} files")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableOptions(FigureOptions):
+class TableOptions(FigureOptions, frozen=True, kw_only=True):
     """How a result with tables and figures is written."""
 
     output_format: Annotated[Literal["terminal", "json", "csv", "markdown"] | None, NAMED_FORMAT_OPTION] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageOptions(FigureOptions):
+class PageOptions(FigureOptions, frozen=True, kw_only=True):
     """How a result with tables, figures and an HTML page is written."""
 
     output_format: Annotated[Literal["terminal", "json", "csv", "markdown", "html"] | None, NAMED_FORMAT_OPTION] = None

@@ -1,9 +1,9 @@
 """Options that select handshakes: a filter and a period."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from ikeanalyze.analysis.tables.selection import CaptureTime, HandshakeSelection, parse_capture_time
 from ikeanalyze.cli.exit_status import refuse_option
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.tables.filter_language import HandshakeFilter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionOptions:
+class SelectionOptions(Struct, frozen=True, kw_only=True):
     """Which handshakes are wanted."""
 
     words: Annotated[

@@ -7,10 +7,12 @@ chain of payloads, and the result is marked as unverified.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
+
+from msgspec.structs import astuple, replace
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, EncryptionAlgorithm, IkeSuite, IntegrityAlgorithm
 from ikeanalyze.crypto.ciphers import AeadCipher, PlainCipher, make_aead_cipher, make_cipher

@@ -1,7 +1,6 @@
 """Writes output files that replace existing files only when they are complete, and output streams."""
 
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -27,7 +26,7 @@ def replace_atomically(path: str) -> Iterator[Path]:
     if target.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), path)
     # independent of the name, which may already have the maximum length
-    temporary = target.with_name(f".ikeanalyze-{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".ikeanalyze-{os.urandom(8).hex()}.tmp")
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield temporary

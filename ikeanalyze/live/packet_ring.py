@@ -1,11 +1,12 @@
 """The packets of a live capture as they were captured, for as long as they may be needed."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from ikeanalyze.capture.formats.records import RecordBatch
 

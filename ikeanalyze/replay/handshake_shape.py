@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from msgspec import structs
+
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
@@ -262,7 +264,7 @@ def _add_auth_request(shape: HandshakeShape, auth_request: DecodedMessage) -> Ha
     return replace(
         shape,
         # numbers count from 1 without a gap (RFC 7296, section 3.3.1)
-        esp_proposals=tuple(replace(proposal, number=number) for number, proposal in enumerate(esp, 1))
+        esp_proposals=tuple(structs.replace(proposal, number=number) for number, proposal in enumerate(esp, 1))
         or (DEFAULT_ESP if sa_bodies else ()),
         selectors_i=selectors_i[:_MAX_COUNT] or ALL_ADDRESSES,
         selectors_r=selectors_r[:_MAX_COUNT] or ALL_ADDRESSES,

@@ -1,8 +1,9 @@
 """Lists the contents of a payload, as far as `wire` decodes them, as names and values."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ikeanalyze.render.core.values import escape_text, format_integer
 from ikeanalyze.wire.eap.methods import EapMessage, describe_eap
@@ -189,13 +190,13 @@ def _list_eap(message: EapMessage) -> Facts:
 
 
 def _list_fields(value: Any) -> Facts:
-    """List the fields of a dataclass."""
-    if not is_dataclass(value):
+    """List the fields of a parsed value."""
+    if not isinstance(value, Struct):
         return
-    for field in fields(value):
-        text = _format_value(getattr(value, field.name))
+    for name in value.__struct_fields__:
+        text = _format_value(getattr(value, name))
         if text is not None:
-            yield field.name.replace("_", " "), text
+            yield name.replace("_", " "), text
 
 
 def _format_value(value: object) -> str | None:

@@ -1,8 +1,9 @@
 """Parses the header of IKE messages, which IKEv1 and IKEv2 share."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor
 
@@ -17,8 +18,7 @@ _HIGHER_VERSION: Final = 0x10
 _ENCRYPTED: Final = 0x01
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """An IKE header (RFC 7296, section 3.1; RFC 2408, section 3.1)."""
 
     spi_i: bytes  # SPI of the IKE SA's initiator (IKEv1: its cookie), 8 bytes

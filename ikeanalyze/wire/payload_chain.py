@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
+import msgspec
+
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.registries.ikev2 import PayloadType
@@ -30,8 +32,7 @@ class Payload:
     offset: int  # of the generic header in the message, in bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadChain:
+class PayloadChain(msgspec.Struct, frozen=True):
     """The payloads of a message that could be parsed."""
 
     payloads: tuple[Payload, ...]

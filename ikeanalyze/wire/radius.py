@@ -1,9 +1,10 @@
 """Parses the attributes of RADIUS packets (RFC 2865) that the analysis needs, never user names or passwords."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.registries.radius import RadiusAttribute
@@ -16,8 +17,7 @@ _ATTRIBUTE: Final = Struct(">BB")
 _ADDRESS_BYTES: Final[Mapping[int, int]] = {RadiusAttribute.NAS_IP_ADDRESS: 4, RadiusAttribute.NAS_IPV6_ADDRESS: 16}
 
 
-@dataclass(frozen=True, slots=True)
-class RadiusPacket:
+class RadiusPacket(msgspec.Struct, frozen=True):
     """Contents of a RADIUS packet (RFC 2865, section 3)."""
 
     code: int  # 1 Access-Request, 2 -Accept, 3 -Reject, 11 -Challenge; 0: the header is truncated

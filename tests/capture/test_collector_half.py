@@ -1,7 +1,7 @@
 import pickle
-from dataclasses import fields
 
 import numpy as np
+from msgspec.structs import fields
 
 from ikeanalyze.capture.accounting import Accounting, PacketCategory
 from ikeanalyze.capture.collector import PartialResult

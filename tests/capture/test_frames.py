@@ -3,13 +3,14 @@ import io
 import shutil
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 import zstandard
+from msgspec.structs import fields
 
 from ikeanalyze.capture import collector, frames, reader
 from ikeanalyze.capture.frames import CaptureFrames, format_address_code, read_frames

@@ -1,6 +1,5 @@
 """Signatures of RFC 4754, of daemons, and made here with private keys of our own."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -9,6 +8,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, mldsa, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec.structs import replace
 
 from ikeanalyze.crypto.signatures import UnverifiableSignatureError, check_signature
 from ikeanalyze.wire.ikev2.payloads import Authentication, Certificate

@@ -12,6 +12,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
+from msgspec import structs
 
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.lab import scenario
@@ -217,7 +218,9 @@ def test_refusals(lab, tmp_path):
         transforms = (CBC, SHA2_256_128, SHA2_256, Transform(4, 31, ()))
         none = replace(shape, proposals=(Proposal(1, 1, b"", transforms),), key_exchange=31)
         assert peer.handshake(none).reason == "NO_PROPOSAL_CHOSEN"
-        both = replace(none, proposals=(replace(none.proposals[0], transforms=(*transforms, Transform(4, 19, ()))),))
+        both = replace(
+            none, proposals=(structs.replace(none.proposals[0], transforms=(*transforms, Transform(4, 19, ()))),)
+        )
         result = peer.handshake(both)
         assert result.established
         assert [exchange.answer for exchange in result.exchanges[:2]] == ["INVALID_KE_PAYLOAD", None]

@@ -1,6 +1,7 @@
 --[[ Facts for the rules of the diagnosis about the exchanges of a handshake. "Last" is the last exchange of the set-up,
 "later" the last one after it. See the module `facts`. ]]
 local compat = require("ikex.compat")
+local exchanges = require("ikex.exchanges")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
 
@@ -100,6 +101,11 @@ end
 
 function providers.responses(facts)
     return #facts.last.responses
+end
+
+-- Whether it has responses, and none is encrypted.
+function providers.unprotected(facts)
+    return exchanges.is_unprotected(facts.last)
 end
 
 function providers.on_4500(facts)
@@ -285,6 +291,10 @@ end
 
 function providers.later_ended(facts)
     return facts.later and facts.later.ended_by ~= nil
+end
+
+function providers.later_unprotected(facts)
+    return facts.later and exchanges.is_unprotected(facts.later)
 end
 
 function providers.later_sent(facts)

@@ -30,6 +30,7 @@ from ikeanalyze.wire.ikev2.proposals import parse_attribute
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.eap import EapCode
+from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 from ikeanalyze.wire.registries.ikev1_phase2 import TransactionType, XauthAttribute
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -207,7 +208,7 @@ def _find_ikev1_failure(content: DecodedMessage) -> str | None:
             and isinstance(body, Ikev1Notify)
             and body.type < FIRST_STATUS
         ):
-            return get_name(ikev1_registry.Ikev1NotifyType, body.type)
+            return get_name(Ikev1NotifyType, body.type)
         if payload.type == ikev1_registry.Ikev1PayloadType.ATTRIBUTES and _is_xauth_failure(payload.body):
             return _XAUTH_FAILURE
     return None

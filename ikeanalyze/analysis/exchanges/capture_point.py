@@ -6,10 +6,10 @@ direction only, the capture was taken on its sender's side.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
@@ -35,8 +35,7 @@ GIVEN: Final = 1
 FROM_MANIFEST: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkPath:
+class NetworkPath(Struct, frozen=True):
     """The paths between the hosts of handshakes. (handshakes,) each"""
 
     vantage: UInt8Array  # INITIATOR, RESPONDER or UNKNOWN_VANTAGE

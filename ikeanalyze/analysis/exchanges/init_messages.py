@@ -6,11 +6,11 @@ parsed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.nat import NatClaims, encode_endpoints, locate_nat_hashes
@@ -37,8 +37,7 @@ _MAX_FORMS: Final = 64
 _BATCH: Final = 2048
 
 
-@dataclass(slots=True)
-class InitMessages:
+class InitMessages(Struct):
     """The IKE_SA_INIT messages of captures, grouped by form. (messages,) each"""
 
     rows: Int64Array  # of the datagrams, ascending

@@ -9,11 +9,11 @@ responder chose, and puts the hash of the receiver first.
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, Datagrams
@@ -29,8 +29,7 @@ _IPV4_END: Final = 6
 _IPV6_END: Final = 18
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointArray:
+class EndpointArray(Struct, frozen=True):
     """An address and a port for each of many messages, as they are hashed."""
 
     data: UInt8Array  # address and port, padded with zeros for IPv4. (n, 18)

@@ -16,10 +16,10 @@ handshake.
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from ikeanalyze.analysis.exchanges.answers import ExchangeEndings
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
@@ -44,8 +44,7 @@ _SERVER_REQUESTS: Final = frozenset({RadiusCode.DISCONNECT_REQUEST, RadiusCode.C
 _MAX_SIMILAR: Final = 64
 
 
-@dataclass(slots=True)
-class RadiusExchange:
+class RadiusExchange(Struct):
     """One RADIUS request, all its transmissions, and its response."""
 
     code: int
@@ -75,16 +74,14 @@ class RadiusExchange:
         return compute_aaa_wait(datagrams.first_ns[self.requests].tolist(), datagrams.last_ns[self.responses].tolist())
 
 
-@dataclass(slots=True)
-class RadiusMessages:
+class RadiusMessages(Struct):
     """RADIUS datagrams and the exchanges that they form."""
 
     datagrams: Datagrams
     pairs: list[RadiusExchange]
 
 
-@dataclass(frozen=True, slots=True)
-class ResponderIntervals:
+class ResponderIntervals(Struct, frozen=True):
     """The intervals from a set-up request to its response, in order of start. (intervals,) each"""
 
     start_ns: Int64Array
@@ -93,8 +90,7 @@ class ResponderIntervals:
     exchange: Int64Array
 
 
-@dataclass(frozen=True, slots=True)
-class PeerAddresses:
+class PeerAddresses(Struct, frozen=True):
     """The addresses of the peers of a handshake."""
 
     initiator: str  # address as text

@@ -28,10 +28,10 @@ otherwise null unless it is known other than from the intervals. A set-up of IKE
 message takes as long for the initiator as at the capture point.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.capture_point import (
@@ -51,8 +51,7 @@ _TOO_SHORT: Final = 0.75
 _ABOUT_ONE: Final = (0.9, 1.25)
 
 
-@dataclass(slots=True)
-class TimeBreakdown:
+class TimeBreakdown(Struct):
     """Parts of the set-up time in ns; UNKNOWN: part of the others, or no set-up time is known. (handshakes,) each"""
 
     setup_ns: Int64Array
@@ -67,16 +66,14 @@ class TimeBreakdown:
     end_ns: Int64Array  # last frame of the last response
 
 
-@dataclass(frozen=True, slots=True)
-class AaaTimes:
+class AaaTimes(Struct, frozen=True):
     """How long responders waited for their AAA servers, in ns. (exchanges,) each"""
 
     answering_ns: Int64Array  # from the transmissions of RADIUS requests that were answered to their responses
     wait_ns: Int64Array  # from the first transmissions to those
 
 
-@dataclass(frozen=True, slots=True)
-class _Intervals:
+class _Intervals(Struct, frozen=True):
     """Consecutive intervals of the set-ups in ns, one row per exchange."""
 
     handshake: Int64Array
@@ -242,8 +239,7 @@ def _build_intervals(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _PathIntervals:
+class _PathIntervals(Struct, frozen=True):
     """Intervals that may contain a round trip. (intervals,) each"""
 
     handshake: Int64Array

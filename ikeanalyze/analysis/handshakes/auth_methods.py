@@ -1,11 +1,11 @@
 """Extract proposals, supported extensions and authentication methods from clear messages, for the report."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.analysis.handshakes.hip.exchange_types import CLOSE, EXCHANGE, I1_R1, I2_R2
 from ikeanalyze.capture.arrays import Float64Array, Int64Array
@@ -41,8 +41,7 @@ _HIP_EXCHANGES: Final = {I1_R1: "I1-R1", I2_R2: "I2-R2", CLOSE: "CLOSE-CLOSE_ACK
 _IKEV1_AUTH: Final = {"PSK": "psk", "RSA-SIG": "rsa", "DSS-SIG": "dss", "RSA": "rsa", "DSS": "dss"}
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenProposal:
+class ChosenProposal(Struct, frozen=True):
     """A chosen proposal."""
 
     encryption: str | None
@@ -52,8 +51,7 @@ class ChosenProposal:
     additional: tuple[tuple[int, str, int], ...] = ()  # slot (1 to 7), method, its number
 
 
-@dataclass(frozen=True, slots=True)
-class AuthMethods:
+class AuthMethods(Struct, frozen=True):
     """How the peers authenticated."""
 
     initiator: str | None
@@ -62,8 +60,7 @@ class AuthMethods:
     guessed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class InitFacts:
+class InitFacts(Struct, frozen=True):
     """What one form of IKE_SA_INIT message tells, or the messages of one side in another protocol."""
 
     proposals: tuple[str, ...]
@@ -73,8 +70,7 @@ class InitFacts:
     wanted: str | None = None  # COOKIE or INVALID_KE_PAYLOAD, by which a responder asks for another request
 
 
-@dataclass(frozen=True, slots=True)
-class Phase1Facts:
+class Phase1Facts(Struct, frozen=True):
     """What the clear messages of an IKEv1 handshake tell."""
 
     request: InitFacts  # as of an IKE_SA_INIT request: the offer and what the initiator supports
@@ -153,7 +149,9 @@ def _chosen(proposal: Proposal) -> ChosenProposal:
 
 def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
     """Facts of IKEv1's clear messages, given in order of time with whether the initiator sent them."""
-    from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1
+    # here, because few captures have IKEv1
+    from ikeanalyze.wire.ikev1.message import parse_phase1_message
+    from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 
     offered: tuple[str, ...] = ()
     chosen: ChosenProposal | None = None
@@ -172,7 +170,7 @@ def extract_phase1_facts(messages: Sequence[tuple[bool, bytes]]) -> Phase1Facts:
             auth = _phase1_auth(first.auth)
         for notify_type in view.notifies:
             if notify_type < FIRST_STATUS:
-                error = error or get_name(ikev1_registry.Ikev1NotifyType, notify_type)
+                error = error or get_name(Ikev1NotifyType, notify_type)
     request = InitFacts(offered, None, tuple(supports[0]), None)
     return Phase1Facts(request, InitFacts((), chosen, tuple(supports[1]), None), auth, error)
 

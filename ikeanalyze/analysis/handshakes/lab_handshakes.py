@@ -1,11 +1,11 @@
 """Find the handshakes of the lab's manifests in their captures, by their SPIs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.capture.arrays import Int64Array, UInt64Array
@@ -15,8 +15,7 @@ from ikeanalyze.io.lab_manifest import LabHandshake, LabManifest
 _NAMED: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class LabMatches:
+class LabMatches(Struct, frozen=True):
     """The lab's figures of captures and handshakes."""
 
     manifests: Sequence[LabManifest | None]  # of the captures

@@ -18,12 +18,12 @@ handshake with an extra round trip (`follow_redirects`).
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from ikeanalyze import core
 from ikeanalyze.analysis.grouping import (
@@ -52,8 +52,7 @@ Endpoint = int
 """Address code << 16 | port."""
 
 
-@dataclass(slots=True)
-class SaAssociation:
+class SaAssociation(Struct):
     """The handshake of each datagram, and the side that sent it. (datagrams,) each"""
 
     handshake: Int64Array  # numbered from 0 in order of the first datagrams, so by capture first
@@ -203,8 +202,7 @@ def _find_senders(datagrams: Datagrams, handshake: Int64Array, count: int) -> Bo
     return result
 
 
-@dataclass(slots=True)
-class _IkeSaCandidate:
+class _IkeSaCandidate(Struct):
     """An IKE SA under construction."""
 
     index: int

@@ -4,7 +4,6 @@ A datagram is one UDP datagram, whether IP fragmented it or not, or one message 
 retransmission are defined on datagrams; almost every datagram is one frame.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,8 +22,7 @@ FROM_INITIATOR: Final = 0x08
 IKEV1_ENCRYPTED: Final = 0x01  # RFC 2408, 3.1
 
 
-@dataclass(frozen=True, slots=True)
-class Datagrams(RowColumns):
+class Datagrams(RowColumns, frozen=True):
     """Columns with one row per datagram, in order of capture and time."""
 
     datagram: npt.NDArray[np.uint32]  # as in the frames
@@ -113,7 +111,7 @@ def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts 
         resent_bytes=resent,
         ip_fragments=fragments,
         datagram=columns["unit"],
-        **{name: columns[name] for name in Datagrams.__slots__ if name in columns and name != "bytes"},
+        **{name: columns[name] for name in Datagrams.__struct_fields__ if name in columns and name != "bytes"},
     )
     late = datagrams.first_ns[1:] < datagrams.first_ns[:-1]
     if late.any():

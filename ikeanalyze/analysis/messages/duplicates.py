@@ -23,11 +23,11 @@ The time for n frames is proportional to n, also if all have the same content.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from ikeanalyze import core
 from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_within_captures
@@ -63,8 +63,7 @@ _Place = tuple[int, ...]
 _CountByHosts = dict[tuple[int, int, int], int]
 
 
-@dataclass(slots=True)
-class DuplicateFrames:
+class DuplicateFrames(Struct):
     """Frames that repeat an earlier frame of the capture."""
 
     mask: BoolArray  # of the frames
@@ -92,8 +91,7 @@ class _Sighting(NamedTuple):
         return self.ttl, self.interface, self.tunnel
 
 
-@dataclass(slots=True)
-class _FirstSighting:
+class _FirstSighting(Struct):
     """A first sighting, and its copies so far."""
 
     sighting: _Sighting

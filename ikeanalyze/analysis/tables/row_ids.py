@@ -1,11 +1,11 @@
 """Assigns the ids of handshakes, messages and exchanges: across all captures of an analysis, or per capture."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.datagrams import Datagrams
@@ -16,8 +16,7 @@ from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRowIds:
+class FirstRowIds(Struct, frozen=True):
     """The first id of each kind."""
 
     handshake: int = 1
@@ -28,8 +27,7 @@ class FirstRowIds:
 FROM_THE_START: Final = FirstRowIds()
 
 
-@dataclass(frozen=True, slots=True)
-class RowNumbering:
+class RowNumbering(Struct, frozen=True):
     """How the rows of captures that are analysed together are numbered."""
 
     paths: Sequence[str]  # of the captures
@@ -76,8 +74,7 @@ class RowNumbering:
         return TextColumn(pl.Series(self.paths, dtype=pl.Categorical), captures)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRowIds:
+class MessageRowIds(Struct, frozen=True):
     """The ids of the messages of IKE, HIP and RADIUS together."""
 
     order: Int64Array  # row of each message (RADIUS rows follow the others), by capture and time
@@ -85,8 +82,7 @@ class MessageRowIds:
     capture: Int64Array  # of each message in `order`
 
 
-@dataclass(frozen=True, slots=True)
-class RowIds:
+class RowIds(Struct, frozen=True):
     """The ids of all rows."""
 
     numbering: RowNumbering

@@ -6,9 +6,11 @@ numbers that it has without selection.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ikeanalyze.analysis.result import Analysis, AppliedSelection, CaptureSummary
 
@@ -24,8 +26,7 @@ _SECONDS: Final = re.compile(r"\d+\.?\d*|\.\d+")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureTime:
+class CaptureTime(Struct, frozen=True):
     """A point in time: absolute, or since the first packet of a capture."""
 
     text: str  # as it was given
@@ -33,8 +34,7 @@ class CaptureTime:
     relative: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeSelection:
+class HandshakeSelection(Struct, frozen=True):
     """The handshakes that are wanted; without values all of them."""
 
     words: "HandshakeFilter | None" = None

@@ -1,12 +1,12 @@
 """Builds the tables of `schema` from the results of the analysis."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
@@ -20,10 +20,10 @@ from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import (
+    AddressColumn,
     Array,
     TableColumns,
     TextColumn,
-    format_addresses,
     gather,
     narrow_integers,
     null_unknown,
@@ -41,13 +41,11 @@ if TYPE_CHECKING:
 
 
 _INITIATOR, _RESPONDER, _AAA = 0, 1, 2
-_ENDS: Final = ("source", "destination")
 #: Columns of the messages table that messages of IKE and datagrams of RADIUS have.
 _COMMON_COLUMNS: Final = ("message_id", "first_ns", "last_ns", "frames", "bytes", "ip_fragments", "digest")
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisTables:
+class AnalysisTables(Struct, frozen=True):
     """The four tables of one capture or of several."""
 
     frames: pl.DataFrame
@@ -72,8 +70,7 @@ def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> TextColu
     return TextColumn(names, protocol.astype(np.uint32) * 256 + exchange_type)
 
 
-@dataclass(slots=True)
-class TableSources:
+class TableSources(Struct):
     """The input of the tables of messages, exchanges and handshakes."""
 
     ids: RowIds
@@ -90,8 +87,7 @@ class TableSources:
     contents: "CaptureContents | None"  # None: no keys were given
 
 
-@dataclass(frozen=True, slots=True)
-class _RadiusColumns:
+class _RadiusColumns(Struct, frozen=True):
     """Columns of the RADIUS packets, one row per datagram."""
 
     handshake: Int64Array  # row, -1: none
@@ -189,8 +185,7 @@ def _get_ids(ids: Array, rows: Array) -> Array:
     return ids[rows] if len(ids) else rows
 
 
-@dataclass(frozen=True, slots=True)
-class DatagramLabels:
+class DatagramLabels(Struct, frozen=True):
     """The message and handshake of each datagram; -1: none."""
 
     message: npt.NDArray[np.int32]  # id
@@ -238,7 +233,6 @@ def build_frame_columns(
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
     handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
-    source, destination = format_addresses([columns[name] for name in _ENDS], addresses, pl.Categorical)
     several = len(numbering.paths) > 1
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     tunnel: dict[str, Any] = {}
@@ -258,8 +252,7 @@ def build_frame_columns(
         {
             **unchanged,
             **{name: (columns[name], mask) for name, mask in known.items()},
-            "source": source,
-            "destination": destination,
+            **{name: AddressColumn(columns[name], addresses, pl.Categorical) for name in ("source", "destination")},
             **tunnel,
             "capture_duplicate": duplicate,
             "message": (message.view(np.uint32), message >= 0),  # without a copy

@@ -5,12 +5,12 @@ RFC 7296, 2 and 3.1 (UDP 500 and 4500, header), RFC 3948 (non-ESP marker, ESP in
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze.capture.accounting import PacketCategory
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, read_struct_array
@@ -91,8 +91,7 @@ HEADER_COLUMNS: Final[dict[str, type[np.generic]]] = {
 }
 
 
-@dataclass(slots=True)
-class ClassifiedMessages:
+class ClassifiedMessages(Struct):
     """Messages in the packets of a batch, as columns of one length."""
 
     packet: Int64Array  # index into the packets
@@ -108,8 +107,7 @@ class ClassifiedMessages:
         return len(self.packet)
 
 
-@dataclass(frozen=True, slots=True)
-class MalformedPacket:
+class MalformedPacket(Struct, frozen=True):
     """An invalid or truncated packet on an IKE, RADIUS or HIP port."""
 
     packet: int  # index into the packets
@@ -140,8 +138,7 @@ def classify_packets(
     return category, classifier.messages, classifier.malformed
 
 
-@dataclass(slots=True)
-class _DatagramPayloads:
+class _DatagramPayloads(Struct):
     """Payloads of UDP or IP, as columns of one length."""
 
     packet: Int64Array  # index into the packets
@@ -153,7 +150,7 @@ class _DatagramPayloads:
     encapsulation: UInt8Array
 
     def select(self, rows: BoolArray | Int64Array) -> "_DatagramPayloads":
-        return _DatagramPayloads(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return _DatagramPayloads(*(getattr(self, name)[rows] for name in self.__struct_fields__))
 
 
 class _DatagramClassifier:

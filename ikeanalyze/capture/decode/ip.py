@@ -7,11 +7,11 @@ only a packet whose headers are truncated or invalid is malformed.
 import ipaddress
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from ikeanalyze.capture.arrays import (
     BoolArray,
@@ -54,8 +54,7 @@ ADDRESS_BITS: Final = (1 << CAPTURE_BIT) - 1
 MAX_CAPTURES: Final = 1 << 64 - 16 - CAPTURE_BIT
 
 
-@dataclass(slots=True)
-class AddressBook:
+class AddressBook(Struct):
     """Encodes addresses as numbers: an IPv4 address as itself, an IPv6 address as FIRST_IPV6 + its index in `ipv6`."""
 
     ipv6: list[bytes] = field(default_factory=list)
@@ -108,8 +107,7 @@ def strip_capture_numbers(codes: UInt64Array) -> UInt64Array:
     return codes & np.uint64(ADDRESS_BITS)
 
 
-@dataclass(slots=True)
-class IpPackets:
+class IpPackets(Struct):
     """IP packets of a batch, as columns of one length."""
 
     row: Int64Array  # index into the batch
@@ -130,7 +128,7 @@ class IpPackets:
 
     def select(self, rows: Int64Array | BoolArray) -> "IpPackets":
         """Some of the packets."""
-        return IpPackets(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return IpPackets(*(getattr(self, name)[rows] for name in self.__struct_fields__))
 
     @property
     def fragmented(self) -> BoolArray:
@@ -142,7 +140,7 @@ def merge_packets(parts: list[IpPackets]) -> IpPackets:
     """All packets, ordered by row."""
     merged = parts[0]
     if len(parts) > 1:
-        names = IpPackets.__dataclass_fields__
+        names = IpPackets.__struct_fields__
         merged = IpPackets(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
     elif (merged.row[1:] >= merged.row[:-1]).all():
         return merged

@@ -6,11 +6,12 @@ of all.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 #: Age by capture timestamps at which an incomplete datagram is given up (Linux: 30 s).
 TIMEOUT_NS: Final = 30_000_000_000
@@ -29,8 +30,7 @@ _MAX_PAYLOAD: Final = 65535
 Key = tuple[int, int, int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class IpFragment:
+class IpFragment(Struct, frozen=True):
     """An IP fragment and its frame."""
 
     number: int  # of the packet in its capture
@@ -47,8 +47,7 @@ class IpFragment:
     resent: bool = False  # a duplicate of the network
 
 
-@dataclass(slots=True)
-class FragmentedPacket:
+class FragmentedPacket(Struct):
     """Fragments of one IP datagram."""
 
     key: Key

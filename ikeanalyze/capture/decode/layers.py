@@ -10,10 +10,10 @@ draft-foschiano-erspan.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from ikeanalyze.capture.arrays import (
     BoolArray,
@@ -90,8 +90,7 @@ _TITLES: Final = {
 }  # fmt: skip
 
 
-@dataclass(slots=True)
-class Layers:
+class Layers(Struct):
     """Headers in the packets of a batch, as columns of one length."""
 
     row: Int64Array  # index into the batch
@@ -106,7 +105,7 @@ class Layers:
 
     def select(self, rows: Int64Array | BoolArray) -> "Layers":
         """Some of the headers."""
-        return Layers(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return Layers(*(getattr(self, name)[rows] for name in self.__struct_fields__))
 
     def skip(self, size: int | Int64Array, kind: int | UInt16Array, tunnel: UInt32Array | None = None) -> "Layers":
         """The headers of this kind that follow after `size` bytes."""
@@ -125,11 +124,10 @@ def merge_layers(parts: Iterable[Layers]) -> Layers:
     parts = list(parts)
     if len(parts) == 1:
         return parts[0]
-    return Layers(*(np.concatenate([getattr(part, name) for part in parts]) for name in Layers.__dataclass_fields__))
+    return Layers(*(np.concatenate([getattr(part, name) for part in parts]) for name in Layers.__struct_fields__))
 
 
-@dataclass(slots=True)
-class LayerFindings:
+class LayerFindings(Struct):
     """What is known about packets whose contents cannot be read."""
 
     unread: Counter[str] = field(default_factory=Counter)  # packets by what they are inside

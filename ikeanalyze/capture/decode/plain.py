@@ -4,11 +4,11 @@ The modules of `decode` define what the core returns, and read the packets that 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.capture.accounting import PacketCategory
@@ -65,8 +65,7 @@ _SAMPLE_BYTES: Final = 1 << 20
 _LINKS: Final[dict[int, tuple[int, int]]] = {**ETHERTYPE_LINKS, **dict.fromkeys(RAW_LINKS, (0, 0))}
 
 
-@dataclass(frozen=True, slots=True)
-class PlainPackets:
+class PlainPackets(Struct, frozen=True):
     """The plain packets of a batch."""
 
     columns: Columns  # of the frames with an IKE message, with `row`, `begin`, `end` and `clear`; some have one value

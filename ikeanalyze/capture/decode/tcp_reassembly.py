@@ -10,9 +10,10 @@ retransmitted segment is another frame of the messages that it carries.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
+
+from msgspec import Struct, field
 
 from ikeanalyze.capture.accounting import PacketCategory
 from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, IKE_HEADER_BYTES, NON_ESP_MARKER
@@ -46,8 +47,7 @@ class StreamMessageKind(Enum):
     MALFORMED = auto()  # after a non-ESP marker, but not IKE
 
 
-@dataclass(slots=True, eq=False)
-class StreamMessage:
+class StreamMessage(Struct, eq=False):
     """A message of a stream."""
 
     kind: StreamMessageKind
@@ -57,8 +57,7 @@ class StreamMessage:
     unit: int | None = None  # set by the FrameCollector
 
 
-@dataclass(slots=True, eq=False)
-class TcpSegment:
+class TcpSegment(Struct, eq=False):
     """A TCP segment, and the messages in it."""
 
     number: int

@@ -1,9 +1,9 @@
 """Decodes pcapng files (draft-ietf-opsawg-pcapng): sections, interfaces and packet blocks."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from ikeanalyze import core
@@ -50,8 +50,7 @@ _MICROSECONDS: Final = 6
 _UNTIMED: Final = "packets without a time of their own (simple packet blocks) were given the time of the packet before"
 
 
-@dataclass(frozen=True, slots=True)
-class InterfaceClock:
+class InterfaceClock(msgspec.Struct, frozen=True):
     """Unit and offset of the timestamps of an interface (if_tsresol and if_tsoffset)."""
 
     resolution: int = _MICROSECONDS  # a unit is 10^-n s, or with the bit 0x80 set 2^-(n - 128) s

@@ -1,9 +1,10 @@
 """Parses and encodes blocks and options of pcapng files (draft-ietf-opsawg-pcapng)."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 SECTION: Final = 0x0A0D0D0A  # reads the same in both byte orders
 INTERFACE: Final = 1
@@ -142,8 +143,7 @@ def encode_simple_packet(frame: bytes, order: str) -> bytes:
     return _block(SIMPLE_PACKET, Struct(order + "I").pack(len(frame)) + _padded(frame), order)
 
 
-@dataclass(frozen=True, slots=True)
-class PacketBlockHeader:
+class PacketBlockHeader(msgspec.Struct, frozen=True):
     """Fields of a packet block, without the packet bytes."""
 
     interface: int  # index within the section

@@ -1,9 +1,10 @@
 """The common result of all capture file formats: batches of packet records as columns."""
 
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt32Array
 
@@ -24,16 +25,14 @@ class CaptureError(Exception):
     """The capture cannot be read; the message is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureDamage:
+class CaptureDamage(Struct, frozen=True):
     """Where and why reading a capture stopped; everything before was read."""
 
     offset: int  # byte offset in the (decompressed) file of the record or block that could not be read
     what: str  # one clause, without the offset: "the file ends inside a packet of 1434 bytes"
 
 
-@dataclass(slots=True)
-class CaptureNote:
+class CaptureNote(Struct):
     """A note for the user about packets that were read."""
 
     what: str  # one clause: "packets without a time of their own have the time of the packet before"
@@ -41,8 +40,7 @@ class CaptureNote:
     count: int  # of such packets so far
 
 
-@dataclass(slots=True)
-class Interface:
+class Interface(Struct):
     """One interface of a capture: pcap has one, pcapng any number of them in each section."""
 
     link_type: int  # LINKTYPE_* of the file
@@ -52,8 +50,7 @@ class Interface:
     fcs_bytes: int | None = None  # of the frame check sequence that each frame ends with; None: unknown
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
+class RecordBatch(Struct, frozen=True):
     """Packets in file order, as columns of one length. The buffer is valid until the next batch is read."""
 
     buffer: UInt8Array  # with at least PADDING bytes after the end of the last record
@@ -84,8 +81,7 @@ class RecordBatch:
 RECORD_COLUMNS: Final = ("offset", "captured", "length", "time_ns", "interface")
 
 
-@dataclass(frozen=True, slots=True)
-class WalkResult:
+class WalkResult(Struct, frozen=True):
     """Result of `walk` of a file format: the complete packets of a part of a file, and where they end."""
 
     batch: RecordBatch  # may be empty

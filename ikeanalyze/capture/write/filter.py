@@ -7,11 +7,12 @@ new capture is pcapng, with the same bytes, times and link type.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from ikeanalyze._version import installed_version
 from ikeanalyze.capture.formats import pcapng_blocks

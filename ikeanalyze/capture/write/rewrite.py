@@ -12,10 +12,11 @@ longer frame is not written.
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from ikeanalyze._version import installed_version
 from ikeanalyze.capture.decode.link import LinkType, get_link_type_name, locate_ip_packets

@@ -1,10 +1,10 @@
 """`ikeanalyze anonymize`: write an anonymised copy of a capture."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnonymizationOptions:
+class AnonymizationOptions(Struct, frozen=True, kw_only=True):
     """What is written besides the capture."""
 
     output: Annotated[

@@ -1,6 +1,5 @@
 """`ikeanalyze decrypt`: write a decrypted copy of a capture."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -18,8 +17,7 @@ from ikeanalyze.render.core.output import check_output
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecryptionOptions(CaptureOptions):
+class DecryptionOptions(CaptureOptions, frozen=True, kw_only=True):
     """How the capture and its keys are read."""
 
     keys: Annotated[

@@ -1,11 +1,11 @@
 """`ikeanalyze extract`: copy the packets of chosen handshakes to a capture."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.tables.selection import HandshakeSelection, select_handshakes
@@ -32,8 +32,7 @@ _MAX_LISTED: Final = 10
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractInputOptions(CaptureOptions):
+class ExtractInputOptions(CaptureOptions, frozen=True, kw_only=True):
     """Which handshakes are extracted."""
 
     handshake: Annotated[
@@ -42,8 +41,7 @@ class ExtractInputOptions(CaptureOptions):
     ] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractOutputOptions:
+class ExtractOutputOptions(Struct, frozen=True, kw_only=True):
     """What is written, and where."""
 
     output: Annotated[

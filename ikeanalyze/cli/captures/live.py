@@ -4,12 +4,12 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveInputOptions(CaptureOptions):
+class LiveInputOptions(CaptureOptions, frozen=True, kw_only=True):
     """Where packets come from."""
 
     interface: Annotated[
@@ -56,8 +55,7 @@ class LiveInputOptions(CaptureOptions):
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveOutputOptions:
+class LiveOutputOptions(Struct, frozen=True, kw_only=True):
     """What is written, and when a handshake has ended."""
 
     output_format: Annotated[Literal["terminal", "jsonl"], FORMAT_OPTION] = "terminal"

@@ -2,7 +2,7 @@
 
 import os
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -62,8 +62,7 @@ def drop_inferred_payloads(analysis: Analysis) -> Analysis:
     return replace(analysis, handshakes=analysis.handshakes.with_columns(kept))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportInputOptions(CaptureOptions):
+class ReportInputOptions(CaptureOptions, frozen=True, kw_only=True):
     """How the captures of a report are read."""
 
     handshake: HandshakeOption = None
@@ -81,8 +80,7 @@ class ReportInputOptions(CaptureOptions):
     ] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOutputOptions(FigureOptions):
+class ReportOutputOptions(FigureOptions, frozen=True, kw_only=True):
     """How a report is written."""
 
     output: Annotated[

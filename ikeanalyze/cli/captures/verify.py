@@ -1,6 +1,6 @@
 """`ikeanalyze verify`: verify a capture against a daemon's log."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
@@ -20,8 +20,7 @@ _MAX_FAILURES: Final = 5
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerificationOptions(CaptureOptions):
+class VerificationOptions(CaptureOptions, frozen=True, kw_only=True):
     """How the capture and its keys are read."""
 
     keys: Annotated[

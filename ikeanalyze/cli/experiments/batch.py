@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.cli.capture_options import PortOption, VantageOption
@@ -34,8 +34,7 @@ _MAX_FAILURES: Final = 10
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetOptions:
+class DatasetOptions(Struct, frozen=True, kw_only=True):
     """The inputs and the location of a dataset, and how its captures are read."""
 
     output: Annotated[

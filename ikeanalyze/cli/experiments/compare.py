@@ -1,10 +1,10 @@
 """`ikeanalyze compare`: compare groups of handshakes."""
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze.cli.exit_status import CONDITION_HOLDS, CommandError, log_stderr
 from ikeanalyze.cli.options import MessageOptions, command, make_app
@@ -23,8 +23,7 @@ from ikeanalyze.render.core.values import format_count
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonOptions:
+class ComparisonOptions(Struct, frozen=True, kw_only=True):
     """The groups, metrics and statistics of a comparison."""
 
     by: Annotated[
@@ -97,8 +96,7 @@ class ComparisonOptions:
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonOutputOptions(PageOptions):
+class ComparisonOutputOptions(PageOptions, frozen=True, kw_only=True):
     """How a comparison is written."""
 
     log_x: Annotated[

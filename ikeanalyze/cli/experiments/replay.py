@@ -4,10 +4,11 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.cli.capture_options import CaptureArgument, CaptureOptions, HandshakeOption, read_captures
@@ -34,8 +35,7 @@ _DATAGRAMS: Final = "DATAGRAMS: a probability (0.2), IKE_AUTH, IKE_INTERMEDIATE:
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetOptions:
+class TargetOptions(Struct, frozen=True, kw_only=True):
     """The target, and how datagrams are sent to it."""
 
     target: Annotated[
@@ -55,8 +55,7 @@ class TargetOptions:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True, kw_only=True):
     """The number and the timing of the runs."""
 
     mode: Annotated[Mode, typer.Option(help="How the handshake is replayed, see above.")] = "verbatim"
@@ -76,8 +75,7 @@ class RunOptions:
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed of mutations and faults.")] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveOptions:
+class LiveOptions(Struct, frozen=True, kw_only=True):
     """Parameters of a live handshake, and the faults of its datagrams."""
 
     credentials: Annotated[
@@ -116,15 +114,13 @@ class LiveOptions:
         return tuple(faults)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayInputOptions(CaptureOptions):
+class ReplayInputOptions(CaptureOptions, frozen=True, kw_only=True):
     """How the capture is read."""
 
     handshake: HandshakeOption = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOutputOptions(TextOptions):
+class ReplayOutputOptions(TextOptions, frozen=True, kw_only=True):
     """How the result is written."""
 
     compare_recorded: Annotated[

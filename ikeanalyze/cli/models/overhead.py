@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze.analysis.esp.traffic import read_esp_traffic
 from ikeanalyze.capture.formats.records import CaptureError
@@ -50,8 +50,7 @@ class IpVersion(StrEnum):
     IPV6 = "6"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EspOptions:
+class EspOptions(Struct, frozen=True, kw_only=True):
     """How packets are protected."""
 
     suite: Annotated[
@@ -92,8 +91,7 @@ class EspOptions:
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficOptions:
+class TrafficOptions(Struct, frozen=True, kw_only=True):
     """Which packets are protected, and the processors that protect them."""
 
     size: Annotated[
@@ -128,8 +126,7 @@ class TrafficOptions:
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EspCaptureOptions:
+class EspCaptureOptions(Struct, frozen=True, kw_only=True):
     """How the ESP packets of a capture are read."""
 
     suite: Annotated[

@@ -1,12 +1,13 @@
 """`ikeanalyze predict`: predict recorded handshakes on another link."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
+from msgspec import Struct, field
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
@@ -54,8 +55,7 @@ Change = TypeVar("Change")
 app = make_app()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkOptions:
+class LinkOptions(Struct, frozen=True, kw_only=True):
     """The links that handshakes are predicted on."""
 
     rtt: Annotated[
@@ -121,8 +121,7 @@ class LinkOptions:
         return list(dict.fromkeys(links))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransmissionOptions:
+class TransmissionOptions(Struct, frozen=True, kw_only=True):
     """How the peers send over a link."""
 
     fragment_size: Annotated[
@@ -177,8 +176,7 @@ class TransmissionOptions:
         return uses
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationOptions:
+class SimulationOptions(Struct, frozen=True, kw_only=True):
     """How a handshake is simulated."""
 
     runs: Annotated[int, typer.Option(metavar="N", min=1, max=_RUN_LIMIT, help="Number of simulated handshakes.")] = (
@@ -208,8 +206,7 @@ class SimulationOptions:
         return budgets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordingOptions(CaptureOptions):
+class RecordingOptions(CaptureOptions, frozen=True, kw_only=True):
     """How the captures of the handshakes are read."""
 
     handshake: Annotated[
@@ -231,8 +228,7 @@ class RecordingOptions(CaptureOptions):
     vantage: VantageOption = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIfOptions:
+class WhatIfOptions(Struct, frozen=True, kw_only=True):
     """Changes of what the handshake sends."""
 
     signature: Annotated[
@@ -294,8 +290,7 @@ def _parse_change(text: str, option: str, parse: Callable[[str], Change]) -> Cha
         return parse(text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AxisOptions:
+class AxisOptions(Struct, frozen=True, kw_only=True):
     """How the figures are drawn."""
 
     log_y: Annotated[

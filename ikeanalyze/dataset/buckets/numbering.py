@@ -41,8 +41,7 @@ class RowTotals:
     messages: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurveyNumbering(RowNumbering):
+class SurveyNumbering(RowNumbering, frozen=True, kw_only=True):
     """Numbers the rows of one bucket, and writes what decides their order."""
 
     folder: BucketFolder
@@ -165,8 +164,7 @@ def _map(folder: BucketFolder, index: int, kind: str) -> Int64Array:
     return values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketNumbering(RowNumbering):
+class BucketNumbering(RowNumbering, frozen=True, kw_only=True):
     """The ids that `number_rows` gave to the rows of a bucket."""
 
     folder: BucketFolder

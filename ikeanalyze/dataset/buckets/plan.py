@@ -5,9 +5,10 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 #: Share of the machine's memory that the analysis of one capture takes by default.
 _DEFAULT_SHARE: Final = 4
@@ -27,8 +28,7 @@ _COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 
-@dataclass(frozen=True, slots=True)
-class BucketPlan:
+class BucketPlan(Struct, frozen=True):
     """How a capture is divided."""
 
     buckets: int  # besides the common one

@@ -5,9 +5,11 @@ RFC 7296, sections 2.6, 2.7, 2.23; RFC 9242; RFC 9370.
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
+
+from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, PRF, IkeSuite, PrfAlgorithm, get_prf, get_suite
 from ikeanalyze.replay.initiator.interface import CannotReplayError

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ikeanalyze.replay.credentials import Credentials, certificate_to_der, public_key_to_der
 from ikeanalyze.replay.handshake_shape import HandshakeShape

@@ -5,9 +5,10 @@
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.registries import get_name
@@ -32,8 +33,7 @@ _NUMBER_TYPES: Final = frozenset(
 _MAX_ATTRIBUTES: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class SimAkaEntry:
+class SimAkaEntry(msgspec.Struct, frozen=True):
     """One attribute (RFC 4187, section 8.1)."""
 
     type: int
@@ -59,8 +59,7 @@ class SimAkaEntry:
         return f"{self.name} {value}"
 
 
-@dataclass(frozen=True, slots=True)
-class SimAka:
+class SimAka(msgspec.Struct, frozen=True):
     """Data of a packet of EAP-SIM, EAP-AKA or EAP-AKA'."""
 
     subtype: int  # 1 AKA challenge, 5 identity, 10 SIM start, 11 SIM challenge ...

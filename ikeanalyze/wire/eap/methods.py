@@ -4,9 +4,10 @@ Keeps identities, but only the sizes of passwords, hashes and responses to chall
 """
 
 import re
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.aka import SimAka, parse_sim_aka
@@ -32,45 +33,39 @@ _TLS_METHODS: Final = frozenset({EapType.TLS, EapType.TTLS, EapType.PEAP, EapTyp
 _SIM_AKA_METHODS: Final = frozenset({EapType.SIM, EapType.AKA, EapType.AKA_PRIME})
 
 
-@dataclass(frozen=True, slots=True)
-class EapIdentity:
+class EapIdentity(msgspec.Struct, frozen=True):
     """Identity (RFC 3748, section 5.1)."""
 
     text: str | None  # response: the peer's identity; request: a prompt; None: empty
 
 
-@dataclass(frozen=True, slots=True)
-class EapNotification:
+class EapNotification(msgspec.Struct, frozen=True):
     """Notification (RFC 3748, section 5.2)."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class EapNak:
+class EapNak(msgspec.Struct, frozen=True):
     """Nak, legacy or expanded (RFC 3748, section 5.3)."""
 
     methods: tuple[str, ...]  # methods that the peer proposes instead
 
 
-@dataclass(frozen=True, slots=True)
-class EapMd5Challenge:
+class EapMd5Challenge(msgspec.Struct, frozen=True):
     """MD5-Challenge (RFC 3748, section 5.4): the request has a challenge, the response its digest."""
 
     value_bytes: int
     name: str | None  # of the sending system
 
 
-@dataclass(frozen=True, slots=True)
-class EapToken:
+class EapToken(msgspec.Struct, frozen=True):
     """One-time password or generic token card (RFC 3748, sections 5.5 and 5.6)."""
 
     prompt: str | None  # of a request; None: a response, which is a password
     value_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class EapMsChapV2:
+class EapMsChapV2(msgspec.Struct, frozen=True):
     """EAP-MSCHAPv2 (draft-kamath-pppext-eap-mschapv2)."""
 
     operation: int  # 1 challenge, 2 response, 3 success, 4 failure, 7 change of password
@@ -79,8 +74,7 @@ class EapMsChapV2:
     message: str | None  # of a success or failure, for the user
 
 
-@dataclass(frozen=True, slots=True)
-class EapTlsPacket:
+class EapTlsPacket(msgspec.Struct, frozen=True):
     """One packet of a method that uses TLS (RFC 5216, section 3.1)."""
 
     start: bool
@@ -95,8 +89,7 @@ class EapTlsPacket:
         return not (self.start or self.more or self.bytes or self.total_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class UnparsedEapMethod:
+class UnparsedEapMethod(msgspec.Struct, frozen=True):
     """A method that is not parsed."""
 
     bytes: int  # of its data
@@ -115,8 +108,7 @@ EapContent = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EapMessage:
+class EapMessage(msgspec.Struct, frozen=True):
     """An EAP packet and the data of its method."""
 
     packet: EapPacket

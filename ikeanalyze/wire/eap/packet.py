@@ -1,9 +1,10 @@
 """Parses the header of EAP packets (RFC 3748), and finds the method of an EAP conversation."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.registries.eap import EapCode, EapType
@@ -14,8 +15,7 @@ _EXPANDED: Final = Struct(">II")
 _VENDOR_MASK: Final = 0xFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class EapPacket:
+class EapPacket(msgspec.Struct, frozen=True):
     """Header of an EAP packet (RFC 3748, section 4)."""
 
     code: int  # 1 request, 2 response, 3 success, 4 failure

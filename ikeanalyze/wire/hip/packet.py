@@ -1,14 +1,16 @@
 """Parses and checks HIP packets (RFC 7401, RFC 5201, draft-ietf-hip-dex)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final, TypeVar
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.hip.parameters import HipValue, describe_value, parse_parameter
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
+from ikeanalyze.wire.registries.hip import HipPacketType
+from ikeanalyze.wire.registries.hip_parameters import HipParameterType
 
 #: Next header, header length, packet type, version, checksum, controls, sender's HIT, receiver's HIT.
 _HEADER: Final = Struct(">BBBBHH16s16s")
@@ -24,8 +26,7 @@ _UNORDERED_TYPES: Final = range(2048, 4096)
 _ValueT = TypeVar("_ValueT")
 
 
-@dataclass(frozen=True, slots=True)
-class HipParameter:
+class HipParameter(msgspec.Struct, frozen=True):
     """One parameter (RFC 7401, section 5.2.1)."""
 
     type: int
@@ -52,8 +53,7 @@ class HipParameter:
         return f"{name}({details})" if details else name
 
 
-@dataclass(frozen=True, slots=True)
-class HipPacket:
+class HipPacket(msgspec.Struct, frozen=True):
     """Contents of a HIP packet (RFC 7401, section 5.1)."""
 
     next_header: int  # 59: no next header

@@ -4,13 +4,14 @@ Public values, host identities, puzzles and signatures are kept as transmitted; 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+import msgspec
+
 from ikeanalyze.wire.cursor import Cursor
 from ikeanalyze.wire.registries import Registry, get_name
-from ikeanalyze.wire.registries.hip import (
+from ikeanalyze.wire.registries.hip_parameters import (
     DhGroup,
     EcdsaCurve,
     HipCipher,
@@ -47,8 +48,7 @@ _LIFETIME_BIAS: Final = 32
 _TEXT_DOMAIN_TYPES: Final = (1, 2)
 
 
-@dataclass(frozen=True, slots=True)
-class EspInfo:
+class EspInfo(msgspec.Struct, frozen=True):
     """ESP_INFO (RFC 7402, section 5.1.1)."""
 
     keymat_index: int  # offset of the ESP keys in the keying material, bytes
@@ -56,15 +56,13 @@ class EspInfo:
     new_spi: int  # for packets to the sender of this parameter
 
 
-@dataclass(frozen=True, slots=True)
-class HipNumber:
+class HipNumber(msgspec.Struct, frozen=True):
     """R1_COUNTER (RFC 7401, section 5.2.3) or SEQ (5.2.16): one number."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class HipPuzzle:
+class HipPuzzle(msgspec.Struct, frozen=True):
     """PUZZLE (RFC 7401, section 5.2.4)."""
 
     difficulty: int  # K: bits of the hash that must be zero
@@ -73,8 +71,7 @@ class HipPuzzle:
     random: bytes  # I; as long as the responder's hash, 8 bytes in HIPv1
 
 
-@dataclass(frozen=True, slots=True)
-class HipSolution:
+class HipSolution(msgspec.Struct, frozen=True):
     """SOLUTION (RFC 7401, section 5.2.5)."""
 
     difficulty: int  # K of the puzzle
@@ -83,16 +80,14 @@ class HipSolution:
     solution: bytes  # J, as long as I
 
 
-@dataclass(frozen=True, slots=True)
-class HipAlgorithmList:
+class HipAlgorithmList(msgspec.Struct, frozen=True):
     """A list of numbers: DH_GROUP_LIST, HIP_CIPHER, HIT_SUITE_LIST, ESP_TRANSFORM, ACK ..., the preferred one first."""
 
     numbers: tuple[int, ...]
     names: tuple[str, ...]  # names of the numbers
 
 
-@dataclass(frozen=True, slots=True)
-class DiffieHellman:
+class DiffieHellman(msgspec.Struct, frozen=True):
     """DIFFIE_HELLMAN (RFC 7401, section 5.2.7); the first of two public values in HIPv1."""
 
     group: int
@@ -104,8 +99,7 @@ class DiffieHellman:
         return get_name(DhGroup, self.group)
 
 
-@dataclass(frozen=True, slots=True)
-class HostId:
+class HostId(msgspec.Struct, frozen=True):
     """HOST_ID (RFC 7401, section 5.2.9; in HIPv1 RFC 5201, section 5.2.8)."""
 
     algorithm: int
@@ -120,8 +114,7 @@ class HostId:
         return f"{name} {self.curve}" if self.curve else name
 
 
-@dataclass(frozen=True, slots=True)
-class HipNotification:
+class HipNotification(msgspec.Struct, frozen=True):
     """NOTIFICATION (RFC 7401, section 5.2.19)."""
 
     type: int
@@ -133,16 +126,14 @@ class HipNotification:
         return get_name(HipNotifyType, self.type)
 
 
-@dataclass(frozen=True, slots=True)
-class HipSignature:
+class HipSignature(msgspec.Struct, frozen=True):
     """HIP_SIGNATURE, HIP_SIGNATURE_2 (RFC 7401, sections 5.2.14 and 5.2.15)."""
 
     algorithm: int
     signature: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Locator:
+class Locator(msgspec.Struct, frozen=True):
     """One entry of LOCATOR_SET (RFC 8046, section 4)."""
 
     traffic: int  # 0 all, 1 signalling, 2 data
@@ -152,15 +143,13 @@ class Locator:
     address: str | None  # None: shorter than an address
 
 
-@dataclass(frozen=True, slots=True)
-class Locators:
+class Locators(msgspec.Struct, frozen=True):
     """LOCATOR_SET (RFC 8046, section 4)."""
 
     locators: tuple[Locator, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HipAddresses:
+class HipAddresses(msgspec.Struct, frozen=True):
     """FROM and VIA_RVS (RFC 8004, section 4.2); REG_FROM, RELAY_FROM and RELAY_TO (RFC 5770) with a port."""
 
     addresses: tuple[str, ...]
@@ -168,8 +157,7 @@ class HipAddresses:
     protocol: int | None  # IP protocol: 17 (UDP) or 139 (HIP); None: not part of the parameter
 
 
-@dataclass(frozen=True, slots=True)
-class HipCertificate:
+class HipCertificate(msgspec.Struct, frozen=True):
     """CERT (RFC 8002, section 2)."""
 
     group: int
@@ -179,8 +167,7 @@ class HipCertificate:
     certificate: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class UnparsedParameter:
+class UnparsedParameter(msgspec.Struct, frozen=True):
     """A parameter that is not parsed: MACs, echoes, encrypted and unknown parameters."""
 
     bytes: int

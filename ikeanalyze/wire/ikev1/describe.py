@@ -17,7 +17,8 @@ from ikeanalyze.wire.ikev2.decode import MalformedPayload, VendorId
 from ikeanalyze.wire.ikev2.describe import describe_certificate, describe_delete, describe_vendor_id, join_texts
 from ikeanalyze.wire.payload_chain import Payload, PayloadChain
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.ikev1 import Ikev1NotifyType, Ikev1PayloadType, Ikev1ProtocolId
+from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType, Ikev1ProtocolId
+from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 from ikeanalyze.wire.registries.ikev1_phase2 import TransactionType
 from ikeanalyze.wire.text import shorten_text
 from ikeanalyze.wire.x509.certificates import ParsedCertificate

@@ -1,8 +1,9 @@
 """Parses IKEv1 messages (RFC 2408, RFC 2409): clear payloads, contents of phase 1, and fragments."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER, parse_header
@@ -17,8 +18,7 @@ _FRAGMENT: Final = Struct(">HBB")
 _LAST: Final = 0x01
 
 
-@dataclass(frozen=True, slots=True)
-class Ikev1Fragment:
+class Ikev1Fragment(msgspec.Struct, frozen=True):
     """Header of a fragment in payload 132 of Cisco and Microsoft, as in open implementations; no RFC specifies it."""
 
     ident: int  # the same in all fragments of a message
@@ -26,8 +26,7 @@ class Ikev1Fragment:
     last: bool  # it is the last fragment of the message
 
 
-@dataclass(frozen=True, slots=True)
-class Phase1Message:
+class Phase1Message(msgspec.Struct, frozen=True):
     """Contents of a clear message of phase 1 (RFC 2409, section 5)."""
 
     exchange_type: int | None  # 2 main mode, 4 aggressive mode; None: the header is truncated

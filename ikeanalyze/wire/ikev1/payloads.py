@@ -1,8 +1,9 @@
 """Decodes payloads of IKEv1, one value each (RFC 2408, section 3; RFC 2407, section 4.6), except SA payloads."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.identification import format_identity
@@ -32,8 +33,7 @@ _KEPT_ATTRIBUTES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ikev1Identification:
+class Ikev1Identification(msgspec.Struct, frozen=True):
     """ID payload (RFC 2407, section 4.6.2)."""
 
     type: int
@@ -47,8 +47,7 @@ class Ikev1Identification:
         return format_identity(self.type, self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Ikev1Notify:
+class Ikev1Notify(msgspec.Struct, frozen=True):
     """Notification payload (RFC 2408, section 3.14)."""
 
     doi: int
@@ -58,8 +57,7 @@ class Ikev1Notify:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Ikev1Delete:
+class Ikev1Delete(msgspec.Struct, frozen=True):
     """Delete payload (RFC 2408, section 3.15)."""
 
     protocol: int  # 1 ISAKMP, 2 AH, 3 ESP
@@ -67,8 +65,7 @@ class Ikev1Delete:
     announced: int  # number of SPIs in the payload's header, must be the length of `spis`
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(msgspec.Struct, frozen=True):
     """Attributes payload of XAuth and mode configuration (draft-dukes-ike-mode-cfg, section 3.2)."""
 
     type: int  # 1 request, 2 reply, 3 set, 4 acknowledgement
@@ -77,8 +74,7 @@ class Transaction:
     texts: tuple[str | None, ...]  # their values; None: not kept, or not text
 
 
-@dataclass(frozen=True, slots=True)
-class NatOriginalAddress:
+class NatOriginalAddress(msgspec.Struct, frozen=True):
     """NAT-OA payload: an address before its translation (RFC 3947, section 5.2)."""
 
     text: str | None  # None: invalid

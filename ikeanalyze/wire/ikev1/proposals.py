@@ -1,8 +1,9 @@
 """Parses SA payloads of phase 1 and of quick mode (RFC 2408, sections 3.4 to 3.6; RFC 2407, section 4.6.1)."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev2.proposals import PROPOSAL, TransformAttributeValue, get_attribute_number, parse_attributes
@@ -17,8 +18,7 @@ _TRANSFORM: Final = Struct(">BxHBBxx")
 _LABEL_LENGTH: Final = Struct(">Hxx")
 
 
-@dataclass(frozen=True, slots=True)
-class Ikev1Transform:
+class Ikev1Transform(msgspec.Struct, frozen=True):
     """One proposed set of algorithms; the properties are those of phase 1 (RFC 2409, appendix A)."""
 
     number: int
@@ -61,8 +61,7 @@ class Ikev1Transform:
         return None if value is None else get_name(registry, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Ikev1Proposal:
+class Ikev1Proposal(msgspec.Struct, frozen=True):
     """One proposal; proposals with the same number are accepted or rejected together (RFC 2408, section 4.2)."""
 
     number: int
@@ -84,8 +83,7 @@ class Ikev1Proposal:
         return "/".join(filter(None, (name if bits is None else f"{name}-{bits}", integrity, group)))
 
 
-@dataclass(frozen=True, slots=True)
-class Ikev1Sa:
+class Ikev1Sa(msgspec.Struct, frozen=True):
     """Contents of an SA payload."""
 
     doi: int | None  # domain of interpretation: 1 IPsec, 2 GDOI; None: truncated

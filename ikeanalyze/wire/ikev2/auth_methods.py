@@ -1,8 +1,9 @@
 """Names authentication methods of the AUTH payload, and parses the digital signatures of method 14 (RFC 7427)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev2.payloads import Authentication
@@ -29,8 +30,7 @@ _SHORT_NAMES: Final[Mapping[int, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureAlgorithm:
+class SignatureAlgorithm(Struct, frozen=True):
     """An AlgorithmIdentifier (RFC 5280, section 4.1.1.2) of a signature."""
 
     oid: str  # dotted
@@ -45,8 +45,7 @@ class SignatureAlgorithm:
         return self.scheme if self.hash is None else f"{self.scheme} with {self.hash}"
 
 
-@dataclass(frozen=True, slots=True)
-class DigitalSignature:
+class DigitalSignature(Struct, frozen=True):
     """Authentication data of method 14 (RFC 7427, section 3)."""
 
     algorithm: SignatureAlgorithm

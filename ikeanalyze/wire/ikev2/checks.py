@@ -5,9 +5,10 @@ A finding is a text about invalid data that a peer sent; the receiver may have a
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.eap.methods import EapMessage
@@ -53,8 +54,7 @@ _SHA1_BYTES: Final = 20
 _MAX_FINDINGS: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadCheck:
+class PayloadCheck(Struct, frozen=True):
     """A payload, its decoded body and the findings."""
 
     payload: Payload
@@ -62,8 +62,7 @@ class PayloadCheck:
     findings: tuple[str, ...]  # each begins with the payload's name
 
 
-@dataclass(frozen=True, slots=True)
-class MessageCheck:
+class MessageCheck(Struct, frozen=True):
     """The payloads of a message and the findings."""
 
     payloads: tuple[PayloadCheck, ...]

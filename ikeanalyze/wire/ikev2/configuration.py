@@ -1,9 +1,10 @@
 """Parses the configuration payload: a client's requests and its gateway's replies (RFC 7296, section 3.15)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.identification import format_subnet
@@ -39,8 +40,7 @@ _SIZES: Final[Mapping[int, int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationEntry:
+class ConfigurationEntry(msgspec.Struct, frozen=True):
     """One attribute (RFC 7296, section 3.15.1)."""
 
     type: int
@@ -82,8 +82,7 @@ class ConfigurationEntry:
                 return data.hex()
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     """Contents of a CP payload."""
 
     type: int | None  # 1 request, 2 reply, 3 set, 4 acknowledgement; None: truncated before it

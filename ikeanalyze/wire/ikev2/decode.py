@@ -1,9 +1,10 @@
 """Decodes a payload of IKEv2 of any type: `decode_payload` returns one value for each payload."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.methods import EapMessage, parse_eap_message
@@ -33,23 +34,20 @@ from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certific
 _FRAGMENT: Final = Struct(">HH")
 
 
-@dataclass(frozen=True, slots=True)
-class Nonce:
+class Nonce(msgspec.Struct, frozen=True):
     """Ni or Nr payload (RFC 7296, section 3.9)."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class VendorId:
+class VendorId(msgspec.Struct, frozen=True):
     """Vendor ID payload (RFC 7296, section 3.12)."""
 
     data: bytes
     name: str | None  # of a product or an extension; None: unknown
 
 
-@dataclass(frozen=True, slots=True)
-class SkPayload:
+class SkPayload(msgspec.Struct, frozen=True):
     """SK or SKF payload (RFC 7296, section 3.14; RFC 7383, section 2.5), not decrypted."""
 
     bytes: int  # of IV, ciphertext and ICV
@@ -57,8 +55,7 @@ class SkPayload:
     total: int | None  # fragments of the message
 
 
-@dataclass(frozen=True, slots=True)
-class UnparsedPayload:
+class UnparsedPayload(msgspec.Struct, frozen=True):
     """A payload that is not parsed: of group key management (RFC 9838), a puzzle solution (RFC 8019), a secure password
     method (RFC 6467), or of an unassigned type.
     """
@@ -66,8 +63,7 @@ class UnparsedPayload:
     bytes: int  # of the body
 
 
-@dataclass(frozen=True, slots=True)
-class MalformedPayload:
+class MalformedPayload(msgspec.Struct, frozen=True):
     """A payload that is too short for its fields."""
 
     error: str  # with the offset in the body

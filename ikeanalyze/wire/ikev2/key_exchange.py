@@ -5,8 +5,9 @@ The data are the public value of a Diffie-Hellman group, or with ML-KEM an encap
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from ikeanalyze.wire.registries import get_name
@@ -20,8 +21,7 @@ ML_KEM_SEED_BYTES: Final = 32
 _POLYNOMIAL_COEFFICIENTS: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class MlKemParameterSet:
+class MlKemParameterSet(Struct, frozen=True):
     """A parameter set of ML-KEM (FIPS 203, section 8)."""
 
     name: str  # ML-KEM-768

@@ -1,8 +1,9 @@
 """IKEv2 messages (RFC 7296): their payloads, their fragment numbers, and the contents of IKE_SA_INIT."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import HEADER
@@ -33,8 +34,7 @@ _METHOD: Final = Struct(">Hxx")
 _FRAGMENT: Final = Struct(">2xHHH")
 
 
-@dataclass(frozen=True, slots=True)
-class InitMessage:
+class InitMessage(msgspec.Struct, frozen=True):
     """Contents of an IKE_SA_INIT (RFC 7296, section 1.2) or IKE_SESSION_RESUME (RFC 5723) message in clear."""
 
     proposals: tuple[Proposal, ...]  # request: in order of preference; response: the chosen one

@@ -1,9 +1,10 @@
 """Decodes and describes the data of IKEv2 notifies. Types that are missing here have no data, or unspecified data."""
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev2.auth_methods import SignatureAlgorithm, get_auth_method_name, parse_algorithm
@@ -42,8 +43,7 @@ _ADDRESS_BYTES: Final = {12: 4, 36: 16}
 _TIMER_UNITS: Final = (600, 3600, 36000, 2, 30, 60, 1152000)
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(msgspec.Struct, frozen=True):
     """Data of REDIRECT and REDIRECTED_FROM (RFC 5685, sections 7.2 and 7.3)."""
 
     gateway_type: int
@@ -51,16 +51,14 @@ class Redirect:
     nonce: bytes  # the initiator's nonce, in responses to IKE_SA_INIT; otherwise empty
 
 
-@dataclass(frozen=True, slots=True)
-class Ipcomp:
+class Ipcomp(msgspec.Struct, frozen=True):
     """IPCOMP_SUPPORTED (RFC 7296, section 2.22)."""
 
     cpi: int  # compression parameter index
     transform: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoNatsAllowed:
+class NoNatsAllowed(msgspec.Struct, frozen=True):
     """NO_NATS_ALLOWED (RFC 4555, section 4.2): addresses and ports of the packet as sent."""
 
     source: str
@@ -69,16 +67,14 @@ class NoNatsAllowed:
     destination_port: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResumptionTicket:
+class ResumptionTicket(msgspec.Struct, frozen=True):
     """TICKET_LT_OPAQUE (RFC 5723, section 7): a ticket to resume the IKE SA."""
 
     lifetime: int  # seconds
     ticket: bytes  # opaque to the client
 
 
-@dataclass(frozen=True, slots=True)
-class MessageIdSync:
+class MessageIdSync(msgspec.Struct, frozen=True):
     """IKEV2_MESSAGE_ID_SYNC (RFC 6311): message IDs after a failover in a cluster."""
 
     nonce: bytes
@@ -86,8 +82,7 @@ class MessageIdSync:
     receive: int  # message ID of the next request that the sender expects
 
 
-@dataclass(frozen=True, slots=True)
-class PuzzleChallenge:
+class PuzzleChallenge(msgspec.Struct, frozen=True):
     """PUZZLE (RFC 8019, section 8.1)."""
 
     prf: int
@@ -95,8 +90,7 @@ class PuzzleChallenge:
     cookie: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PpkIdentity:
+class PpkIdentity(msgspec.Struct, frozen=True):
     """PPK_IDENTITY (RFC 8784, section 5.1) and PPK_IDENTITY_KEY (RFC 9867)."""
 
     type: int
@@ -104,8 +98,7 @@ class PpkIdentity:
     confirmation: bytes | None  # of PPK_IDENTITY_KEY: 8 bytes that prove knowledge of the key
 
 
-@dataclass(frozen=True, slots=True)
-class AuthAnnouncement:
+class AuthAnnouncement(msgspec.Struct, frozen=True):
     """One method in SUPPORTED_AUTH_METHODS (RFC 9593, section 3.2)."""
 
     method: int
@@ -118,23 +111,20 @@ class AuthAnnouncement:
         return get_auth_method_name(self.method) if self.algorithm is None else self.algorithm.name
 
 
-@dataclass(frozen=True, slots=True)
-class Aggfrag:
+class Aggfrag(msgspec.Struct, frozen=True):
     """USE_AGGFRAG (RFC 9347, section 5.1)."""
 
     congestion_control: bool  # the sender requests congestion control information
     dont_fragment: bool  # the sender does not support fragmented packets
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffTimer:
+class BackoffTimer(msgspec.Struct, frozen=True):
     """BACKOFF_TIMER of 3GPP (TS 24.302, section 8.2.9.1)."""
 
     seconds: int | None  # None: deactivated
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceIdentity:
+class DeviceIdentity(msgspec.Struct, frozen=True):
     """DEVICE_IDENTITY of 3GPP (TS 24.302, section 8.2.9.2)."""
 
     type: int  # 1 IMEI, 2 IMEISV

@@ -4,9 +4,10 @@ Every function takes the body of a payload, which follows the generic payload he
 is too short for its fields.
 """
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor
 from ikeanalyze.wire.registries.ikev2 import CertEncoding
@@ -24,48 +25,42 @@ _HASHED_ENCODINGS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyExchange:
+class KeyExchange(msgspec.Struct, frozen=True):
     """KE payload (RFC 7296, section 3.4; RFC 9370, section 2.2.2)."""
 
     method: int  # key exchange method, formerly Diffie-Hellman group
     data: bytes  # public value, encapsulation key or ciphertext
 
 
-@dataclass(frozen=True, slots=True)
-class Identification:
+class Identification(msgspec.Struct, frozen=True):
     """IDi or IDr payload (RFC 7296, section 3.5)."""
 
     type: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(msgspec.Struct, frozen=True):
     """CERT payload (RFC 7296, section 3.6)."""
 
     encoding: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateRequest:
+class CertificateRequest(msgspec.Struct, frozen=True):
     """CERTREQ payload (RFC 7296, section 3.7)."""
 
     encoding: int
     authorities: int | None  # number of hashes of trusted authorities' keys; None: the encoding does not use hashes
 
 
-@dataclass(frozen=True, slots=True)
-class Authentication:
+class Authentication(msgspec.Struct, frozen=True):
     """AUTH payload (RFC 7296, section 3.8)."""
 
     method: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Notify:
+class Notify(msgspec.Struct, frozen=True):
     """Notify payload (RFC 7296, section 3.10)."""
 
     type: int
@@ -74,8 +69,7 @@ class Notify:
     spi: bytes  # of the SA that the notify concerns; usually empty
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Delete payload (RFC 7296, section 3.11)."""
 
     protocol: int  # 1 IKE, 2 AH, 3 ESP

@@ -1,10 +1,11 @@
 """Parses SA payloads of IKEv2: proposals, transforms and transform attributes (RFC 7296, section 3.3)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.registries import get_name
@@ -41,16 +42,14 @@ _MAX_CACHED_BYTES: Final = 2048
 _CACHE_SIZE: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class TransformAttributeValue:
+class TransformAttributeValue(msgspec.Struct, frozen=True):
     """A transform attribute (RFC 7296, section 3.3.5)."""
 
     type: int
     value: int | bytes  # a number in the short format (TV), bytes in the long one (TLV)
 
 
-@dataclass(frozen=True, slots=True)
-class Transform:
+class Transform(msgspec.Struct, frozen=True):
     """One proposed algorithm (RFC 7296, section 3.3.2)."""
 
     type: int  # 1 encryption, 2 PRF, 3 integrity, 4 key exchange, 5 sequence numbers, 6-12 ADDKE1-7 ...
@@ -70,8 +69,7 @@ class Transform:
         return name if self.key_bits is None else f"{name}-{self.key_bits}"
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """One proposal, from which the responder chooses one transform of each type (RFC 7296, section 3.3.1)."""
 
     number: int
@@ -107,8 +105,7 @@ class Proposal:
         return "/".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class SecurityAssociation:
+class SecurityAssociation(msgspec.Struct, frozen=True):
     """Contents of an SA payload."""
 
     proposals: tuple[Proposal, ...]  # in the sender's order; after an error, the last one may be incomplete

@@ -1,8 +1,9 @@
 """Parses traffic selectors, which describe the packets that a Child SA protects (RFC 7296, section 3.13)."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
+
+import msgspec
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.registries import get_name
@@ -26,8 +27,7 @@ _ALL_PORTS: Final = (0, 65535)
 _OPAQUE_PORTS: Final = (65535, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficSelector:
+class TrafficSelector(msgspec.Struct, frozen=True):
     """One selector (RFC 7296, section 3.13.1; RFC 4595; RFC 9478)."""
 
     type: int
@@ -71,8 +71,7 @@ class TrafficSelector:
         return f"[{protocol}/{ends[0] if first == last else '-'.join(ends)}]"
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficSelectorPayload:
+class TrafficSelectorPayload(msgspec.Struct, frozen=True):
     """Contents of a TSi or TSr payload."""
 
     selectors: tuple[TrafficSelector, ...]  # in the sender's order

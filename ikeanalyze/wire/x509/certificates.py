@@ -5,10 +5,11 @@ This parser accepts algorithms that `cryptography` does not support; `check_cert
 """
 
 import warnings
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.ikev2.auth_methods import SignatureAlgorithm, read_algorithm
@@ -32,8 +33,7 @@ _MAX_CACHED_BYTES: Final = 16384
 _CACHE_SIZE: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKey:
+class PublicKey(Struct, frozen=True):
     """A public key (RFC 5280, section 4.1.2.7)."""
 
     oid: str  # of the algorithm, dotted
@@ -50,8 +50,7 @@ class PublicKey:
         return name if self.curve is None else f"{name} {self.curve}"
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateOutline:
+class CertificateOutline(Struct, frozen=True):
     """The outline of an X.509 certificate (RFC 5280, section 4.1)."""
 
     subject: str  # as in RFC 4514; may be empty
@@ -66,8 +65,7 @@ class CertificateOutline:
     valid_until: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedCertificate:
+class ParsedCertificate(Struct, frozen=True):
     """Contents of a CERT payload (RFC 7296, section 3.6)."""
 
     encoding: int

@@ -4,8 +4,9 @@ cryptography.x509 is not used here because it rejects a whole certificate that i
 All functions raise `WireError` for invalid DER.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.wire.cursor import Cursor, WireError
 
@@ -23,8 +24,7 @@ _MORE: Final = 0x80
 _MAX_OID_BYTES: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class DerElement:
+class DerElement(Struct, frozen=True):
     """One value with its tag (X.690, section 8.1)."""
 
     tag: int  # class, constructed bit and number, as transmitted

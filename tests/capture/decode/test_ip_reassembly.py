@@ -1,10 +1,10 @@
-from dataclasses import replace
 from itertools import permutations
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ikeanalyze.capture.decode.ip_reassembly import TIMEOUT_NS, IpFragment, IpReassembler
 from tests.capture.laws import bytes_by_unit, counted, read_packets, read_trace, rows, texts, total

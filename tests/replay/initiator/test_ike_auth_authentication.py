@@ -8,6 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from msgspec import structs
 
 from ikeanalyze.crypto.aka.milenage import Milenage
 from ikeanalyze.crypto.algorithms import PRF
@@ -135,7 +136,7 @@ def test_a_shared_secret_authenticates_both_sides():
     assert (made.method, made.data) == (2, prf(prf(b"swordfish", KEY_PAD), OCTETS))
     verify_shared_key_auth(SHA2_256, b"swordfish", OCTETS, made)
     assert checked(made, [], credentials=PSK) == "PSK"
-    for wrong in (replace(made, data=made.data[:-1]), make_shared_key_auth(SHA2_256, b"tuna", OCTETS)):
+    for wrong in (structs.replace(made, data=made.data[:-1]), make_shared_key_auth(SHA2_256, b"tuna", OCTETS)):
         with pytest.raises(RefusedError, match="AUTH does not verify: the responder has a different secret"):
             verify_shared_key_auth(SHA2_256, b"swordfish", OCTETS, wrong)
     with pytest.raises(RefusedError, match="with ECDSA with SHA2-256 instead of a shared key"):

@@ -1,9 +1,9 @@
 """Handshakes without a network, against a responder that is written from the RFCs (`responder`)."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ikeanalyze.keys.export import build_key_json
 from ikeanalyze.replay.initiator.inbox import MAX_DATAGRAMS

@@ -1,12 +1,12 @@
 """Key exchanges with a peer: OpenSSL's program for Diffie-Hellman, the library's own encapsulation for ML-KEM."""
 
 import subprocess
-from dataclasses import replace
 
 import pytest
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, mlkem, x448, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec.structs import replace
 
 from ikeanalyze.replay.initiator.interface import RefusedError
 from ikeanalyze.replay.initiator.key_exchange import PRIMES, explain_unsupported, start_key_exchange

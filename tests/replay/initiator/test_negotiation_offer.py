@@ -1,8 +1,7 @@
 """Which of recorded proposals can be offered, and what a responder may choose of them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ikeanalyze.replay.initiator.interface import CannotReplayError
 from ikeanalyze.replay.initiator.negotiation import is_offered, list_key_exchange_methods, select_proposals

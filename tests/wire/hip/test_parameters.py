@@ -23,7 +23,7 @@ from ikeanalyze.wire.hip.parameters import (
     describe_value,
     parse_parameter,
 )
-from ikeanalyze.wire.registries.hip import HipParameterType
+from ikeanalyze.wire.registries.hip_parameters import HipParameterType
 from tests.craft import hip
 
 RELAYED = struct.pack(">HBx", 10500, 17) + bytes(10) + b"\xff\xff\xc0\0\2\1"

@@ -1,7 +1,8 @@
 import pytest
 
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
+from ikeanalyze.wire.registries.hip import HipPacketType
+from ikeanalyze.wire.registries.hip_parameters import HipParameterType
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.hip import (
+from ikeanalyze.wire.registries.hip_parameters import (
     DhGroup,
     EcdsaCurve,
     HipCipher,

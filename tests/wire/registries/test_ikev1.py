@@ -1,6 +1,7 @@
 import pytest
 
 from ikeanalyze.wire.registries import get_name, ikev1
+from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
 from tests.wire.registries.oracle import normal, values
 
 
@@ -33,7 +34,7 @@ def test_exchange_types_against_tshark():
 @pytest.mark.parametrize(
     ("registry", "field", "prefix"),
     [
-        (ikev1.Ikev1NotifyType, "isakmp.notify.msgtype", ""),
+        (Ikev1NotifyType, "isakmp.notify.msgtype", ""),
         (ikev1.Ikev1ProtocolId, "isakmp.prop.protoid", "PROTO"),
         (ikev1.Ikev1IdType, "isakmp.id.type", "ID"),
     ],

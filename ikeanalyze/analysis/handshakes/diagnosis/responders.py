@@ -1,9 +1,9 @@
 """What the other handshakes of a capture show about a responder: what it accepted, and whether its port 4500 works."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.analysis.handshakes.auth_methods import ChosenProposal
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
@@ -14,8 +14,7 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 NAT_PORT: Final = 4500  # UDP encapsulation of RFC 3948
 
 
-@dataclass(frozen=True, slots=True)
-class ResponderFacts:
+class ResponderFacts(Struct, frozen=True):
     """Facts about the responder of each handshake, from all handshakes of its capture. (handshakes,) each"""
 
     on_4500: BoolArray  # it sent something from UDP port 4500

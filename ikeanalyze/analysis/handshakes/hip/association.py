@@ -21,12 +21,13 @@ association between the same hosts begins
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from ikeanalyze.analysis.grouping import number_by_first_row
 from ikeanalyze.analysis.handshakes.hip.exchange_types import EXCHANGE
@@ -38,7 +39,8 @@ from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.wire.hip.packet import parse_hip
 from ikeanalyze.wire.hip.parameters import HipAlgorithmList, HipNumber
-from ikeanalyze.wire.registries.hip import HipPacketType, HipParameterType
+from ikeanalyze.wire.registries.hip import HipPacketType
+from ikeanalyze.wire.registries.hip_parameters import HipParameterType
 
 #: What each packet answers, where the packet type alone tells it.
 _ANSWERS: Final[Mapping[int, int]] = MappingProxyType(
@@ -118,7 +120,7 @@ def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams,
         flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
     # numpy removes zeros at the end of a text
     hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
-    datagrams = replace(datagrams, exchange_type=exchange_type, flags=flags, message_id=message_id)
+    datagrams = structs.replace(datagrams, exchange_type=exchange_type, flags=flags, message_id=message_id)
     return datagrams, HostAssociations(SaAssociation(handshake, from_initiator, len(hosts.all)), hits)
 
 

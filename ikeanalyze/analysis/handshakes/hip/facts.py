@@ -19,7 +19,7 @@ from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.hip.packet import HipPacket, parse_hip
 from ikeanalyze.wire.hip.parameters import DiffieHellman, HipAlgorithmList, HipNotification, HipSignature, HostId
 from ikeanalyze.wire.registries import get_name
-from ikeanalyze.wire.registries.hip import HipParameterType, HostAlgorithm
+from ikeanalyze.wire.registries.hip_parameters import HipParameterType, HostAlgorithm
 
 _P = HipParameterType
 _OFFERS: Final = (
