@@ -26,6 +26,7 @@ local View = require("ikex.view")
 local compat = require("ikex.compat")
 local contents = require("ikex.contents")
 local fields = require("ikex.fields")
+local garbage = require("ikex.garbage")
 local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
 local menus = require("ikex.menus")
@@ -255,6 +256,7 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
 end
 
 local function guarded(tvb, pinfo, tree, number, source_port, destination_port)
+    garbage.count_call()
     local ok, problem = pcall(dissect, tvb, pinfo, tree, number, source_port, destination_port)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
@@ -278,12 +280,17 @@ function ikex.dissector(tvb, pinfo, tree)
     if whole then
         source_port, destination_port = find_ports(start, ports)
         if source_port == false then
-            capture.queue:see_time(pinfo.abs_ts)
+            local queue, time = capture.queue, pinfo.abs_ts
+            if time > queue.last_time then
+                queue.last_time = time
+            end
             return
         end
     end
     guarded(tvb, pinfo, tree, pinfo.number, source_port, destination_port)
 end
+
+garbage.adjust() -- all modules have been loaded
 
 register_postdissector(ikex)
 

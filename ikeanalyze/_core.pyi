@@ -160,15 +160,24 @@ def read_pcap(
 def write_parquet(
     path: str,
     template: bytes,
-    columns: Sequence[tuple[npt.NDArray[Any] | str | None, BoolArray | None, tuple[str, Int64Array] | None]],
+    columns: Sequence[
+        tuple[
+            npt.NDArray[Any] | str | None,
+            npt.NDArray[Any] | None,
+            tuple[str, Int64Array] | None,
+            tuple[UInt8Array, UInt8Array] | None,
+        ]
+    ],
     rows: int,
     row_group: int,
 ) -> None:
     """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
 
-    Each column has its values (a text: that of all rows; None: no row has a value), which of them are known (None:
-    all), and the texts in which the values are places, of 8 or 32 bits (None: the values are numbers): one after
-    another, with the byte where each ends.
+    Each column is a leaf of the schema. It has its values (a text: that of all rows; None: no row has a value), which
+    of them are known (None: all), and the texts in which the values are places, of 8 or 32 bits (None: the values are
+    numbers): one after another, with the byte where each ends. Of 64 bits, the places are codes of an AddressBook, and
+    the texts are its IPv6 addresses. 64-bit numbers without texts in a column of texts are written as 16 hexadecimal
+    digits. A column in lists has the known values alone, and definition and repetition levels.
 
     Raises:
         ValueError: the columns differ in length, or are not those of the schema.
@@ -283,6 +292,7 @@ def decrypt_handshakes(
     encryption: npt.NDArray[np.uint16],
     integrity: npt.NDArray[np.uint16],
     key_ends: Int64Array,
+    threads: int,
 ) -> dict[str, Any]:
     """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `core_decryption`).
 
@@ -294,10 +304,28 @@ def decrypt_handshakes(
         encryption: transform ID of each key set.
         integrity: transform ID of each key set; 0: none.
         key_ends: where the key sets of each handshake end.
+        threads: how many decrypt at most.
 
     Returns:
-        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `plaintext_ends`,
-        `part_ends` of each message; `parts`, `undecrypted`: positions of datagrams; `plaintext`: bytes.
+        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `heap_ends`,
+        `part_ends` of each message; `parts`, `undecrypted`: positions of datagrams; `heap`: IKE header and plaintext of
+        each message.
+
+    Raises:
+        ValueError: the columns differ in length.
+    """
+
+def walk_chains(
+    heap: UInt8Array, begin: Int64Array, end: Int64Array, first: UInt8Array, wanted: BoolArray, most: int
+) -> dict[str, Any]:
+    """Walk the chains of payloads of messages in the heap (see `payload_columns`). (messages,) each
+
+    `begin`, `end`: offsets of the chain. `first`: type of its first payload. `wanted`: messages whose chain is walked.
+    A chain of more than `most` payloads counts as incomplete.
+
+    Returns:
+        `message`, `type`, `critical`, `begin`, `size` of each payload of a complete chain; `ends`, where its payloads
+        end, and `complete` of each message.
 
     Raises:
         ValueError: the columns differ in length.

@@ -3,9 +3,10 @@
 //! `RUNS=1000000 cargo test --release --no-default-features --test fuzz_parquet` makes that many executions, and `SEED`
 //! selects others. Arithmetic that overflows panics in tests.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use _core::render::parquet::{write_table, Column, Texts, Values};
+use _core::render::parquet::{write_table, Column, Levels, Texts, Values};
 use bytes::Bytes;
 use fastrand::Rng;
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
@@ -14,6 +15,9 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
+
+/// Address codes from this one on are places of IPv6 addresses.
+const FIRST_IPV6: u64 = 1 << 32;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name)
@@ -122,6 +126,18 @@ fn what_is_written_is_read() {
             })
             .collect();
         let data = texts.concat();
+        let codes: Vec<u64> = places
+            .iter()
+            .map(|&place| {
+                let code = if rng.bool() {
+                    rng.u32(..).into()
+                } else {
+                    FIRST_IPV6 + u64::from(place)
+                };
+                code | rng.u64(..9) << 33
+            })
+            .collect();
+        let with_addresses = rng.u8(..3) == 0;
         let share = rng.u8(..);
         let known: Vec<bool> = (0..rows).map(|_| rng.u8(..) <= share).collect();
         let known_texts = rng.bool().then_some(&known[..]);
@@ -133,10 +149,12 @@ fn what_is_written_is_read() {
             Column {
                 values: Values::I64(&wide),
                 known: Some(&known),
+                levels: None,
             },
             Column {
                 values: Values::U32(&narrow),
                 known: None,
+                levels: None,
             },
             Column {
                 values: if rng.u8(..9) == 0 {
@@ -145,14 +163,18 @@ fn what_is_written_is_read() {
                     Values::Bool(&truths)
                 },
                 known: Some(&known),
+                levels: None,
             },
             Column {
-                values: if rng.bool() {
+                values: if with_addresses {
+                    Values::Addresses(together, &codes)
+                } else if rng.bool() {
                     Values::Texts(together, &places)
                 } else {
                     Values::Names(together, &names)
                 },
                 known: known_texts,
+                levels: None,
             },
         ];
         let mut file = Vec::new();
@@ -189,7 +211,90 @@ fn what_is_written_is_read() {
             read(&file, 2),
             expect(Some(known_truths), &|row| vec![u8::from(truths[row])])
         );
-        let text = |row: usize| texts[places[row] as usize].clone().into_bytes();
+        let text = |row: usize| match codes[row] & (2 * FIRST_IPV6 - 1) {
+            code if with_addresses && code < FIRST_IPV6 => Ipv4Addr::from(code as u32).to_string().into_bytes(),
+            _ => texts[places[row] as usize].clone().into_bytes(),
+        };
         assert_eq!(read(&file, 3), expect(known_texts, &text));
+    }
+}
+
+/// An empty file with a column of optional lists of optional numbers.
+fn list_template() -> Vec<u8> {
+    let element = Type::primitive_type_builder("element", Physical::INT64).with_repetition(Repetition::OPTIONAL);
+    let list = Type::group_type_builder("list")
+        .with_repetition(Repetition::REPEATED)
+        .with_fields(vec![Arc::new(element.build().expect("a type"))]);
+    let column = Type::group_type_builder("c")
+        .with_repetition(Repetition::OPTIONAL)
+        .with_converted_type(ConvertedType::LIST)
+        .with_fields(vec![Arc::new(list.build().expect("a type"))]);
+    let schema = Type::group_type_builder("root").with_fields(vec![Arc::new(column.build().expect("a type"))]);
+    let properties = Arc::new(WriterProperties::builder().build());
+    let schema = Arc::new(schema.build().expect("a schema"));
+    let writer = SerializedFileWriter::new(Vec::new(), schema, properties).expect("a writer");
+    writer.into_inner().expect("a file")
+}
+
+fn list_column<'a>(values: &'a [i64], definition: &'a [u8], repetition: &'a [u8]) -> Column<'a> {
+    Column {
+        values: Values::I64(values),
+        known: None,
+        levels: Some(Levels { definition, repetition }),
+    }
+}
+
+#[test]
+fn lists_that_are_written_are_read() {
+    let mut rng = Rng::with_seed(number("SEED", 1));
+    let template = list_template();
+    for _ in 0..number("RUNS", 3000) {
+        let rows = rng.usize(..200);
+        let (mut definition, mut repetition) = (Vec::new(), Vec::new());
+        for _ in 0..rows {
+            let size = rng.usize(..5);
+            repetition.push(0);
+            definition.push(if size == 0 { rng.u8(..2) } else { rng.u8(2..4) });
+            for _ in 1..size {
+                repetition.push(1);
+                definition.push(rng.u8(2..4));
+            }
+        }
+        let count = definition.iter().filter(|&&level| level == 3).count();
+        let values = numbers(&mut rng, count);
+        let mut file = Vec::new();
+        let columns = [list_column(&values, &definition, &repetition)];
+        write_table(&mut file, &template, &columns, rows, rng.usize(1..300)).expect("a file");
+        let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
+        let (mut read, mut definitions, mut repetitions) = (Vec::new(), Vec::new(), Vec::new());
+        for group in 0..file.num_row_groups() {
+            let group = file.get_row_group(group).expect("a row group");
+            let ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(0).expect("a column") else {
+                panic!("another type");
+            };
+            reader
+                .read_records(rows, Some(&mut definitions), Some(&mut repetitions), &mut read)
+                .expect("values");
+        }
+        assert_eq!(read, values);
+        assert!(definitions
+            .iter()
+            .zip(&definition)
+            .all(|(&one, &two)| one == i16::from(two)));
+        assert!(repetitions
+            .iter()
+            .zip(&repetition)
+            .all(|(&one, &two)| one == i16::from(two)));
+        assert_eq!(
+            (definitions.len(), repetitions.len()),
+            (definition.len(), repetition.len())
+        );
+        for level in definition.iter_mut().chain(&mut repetition) {
+            if rng.u8(..20) == 0 {
+                *level = rng.u8(..6);
+            }
+        }
+        let wrong = [list_column(&values, &definition, &repetition)];
+        let _ = write_table(Vec::new(), &template, &wrong, rows, 100); // without panic
     }
 }

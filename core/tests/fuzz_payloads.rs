@@ -3,6 +3,7 @@
 //! Half of the messages are encrypted with AES-GCM, so that contents of any kind are read after decryption; keys and
 //! algorithms of the others are random. Run as `fuzz.rs`.
 
+use _core::payloads::chains::{walk_chains, Chain};
 use _core::payloads::handshakes::{decrypt_handshakes, Datagrams, KeySet};
 use aes_gcm::{AeadInPlace, Aes256Gcm, KeyInit};
 use fastrand::Rng;
@@ -139,12 +140,13 @@ fn decrypt_damaged_messages() {
             &[split, count as i64],
             &key_sets,
             &[0, key_sets.len() as i64],
+            rng.usize(..3),
         );
         assert_eq!(result.handled.len(), 2);
         let messages = result.last.len();
         assert_eq!(result.message_ends[1] as usize, messages);
         assert_eq!(result.undecrypted_ends[1] as usize, result.undecrypted.len());
-        for column in [&result.position, &result.plaintext_ends, &result.part_ends] {
+        for column in [&result.position, &result.heap_ends, &result.part_ends] {
             assert_eq!(column.len(), messages);
         }
         assert_eq!(result.first.len(), messages);
@@ -153,12 +155,47 @@ fn decrypt_damaged_messages() {
             result.parts.len()
         );
         assert_eq!(
-            result.plaintext_ends.last().map_or(0, |&end| end as usize),
-            result.plaintext.len()
+            result.heap_ends.last().map_or(0, |&end| end as usize),
+            result.heap.len()
         );
         // without a key nothing is decrypted
         assert!(result.message_ends[0] == 0);
         decrypted += messages;
     }
     assert!(decrypted > 0);
+}
+
+#[test]
+fn walk_damaged_chains() {
+    let mut rng = Rng::with_seed(read("SEED", 1));
+    let mut payloads = 0;
+    for _ in 0..read("RUNS", 20_000) {
+        let mut heap = Vec::new();
+        let mut bounds = Vec::new();
+        for _ in 0..rng.usize(..MAX_MESSAGES) {
+            let (begin, first) = (heap.len(), rng.u8(..60));
+            for _ in 0..rng.usize(..6) {
+                let size = rng.usize(..12);
+                heap.extend([rng.u8(..60), rng.u8(..), 0, 4 + size as u8]);
+                heap.extend(bytes(&mut rng, size));
+            }
+            // ends of chains beyond the heap, too
+            let end = heap.len() + rng.usize(..20) / 19 * 8;
+            bounds.push((begin, end, first, rng.u8(..10) > 0));
+        }
+        let chains = bounds
+            .iter()
+            .map(|&(begin, end, first, wanted)| wanted.then_some(Chain { begin, end, first }));
+        let result = walk_chains(&heap, chains, 4);
+        assert_eq!(result.complete.len(), bounds.len());
+        assert_eq!(result.ends.last().map_or(0, |&end| end as usize), result.kind.len());
+        for column in [&result.message, &result.begin, &result.size] {
+            assert_eq!(column.len(), result.kind.len());
+        }
+        for ((&message, &begin), &size) in result.message.iter().zip(&result.begin).zip(&result.size) {
+            assert!((begin + size) as usize <= bounds[message as usize].1.min(heap.len()));
+        }
+        payloads += result.kind.len();
+    }
+    assert!(payloads > 0);
 }

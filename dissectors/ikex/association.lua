@@ -24,6 +24,7 @@ function Association.new(new_sa)
         new_sa = new_sa,
         groups = {}, -- by the initiator's SPI
         by_spis = {}, -- IKE SA by the key of a header
+        candidates = {}, -- candidate by the same
         alias = {}, -- other address of endpoints that were captured before and after a NAT
         redirects = {}, -- the latest redirected IKE SA of each initiator's address
     }, Association)
@@ -82,40 +83,60 @@ function Association:add_translation(parsed, original)
     end
 end
 
-local function add_candidate(self, group, parsed, endpoint, address)
+-- Note a candidate under its address.
+local function add_address(group, candidate)
+    local address = candidate.address
+    group.by_address[address] = candidate
+    local waiting = group.waiting[address] or { first = 1 }
+    group.waiting[address] = waiting
+    waiting[#waiting + 1] = candidate
+end
+
+-- A group has candidates by address only if it has several: most SPIs are used once.
+local function add_candidate(group, parsed, endpoint, address)
     local candidate = { protocol = parsed.head.major, address = address }
     local previous = group.by_endpoint[endpoint]
     if previous then
         previous.closed = true -- the SPI is used again
     end
     group.by_endpoint[endpoint] = candidate
-    group.by_address[address] = candidate
-    local waiting = group.waiting[address] or { first = 1 }
-    group.waiting[address] = waiting
-    waiting[#waiting + 1] = candidate
     group.count = group.count + 1
+    if group.count == 2 then
+        group.by_address, group.waiting = {}, {}
+        add_address(group, group.only)
+    end
+    if group.count >= 2 then
+        add_address(group, candidate)
+    end
     group.only = candidate
     return candidate
 end
 
-local function add_spi(self, group, candidate, parsed)
+-- The latest candidate with this address.
+local function find_by_address(group, address)
+    if group.by_address then
+        return group.by_address[address]
+    end
+    local only = group.only
+    return only and only.address == address and only or nil
+end
+
+local function add_key(self, candidate, parsed)
     local key = parsed.head.key
-    if not group.by_spi[key] then
-        group.by_spi[key] = candidate
+    if not self.by_spis[key] then
+        self.by_spis[key], self.candidates[key] = candidate.sa, candidate
         candidate.spi_known = true
-        if candidate.sa then
-            self.by_spis[key] = candidate.sa
-        end
     end
 end
 
 -- The IKE SA whose request had this nonce. Nonces are read only if a second request has the same SPI, which is rare.
 local function find_by_nonce(group, nonce)
-    for _, request in ipairs(group.unread) do
-        local earlier = read_notifies(request.data).nonce
+    group.by_nonce = group.by_nonce or {}
+    for index = 1, #group.unread, 2 do
+        local earlier, candidate = read_notifies(group.unread[index]).nonce, group.unread[index + 1]
         if earlier then
-            message_table.set(group.by_nonce, earlier, request.candidate)
-            request.candidate.has_nonce = true
+            message_table.set(group.by_nonce, earlier, candidate)
+            candidate.has_nonce = true
         end
     end
     group.unread = {}
@@ -155,7 +176,7 @@ local function associate_request(self, group, parsed, endpoint, address)
         end
     end
     if not candidate then
-        candidate = add_candidate(self, group, parsed, endpoint, address)
+        candidate = add_candidate(group, parsed, endpoint, address)
         -- a REDIRECT to another gateway continues the handshake
         local redirected = self.redirects[parsed.source]
         local recent = redirected and parsed.time - redirected.time <= REDIRECT_WITHIN
@@ -165,7 +186,9 @@ local function associate_request(self, group, parsed, endpoint, address)
     end
     if not known then
         message_table.set(group.by_digest, parsed.digest, candidate)
-        group.unread[#group.unread + 1] = { data = parsed.data, candidate = candidate }
+        local unread = group.unread
+        unread[#unread + 1] = parsed.data
+        unread[#unread + 1] = candidate
     end
     group.by_endpoint[endpoint] = candidate
     candidate.requested = true
@@ -183,12 +206,12 @@ local function associate_response(self, group, parsed, endpoint, address)
     local head = parsed.head
     local candidate
     if head.spi_r ~= NO_SPI then
-        candidate = group.by_spi[head.key]
+        candidate = self.candidates[head.key]
     end
     candidate = candidate
-        or group.by_endpoint[endpoint] or group.by_address[address] or find_only_candidate(group, head)
+        or group.by_endpoint[endpoint] or find_by_address(group, address) or find_only_candidate(group, head)
     if not candidate then
-        candidate = add_candidate(self, group, parsed, endpoint, address)
+        candidate = add_candidate(group, parsed, endpoint, address)
     end
     candidate.retry_requested = false
     if head.next == message.NOTIFY then -- a response that accepts the request begins with SA
@@ -204,17 +227,24 @@ local function associate_response(self, group, parsed, endpoint, address)
     return candidate
 end
 
+local function is_waiting(candidate, protocol)
+    return not candidate.closed and not candidate.answered and candidate.protocol == protocol
+end
+
 local function find_without_spi(group, address, protocol)
-    if protocol == 1 then
-        local latest = group.by_address[address]
-        return latest and latest.protocol == protocol and latest or nil
+    if protocol == 1 or not group.waiting then
+        local latest = find_by_address(group, address)
+        if protocol == 1 then
+            return latest and latest.protocol == protocol and latest or nil
+        end
+        return latest and is_waiting(latest, protocol) and latest or nil
     end
     local waiting = group.waiting[address]
     if not waiting then
         return nil
     end
     local candidate = waiting[waiting.first]
-    while candidate and (candidate.closed or candidate.answered or candidate.protocol ~= protocol) do
+    while candidate and not is_waiting(candidate, protocol) do
         waiting.first = waiting.first + 1
         candidate = waiting[waiting.first]
     end
@@ -233,10 +263,7 @@ function Association:associate(parsed)
     end
     local group = self.groups[head.spi_i]
     if not group then
-        group = {
-            by_digest = {}, by_endpoint = {}, by_address = {}, by_spi = {}, by_nonce = {},
-            waiting = {}, unread = {}, sas = {}, count = 0,
-        }
+        group = { by_digest = {}, by_endpoint = {}, unread = {}, sas = {}, count = 0 }
         self.groups[head.spi_i] = group
     end
     local is_request
@@ -255,14 +282,11 @@ function Association:associate(parsed)
     address = endpoint:match("^[^|]*")
     local candidate
     if not init then
-        candidate = group.by_spi[head.key]
-        if not candidate then
-            -- the response with this SPI is not in the capture
-            candidate = find_only_candidate(group, head)
-                or find_without_spi(group, address, head.major)
-                or add_candidate(self, group, parsed, endpoint, address)
-            candidate.closed = head.major == 2
-        end
+        -- the response with this SPI is not in the capture
+        candidate = find_only_candidate(group, head)
+            or find_without_spi(group, address, head.major)
+            or add_candidate(group, parsed, endpoint, address)
+        candidate.closed = head.major == 2
     elseif is_request then
         candidate = associate_request(self, group, parsed, endpoint, address)
     else
@@ -273,7 +297,7 @@ function Association:associate(parsed)
         group.sas[#group.sas + 1] = candidate.sa
     end
     if head.spi_r ~= NO_SPI or (not init and head.major == 2) then
-        add_spi(self, group, candidate, parsed)
+        add_key(self, candidate, parsed)
     end
     if candidate.redirected == parsed.time and not is_request then
         self.redirects[parsed.destination] = { sa = candidate.sa, time = parsed.time }

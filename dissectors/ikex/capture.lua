@@ -116,7 +116,7 @@ local function find_complete_digest(self, datagram, parsed)
         for _, pair in ipairs(sa.list) do
             if pair.message_id == parsed.head.message_id and pair.exchange == parsed.head.exchange then
                 for _, slot in ipairs({ pair.request or false, pair.response or false }) do
-                    local digest = slot and slot.response == parsed.head.response
+                    local digest = slot and (slot.response or false) == parsed.head.response
                         and Conversation.find_same_content(slot, datagram, parsed)
                     if digest then
                         return digest

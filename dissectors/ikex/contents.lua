@@ -230,7 +230,7 @@ local function decode_key_exchange(sa, content)
 end
 
 local function add_content(capture, sa, datagram, content)
-    content.pair, content.response = datagram.slot.pair, datagram.slot.response
+    content.pair, content.response = datagram.slot.pair, datagram.slot.response or false
     content.from_initiator = datagram.slot.from_initiator
     content.frame = datagram.number
     sa.contents[#sa.contents + 1] = content

@@ -49,8 +49,8 @@ function Conversation:new_sa(parsed)
         begun_init = head.spi_r == NO_SPI,
         pairs = {}, -- by a number that combines message ID, exchange type and requester
         list = {}, -- pairs in order of their first datagrams
-        pairs_by_requester = { [true] = {}, [false] = {} }, -- pairs with a request; true: sent by the initiator
-        bytes = { [true] = 0, [false] = 0 }, -- so far; true: sent by the initiator
+        bytes_initiator = 0, -- that the initiator sent so far
+        bytes_responder = 0,
         undecoded = {}, -- datagrams whose contents have not been decoded yet
     }
     self.sas[sa.number] = sa
@@ -110,6 +110,15 @@ local function find_roles(sa, parsed)
     return sender, requester, requester ~= sender
 end
 
+--- The pairs with a request that are requested by the same side as `pair`, in order of their first requests.
+function Conversation.requested_pairs(pair)
+    local sa = pair.sa
+    if pair.requested_by_initiator then
+        return sa.requests_initiator
+    end
+    return sa.requests_responder
+end
+
 local function get_pair(sa, head, requester)
     local key = (head.message_id * 256 + head.exchange) * 2 + (requester and 0 or 1)
     local pair = sa.pairs[key]
@@ -127,20 +136,40 @@ local function get_pair(sa, head, requester)
     return pair
 end
 
--- The slot of a message of `sender` (true: the initiator). Its fields: `datagrams`, in order of time (see `sort`);
--- `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one transmission, which has not been
--- built, and `fragments` are its datagrams by fragment number; `transmissions`, built from the first `grouped`
--- datagrams; `stale`: these must all be built again.
-local function get_slot(pair, response, sender)
-    local name = response and "response" or "request"
-    local slot = pair[name]
-    if not slot then
-        slot = { pair = pair, response = response, from_initiator = sender, datagrams = {}, single = false }
-        pair[name] = slot
-        if not response then
-            local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
-            requested[#requested + 1] = pair
-            pair.request_index = #requested
+-- Note the request of a pair.
+local function add_request(pair)
+    local requested = Conversation.requested_pairs(pair)
+    if not requested then
+        requested = {}
+        pair.sa[pair.requested_by_initiator and "requests_initiator" or "requests_responder"] = requested
+    end
+    requested[#requested + 1] = pair
+    pair.request_index = #requested
+end
+
+-- The slot of the first datagram of a message of `sender` (true: the initiator): the list of its datagrams, in order of
+-- time (see `sort`), with these fields: `response` and `from_initiator`: true, or else nil, because a table of four
+-- fields takes half as much memory; `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one
+-- transmission, which has not been built, and `fragments` are its datagrams by fragment number, nil while these are in
+-- order from 1 on; `transmissions`, built from the first `grouped` datagrams; `stale`: these must all be built again.
+local function new_slot(pair, response, sender, datagram)
+    local slot
+    if response then
+        slot = { datagram, pair = pair, single = true, response = true }
+        pair.response = slot
+    else
+        slot = { datagram, pair = pair, single = true, from_initiator = sender or nil }
+        pair.request = slot
+        add_request(pair)
+    end
+    if response and sender then
+        slot.from_initiator = true
+    end
+    local fragment = datagram[FRAGMENT]
+    if fragment > 0 then
+        slot.fragmented = true
+        if fragment > 1 then
+            slot.fragments = { [fragment] = datagram }
         end
     end
     return slot
@@ -207,20 +236,19 @@ end
 
 -- Group all datagrams of a slot with fragments into transmissions.
 local function group_fragments(slot)
-    local datagrams = slot.datagrams
     local transmissions, firsts = {}, {}
     if slot.single then -- there is nothing to classify
-        local transmission = new_fragmented(slot, 1, 1, datagrams[1][TIME])
-        for _, datagram in ipairs(datagrams) do
+        local transmission = new_fragmented(slot, 1, 1, slot[1][TIME])
+        for _, datagram in ipairs(slot) do
             add_fragment(transmission, datagram)
         end
         transmission.first = transmission
         transmissions[1] = transmission
     else
-        for position, range in ipairs(retransmission.classify_fragments(datagrams, slot.pair.sa.version == 1)) do
-            local transmission = new_fragmented(slot, range.body, range.number, datagrams[range.first][TIME])
+        for position, range in ipairs(retransmission.classify_fragments(slot, slot.pair.sa.version == 1)) do
+            local transmission = new_fragmented(slot, range.body, range.number, slot[range.first][TIME])
             for index = range.first, range.last do
-                add_fragment(transmission, datagrams[index])
+                add_fragment(transmission, slot[index])
             end
             firsts[range.body] = firsts[range.body] or transmission
             transmission.first = firsts[range.body]
@@ -237,23 +265,23 @@ local function add_next_fragment(slot, datagram)
     local transmission = slot.transmissions[1]
     local fragment, total = datagram[FRAGMENT], datagram[TOTAL]
     if
-        #slot.transmissions ~= 1 or slot.grouped ~= #slot.datagrams - 1
+        #slot.transmissions ~= 1 or slot.grouped ~= #slot - 1
         or fragment == 0 or total == 0 or total ~= transmission.total or transmission.fragments[fragment]
     then
         slot.stale = true
         return
     end
     add_fragment(transmission, datagram)
-    slot.grouped = #slot.datagrams
+    slot.grouped = #slot
 end
 
 -- Put the datagrams of a slot into order of time; those of one time remain in order of the capture.
 local function sort(slot)
-    local datagrams, positions = slot.datagrams, {}
-    for position, datagram in ipairs(datagrams) do
+    local positions = {}
+    for position, datagram in ipairs(slot) do
         positions[datagram] = position
     end
-    table.sort(datagrams, function(a, b)
+    table.sort(slot, function(a, b)
         if a[TIME] ~= b[TIME] then
             return a[TIME] < b[TIME]
         end
@@ -271,12 +299,12 @@ local function group(slot)
         group_fragments(slot)
     else
         slot.transmissions, slot.bodies, slot.count = {}, nil, nil
-        for _, datagram in ipairs(slot.datagrams) do
+        for _, datagram in ipairs(slot) do
             add_unfragmented(slot, datagram)
         end
     end
     slot.single, slot.fragments, slot.stale = false, nil, nil
-    slot.grouped = #slot.datagrams
+    slot.grouped = #slot
     if slot.pair.exchanges then
         slot.pair.changed = true
     end
@@ -284,12 +312,12 @@ end
 
 --- The transmissions of a slot, in order of time; `exactly`: group the latest datagrams of a large slot too.
 function Conversation.transmissions(slot, exactly)
-    local count, grouped = #slot.datagrams, slot.grouped or 0
+    local count, grouped = #slot, slot.grouped or 0
     if grouped == count then
         return slot.transmissions
     elseif grouped > 0 and not slot.stale then -- without fragments
         for index = grouped + 1, count do
-            add_unfragmented(slot, slot.datagrams[index])
+            add_unfragmented(slot, slot[index])
         end
         slot.grouped = count
     elseif exactly or count <= LARGE or (count - grouped) * 8 >= count then
@@ -300,7 +328,7 @@ end
 
 --- The time of the first datagram of a slot.
 function Conversation.start(slot)
-    return slot.start or slot.datagrams[1][TIME]
+    return slot.start or slot[1][TIME]
 end
 
 --- Whether all datagrams of a slot have the same body: they are one message. `exactly`: as in `transmissions`.
@@ -314,8 +342,10 @@ end
 
 --- Whether the message of a slot with `single` lacks fragments, and the time of its last datagram.
 function Conversation.lacks_fragments(slot)
-    local datagrams = slot.datagrams
-    return datagrams[1][TOTAL] > #datagrams, datagrams[#datagrams].last_time
+    if slot[1][TOTAL] <= #slot then
+        return false
+    end
+    return true, slot[#slot].last_time
 end
 
 --- Group all fragments of an IKE SA into transmissions.
@@ -339,7 +369,7 @@ function Conversation.find_same_content(slot, datagram, parsed)
     if slot.unsorted then
         sort(slot)
     end
-    for _, other in ipairs(slot.datagrams) do
+    for _, other in ipairs(slot) do
         if other.size == datagram.size and other.fragment == datagram.fragment and other.total == datagram.total then
             local size = math.min(#other.digest, #parsed.digest)
             if not parsed.clear or other.digest:sub(1, size) == parsed.digest:sub(1, size) then
@@ -362,27 +392,37 @@ local function note_hops(sa, sender, ttl)
     end
 end
 
--- Append a datagram to its slot.
-local function append(slot, datagram)
-    local datagrams = slot.datagrams
-    local count, fragment, total = #datagrams, datagram[FRAGMENT], datagram[TOTAL]
-    datagrams[count + 1] = datagram
-    if count == 0 then
-        slot.single = true
-        if fragment > 0 then
-            slot.fragmented, slot.fragments = true, { [fragment] = datagram }
+-- Note the fragment number of the latest datagram of a slot with `single`. Returns whether it is another fragment of
+-- the same transmission. `count`: of the datagrams before it.
+local function note_fragment(slot, datagram, count)
+    local fragment, total, fragments = datagram[FRAGMENT], datagram[TOTAL], slot.fragments
+    if not slot.fragmented or fragment == 0 or total == 0 or total ~= slot[1][TOTAL] then
+        return false
+    elseif not fragments then -- those before have the numbers up to `count`
+        if fragment > count + 1 then
+            slot.fragments = {}
+            for _, each in ipairs(slot) do
+                slot.fragments[each[FRAGMENT]] = each
+            end
         end
-    elseif datagram[TIME] < datagrams[count][TIME] or slot.unsorted then
+        return fragment > count
+    elseif fragments[fragment] then
+        return false
+    end
+    fragments[fragment] = datagram
+    return true
+end
+
+-- Append a datagram to its slot, which has others.
+local function append(slot, datagram)
+    local count, fragment = #slot, datagram[FRAGMENT]
+    slot[count + 1] = datagram
+    if datagram[TIME] < slot[count][TIME] or slot.unsorted then
         slot.start = math.min(Conversation.start(slot), datagram[TIME])
         slot.single, slot.stale, slot.unsorted = false, true, true
         slot.fragmented = slot.fragmented or fragment > 0
     elseif slot.single then
-        local fragments = slot.fragments
-        if
-            fragments and fragment > 0 and total > 0 and total == datagrams[1][TOTAL] and not fragments[fragment]
-        then
-            fragments[fragment] = datagram
-        else
+        if not note_fragment(slot, datagram, count) then
             slot.single, slot.fragments = false, nil
             slot.fragmented = slot.fragmented or fragment > 0
         end
@@ -393,14 +433,30 @@ local function append(slot, datagram)
     end
 end
 
+-- Count the bytes of a datagram, which the initiator sent if `sender` is true.
+local function count_bytes(sa, sender, datagram)
+    local by_initiator, by_responder, bytes = sa.bytes_initiator, sa.bytes_responder, datagram[BYTES]
+    if sender then
+        by_initiator = by_initiator + bytes
+    else
+        by_responder = by_responder + bytes
+    end
+    sa.bytes_initiator, sa.bytes_responder = by_initiator, by_responder
+    datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = by_initiator, by_responder
+end
+
 --- Add a datagram to its IKE SA; `parsed`: its header and endpoints.
 function Conversation:add(sa, datagram, parsed)
     local head = parsed.head
     local sender, requester, response = find_roles(sa, parsed)
     local pair = get_pair(sa, head, requester)
-    local slot = get_slot(pair, response, sender)
+    local slot = response and pair.response or not response and pair.request
+    if slot then
+        append(slot, datagram)
+    else
+        slot = new_slot(pair, response, sender, datagram)
+    end
     datagram[SLOT] = slot
-    slot.from_initiator = sender
     if pair.exchanges then
         pair.changed = true
     end
@@ -431,13 +487,10 @@ function Conversation:add(sa, datagram, parsed)
             sa.spi_r, sa.protected = head.spi_r, true
         end
     end
-    local bytes = sa.bytes
-    bytes[sender] = bytes[sender] + datagram[BYTES]
-    datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = bytes[true], bytes[false]
-    append(slot, datagram)
+    count_bytes(sa, sender, datagram)
     local path = sa.path
     path.added, self.added = path.added + 1, self.added + 1
-    path.repeated = path.repeated or #slot.datagrams > math.max(datagram[TOTAL], 1)
+    path.repeated = path.repeated or #slot > math.max(datagram[TOTAL], 1)
 end
 
 --- Recount the bytes so far of an IKE SA, after a datagram was added that is not the latest.
@@ -445,7 +498,7 @@ function Conversation.recount_bytes(sa)
     local datagrams = {}
     for _, pair in ipairs(sa.list) do
         for _, slot in pairs({ request = pair.request, response = pair.response }) do
-            for _, datagram in ipairs(slot.datagrams) do
+            for _, datagram in ipairs(slot) do
                 datagrams[#datagrams + 1] = datagram
             end
         end
@@ -456,13 +509,10 @@ function Conversation.recount_bytes(sa)
         end
         return a.number < b.number
     end)
-    local sums = { [true] = 0, [false] = 0 }
+    sa.bytes_initiator, sa.bytes_responder = 0, 0
     for _, datagram in ipairs(datagrams) do
-        local side = datagram[SLOT].from_initiator
-        sums[side] = sums[side] + datagram[BYTES]
-        datagram[SENT_BY_INITIATOR], datagram[SENT_BY_RESPONDER] = sums[true], sums[false]
+        count_bytes(sa, datagram[SLOT].from_initiator, datagram)
     end
-    sa.bytes = sums
 end
 
 return Conversation

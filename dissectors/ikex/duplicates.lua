@@ -16,8 +16,8 @@ local MAX_COMPARED = 64 -- latest transmissions of one message
 local NO_SPI = ("\0"):rep(8)
 
 function Duplicates.new()
-    -- by both hosts: requests, and copies of them with the same TTL
-    return setmetatable({ seen = {}, seen_clear = {}, sent = {}, copied = {} }, Duplicates)
+    -- requests: {sent, copied} by both hosts, where `copied` are copies with the same TTL
+    return setmetatable({ seen = {}, seen_clear = {}, requests = {} }, Duplicates)
 end
 
 local function is_request(head)
@@ -27,15 +27,29 @@ local function is_request(head)
     return head.spi_r == NO_SPI -- IKEv1 has no flag, but only the first message has no responder SPI
 end
 
-local function join_hosts(parsed)
+-- The numbers of requests between the hosts of a message.
+local function get_requests(self, parsed)
     local a, b = parsed.source, parsed.destination
-    return a < b and a .. " " .. b or b .. " " .. a
+    if b < a then
+        a, b = b, a
+    end
+    local of_first = self.requests[a]
+    if not of_first then
+        of_first = {}
+        self.requests[a] = of_first
+    end
+    local requests = of_first[b]
+    if not requests then
+        requests = { sent = 0, copied = 0 }
+        of_first[b] = requests
+    end
+    return requests
 end
 
 -- How many copies of a response a mirror port makes: as many as of the requests between its hosts.
 local function count_copies(self, parsed)
-    local hosts = join_hosts(parsed)
-    local sent, copied = self.sent[hosts] or 0, self.copied[hosts] or 0
+    local requests = get_requests(self, parsed)
+    local sent, copied = requests.sent, requests.copied
     return copied * 2 > sent and math.ceil(copied / sent) or 0
 end
 
@@ -81,11 +95,11 @@ local function count_request(self, datagram, parsed, original)
     if not is_request(parsed.head) then
         return
     end
-    local hosts = join_hosts(parsed)
+    local requests = get_requests(self, parsed)
     if not original then
-        self.sent[hosts] = (self.sent[hosts] or 0) + 1
+        requests.sent = requests.sent + 1
     elseif original.ttl == datagram.ttl and datagram.time - original.time <= WITHIN then
-        self.copied[hosts] = (self.copied[hosts] or 0) + 1
+        requests.copied = requests.copied + 1
     end
 end
 
@@ -117,11 +131,11 @@ local function get_table(self, parsed)
     return by_digest
 end
 
---- The datagram that `datagram` is a duplicate of; `parsed`: its header and hosts. If there is none, nil, and later
--- datagrams are compared with it.
+--- The datagram that `datagram` is a duplicate of; `parsed`: its header, hosts and digest. If there is none, nil, and
+-- later datagrams are compared with it.
 function Duplicates:original(datagram, parsed)
     local by_digest = get_table(self, parsed)
-    local digest = datagram.digest
+    local digest = parsed.digest
     local seen = message_table.get(by_digest, digest)
     local original
     if not seen then

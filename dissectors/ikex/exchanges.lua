@@ -20,11 +20,27 @@ local INITS = { [34] = true, [38] = true }
 local SET_UP = { [34] = true, [35] = true, [38] = true, [39] = true, [43] = true }
 local SET_UP_V1 = { [1] = true, [2] = true, [3] = true, [4] = true, [6] = true }
 local QUICK_MODE = 32
+local IKE_SA_INIT, LAST_KNOWN = 34, 44
+local AUTHS = { [35] = true, [39] = true }
+
+-- Whether the exchange of a pair is between IKE_SA_INIT and IKE_AUTH.
+local function precedes_authentication(pair)
+    local begun, first_auth = false, NEVER
+    for _, other in ipairs(pair.sa.list) do
+        if other.requested_by_initiator and AUTHS[other.exchange] then
+            first_auth = math.min(first_auth, other.message_id)
+        end
+        begun = begun or (other.requested_by_initiator and other.exchange == IKE_SA_INIT)
+    end
+    return begun and pair.message_id < first_auth
+end
 
 --- Whether the exchanges of a pair set up the IKE SA. `quick`: the first quick mode of an IKEv1 SA.
 function exchanges.sets_up(pair, quick)
     if pair.sa.version == 2 then
-        return pair.requested_by_initiator and SET_UP[pair.exchange] == true
+        -- one for private use, or a new one, does so in the place of IKE_INTERMEDIATE
+        return pair.requested_by_initiator
+            and (SET_UP[pair.exchange] == true or (pair.exchange > LAST_KNOWN and precedes_authentication(pair)))
     end
     return pair == quick or SET_UP_V1[pair.exchange] == true
 end
@@ -187,6 +203,35 @@ function exchanges.lacks_fragments(responses)
     return false
 end
 
+-- A message that begins with a notify may have an SK payload after it, if it has this length: IKE header, notify, SK
+-- header, and of the shortest ciphers and integrity algorithms 8 bytes of IV, one of padding and 8 of ICV.
+local SHORTEST_ENCRYPTED = 28 + 8 + 4 + 8 + 1 + 8
+local ENCRYPTED = { [35] = true, [36] = true, [37] = true, [39] = true, [43] = true, [44] = true }
+
+--- Whether an exchange has responses, and none that is encrypted, although its type requires it: a host that does not
+-- know the IKE SA may respond so, but the other side must not rely on it (RFC 7296, sections 1.5 and 2.4).
+function exchanges.is_unprotected(exchange)
+    return #exchange.responses > 0 and #exchanges.encrypted_responses(exchange) == 0
+end
+
+--- Whether a transmission lacks the encryption that the type of its exchange requires.
+function exchanges.is_in_clear(transmission)
+    local datagram, pair = transmission.datagrams[1], transmission.exchange.pair
+    return pair.sa.version == 2 and ENCRYPTED[pair.exchange] == true
+        and datagram.next == message.NOTIFY and datagram.size < SHORTEST_ENCRYPTED
+end
+
+--- The responses of an exchange that have the encryption that its type requires.
+function exchanges.encrypted_responses(exchange)
+    local encrypted = {}
+    for _, transmission in ipairs(exchange.responses) do
+        if not exchanges.is_in_clear(transmission) then
+            encrypted[#encrypted + 1] = transmission
+        end
+    end
+    return encrypted
+end
+
 -- Whether the time to a response can be measured: the capture has all of its fragments, and all IP fragments of one of
 -- its transmissions.
 local function is_measurable(responses)
@@ -216,7 +261,7 @@ end
 function exchanges.set_ending(exchange, response, answered)
     exchange.ended_by, exchange.answer, exchange.end_time = response, response.time, response.last_time
     exchange.answered, exchange.rtt = answered, nil
-    if answered and is_measurable(exchange.responses) then
+    if answered and is_measurable(exchange.responses) and not exchanges.is_unprotected(exchange) then
         exchange.rtt = response.time - answered.time
     end
 end
@@ -249,7 +294,10 @@ end
 -- Find the response that ended an exchange, and the transmission that it answers, by the order of the transmissions;
 -- `following`: the time of the next request.
 local function match_responses(exchange, following)
-    local requests, responses = exchange.requests, exchange.responses
+    local requests, responses = exchange.requests, exchanges.encrypted_responses(exchange)
+    if #responses == 0 then
+        responses = exchange.responses
+    end
     set_start(exchange)
     exchange.unreceived_for = 0
     local last_request, ending, latest, latest_end = -NEVER, nil, nil, -NEVER
@@ -294,7 +342,7 @@ local function match_responses(exchange, following)
 end
 
 local function count_datagrams(pair)
-    return (pair.request and #pair.request.datagrams or 0) + (pair.response and #pair.response.datagrams or 0)
+    return (pair.request and #pair.request or 0) + (pair.response and #pair.response or 0)
 end
 
 -- Whether the exchanges of a pair must be determined again; `exactly`: also those of the latest datagrams of a large
@@ -315,8 +363,7 @@ end
 -- `unreceived_for`: from the last response to a later transmission of the request, 0 if there is none. `exactly`: with
 -- the latest datagrams of a large pair, which may be missing otherwise.
 function exchanges.of_pair(pair, exactly)
-    local requested = pair.sa.pairs_by_requester[pair.requested_by_initiator]
-    local next_pair = pair.request_index and requested[pair.request_index + 1]
+    local next_pair = pair.request_index and Conversation.requested_pairs(pair)[pair.request_index + 1]
     local following = next_pair and exchanges.start(next_pair) or NEVER
     if pair.following ~= following or is_outdated(pair, exactly) then
         pair.exchanges = group_attempts(pair, exactly)
@@ -403,7 +450,7 @@ function exchanges.is_plain(pair, exactly)
     local request, response = pair.request, pair.response
     if not request or not response then
         return false
-    elseif INITS[pair.exchange] and response.datagrams[1].next == message.NOTIFY then
+    elseif INITS[pair.exchange] and response[1].next == message.NOTIFY then
         return false
     end
     return Conversation.has_one_body(request, exactly) and Conversation.has_one_body(response, exactly)

@@ -50,8 +50,9 @@ end
 -- request. In IKEv1: the error in any clear message, if quick mode was not answered.
 local function find_refusal(sa, all)
     if sa.version == 1 then
-        local error_name
+        local error_name, begun
         for _, exchange in ipairs(all) do
+            begun = begun or exchange.sets_up
             if exchange.pair.exchange == QUICK and #exchange.responses > 0 then
                 return nil
             end
@@ -63,7 +64,8 @@ local function find_refusal(sa, all)
                 end
             end
         end
-        return error_name
+        -- a host may send INVALID-SPI for an ESP packet, with any cookies and outside of all exchanges
+        return (begun or error_name ~= "INVALID-SPI") and error_name or nil
     end
     local request, response, accepted
     for _, exchange in ipairs(all) do
@@ -95,12 +97,13 @@ end
 local function find_proof(sa)
     local last
     for _, content in ipairs(sa.contents or {}) do
-        if content.pair.exchange == INFORMATIONAL and content.from_initiator and not content.response then
+        local proves = content.encrypted -- anyone can send a message in the clear
+        if proves and content.pair.exchange == INFORMATIONAL and content.from_initiator and not content.response then
             local error_notify = contents.error_notify(content)
             if error_notify and error_notify.type == AUTHENTICATION_FAILED then
                 return "failed", names.of(names.notify, error_notify.type)
             end
-        elseif AUTHS[content.pair.exchange] and content.response and content.pair.requested_by_initiator then
+        elseif proves and AUTHS[content.pair.exchange] and content.response and content.pair.requested_by_initiator then
             if not last or content.pair.message_id >= last.pair.message_id then
                 last = content
             end
@@ -132,10 +135,14 @@ local function is_unreceived(exchange)
     return repeated and exchanges.lacks_fragments(exchange.responses)
 end
 
+local function is_answered(exchange)
+    return #exchange.responses > 0 and not exchanges.is_unprotected(exchange)
+end
+
 -- Whether the initiator answered a request of the responder: it has the IKE SA.
 local function is_established_by_responder(all)
     for _, exchange in ipairs(all) do
-        if not exchange.pair.requested_by_initiator and not exchange.sets_up and #exchange.responses > 0 then
+        if not exchange.pair.requested_by_initiator and not exchange.sets_up and is_answered(exchange) then
             return true
         end
     end
@@ -170,10 +177,10 @@ local function collect_evidence(sa, all, last_time)
     local established = is_established_by_responder(all)
     for _, exchange in ipairs(all) do
         local kind, attempt = exchange.pair.exchange, exchange.attempt
-        local has_request, has_response = #exchange.requests > 0, #exchange.responses > 0
+        local has_request, has_response = #exchange.requests > 0, is_answered(exchange)
         local closing = sa.version == 1 and (kind == AGGRESSIVE or kind == QUICK) and attempt > 1
         local unanswered = exchange.sets_up and has_request and not has_response and not closing
-        local open_last = exchange == last and (unanswered or (is_unreceived(exchange) and not established))
+        local open_last = exchange == last and not established and (unanswered or is_unreceived(exchange))
         if unanswered and exchange ~= last or exchange.sets_up and not has_request then
             evidence.has_gap = true
         end
@@ -221,7 +228,10 @@ local function is_rekeyed(sa, all, conversation)
         if sa.version ~= 2 or exchange.sets_up then
             return false
         end
-        local first = pair.message_id == 0 and not INITS[pair.exchange]
+        local request = exchange.requests[1]
+        -- INVALID_SPI of an ESP packet has message ID 0 and any IKE SPIs (RFC 7296, 1.5)
+        local in_clear = request and exchanges.is_in_clear(request)
+        local first = pair.message_id == 0 and not INITS[pair.exchange] and not in_clear
         if pair.requested_by_initiator then
             by_initiator, first_by_initiator = true, first_by_initiator or first
         else

@@ -232,8 +232,12 @@ function packet.read_headers(record, frame, at, udp, ip, version)
     record.source, record.destination = addresses(frame, ip, version)
     local length = u16(frame, udp + 4)
     record.size = length > 0 and length - (at - udp) or nil
-    record.ttl = byte(frame, version == 4 and ip + 8 or ip + 7)
-    record.ip_id = version == 4 and u16(frame, ip + 4) or nil
+    if version == 4 then
+        local high, low, _, _, ttl = byte(frame, ip + 4, ip + 8)
+        record.ttl, record.ip_id = ttl, high * 256 + low
+    else
+        record.ttl, record.ip_id = byte(frame, ip + 7), nil
+    end
     return true
 end
 

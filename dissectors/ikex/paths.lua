@@ -176,6 +176,20 @@ local function find_ambiguous(path)
     return ambiguous
 end
 
+-- Whether a request of a path and its response may both have several transmissions. Otherwise there is nothing to
+-- decide, and no exchange need be built: most handshakes with a retransmission lost one message.
+local function may_be_ambiguous(path)
+    for _, sa in ipairs(path.sas) do
+        for _, pair in ipairs(sa.list) do
+            local request, response = pair.request, pair.response
+            if request and response and not request.single and not response.single then
+                return true
+            end
+        end
+    end
+    return false
+end
+
 --- Correct the endings of the exchanges between the two hosts of an IKE SA, where the path takes longer than the
 -- retransmission timer; mark exchanges as `uncertain` where that is possible and unknown. Requires that the capture has
 -- been read to its end.
@@ -185,7 +199,7 @@ function paths.settle(sa)
         return
     end
     path.settled = path.added
-    if not path.repeated then
+    if not path.repeated or not may_be_ambiguous(path) then
         return
     end
     for _, each in ipairs(path.sas) do

@@ -178,7 +178,7 @@ local function pair_packets(packets)
         each.echoes, each.mirrored = nil, nil
         local parsed = {
             head = { major = 2, response = not REQUESTS[each.code] },
-            source = each.source, destination = each.destination,
+            source = each.source, destination = each.destination, digest = each.digest,
         }
         if not duplicates:original(each, parsed) then
             local view = parse_attributes(each.digest, each.length)

@@ -71,6 +71,12 @@ def find_group_starts(*columns: npt.NDArray[np.generic]) -> BoolArray:
     return new
 
 
+def expand_ranges(start: Int64Array, length: Int64Array) -> Int64Array:
+    """The numbers of all ranges, one range after the other."""
+    before = np.cumsum(length) - length
+    return np.repeat(start - before, length) + np.arange(int(length.sum()))
+
+
 def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint32]]:
     """The different values, in no order, and which of them each value is. (k,), (n,)"""
     if core.compiled is not None:

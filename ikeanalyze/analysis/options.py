@@ -56,7 +56,8 @@ class ReadOptions(Struct, frozen=True, kw_only=True):
     #: called if there are several captures, because each has tables of its own.
     on_table: "TableCallback | None" = None
     #: Called with the name and the columns of a table before the table is made of them, as `on_table` is. If it returns
-    #: True, the table is not made, and is empty in the result.
+    #: True, the table is not made, and is empty in the result; that of handshakes has `handshake` and `rekeyed` alone,
+    #: and null in the other columns.
     on_columns: "ColumnsCallback | None" = None
     on_contents: "ContentsCallback | None" = None  # called with the decoded contents of each capture
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -33,6 +33,7 @@ from ikeanalyze.analysis.exchanges.radius import (
     share_waiting_handshakes,
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
+from ikeanalyze.analysis.exchanges.unprotected import find_clear_notifies, find_unprotected_exchanges
 from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts, find_short_responses
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
@@ -51,8 +52,8 @@ from ikeanalyze.analysis.messages.tunnels import name_tunnels
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.analysis.tables.handshake_table import build_handshakes_table, select_handshake_sources
-from ikeanalyze.analysis.tables.polars_columns import TableColumns
+from ikeanalyze.analysis.tables.handshake_table import build_handshake_columns, select_handshake_sources
+from ikeanalyze.analysis.tables.polars_columns import SharedListColumn, TableColumns
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
     AnalysisTables,
@@ -75,6 +76,9 @@ from ikeanalyze.io.lab_manifest import LabManifest
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
     from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents
+
+#: Columns that the result has of a table that the caller takes: commands count handshakes.
+_KEPT: Final = {"handshakes": ("handshake", "rekeyed")}
 
 #: Number of the frame (None: the whole capture) and text.
 CaptureWarning = tuple[int | None, str]
@@ -106,18 +110,16 @@ class _PipelineRun(Struct, frozen=True):
     facts: CaptureFacts
     pool: ThreadPoolExecutor  # numpy and polars release the GIL, so that two threads run in parallel
 
-    def finish(self, name: str, table: pl.DataFrame) -> pl.DataFrame:
-        """Report a complete table to the caller, and return it."""
+    def make_table(self, name: str, columns: TableColumns) -> pl.DataFrame:
+        """Make a table, unless the caller takes its columns; then it has those of `_KEPT` alone."""
+        if self.options.on_columns is not None and self.options.on_columns(name, columns):
+            kept = {column: columns.columns[column] for column in _KEPT.get(name, ())}
+            columns.columns.clear()
+            return replace(columns, columns=kept, height=columns.height if kept else 0).make_table()
+        table = columns.make_table()
         if self.options.on_table is not None:
             self.options.on_table(name, table)
         return table
-
-    def make_table(self, name: str, columns: TableColumns) -> pl.DataFrame:
-        """Make a table, unless the caller takes its columns; then it is empty."""
-        if self.options.on_columns is not None and self.options.on_columns(name, columns):
-            columns.columns.clear()
-            return pl.DataFrame(schema=columns.layout)
-        return self.finish(name, columns.make_table())
 
 
 class _CaptureDatagrams(Struct, frozen=True):
@@ -175,10 +177,11 @@ def build_tables(
             # the table of handshakes is the largest of a flood, and the others stay in memory
             wait([future for future in (frames, messages, exchanges) if future is not None])
             release_free_memory()
-        handshakes = build_handshakes_table(needed)
+        columns = build_handshake_columns(needed)
         del needed
         release_free_memory()
-        handshakes = run.finish("handshakes", _diagnose(handshakes, suspects))
+        _add_diagnoses(columns, suspects)
+        handshakes = run.make_table("handshakes", columns)
         frames_table = pl.DataFrame(schema=schema.FRAMES) if frames is None else frames.result()
         messages_table = pl.DataFrame(schema=schema.MESSAGES) if messages is None else messages.result()
         return AnalysisTables(frames_table, messages_table, exchanges.result(), handshakes), warnings
@@ -212,14 +215,18 @@ def survey_frames(
         _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool))
 
 
-def _diagnose(handshakes: pl.DataFrame, suspects: pl.DataFrame | None) -> pl.DataFrame:
-    """The handshakes table with the column `diagnosis`."""
+def _add_diagnoses(handshakes: TableColumns, suspects: pl.DataFrame | None) -> None:
+    """Add the column `diagnosis`; `suspects`: facts about the handshakes to diagnose, None: all are clean."""
     if suspects is None:
-        return handshakes
+        return
     # not needed for most captures
-    from ikeanalyze.analysis.handshakes.diagnosis.diagnose import add_diagnosis
+    from ikeanalyze.analysis.handshakes.diagnosis.diagnose import diagnose_suspects
 
-    return add_diagnosis(handshakes, suspects)
+    found = diagnose_suspects(handshakes.select(suspects["row"].to_numpy()).make_table(), suspects)
+    place = np.full(handshakes.height, found.height)
+    place[found["row"].to_numpy()] = np.arange(found.height)
+    lists = pl.concat([found["diagnosis"], pl.Series([None], dtype=schema.HANDSHAKES["diagnosis"])])
+    handshakes.columns["diagnosis"] = SharedListColumn(lists, place)
 
 
 def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
@@ -329,6 +336,8 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         capture[association.handshake] = get_capture_numbers(datagrams.source)
     messages, message_of_datagram = group_messages(datagrams, association)
     exchanges, exchange_of_message = pair_exchanges(messages)
+    clear_datagrams = np.isin(datagrams.datagram, find_clear_notifies(traffic.columns))
+    in_clear = sort_distinct(message_of_datagram[clear_datagrams])
     parsed = inits.result()
     if not _wants_contents(run):
         # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
@@ -347,6 +356,8 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         addresses=traffic.addresses,
         capture=capture,
         lacking_fragments=find_incomplete_messages(messages),
+        in_clear=in_clear,
+        unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete))),
         last_ns=traffic.last_ns,
         translated=grouped.translated,

@@ -30,6 +30,8 @@ class AnalysisState(Struct, frozen=True):
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     capture: Int64Array  # number of the capture that each handshake is in, rising
     lacking_fragments: Int64Array  # rows of the first transmissions of messages that lack fragments (RFC 7383)
+    in_clear: Int64Array  # rows of messages in the clear that should be encrypted (see `unprotected`), rising
+    unprotected: BoolArray  # which exchanges have such a response, and no encrypted one. (exchanges,)
     incomplete: BoolArray  # which datagrams lack IP fragments or TCP segments. (datagrams,)
     last_ns: Int64Array  # of each capture: the time of its last packet
     translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
@@ -17,6 +17,9 @@ from ikeanalyze.capture.formats.records import CaptureDamage, Interface
 from ikeanalyze.capture.joined import JoinedReader, open_joined
 from ikeanalyze.capture.parallel import ParallelReader, count_processors, start_parallel_reader
 from ikeanalyze.capture.reader import CaptureReader, open_capture
+
+if TYPE_CHECKING:
+    from ikeanalyze._core import PcapPart
 
 #: Bytes of the smallest capture that the compiled core reads as a file, in threads.
 MIN_COMPILED_BYTES = 8 << 20
@@ -235,15 +238,26 @@ class _CompiledStretches:
             progress(self._position, self._size)
 
     def _collect_all(self) -> None:
-        while self._position < self._size and not self._stopped:
-            begin, end = self._position, min(self._position + STRETCH_BYTES, self._size)
-            for part in read_file_parts(
-                self._reader.source, self._layout, self._divide(begin, end), end, self._ports, self._spis
-            ):
-                self._collector.add_part(part, part.stop / self._size)
-                self._position = part.stop
-            if self._position == begin:  # a record that Python must check
-                return
+        with ThreadPoolExecutor(1) as pool:
+            parts = self._read(self._position)
+            while parts and parts[-1].stop > self._position and not self._stopped:
+                following = pool.submit(self._read, parts[-1].stop)  # while these parts are collected
+                for part in parts:
+                    self._collector.add_part(part, part.stop / self._size)
+                    self._position = part.stop
+                del part
+                parts = following.result()
+
+    def _read(self, begin: int) -> "list[PcapPart]":
+        """Read the stretch that begins at this offset; nothing at the end of the file.
+
+        The last part ends at its beginning if Python must check the record there.
+        """
+        end = min(begin + STRETCH_BYTES, self._size)
+        if begin >= end:
+            return []
+        begins = self._divide(begin, end)
+        return read_file_parts(self._reader.source, self._layout, begins, end, self._ports, self._spis)
 
     def _divide(self, begin: int, end: int) -> list[int]:
         """The offset `begin`, and that of the first record of each further part of a stretch."""

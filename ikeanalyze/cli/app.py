@@ -121,6 +121,8 @@ def _report_usage_error(error: Exception) -> int:
     message = " ".join(error.format_message().split()).replace("Value error, ", "")  # a prefix of pydantic
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "ikeanalyze"
+    if type(error).__name__ == "NoSuchOption" and context and context.parent is None:
+        message += " before the command; options follow it."
     log_stderr(f"{message}{'' if message.endswith(('.', '?')) else '.'} See '{command} --help'")
     return int(getattr(error, "exit_code", 2))
 

@@ -156,7 +156,7 @@ def _print_warnings(result: "Analysis | BucketedAnalysis | Verification", messag
     order = {summary.path: i for i, summary in enumerate(result.captures)}
     warnings = sorted(result.warnings, key=lambda warning: order.get(warning.capture, len(order)))
     for path, group in groupby(warnings, key=lambda warning: warning.capture):
-        messages.warn(display_path(path), [f"{display_path(path)}: {warning}" for warning in group])
+        messages.warn(display_path(path), list(group), f"{display_path(path)}: ")
     captures_with_warnings = {warning.capture for warning in warnings}
     for summary in result.captures:
         if summary.damaged and summary.path not in captures_with_warnings:

@@ -42,11 +42,11 @@ class MessageOptions(Struct, frozen=True, kw_only=True):
         if not self.quiet:
             log_stderr(text)
 
-    def warn(self, path: str, warnings: Sequence[str]) -> None:
-        """Write the first warnings about a file, or all if the command is verbose."""
+    def warn(self, path: str, warnings: Sequence[object], prefix: str = "") -> None:
+        """Write the first warnings about a file, or all if the command is verbose; only those become text."""
         shown = warnings if self.verbose else warnings[:_MAX_WARNINGS]
         for warning in shown:
-            self.remark(warning)
+            self.remark(f"{prefix}{warning}")
         if len(warnings) > len(shown):
             self.remark(f"{path}: {len(warnings) - len(shown):,} more warnings. --verbose shows all of them")
 

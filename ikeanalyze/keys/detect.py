@@ -137,7 +137,7 @@ def _load_json(text: TextBlocks, collector: KeyCollector) -> object | None:
 
 def _read_json(document: object, collector: KeyCollector) -> str:
     """Collect the keys of a document; returns the hint for the user if it has none."""
-    from ikeanalyze.keys import json_keys  # late: msgspec takes 25 ms to import, and most key files are not JSON
+    from ikeanalyze.keys import json_keys  # late: most key files are not JSON
 
     json_keys.parse_key_document(document, collector)
     return f'JSON with keys has the schema "{json_keys.SCHEMA}", or is a list of objects with "Sk_ei" and "Sk_er"'

@@ -19,9 +19,10 @@ number of trials only the nearest key sets are tried.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Final
+
+from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import (
@@ -270,12 +271,14 @@ class SaKeyChain:
     def _try_unassigned(
         self, payload: EncryptedPayload, from_initiator: bool, starts: dict[int, int]
     ) -> tuple[DecryptedMessage, int] | None:
+        if not self._ring.has_unassigned:
+            return None
         message_key = from_initiator, payload.response, payload.message_id
         failures = self._failures.get(message_key, 0)
         if failures >= _MAX_TRANSMISSIONS_TRIED or (not failures and len(self._failures) >= _MAX_EXCHANGES_TRIED):
             return None
         near = self._entries[-1].index + 1 if self._entries else None
-        match = self._ring._try(self, near, payload, from_initiator) if self._ring.has_unassigned else None
+        match = self._ring._try(self, near, payload, from_initiator)
         if match is None:
             self._failures[message_key] = failures + 1
             return None

@@ -5,14 +5,15 @@ No `repr` of these classes shows a secret, so they may appear in exceptions and 
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import ClassVar
 
-from ikeanalyze.crypto.key_schedule import MessageKeys
+from msgspec import Struct
+
+from ikeanalyze.crypto.key_schedule import MessageKeys, WithSecrets
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The place of keys in a file."""
 
     path: str  # of the file, as given
@@ -22,52 +23,52 @@ class Origin:
         return self.path if self.line is None else f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Derivation:
+class Derivation(WithSecrets, frozen=True):
     """The logged inputs from which a daemon derived a key set (RFC 7296, sections 2.14, 2.18; RFC 9370, 2.2.2)."""
 
-    secret: bytes | None = field(repr=False)  # g^ir, or SK(n) of an additional key exchange
-    additional: tuple[bytes, ...] = field(repr=False)  # of a rekeying (RFC 9370, 2.2.4): SK(1)...
-    nonces: bytes | None = field(repr=False)  # Ni | Nr
-    skeyseed: bytes | None = field(repr=False)
+    SHOWN: ClassVar[tuple[str, ...]] = ("prf",)
+    secret: bytes | None  # g^ir, or SK(n) of an additional key exchange
+    additional: tuple[bytes, ...]  # of a rekeying (RFC 9370, 2.2.4): SK(1)...
+    nonces: bytes | None  # Ni | Nr
+    skeyseed: bytes | None
     prf: str | None  # the name in the log: PRF_HMAC_SHA2_256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeySet(MessageKeys):
+class KeySet(MessageKeys, frozen=True, kw_only=True):
     """The SK_* of one epoch of an IKE SA (RFC 7296, section 2.14)."""
 
+    SHOWN: ClassVar[tuple[str, ...]] = (*MessageKeys.SHOWN, "origin", "spi_i", "spi_r", "derivation")
     origin: Origin
     spi_i: bytes | None  # 8 bytes; None: the file does not name the IKE SA
     spi_r: bytes | None
-    sk_d: bytes | None = field(repr=False, default=None)
-    sk_pi: bytes | None = field(repr=False, default=None)
-    sk_pr: bytes | None = field(repr=False, default=None)
+    sk_d: bytes | None = None
+    sk_pi: bytes | None = None
+    sk_pr: bytes | None = None
     derivation: Derivation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Phase1Key:
+class Phase1Key(WithSecrets, frozen=True):
     """The encryption key of an IKEv1 IKE SA, cut to the cipher's length as in Wireshark (RFC 2409, app. B)."""
 
+    SHOWN: ClassVar[tuple[str, ...]] = ("origin", "cookie_i")
     origin: Origin
     cookie_i: bytes  # 8 bytes
-    key: bytes = field(repr=False)
+    key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class EspKey:
+class EspKey(WithSecrets, frozen=True):
     """The keys of one ESP SA, that is of one direction, with the names of Wireshark's esp_sa table."""
 
+    SHOWN: ClassVar[tuple[str, ...]] = ("origin", "protocol", "source", "destination", "spi", "encryption", "integrity")
     origin: Origin
     protocol: str  # "IPv4" or "IPv6"
     source: str
     destination: str
     spi: int | None  # None: any
     encryption: str
-    encryption_key: bytes = field(repr=False)
+    encryption_key: bytes
     integrity: str
-    integrity_key: bytes = field(repr=False)
+    integrity_key: bytes
 
 
 def compute_fingerprint(keys: KeySet | Phase1Key | EspKey) -> str:

@@ -123,10 +123,15 @@ class TextReader:
             self._read_line(block)
 
     def _read_line(self, block: "_Block") -> None:
+        """Read a line, or all rows of a table that follow each other."""
+        if not self._charon.expects_lines:
+            number = block.number
+            position, rows = self._tables.feed_plain_rows(block.data, block.position, number)
+            if rows:
+                self._rows = True
+                block.go_to(position, number + rows)
+                return
         number, line = block.read_line()
-        if not self._charon.expects_lines and self._tables.feed_plain(number, line):
-            self._rows = True
-            return
         if self._charon.feed(number, line):
             self.charon = True
             return

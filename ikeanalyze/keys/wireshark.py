@@ -16,6 +16,7 @@ import re
 from binascii import a2b_hex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from ikeanalyze.crypto import esp
@@ -115,13 +116,14 @@ _PROTOCOLS: Final = {"ipv4": "IPv4", "ipv6": "IPv6"}
 _SPI_BYTES: Final = 8
 #: A cell and the character that ends it; names are in quotation marks.
 _CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
-#: A row of ikev2_decryption_table as Wireshark writes it, which is read at once: files have ten thousands of them.
+#: A line with a row of ikev2_decryption_table as Wireshark writes it: files have ten thousands of them.
 _HEX_CELL: Final = rb'("?)([0-9A-Fa-f]*)\%d,'
 _PLAIN_ROW: Final = re.compile(
     _HEX_CELL % 1 + _HEX_CELL % 3 + _HEX_CELL % 5 + _HEX_CELL % 7
-    + rb'"([^"\\]*)",' + _HEX_CELL % 10 + _HEX_CELL % 12 + rb'"([^"\\]*)"\s*'
+    + rb'"([^"\\\n]*)",' + _HEX_CELL % 10 + _HEX_CELL % 12 + rb'"([^"\\\n]*)"[^\S\n]*(?:\n|\Z)'
 )  # fmt: skip
-_PLAIN_HEX: Final = (2, 4, 6, 8, 11, 13)
+#: Pairs of names whose algorithms are kept.
+_MAX_CACHED_ALGORITHMS: Final = 64
 _ESCAPED: Final = re.compile(r"\\(.)")
 _DIGITS: Final = re.compile(r"[0-9A-Fa-f]{10}")
 #: The beginning of a row: hexadecimal digits and a comma, or a protocol of esp_sa.
@@ -155,15 +157,22 @@ class TableReader:
     def __init__(self, collector: KeyCollector) -> None:
         self._collector = collector
 
-    def feed_plain(self, number: int, line: bytes) -> bool:
-        """Read a line if it is a valid row of ikev2_decryption_table as Wireshark writes it; returns whether it is."""
-        plain = _PLAIN_ROW.fullmatch(line)
-        keys = plain and _parse_plain_row(self._collector.make_origin(number), plain)
-        if not keys:
-            return False
-        self._collector.key_sets.append(keys)
-        self._collector.add_format(IKEV2)
-        return True
+    def feed_plain_rows(self, data: bytes, position: int, number: int) -> tuple[int, int]:
+        """Read the valid rows of ikev2_decryption_table, as Wireshark writes them, that follow a position.
+
+        `number`: of the line there. Returns the position after them, and the number of rows.
+        """
+        key_sets = self._collector.key_sets
+        before = len(key_sets)
+        while row := _PLAIN_ROW.match(data, position):
+            keys = _parse_plain_row(self._collector.make_origin(number + len(key_sets) - before), row)
+            if keys is None:
+                break
+            key_sets.append(keys)
+            position = row.end()
+        if len(key_sets) > before:
+            self._collector.add_format(IKEV2)
+        return position, len(key_sets) - before
 
     def feed(self, number: int, line: str) -> bool:
         """Read a line; returns whether it is a row, valid or not. An invalid row is a warning."""
@@ -192,27 +201,41 @@ class TableReader:
 
 def _parse_plain_row(origin: Origin, row: re.Match[bytes]) -> KeySet | None:
     """The key set of a row as Wireshark writes it; None: `_parse_ikev2` finds what is wrong with it."""
-    encryption = IKE_ENCRYPTION.get(row[9].decode("utf-8", "replace"))
-    integrity = IKE_INTEGRITY.get(row[14].decode("utf-8", "replace"))
-    if encryption is None or integrity is None or (encryption.aead and integrity.transform != 0):
+    _, spi_i, _, spi_r, _, sk_ei, _, sk_er, encryption_name, _, sk_ai, _, sk_ar, integrity_name = row.groups()
+    algorithms = _find_plain_algorithms(encryption_name, integrity_name)
+    if algorithms is None:
         return None
-    sizes = (_SPI_BYTES, _SPI_BYTES, encryption.key, encryption.key, integrity.key, integrity.key)
-    texts = row.group(*_PLAIN_HEX)
-    if any(len(text) != 2 * size for text, size in zip(texts, sizes, strict=True)):
+    encryption, integrity = algorithms
+    if (
+        not len(spi_i) == len(spi_r) == 2 * _SPI_BYTES
+        or not len(sk_ei) == len(sk_er) == 2 * encryption.key
+        or not len(sk_ai) == len(sk_ar) == 2 * integrity.key
+    ):
         return None
-    spi_i, spi_r, sk_ei, sk_er, sk_ai, sk_ar = map(a2b_hex, texts)
     return KeySet(
         origin=origin,
-        spi_i=spi_i,
-        spi_r=spi_r,
+        spi_i=a2b_hex(spi_i),
+        spi_r=a2b_hex(spi_r),
         encryption=encryption.transform,
         integrity=integrity.transform,
-        sk_ei=sk_ei,
-        sk_er=sk_er,
-        sk_ai=sk_ai,
-        sk_ar=sk_ar,
+        sk_ei=a2b_hex(sk_ei),
+        sk_er=a2b_hex(sk_er),
+        sk_ai=a2b_hex(sk_ai),
+        sk_ar=a2b_hex(sk_ar),
         unchecked_icv=integrity.unchecked_icv,
     )
+
+
+@lru_cache(maxsize=_MAX_CACHED_ALGORITHMS)
+def _find_plain_algorithms(
+    encryption_name: bytes, integrity_name: bytes
+) -> tuple[EncryptionName, IntegrityName] | None:
+    """The algorithms of these names; None: they are unknown, or do not go together."""
+    encryption = IKE_ENCRYPTION.get(encryption_name.decode("utf-8", "replace"))
+    integrity = IKE_INTEGRITY.get(integrity_name.decode("utf-8", "replace"))
+    if encryption is None or integrity is None or (encryption.aead and integrity.transform != 0):
+        return None
+    return encryption, integrity
 
 
 def _parse_ikev2(origin: Origin, columns: list[str]) -> KeySet:

@@ -12,9 +12,11 @@ import shutil
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+from msgspec import structs
 
 from ikeanalyze.io.lab_manifest import CAPTURE_SUFFIXES, LAB_SCHEMA
 from ikeanalyze.keys.detect import KeyFileError, read_keys
@@ -368,7 +370,7 @@ def _read_log_keys(case: ScenarioCase, files: RecordingFiles) -> str | None:
 
 def _set_origin(keys: Sequence[_Key], path: str) -> list[_Key]:
     """Return the keys with the path of the stored log as origin."""
-    return [replace(key, origin=replace(key.origin, path=path)) for key in keys]
+    return [structs.replace(key, origin=structs.replace(key.origin, path=path)) for key in keys]
 
 
 def _parse_log(role: str, case: ScenarioCase, lines: Iterator[str]) -> dict[str, Any] | None:

@@ -1,9 +1,10 @@
 """The keys that decrypt messages of a capture, of all keys that were given, without what decryption does not need."""
 
-from dataclasses import replace
 from typing import Final
 
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, MessageRecord
+from msgspec.structs import replace
+
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
@@ -21,7 +22,6 @@ class SuiteLookup:
     """The algorithms that the IKE SAs of a capture negotiated."""
 
     def __init__(self, contents: DecodedMessages) -> None:
-        self._all = contents.all
         groups = contents.group_by_handshake()
         self._suites = {handshake: _find_suite(messages) for handshake, messages in groups.items()}
         self._rekeyed = {
@@ -30,10 +30,11 @@ class SuiteLookup:
             for sa in find_rekeyed_sas(messages)
         }
 
-    def find(self, index: int, message: bytes) -> IkeSuite | None:
-        """The suite of a message with this index in the contents; None: its negotiation is not in the capture."""
-        spis = int.from_bytes(message[:_SPI], "big"), int.from_bytes(message[_SPI : 2 * _SPI], "big")
-        return self._rekeyed.get(spis) or self._suites.get(self._all[index].handshake)
+    def find(self, message: DecodedMessage) -> IkeSuite | None:
+        """The suite of a message; None: its negotiation is not in the capture."""
+        header = message.header
+        spis = int.from_bytes(header[:_SPI], "big"), int.from_bytes(header[_SPI : 2 * _SPI], "big")
+        return self._rekeyed.get(spis) or self._suites.get(message.handshake)
 
 
 def _find_suite(messages: list[DecodedMessage]) -> IkeSuite | None:
@@ -62,20 +63,20 @@ class UsedKeyCollector:
     def take(self, state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages) -> None:  # noqa: ARG002
         """Collect the keys of a capture (`ReadOptions.on_contents`)."""
         suites = SuiteLookup(contents)
-        for index, record in enumerate(contents.records):
-            self.add(record, suites, index)
+        for message in contents.all:
+            self.add(message, suites)
 
-    def add(self, record: MessageRecord, suites: SuiteLookup, index: int) -> None:
+    def add(self, message: DecodedMessage, suites: SuiteLookup) -> None:
         """Add the keys of one message, if it was decrypted."""
-        if record.opened is None:
+        if not message.encrypted:
             return
-        spis = bytes(record.data[: 2 * _SPI])
+        spis = message.header[: 2 * _SPI]
         self.spis.add(spis[:_SPI])
-        keys = record.keys
+        keys = message.keys
         if keys is None or (spis, id(keys)) in self._listed:
             return
         self._listed.add((spis, id(keys)))
-        suite = suites.find(index, spis)
+        suite = suites.find(message)
         encryption, integrity = keys.encryption, keys.integrity
         if suite is not None:
             encryption = suite.encryption if encryption is None else encryption

@@ -99,6 +99,12 @@ def test_a_misspelt_command_is_not_a_path(run):
     assert "No such command 'repot'. Did you mean 'report'?" in done.stderr
 
 
+def test_an_option_before_the_command_is_told_where_to_go(run):
+    done = run("--keys", "charon.log", "report", "odd.pcap")
+    assert done.exit_code == 2
+    assert "No such option: --keys before the command; options follow it." in done.stderr
+
+
 def test_help_and_version_as_other_programs_have_them(run):
     assert run("help").stdout == run("--help").stdout
     assert run("help", "report").stdout == run("report", "--help").stdout

@@ -13,6 +13,7 @@ from ikeanalyze import core
 from ikeanalyze.analysis.exchanges import init_messages
 from ikeanalyze.analysis.exchanges.answers import end_in_order
 from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
+from ikeanalyze.analysis.exchanges.unprotected import find_unprotected_exchanges
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.analysis.messages.association import SaAssociation, group_by_spi
 from ikeanalyze.analysis.messages.datagrams import Datagrams
@@ -160,7 +161,16 @@ def test_exchanges_and_their_endings(seed):
     (ours, of_message), (theirs, expected) = pair_exchanges(messages), without_core(pair_exchanges, messages)
     assert_equal_columns(ours, theirs)
     assert of_message.tolist() == expected.tolist()
-    state = SimpleNamespace(exchanges=theirs, messages=messages, exchange_of_message=expected)
+    responses = np.flatnonzero(messages.response)
+    in_clear = responses[np.random.default_rng(seed).random(len(responses)) < 0.1]
+    unprotected = find_unprotected_exchanges(theirs, messages, expected, in_clear)
+    state = SimpleNamespace(
+        exchanges=theirs,
+        messages=messages,
+        exchange_of_message=expected,
+        in_clear=in_clear,
+        unprotected=unprotected,
+    )
     assert_equal_columns(end_in_order(state), without_core(end_in_order, state))
 
 

@@ -57,7 +57,7 @@ def test_a_flood_in_several_row_groups(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_bytes(flood("one_request_from_many_addresses"))
     monkeypatch.setattr(parquet, "MIN_COMPILED_ROWS", 1)
     monkeypatch.setattr(parquet, "_ROW_GROUP", 8)
-    assert write_report(path, tmp_path / "compiled") == ["exchanges", "frames", "messages"]
+    assert write_report(path, tmp_path / "compiled") == ["exchanges", "frames", "handshakes", "messages"]
     with without_core():
         write_report(path, tmp_path / "polars")
     assert_same_tables(tmp_path / "compiled", tmp_path / "polars")
@@ -68,10 +68,21 @@ def test_small_tables_are_written_by_polars(tmp_path: Path):
     assert write_report(recorded()[0], tmp_path / "tables") == []
 
 
-def test_columns_with_lists_are_written_by_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_lists_that_differ_in_each_row_are_written_by_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(parquet, "MIN_COMPILED_ROWS", 1)
     path = next(path for path in recorded() if path.name == "psk-classic.pcap")
     assert write_report(path, tmp_path / "tables", payloads=True) == ["exchanges", "frames"]
+
+
+def test_a_written_table_of_handshakes_can_still_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(parquet, "MIN_COMPILED_ROWS", 1)
+    path = recorded()[0]
+    with ParquetWriter(str(tmp_path / "tables")) as writer:
+        analysis = read_captures(path, ReadOptions(on_table=writer.add, on_columns=writer.add_columns))
+        writer.finish(analysis)
+    whole = read_captures(path).handshakes
+    assert analysis.handshakes.schema == whole.schema
+    assert analysis.handshakes.select("handshake", "rekeyed").equals(whole.select("handshake", "rekeyed"))
 
 
 NUMBERS = {
@@ -103,7 +114,7 @@ def test_numbers(name: str, rows: int, nulls: str, tmp_path: Path):
         "all but one": np.arange(rows) == rows // 2,
     }[nulls]
     expected = pl.DataFrame({"x": values}).with_columns(pl.when(pl.Series(known)).then("x").alias("x"))
-    assert_round_trip(expected, [(np.ascontiguousarray(values), known, None)], tmp_path)
+    assert_round_trip(expected, [(np.ascontiguousarray(values), known, None, None)], tmp_path)
 
 
 @pytest.mark.parametrize("count", [1, 2, 200])
@@ -112,13 +123,41 @@ def test_texts(count: int, tmp_path: Path):
     places = _RNG.integers(0, count, ROWS).astype(np.uint32)
     expected = pl.DataFrame({"x": [texts[place] for place in places], "y": ["same"] * ROWS})
     ends = np.cumsum([len(text.encode()) for text in texts])
-    assert_round_trip(expected, [(places, None, ("".join(texts), ends)), ("same", None, None)], tmp_path)
+    assert_round_trip(expected, [(places, None, ("".join(texts), ends), None), ("same", None, None, None)], tmp_path)
 
 
 def test_columns_without_values(tmp_path: Path):
     kinds = {"a": pl.Int64, "b": pl.String, "c": pl.Boolean, "d": pl.List(pl.List(pl.String))}
     expected = pl.DataFrame({name: [None] * 9 for name in kinds}, schema=kinds)
-    assert_round_trip(expected, [(None, None, None)] * 4, tmp_path)
+    assert_round_trip(expected, [(None, None, None, None)] * 4, tmp_path)
+
+
+def test_spis(tmp_path: Path):
+    spis = NUMBERS["digests"]
+    expected = pl.DataFrame({"x": [f"{spi:016x}" for spi in spis.tolist()]})
+    assert_round_trip(expected, [(spis, None, None, None)], tmp_path)
+
+
+def test_addresses(tmp_path: Path):
+    book = ["2001:db8::1", "::ffff:c000:201"]
+    codes = np.array([0, 0x0A000001, 0xC0A86409, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1], np.uint64)
+    texts = ["0.0.0.0", "10.0.0.1", "192.168.100.9", "255.255.255.255", *book]
+    places = _RNG.integers(0, len(codes), ROWS)
+    captures = _RNG.integers(0, 3, ROWS, np.uint64) << np.uint64(33)
+    ends = np.cumsum([len(text) for text in book])
+    expected = pl.DataFrame({"x": [texts[place] for place in places]})
+    assert_round_trip(expected, [(codes[places] | captures, None, ("".join(book), ends), None)], tmp_path)
+    outside = [(codes[-1:] + np.uint64(1), None, ("".join(book), ends), None)]
+    with pytest.raises(ValueError, match="outside"):
+        assert_round_trip(expected[:1], outside, tmp_path)
+
+
+def test_floats(tmp_path: Path):
+    few = _RNG.choice(np.array([1.0, 1.5, -0.0, np.inf]), ROWS)
+    many = _RNG.random(ROWS)
+    known = _RNG.random(ROWS) < 0.5
+    expected = pl.DataFrame({"x": few, "y": many}).with_columns(pl.when(pl.Series(known)).then("y").alias("y"))
+    assert_round_trip(expected, [(few, None, None, None), (many, known, None, None)], tmp_path)
 
 
 def assert_round_trip(expected: pl.DataFrame, columns, directory: Path) -> None:
@@ -136,15 +175,19 @@ def test_columns_of_wrong_lengths_and_types_are_refused(tmp_path: Path):
     pl.DataFrame(schema={"x": pl.Int64}).write_parquet(template)
     number, text = np.zeros(3, np.int64), np.zeros(3, np.uint32)
     for columns, rows in (
-        ([(number, None, None)], 4),
+        ([(number, None, None, None)], 4),
         ([], 3),
-        ([(number, np.ones(2, np.bool_), None)], 3),
-        ([(text, None, ("a", np.ones(1, np.int64)))], 3),
-        ([(number, None, ("a", np.ones(1, np.int64)))], 3),
+        ([(number, np.ones(2, np.bool_), None, None)], 3),
+        ([(text, None, ("a", np.ones(1, np.int64)), None)], 3),
+        ([(number, None, ("a", np.ones(1, np.int64)), None)], 3),
+        ([(number, None, None, (np.ones(3, np.uint8), np.ones(3, np.uint8)))], 3),
+        ([(number, None, None, (np.ones(2, np.uint8), np.zeros(2, np.uint8)))], 2),
     ):
         with pytest.raises(ValueError):  # noqa: PT011
             core.compiled.write_parquet(str(tmp_path / "x"), template.getvalue(), columns, rows, 10)
     with pytest.raises(OSError, match="No space left"):
-        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None)], 3, 10)
+        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None, None)], 3, 10)
     with pytest.raises(OSError, match="No such file"):
-        core.compiled.write_parquet(str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None)], 3, 10)
+        core.compiled.write_parquet(
+            str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None, None)], 3, 10
+        )

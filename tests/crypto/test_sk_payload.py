@@ -1,13 +1,13 @@
 import os
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY, IkeSuite
 from ikeanalyze.crypto.key_schedule import MessageKeys

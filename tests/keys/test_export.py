@@ -1,9 +1,9 @@
 import os
 import stat
 import subprocess
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from ikeanalyze.keys.detect import read_keys
 from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
@@ -74,7 +74,7 @@ def test_one_table_where_one_is_enough():
 
 
 def test_ike_sas_with_fewer_epochs_are_in_all_tables():
-    other = replace(PQ[0], spi_i=bytes(8))
+    other = structs.replace(PQ[0], spi_i=bytes(8))
     key = Phase1Key(ORIGIN, bytes(8), b"k")
     files = build_wireshark_tables([PQ[0], other, PQ[1]], [key], []).files
     assert [content.count("\n") for content in files.values()] == [2, 1, 2, 1]
@@ -98,7 +98,7 @@ def test_ike_sas_with_fewer_epochs_are_in_all_tables():
     ],
 )
 def test_what_wireshark_has_no_room_for(change, why):
-    made = build_wireshark_tables([replace(PQ[0], **change), PQ[1]], [], [])
+    made = build_wireshark_tables([structs.replace(PQ[0], **change), PQ[1]], [], [])
     (left,) = made.unexported
     assert why in left.reason
     assert left.origin is PQ[0].origin
@@ -117,14 +117,14 @@ def test_esp_keys_are_exported_as_rows(tmp_path):
     ]
     write_tables(str(tmp_path), build_wireshark_tables([], [], esp))
     back = read_keys(str(tmp_path / "esp_sa")).esp
-    assert [replace(key, origin=ORIGIN) for key in back] == esp
+    assert [structs.replace(key, origin=ORIGIN) for key in back] == esp
 
 
 def test_the_json_export_has_all_keys(tmp_path):
     path = tmp_path / "keys.json"
     write_private(str(path), build_key_json(PQ, [], []))
     back = read_keys(str(path)).key_sets
-    assert [replace(keys, origin=mine.origin) for keys, mine in zip(back, PQ, strict=True)] == PQ
+    assert [structs.replace(keys, origin=mine.origin) for keys, mine in zip(back, PQ, strict=True)] == PQ
 
 
 def mode(path) -> int:

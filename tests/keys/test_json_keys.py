@@ -1,9 +1,9 @@
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import get_encryption_name, get_integrity_name
 from ikeanalyze.keys.collector import KeyCollector

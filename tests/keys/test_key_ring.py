@@ -1,9 +1,9 @@
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import Decryptor, encrypt_message, find_encrypted_payload

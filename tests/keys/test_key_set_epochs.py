@@ -1,5 +1,6 @@
-from dataclasses import replace
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from ikeanalyze.keys.key_set import EspKey, Phase1Key, compute_fingerprint, number_epochs, remove_repeated_key_sets
 from tests.keys.logs_of import lines, read

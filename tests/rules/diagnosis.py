@@ -17,6 +17,7 @@ CHACHA20 = ike.Proposal([ike.Transform(ike.ENCR, 28), *ike.HYBRID.transforms[1:3
 PROPOSALS = {"classic": ike.CLASSIC, "hybrid": ike.HYBRID, "chacha20": CHACHA20}
 NOTIFIES = {
     "COOKIE": (ike.COOKIE, bytes(range(16))),
+    "INVALID_IKE_SPI": (4, b""),
     "INVALID_KE_PAYLOAD": (ike.INVALID_KE_PAYLOAD, b"\0\x14"),
     "INVALID_SYNTAX": (ike.INVALID_SYNTAX, b""),
     "NO_PROPOSAL_CHOSEN": (ike.NO_PROPOSAL_CHOSEN, b""),
@@ -84,6 +85,10 @@ def make_diagnosis_trace(case: DiagnosisCase) -> Trace:
         flags = ike.INITIATOR * from_initiator | ike.RESPONSE * answers
         if content[0] in inits:
             data = inits[content[0]] if len(content) == 1 else vary(sa, inits[content[0]], content[1])
+        elif content[0] in NOTIFIES and exchange != "IKE_SA_INIT":
+            number, body = NOTIFIES[content[0]]
+            clear = [ike.notify(number, body)]
+            data = ike.message(sa.spi_i, sa.spi_r, EXCHANGE_TYPES[exchange], flags, int(message_id), clear)
         elif content[0] in NOTIFIES:
             number, body = NOTIFIES[content[0]]
             notify = ike.notify(number, body + b"".join(map(str.encode, content[1:])))

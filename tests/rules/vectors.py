@@ -14,7 +14,7 @@ from tests.craft.handshake import NAMES
 from tests.craft.ip import ipv4
 from tests.craft.transport import udp
 
-EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2}
+EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2, "240": 240}
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,8 @@ def make_datagram(vector: Vector, number: int) -> bytes:
         )
         answered = vector.response and not refuses
         return ike.message(spi_i, spi_r if answered else bytes(8), kind, flags, vector.message_id, payloads)
+    if vector.content == "clear":  # INVALID_IKE_SPI (RFC 7296, section 1.5)
+        return ike.message(spi_i, spi_r, kind, flags, vector.message_id, [ike.notify(4)])
     if not vector.fragment:
         return ike.sealed(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, noise.randbytes(80))
     bodies = [noise.randbytes(80)] * vector.fragment

@@ -8,6 +8,8 @@ use super::records::{walk_pcap, PcapLayout};
 
 /// Bytes read at once: they remain in the cache of a processor while their packets are decoded.
 const CHUNK: usize = 512 << 10;
+/// Room for rows in comparison with the first ones of a part; memory that is not written to costs nothing.
+const RESERVE: f64 = 1.1;
 /// Zero bytes after the packets that are handed back, as Python expects them (PADDING in formats/records.py).
 const PADDING: usize = 256;
 
@@ -99,6 +101,7 @@ impl Part {
         };
         let mut buffer = vec![0; CHUNK];
         let mut filled = 0;
+        let mut is_first = true;
         while part.stop < end {
             let at_end = fill(file, &mut buffer, &mut filled);
             let Some(mut records) = walk_pcap(&buffer, 0, filled, &plan.layout) else {
@@ -117,6 +120,10 @@ impl Part {
             };
             part.add(&packets, plan);
             part.stop += records.stop as u64;
+            if is_first {
+                part.reserve((end - part.stop.min(end)) as f64 / records.stop as f64);
+                is_first = false;
+            }
             if at_end || records.stop == 0 {
                 break;
             }
@@ -125,6 +132,15 @@ impl Part {
         }
         part.rest.data.resize(part.rest.data.len() + PADDING, 0);
         part
+    }
+
+    /// Make room for `ratio` times the rows and messages so far, so that they are not copied to larger memory.
+    fn reserve(&mut self, ratio: f64) {
+        let more = |count: usize| (count as f64 * ratio * RESERVE) as usize;
+        self.scan.reserve(more(self.scan.number.len()));
+        for stored in [&mut self.clear, &mut self.sealed] {
+            stored.heap.reserve_exact(more(stored.heap.len()));
+        }
     }
 
     fn add(&mut self, packets: &Packets, plan: &Plan) {

@@ -171,6 +171,17 @@ pub struct Scan {
 }
 
 impl Scan {
+    /// Make room for so many further rows.
+    pub fn reserve(&mut self, rows: usize) {
+        macro_rules! reserve {
+            ($($name:ident),*) => { $(self.$name.reserve_exact(rows);)* };
+        }
+        reserve!(number, time_ns, interface, bytes, captured, encapsulation);
+        reserve!(source, source_port, destination, destination_port, ttl, ip_id, digest);
+        reserve!(protocol, spi_i, spi_r, next_payload, exchange_type, flags, message_id);
+        reserve!(ike_bytes, fragment, fragments);
+    }
+
     fn code(&mut self, address: Address) -> u64 {
         match address {
             Address::V4(number) => number.into(),

@@ -2,7 +2,8 @@
 
 use super::ciphers::{Direction, Sizes};
 
-const HEADER: usize = 28;
+/// Bytes of the IKE header, which each message with an encrypted payload has.
+pub const HEADER: usize = 28;
 const PAYLOAD_HEADER: usize = 4;
 const FRAGMENT_NUMBERS: usize = 4;
 const SK: u8 = 46;

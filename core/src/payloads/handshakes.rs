@@ -5,7 +5,7 @@
 //! implemented here, or if fragments of one of its messages are missing.
 
 use super::ciphers::{make_direction, Direction, Sizes};
-use super::encrypted_payload::find_encrypted_payload;
+use super::encrypted_payload::{find_encrypted_payload, HEADER};
 use std::collections::{BTreeMap, HashMap};
 
 /// Encrypted datagrams, handshake by handshake in order of time. Columns of one length.
@@ -44,10 +44,10 @@ pub struct Decrypted {
     /// Of each message: the last datagram that was used, and the position of its key set.
     pub last: Vec<i64>,
     pub position: Vec<i64>,
-    /// Of each message: type of the first payload, and where its plaintext ends.
+    /// Of each message: type of the first payload, and where its IKE header and plaintext end in the heap.
     pub first: Vec<u8>,
-    pub plaintext_ends: Vec<i64>,
-    pub plaintext: Vec<u8>,
+    pub heap_ends: Vec<i64>,
+    pub heap: Vec<u8>,
     /// Of each message: where its datagrams end; they are sorted by fragment number.
     pub part_ends: Vec<i64>,
     pub parts: Vec<i64>,
@@ -83,28 +83,58 @@ struct Task {
     parts: BTreeMap<u16, (usize, Vec<u8>)>,
 }
 
-/// Decrypt all handshakes; `ends`, `key_ends`: where the datagrams and key sets of each handshake end.
-pub fn decrypt_handshakes(datagrams: &Datagrams, ends: &[i64], key_sets: &[KeySet], key_ends: &[i64]) -> Decrypted {
+/// Decrypt all handshakes, in up to `threads` threads; `ends`, `key_ends`: where the datagrams and key sets of each
+/// handshake end.
+pub fn decrypt_handshakes(
+    datagrams: &Datagrams,
+    ends: &[i64],
+    key_sets: &[KeySet],
+    key_ends: &[i64],
+    threads: usize,
+) -> Decrypted {
+    let count = ends.len().div_ceil(threads.max(1)).max(1);
+    let decrypt = |first: usize| {
+        let last = ends.len().min(first + count);
+        let lows = (first > 0).then(|| (ends[first - 1], key_ends[first - 1]));
+        let bounds = ends[first..last]
+            .iter()
+            .copied()
+            .zip(key_ends[first..last].iter().copied());
+        decrypt_range(datagrams, key_sets, lows.unwrap_or_default(), bounds)
+    };
+    std::thread::scope(|scope| {
+        let decrypt = &decrypt;
+        let others: Vec<_> = (count..ends.len())
+            .step_by(count)
+            .map(|first| scope.spawn(move || decrypt(first)))
+            .collect();
+        let mut result = decrypt(0);
+        for other in others {
+            match other.join() {
+                Ok(part) => result.append(part),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        result
+    })
+}
+
+/// Decrypt handshakes that follow each other. `low`: where the datagrams and key sets of the first one begin; `bounds`:
+/// where those of each end.
+fn decrypt_range(
+    datagrams: &Datagrams,
+    key_sets: &[KeySet],
+    low: (i64, i64),
+    bounds: impl Iterator<Item = (i64, i64)>,
+) -> Decrypted {
     let mut result = Decrypted::default();
-    let (mut low, mut key_low) = (0, 0);
-    for (&high, &key_high) in ends.iter().zip(key_ends) {
+    let (mut low, mut key_low) = (low.0 as usize, low.1 as usize);
+    for (high, key_high) in bounds {
         let (high, key_high) = (high as usize, key_high as usize);
-        let marks = (
-            result.last.len(),
-            result.parts.len(),
-            result.plaintext.len(),
-            result.undecrypted.len(),
-        );
+        let before = result.lengths();
         let handled = decrypt_handshake(datagrams, low..high, &key_sets[key_low..key_high], &mut result).is_some();
         if !handled {
-            result.last.truncate(marks.0);
-            result.position.truncate(marks.0);
-            result.first.truncate(marks.0);
-            result.plaintext_ends.truncate(marks.0);
-            result.part_ends.truncate(marks.0);
-            result.parts.truncate(marks.1);
-            result.plaintext.truncate(marks.2);
-            result.undecrypted.truncate(marks.3);
+            result.truncate(before);
         }
         result.handled.push(handled);
         result.message_ends.push(result.last.len() as i64);
@@ -112,6 +142,54 @@ pub fn decrypt_handshakes(datagrams: &Datagrams, ends: &[i64], key_sets: &[KeySe
         (low, key_low) = (high, key_high);
     }
     result
+}
+
+/// The numbers of messages, datagrams, undecrypted messages and bytes of a result.
+struct Lengths {
+    messages: usize,
+    parts: usize,
+    undecrypted: usize,
+    bytes: usize,
+}
+
+impl Decrypted {
+    fn lengths(&self) -> Lengths {
+        Lengths {
+            messages: self.last.len(),
+            parts: self.parts.len(),
+            undecrypted: self.undecrypted.len(),
+            bytes: self.heap.len(),
+        }
+    }
+
+    fn truncate(&mut self, lengths: Lengths) {
+        self.last.truncate(lengths.messages);
+        self.position.truncate(lengths.messages);
+        self.first.truncate(lengths.messages);
+        self.heap_ends.truncate(lengths.messages);
+        self.part_ends.truncate(lengths.messages);
+        self.parts.truncate(lengths.parts);
+        self.undecrypted.truncate(lengths.undecrypted);
+        self.heap.truncate(lengths.bytes);
+    }
+
+    /// Add the results of the handshakes that follow.
+    fn append(&mut self, other: Decrypted) {
+        let lengths = self.lengths();
+        let shift = |ends: Vec<i64>, by: usize| ends.into_iter().map(move |end| end + by as i64);
+        self.handled.extend(other.handled);
+        self.message_ends.extend(shift(other.message_ends, lengths.messages));
+        self.undecrypted_ends
+            .extend(shift(other.undecrypted_ends, lengths.undecrypted));
+        self.heap_ends.extend(shift(other.heap_ends, lengths.bytes));
+        self.part_ends.extend(shift(other.part_ends, lengths.parts));
+        self.last.extend(other.last);
+        self.position.extend(other.position);
+        self.first.extend(other.first);
+        self.heap.extend(other.heap);
+        self.parts.extend(other.parts);
+        self.undecrypted.extend(other.undecrypted);
+    }
 }
 
 /// Decrypt one handshake; None: it goes back to Python.
@@ -178,15 +256,19 @@ fn decrypt_handshake(
             }
         }
         task.done = true;
+        if let Some((part, _)) = task.parts.values().next() {
+            let header = usize::try_from(datagrams.begin[*part]).ok()?;
+            result.heap.extend_from_slice(&datagrams.heap[header..header + HEADER]);
+        }
         for (part, content) in task.parts.values() {
             result.parts.push(*part as i64);
-            result.plaintext.extend_from_slice(content);
+            result.heap.extend_from_slice(content);
         }
         task.parts.clear();
         result.last.push(row as i64);
         result.position.push(position as i64);
         result.first.push(task.first);
-        result.plaintext_ends.push(result.plaintext.len() as i64);
+        result.heap_ends.push(result.heap.len() as i64);
         result.part_ends.push(result.parts.len() as i64);
     }
     for task in tasks.iter().filter(|task| !task.done) {

@@ -3,6 +3,7 @@
 //! Replaces the loop of ikeanalyze/analysis/decryption/decrypt.py, with the rules of ikeanalyze/keys/key_ring.py.
 //! Nothing here prints, logs or returns a key.
 
+pub mod chains;
 pub mod ciphers;
 pub mod encrypted_payload;
 pub mod handshakes;

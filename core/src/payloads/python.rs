@@ -1,5 +1,6 @@
 //! The functions that ikeanalyze/analysis/decryption calls.
 
+use super::chains::{self, Chain};
 use super::handshakes::{self, Datagrams, KeySet};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
@@ -8,7 +9,8 @@ use pyo3::types::PyDict;
 
 /// Add the functions to the module `_core`.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(decrypt_handshakes, module)?)
+    module.add_function(wrap_pyfunction!(decrypt_handshakes, module)?)?;
+    module.add_function(wrap_pyfunction!(walk_chains, module)?)
 }
 
 /// Whether these are the ends of consecutive ranges of `count` values.
@@ -39,6 +41,7 @@ fn decrypt_handshakes<'py>(
     encryption: PyReadonlyArray1<'py, u16>,
     integrity: PyReadonlyArray1<'py, u16>,
     key_ends: PyReadonlyArray1<'py, i64>,
+    threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let get = |name: &str| -> PyResult<Bound<'py, PyAny>> {
         columns
@@ -94,7 +97,7 @@ fn decrypt_handshakes<'py>(
             sk_ar: sk_ar.as_bytes(),
         })
         .collect();
-    let decrypted = py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends));
+    let decrypted = py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends, threads));
     let result = PyDict::new(py);
     result.set_item("handled", PyArray1::from_vec(py, decrypted.handled))?;
     result.set_item("message_ends", PyArray1::from_vec(py, decrypted.message_ends))?;
@@ -102,10 +105,49 @@ fn decrypt_handshakes<'py>(
     result.set_item("last", PyArray1::from_vec(py, decrypted.last))?;
     result.set_item("position", PyArray1::from_vec(py, decrypted.position))?;
     result.set_item("first", PyArray1::from_vec(py, decrypted.first))?;
-    result.set_item("plaintext_ends", PyArray1::from_vec(py, decrypted.plaintext_ends))?;
-    result.set_item("plaintext", pyo3::types::PyBytes::new(py, &decrypted.plaintext))?;
+    result.set_item("heap_ends", PyArray1::from_vec(py, decrypted.heap_ends))?;
+    result.set_item("heap", PyArray1::from_vec(py, decrypted.heap))?;
     result.set_item("part_ends", PyArray1::from_vec(py, decrypted.part_ends))?;
     result.set_item("parts", PyArray1::from_vec(py, decrypted.parts))?;
     result.set_item("undecrypted", PyArray1::from_vec(py, decrypted.undecrypted))?;
+    Ok(result)
+}
+
+/// Walk the chains of payloads of messages; returns the columns of `chains::Payloads`.
+#[pyfunction]
+fn walk_chains<'py>(
+    py: Python<'py>,
+    heap: PyReadonlyArray1<'py, u8>,
+    begin: PyReadonlyArray1<'py, i64>,
+    end: PyReadonlyArray1<'py, i64>,
+    first: PyReadonlyArray1<'py, u8>,
+    wanted: PyReadonlyArray1<'py, bool>,
+    most: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (heap, begin, end) = (heap.as_slice()?, begin.as_slice()?, end.as_slice()?);
+    let (first, wanted) = (first.as_slice()?, wanted.as_slice()?);
+    if [end.len(), first.len(), wanted.len()]
+        .iter()
+        .any(|&length| length != begin.len())
+    {
+        return Err(PyValueError::new_err("columns differ in length"));
+    }
+    let chains = (0..begin.len()).map(|row| {
+        let (begin, end) = (usize::try_from(begin[row]).ok()?, usize::try_from(end[row]).ok()?);
+        wanted[row].then_some(Chain {
+            begin,
+            end,
+            first: first[row],
+        })
+    });
+    let payloads = py.detach(|| chains::walk_chains(heap, chains, most));
+    let result = PyDict::new(py);
+    result.set_item("message", PyArray1::from_vec(py, payloads.message))?;
+    result.set_item("type", PyArray1::from_vec(py, payloads.kind))?;
+    result.set_item("critical", PyArray1::from_vec(py, payloads.critical))?;
+    result.set_item("begin", PyArray1::from_vec(py, payloads.begin))?;
+    result.set_item("size", PyArray1::from_vec(py, payloads.size))?;
+    result.set_item("ends", PyArray1::from_vec(py, payloads.ends))?;
+    result.set_item("complete", PyArray1::from_vec(py, payloads.complete))?;
     Ok(result)
 }

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 
 use super::thrift::{push_varint, push_zigzag};
 
-/// Values of a column are looked up in a table if they differ by less than this.
+/// Values of a column are looked up in a table of at most this size, if they differ in their lowest bits alone.
 const TABLE: usize = 1 << 16;
 /// Values of a block, and of a quarter of it, of DELTA_BINARY_PACKED.
 const BLOCK: usize = 128;
@@ -26,24 +26,26 @@ pub enum Encoded {
     Plain,
 }
 
-/// How numbers of `size` bytes (4 or 8) take the least space, roughly.
-pub fn choose_encoding(values: &[i64], size: usize) -> Encoded {
-    let (Some(&low), Some(&high)) = (values.iter().min(), values.iter().max()) else {
+/// How numbers of `size` bytes (4 or 8) take the least space, roughly; `differences`: also as differences.
+pub fn choose_encoding(values: &[i64], size: usize, differences: bool) -> Encoded {
+    let Some(&first) = values.first() else {
         return Encoded::Plain;
     };
     let plain = values.len() * size;
-    // only of wide numbers: readers differ in how the differences of narrow ones overflow
     let delta = |limit: usize| {
         let sample = &values[..values.len().min(SAMPLE)];
-        if size != 8 || encode_delta(sample).len() * values.len() > limit * sample.len() {
+        if !differences || encode_delta(sample).len() * values.len() > limit * sample.len() {
             return None;
         }
         let encoded = encode_delta(values);
         (encoded.len() < limit).then_some(Encoded::Delta(encoded))
     };
-    let span = i128::from(high) - i128::from(low);
-    let found = if span < TABLE as i128 {
-        let (distinct, codes) = find_in_table(values, low, span as usize + 1);
+    // the bits in which values differ
+    let bits = values.iter().fold(0, |bits, value| bits | (value ^ first));
+    let found = if bits == 0 {
+        Some((vec![first], vec![0; values.len()]))
+    } else if (bits as u64) < TABLE as u64 {
+        let (distinct, codes) = find_in_table(values, bits as usize);
         let bytes = dictionary_bytes(distinct.len(), values.len(), size);
         if bit_width(distinct.len()) > 8 {
             if let Some(smaller) = delta(bytes.min(plain)) {
@@ -74,11 +76,14 @@ fn dictionary_bytes(distinct: usize, count: usize, size: usize) -> usize {
     distinct * size + count * bit_width(distinct) as usize / 8
 }
 
-fn find_in_table(values: &[i64], low: i64, size: usize) -> (Vec<i64>, Vec<u32>) {
-    let mut codes_of = vec![u32::MAX; size];
+/// The different values in the order of their first places, and which of them each value is; they differ in these bits
+/// alone.
+fn find_in_table(values: &[i64], bits: usize) -> (Vec<i64>, Vec<u32>) {
+    let lowest = (bits + 1).next_power_of_two() - 1;
+    let mut codes_of = vec![u32::MAX; lowest + 1];
     let mut distinct = Vec::new();
     let codes = values.iter().map(|&value| {
-        let code = &mut codes_of[value.wrapping_sub(low) as usize];
+        let code = &mut codes_of[value as usize & lowest];
         if *code == u32::MAX {
             *code = distinct.len() as u32;
             distinct.push(value);
@@ -184,9 +189,9 @@ pub fn push_hybrid(out: &mut Vec<u8>, values: &[u32], width: u32) {
         Some(_) => {
             let groups = values.len().div_ceil(8);
             push_varint(out, (groups as u64) << 1 | 1);
-            let padding = groups * 8 - values.len();
-            let values = values.iter().copied().chain(std::iter::repeat_n(0, padding));
-            pack_narrow(out, values, width);
+            let end = out.len() + groups * width as usize;
+            pack_narrow(out, values.iter().copied(), width);
+            out.resize(end, 0);
         }
     }
 }

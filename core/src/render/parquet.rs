@@ -1,4 +1,4 @@
-//! Writes tables of numbers and repeated texts as Parquet files (parquet-format, README.md and parquet.thrift).
+//! Writes tables of numbers, repeated texts and lists of them as Parquet files (parquet-format, README.md and parquet.thrift).
 //!
 //! polars writes every table. This writes the large ones, whose columns it gets as arrays, so that no table is made of
 //! them; it takes a quarter of the time, because it makes dictionaries of small numbers without hashing them. Schema and
@@ -8,8 +8,10 @@
 
 use std::io::{BufWriter, Write};
 
+use crate::analysis::grouping::Numbering;
+
 use super::encodings::{bit_width, choose_encoding, find_small, pack_booleans, push_hybrid, push_run, Encoded};
-use super::template::{Leaf, Template, BOOLEAN, BYTE_ARRAY, INT32, INT64};
+use super::template::{Leaf, Template, BOOLEAN, BYTE_ARRAY, DOUBLE, INT32, INT64};
 use super::thrift::StructWriter;
 
 const MAGIC: &[u8] = b"PAR1";
@@ -59,6 +61,10 @@ impl<'a> Texts<'a> {
     }
 }
 
+/// Address codes from this one on are places of IPv6 addresses.
+const FIRST_IPV6: u64 = 1 << 32;
+/// Bits of address codes that are not the number of a capture.
+const ADDRESS_BITS: u64 = (1 << 33) - 1;
 /// Bytes that are compressed before all are.
 const SAMPLE: usize = 8192;
 
@@ -67,24 +73,40 @@ pub enum Values<'a> {
     U8(&'a [u8]),
     U16(&'a [u16]),
     U32(&'a [u32]),
+    /// In a column of texts: as 16 hexadecimal digits.
     U64(&'a [u64]),
     I32(&'a [i32]),
     I64(&'a [i64]),
+    F64(&'a [f64]),
     Bool(&'a [bool]),
     /// Texts, and which of them each value is.
     Texts(Texts<'a>, &'a [u32]),
     /// The same of few texts.
     Names(Texts<'a>, &'a [u8]),
+    /// Addresses as codes (AddressBook in ikeanalyze/capture/decode/ip.py), whose lowest bits are an IPv4 address or,
+    /// from FIRST_IPV6 on, the place of a text.
+    Addresses(Texts<'a>, &'a [u64]),
     /// All rows have this text.
     Same(&'a str),
     /// No row has a value.
     Missing,
 }
 
-/// A column, and which of its values are known; None: all.
+/// Levels of the values of a column in lists, and of its empty lists and nulls (parquet-format, README.md).
+#[derive(Clone, Copy)]
+pub struct Levels<'a> {
+    pub definition: &'a [u8],
+    /// 0: a row begins.
+    pub repetition: &'a [u8],
+}
+
+/// A column.
 pub struct Column<'a> {
     pub values: Values<'a>,
+    /// Which of the values are known; None: all.
     pub known: Option<&'a [bool]>,
+    /// Of a column in lists, which has only the known values; None: it has one for each row.
+    pub levels: Option<Levels<'a>>,
 }
 
 impl Values<'_> {
@@ -96,9 +118,11 @@ impl Values<'_> {
             Values::U64(values) => Some(values.len()),
             Values::I32(values) => Some(values.len()),
             Values::I64(values) => Some(values.len()),
+            Values::F64(values) => Some(values.len()),
             Values::Bool(values) => Some(values.len()),
             Values::Texts(_, places) => Some(places.len()),
             Values::Names(_, places) => Some(places.len()),
+            Values::Addresses(_, codes) => Some(codes.len()),
             Values::Same(_) | Values::Missing => None,
         }
     }
@@ -110,28 +134,25 @@ pub fn write_table(out: impl Write, template: &[u8], columns: &[Column], rows: u
     if template.leaves.len() != columns.len() || group == 0 {
         return Err(Error::Invalid("other columns than in the schema"));
     }
-    for column in columns {
-        let lengths = [column.values.len(), column.known.map(<[bool]>::len)];
-        if lengths.iter().flatten().any(|&length| length != rows) {
-            return Err(Error::Invalid("columns of different lengths"));
-        }
+    let mut bounds = Vec::with_capacity(columns.len());
+    for (column, leaf) in columns.iter().zip(&template.leaves) {
+        bounds.push(find_bounds(column, leaf, rows, group)?);
     }
     let mut out = BufWriter::new(out);
     out.write_all(MAGIC)?;
     let mut at = MAGIC.len();
     let mut row_groups = Vec::new();
-    for first in (0..rows).step_by(group) {
-        let last = rows.min(first + group);
+    for (number, first) in (0..rows).step_by(group).enumerate() {
         let (mut chunks, mut bytes) = (Vec::new(), 0);
-        for (column, leaf) in columns.iter().zip(&template.leaves) {
-            let chunk = encode_chunk(column, first, last, leaf)?;
+        for ((column, leaf), bounds) in columns.iter().zip(&template.leaves).zip(&bounds) {
+            let chunk = encode_chunk(column, &bounds[number], &bounds[number + 1], leaf)?;
             out.write_all(&chunk.data)?;
-            chunks.push(describe_chunk(&chunk, leaf, at, last - first));
+            chunks.push(describe_chunk(&chunk, leaf, at));
             at += chunk.data.len();
             bytes += chunk.bytes;
         }
         let row_group = StructWriter::default().structures(1, chunks);
-        row_groups.push(row_group.i64(2, bytes).i64(3, last - first));
+        row_groups.push(row_group.i64(2, bytes).i64(3, rows.min(first + group) - first));
     }
     let metadata = StructWriter::default().i32(1, 1).copied_list(2, template.schema);
     let mut metadata = metadata.i64(3, rows).structures(4, row_groups);
@@ -146,9 +167,57 @@ pub fn write_table(out: impl Write, template: &[u8], columns: &[Column], rows: u
     Ok(())
 }
 
+/// Where a row group begins in a column.
+struct Bound {
+    level: usize,
+    value: usize,
+}
+
+/// Where each row group begins, and where the last one ends; an error if the column does not have so many rows.
+fn find_bounds(column: &Column, leaf: &Leaf, rows: usize, group: usize) -> Result<Vec<Bound>> {
+    let different = Error::Invalid("columns of different lengths");
+    let Some(levels) = column.levels else {
+        let lengths = [column.values.len(), column.known.map(<[bool]>::len)];
+        if lengths.iter().flatten().any(|&length| length != rows) {
+            return Err(different);
+        }
+        let starts = (0..rows).step_by(group).chain([rows]);
+        return Ok(starts.map(|row| Bound { level: row, value: row }).collect());
+    };
+    if levels.definition.len() != levels.repetition.len() || column.known.is_some() {
+        return Err(different);
+    }
+    if levels.repetition.first().is_some_and(|&level| level > 0) {
+        return Err(Error::Invalid("the first row has no beginning"));
+    }
+    let (mut bounds, mut row, mut value) = (Vec::new(), 0, 0);
+    for (level, (&definition, &repetition)) in levels.definition.iter().zip(levels.repetition).enumerate() {
+        if u32::from(definition) > leaf.definition || u32::from(repetition) > leaf.repetition {
+            return Err(Error::Invalid("a level above those of the schema"));
+        }
+        if repetition == 0 {
+            if row % group == 0 {
+                bounds.push(Bound { level, value });
+            }
+            row += 1;
+        }
+        value += usize::from(u32::from(definition) == leaf.definition);
+    }
+    if row != rows || column.values.len().unwrap_or(0) != value {
+        return Err(different);
+    }
+    bounds.push(Bound {
+        level: levels.definition.len(),
+        value,
+    });
+    Ok(bounds)
+}
+
 /// A column chunk: its pages with their headers.
 struct Chunk {
     data: Vec<u8>,
+    /// Values with those that are null, and empty lists.
+    values: usize,
     /// Without compression.
     bytes: usize,
     /// Where the data page begins; the dictionary is before it.
@@ -158,13 +227,13 @@ struct Chunk {
 }
 
 /// The metadata of a chunk at an offset of the file.
-fn describe_chunk(chunk: &Chunk, leaf: &Leaf, at: usize, rows: usize) -> StructWriter {
+fn describe_chunk(chunk: &Chunk, leaf: &Leaf, at: usize) -> StructWriter {
     let metadata = StructWriter::default()
         .i32(1, leaf.kind as usize)
         .numbers(2, &chunk.encodings)
         .binaries(3, &leaf.path)
         .i32(4, chunk.codec)
-        .i64(5, rows)
+        .i64(5, chunk.values)
         .i64(6, chunk.bytes)
         .i64(7, chunk.data.len())
         .i64(9, at + chunk.data_page);
@@ -205,34 +274,37 @@ impl Pages {
     }
 }
 
-/// The rows from `first` to `last` of a column as a column chunk.
-fn encode_chunk(column: &Column, first: usize, last: usize, leaf: &Leaf) -> Result<Chunk> {
-    let rows = last - first;
-    let missing = vec![
-        false;
-        if matches!(column.values, Values::Missing) {
-            rows
-        } else {
-            0
-        }
-    ];
-    let known = match column.values {
-        Values::Missing => Some(&missing[..]),
-        _ => column.known.map(|known| &known[first..last]),
-    };
+/// A row group of a column as a column chunk.
+fn encode_chunk(column: &Column, begin: &Bound, end: &Bound, leaf: &Leaf) -> Result<Chunk> {
+    let (first, last) = (begin.value, end.value);
     let mut page = Vec::new();
-    if leaf.repetition > 0 {
-        // a column of lists, which are all null
-        if !matches!(column.values, Values::Missing) {
-            return Err(Error::Invalid("values of a column of lists"));
+    let mut missing = Vec::new();
+    let known = match (&column.values, column.known) {
+        (Values::Missing, _) if column.levels.is_none() => {
+            missing.resize(last - first, false);
+            Some(&missing[..])
         }
-        push_levels(&mut page, leaf.repetition, rows, known)?;
+        (_, known) => known.map(|known| &known[first..last]),
+    };
+    if let Some(levels) = column.levels {
+        push_levels(&mut page, leaf.repetition, &levels.repetition[begin.level..end.level]);
+        push_levels(&mut page, leaf.definition, &levels.definition[begin.level..end.level]);
+    } else {
+        // a column of lists without levels is null in all rows
+        if leaf.repetition > 0 {
+            if !matches!(column.values, Values::Missing) {
+                return Err(Error::Invalid("values of a column of lists"));
+            }
+            push_known(&mut page, leaf.repetition, last - first, known)?;
+        }
+        push_known(&mut page, leaf.definition, last - first, known)?;
     }
-    push_levels(&mut page, leaf.definition, rows, known)?;
     let pages = encode_values(&column.values, first, last, known, leaf.kind)?;
     page.extend_from_slice(&pages.values);
+    let values = end.level - begin.level;
     let mut chunk = Chunk {
         data: Vec::with_capacity(page.len()),
+        values,
         bytes: 0,
         data_page: 0,
         encodings: vec![RLE, pages.encoding],
@@ -244,7 +316,7 @@ fn encode_chunk(column: &Column, first: usize, last: usize, leaf: &Leaf) -> Resu
         chunk.data_page = chunk.data.len();
         chunk.encodings.push(PLAIN);
     }
-    let header = StructWriter::default().i32(1, rows).i32(2, pages.encoding);
+    let header = StructWriter::default().i32(1, values).i32(2, pages.encoding);
     chunk.push_page(DATA_PAGE, 5, header.i32(3, RLE).i32(4, RLE), page);
     Ok(chunk)
 }
@@ -274,8 +346,18 @@ fn choose_codec(page: &[u8]) -> usize {
     }
 }
 
-/// Append repetition or definition levels of a page: `highest` where the value is known (None: everywhere), else 0.
-fn push_levels(page: &mut Vec<u8>, highest: u32, rows: usize, known: Option<&[bool]>) -> Result<()> {
+/// Append repetition or definition levels of a page, up to `highest`.
+fn push_levels(page: &mut Vec<u8>, highest: u32, levels: &[u8]) {
+    if highest > 0 {
+        let levels: Vec<u32> = levels.iter().map(|&level| level.into()).collect();
+        let mut packed = Vec::new();
+        push_hybrid(&mut packed, &levels, u32::BITS - highest.leading_zeros());
+        push_sized(page, &packed);
+    }
+}
+
+/// The same of a column that is not in lists: `highest` where the value is known (None: everywhere), else 0.
+fn push_known(page: &mut Vec<u8>, highest: u32, rows: usize, known: Option<&[bool]>) -> Result<()> {
     if highest == 0 {
         return match known {
             Some(known) if known.contains(&false) => Err(Error::Invalid("a null in a required column")),
@@ -291,9 +373,14 @@ fn push_levels(page: &mut Vec<u8>, highest: u32, rows: usize, known: Option<&[bo
         }
         None => push_run(&mut levels, rows, highest, width),
     }
-    page.extend_from_slice(&(levels.len() as u32).to_le_bytes());
-    page.extend_from_slice(&levels);
+    push_sized(page, &levels);
     Ok(())
+}
+
+/// Append bytes after their number.
+fn push_sized(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
 }
 
 fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[bool]>, kind: i64) -> Result<Pages> {
@@ -311,10 +398,18 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
             let values = select(values.get(first..last), known, |&value| value);
             Ok(Pages::plain(pack_booleans(values.into_iter())))
         }
+        (Values::U64(values), BYTE_ARRAY) => {
+            let values = select(values.get(first..last), known, |&value| value);
+            let mut out = Vec::with_capacity(values.len() * 20);
+            for value in values {
+                push_sized(&mut out, &hex_digits(value));
+            }
+            Ok(Pages::plain(out))
+        }
         (Values::Same(text), BYTE_ARRAY) => {
             let count = known.map_or(last - first, |known| known.iter().filter(|&&known| known).count());
             let mut dictionary = Vec::new();
-            push_text(&mut dictionary, text.as_bytes());
+            push_sized(&mut dictionary, text.as_bytes());
             Ok(Pages::coded(dictionary, 1, &vec![0; count]))
         }
         (Values::Texts(texts, places), BYTE_ARRAY) => {
@@ -323,6 +418,10 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
         (Values::Names(texts, places), BYTE_ARRAY) => {
             encode_texts(*texts, &select(places.get(first..last), known, |&place| place.into()))
         }
+        (Values::Addresses(texts, codes), BYTE_ARRAY) => encode_addresses(
+            *texts,
+            &select(codes.get(first..last), known, |&code| code & ADDRESS_BITS),
+        ),
         (Values::U8(values), INT32 | INT64) => {
             let values = select(values.get(first..last), known, |&value| u16::from(value));
             Ok(encode_small(&values, kind))
@@ -335,6 +434,10 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
         (Values::I32(values), INT32 | INT64) => integers!(values),
         (Values::U64(values), INT64) => integers!(values),
         (Values::I64(values), INT64) => integers!(values),
+        (Values::F64(values), DOUBLE) => encode_integers(
+            &select(values.get(first..last), known, |&value| value.to_bits() as i64),
+            kind,
+        ),
         _ => Err(Error::Invalid("values of another type than in the schema")),
     }
 }
@@ -352,8 +455,9 @@ fn select<T, U>(values: Option<&[T]>, known: Option<&[bool]>, convert: impl Fn(&
 }
 
 fn encode_integers(values: &[i64], kind: i64) -> Result<Pages> {
-    let size = if kind == INT64 { 8 } else { 4 };
-    Ok(match choose_encoding(values, size) {
+    let size = if kind == INT32 { 4 } else { 8 };
+    // readers differ in how the differences of narrow numbers overflow
+    Ok(match choose_encoding(values, size, kind == INT64) {
         Encoded::Plain => Pages::plain(write_plain(values.iter().copied(), size)),
         Encoded::Delta(values) => Pages {
             dictionary: None,
@@ -388,9 +492,8 @@ fn write_plain(values: impl ExactSizeIterator<Item = i64>, size: usize) -> Vec<u
     out
 }
 
-fn push_text(out: &mut Vec<u8>, text: &[u8]) {
-    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-    out.extend_from_slice(text);
+fn hex_digits(value: u64) -> [u8; 16] {
+    std::array::from_fn(|place| b"0123456789abcdef"[(value >> (60 - 4 * place) & 15) as usize])
 }
 
 fn encode_texts(texts: Texts, places: &[u32]) -> Result<Pages> {
@@ -403,7 +506,7 @@ fn encode_texts(texts: Texts, places: &[u32]) -> Result<Pages> {
         if *code == u32::MAX {
             *code = distinct;
             distinct += 1;
-            push_text(&mut dictionary, texts.get(place as usize).ok_or_else(outside)?);
+            push_sized(&mut dictionary, texts.get(place as usize).ok_or_else(outside)?);
         }
         codes.push(*code);
     }
@@ -411,4 +514,44 @@ fn encode_texts(texts: Texts, places: &[u32]) -> Result<Pages> {
         return Ok(Pages::plain(Vec::new()));
     }
     Ok(Pages::coded(dictionary, distinct as usize, &codes))
+}
+
+/// `texts` are the IPv6 addresses.
+fn encode_addresses(texts: Texts, codes: &[u64]) -> Result<Pages> {
+    let mut numbering = Numbering::default();
+    let (mut dictionary, mut distinct, mut text) = (Vec::new(), 0, Vec::new());
+    let mut numbers = Vec::with_capacity(codes.len());
+    for &code in codes {
+        let (number, is_new) = numbering.number(code);
+        numbers.push(number);
+        if !is_new {
+            continue;
+        }
+        distinct += 1;
+        if code >= FIRST_IPV6 {
+            let outside = Error::Invalid("an address outside of the book");
+            push_sized(&mut dictionary, texts.get((code - FIRST_IPV6) as usize).ok_or(outside)?);
+        } else {
+            text.clear();
+            for octet in (code as u32).to_be_bytes() {
+                push_decimal(&mut text, octet);
+                text.push(b'.');
+            }
+            push_sized(&mut dictionary, &text[..text.len() - 1]);
+        }
+    }
+    if numbers.is_empty() {
+        return Ok(Pages::plain(Vec::new()));
+    }
+    Ok(Pages::coded(dictionary, distinct, &numbers))
+}
+
+fn push_decimal(out: &mut Vec<u8>, number: u8) {
+    if number >= 100 {
+        out.push(b'0' + number / 100);
+    }
+    if number >= 10 {
+        out.push(b'0' + number / 10 % 10);
+    }
+    out.push(b'0' + number % 10);
 }

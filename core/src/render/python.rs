@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
-use super::parquet::{write_table, Column, Error, Texts, Values};
+use super::parquet::{write_table, Column, Error, Levels, Texts, Values};
 
 /// The values of a column as Python has them.
 #[derive(FromPyObject)]
@@ -19,6 +19,7 @@ enum Array<'py> {
     U64(PyReadonlyArray1<'py, u64>),
     I32(PyReadonlyArray1<'py, i32>),
     I64(PyReadonlyArray1<'py, i64>),
+    F64(PyReadonlyArray1<'py, f64>),
     Bool(PyReadonlyArray1<'py, bool>),
     Same(String),
 }
@@ -26,15 +27,20 @@ enum Array<'py> {
 /// Texts one after another, and where each ends.
 type TextArguments<'py> = (PyBackedStr, PyReadonlyArray1<'py, i64>);
 
-/// Values (None: no row has one), which of them are known (None: all), and the texts that numbers stand for.
+/// Definition and repetition levels.
+type LevelArguments<'py> = (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, u8>);
+
+/// Values (None: no row has one), which of them are known (None: all), the texts that numbers stand for, and the levels
+/// of a column in lists.
 type ColumnArguments<'py> = (
     Option<Array<'py>>,
     Option<PyReadonlyArray1<'py, bool>>,
     Option<TextArguments<'py>>,
+    Option<LevelArguments<'py>>,
 );
 
 fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
-    let (array, known, texts) = arguments;
+    let (array, known, texts, levels) = arguments;
     let texts = match texts {
         Some((data, ends)) => Some(Texts {
             data: data.as_bytes(),
@@ -46,18 +52,27 @@ fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
         (None, _) => Values::Missing,
         (Some(Array::U8(places)), Some(texts)) => Values::Names(texts, places.as_slice()?),
         (Some(Array::U32(places)), Some(texts)) => Values::Texts(texts, places.as_slice()?),
-        (Some(_), Some(_)) => return Err(PyValueError::new_err("places of texts must be uint8 or uint32")),
+        (Some(Array::U64(codes)), Some(texts)) => Values::Addresses(texts, codes.as_slice()?),
+        (Some(_), Some(_)) => return Err(PyValueError::new_err("places of texts must be uint8, uint32 or uint64")),
         (Some(Array::U8(values)), _) => Values::U8(values.as_slice()?),
         (Some(Array::U16(values)), _) => Values::U16(values.as_slice()?),
         (Some(Array::U32(values)), _) => Values::U32(values.as_slice()?),
         (Some(Array::U64(values)), _) => Values::U64(values.as_slice()?),
         (Some(Array::I32(values)), _) => Values::I32(values.as_slice()?),
         (Some(Array::I64(values)), _) => Values::I64(values.as_slice()?),
+        (Some(Array::F64(values)), _) => Values::F64(values.as_slice()?),
         (Some(Array::Bool(values)), _) => Values::Bool(values.as_slice()?),
         (Some(Array::Same(text)), _) => Values::Same(text),
     };
     let known = known.as_ref().map(|known| known.as_slice()).transpose()?;
-    Ok(Column { values, known })
+    let levels = match levels {
+        Some((definition, repetition)) => Some(Levels {
+            definition: definition.as_slice()?,
+            repetition: repetition.as_slice()?,
+        }),
+        None => None,
+    };
+    Ok(Column { values, known, levels })
 }
 
 /// Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.

@@ -10,6 +10,7 @@ const REPEATED: i64 = 2;
 pub const BOOLEAN: i64 = 0;
 pub const INT32: i64 = 1;
 pub const INT64: i64 = 2;
+pub const DOUBLE: i64 = 5;
 pub const BYTE_ARRAY: i64 = 6;
 
 /// A column with values: a leaf of the schema.

@@ -71,7 +71,7 @@ local function is_clean(capture, sa)
         if not is_answered(pair) then
             return false
         end
-        local first, answer = pair.request.datagrams[1], pair.response.datagrams[1]
+        local first, answer = pair.request[1], pair.response[1]
         if pair.exchange == IKE_SA_INIT and answer.next == message.NOTIFY then
             return false
         elseif pair.exchange == IKE_AUTH then

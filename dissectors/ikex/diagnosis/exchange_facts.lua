@@ -1,6 +1,7 @@
 --[[ Facts for the rules of the diagnosis about the exchanges of a handshake. "Last" is the last exchange of the set-up,
 "later" the last one after it. See the module `facts`. ]]
 local compat = require("ikex.compat")
+local exchanges = require("ikex.exchanges")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
 
@@ -100,6 +101,11 @@ end
 
 function providers.responses(facts)
     return #facts.last.responses
+end
+
+-- Whether it has responses, and none is encrypted.
+function providers.unprotected(facts)
+    return exchanges.is_unprotected(facts.last)
 end
 
 function providers.on_4500(facts)
@@ -287,6 +293,10 @@ function providers.later_ended(facts)
     return facts.later and facts.later.ended_by ~= nil
 end
 
+function providers.later_unprotected(facts)
+    return facts.later and exchanges.is_unprotected(facts.later)
+end
+
 function providers.later_sent(facts)
     return facts.later and messages.describe_transmissions(messages.summarize(facts.later.requests))
 end
@@ -301,8 +311,8 @@ function providers.later_idle_s(facts)
     local later = facts.later
     for _, pair in ipairs(later and facts.sa.list or NONE) do
         for _, slot in pairs({ pair.request, pair.response }) do
-            local by_receiver = slot.from_initiator ~= later.pair.requested_by_initiator
-            for _, datagram in ipairs(by_receiver and slot.datagrams or NONE) do
+            local by_receiver = (slot.from_initiator or false) ~= later.pair.requested_by_initiator
+            for _, datagram in ipairs(by_receiver and slot or NONE) do
                 if datagram.time < later.start then
                     heard = math.max(heard or 0, datagram.time)
                 end

@@ -70,7 +70,7 @@ function providers.step_back_s(facts)
     local datagrams = {}
     for _, pair in ipairs(facts.sa.list) do
         for _, slot in pairs({ pair.request, pair.response }) do
-            for _, datagram in ipairs(slot.datagrams) do
+            for _, datagram in ipairs(slot) do
                 datagrams[#datagrams + 1] = datagram
             end
         end

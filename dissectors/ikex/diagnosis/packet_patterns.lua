@@ -109,6 +109,19 @@ return {
             .. "both support as the first one on both sides.",
     },
     {
+        code = "unprotected-response", effect = "stopped", confidence = "certain",
+        rfc = "RFC 7296, 1.5 and 2.4", subject = "RESPONSE",
+        when = function(f)
+            return f.outcome == "unanswered" and f.unprotected
+        end,
+        sentence =
+            "The responder answered the {last_type} request, which was sent {sent}, without encryption alone. The "
+                .. "initiator must not rely on such a response, because anyone can send it.",
+        remedy =
+            "Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it has "
+                .. "restarted, or the request reached another gateway of a cluster.",
+    },
+    {
         code = "fragment-lost-each-time", effect = "stopped", confidence = "certain",
         rfc = "RFC 7383, 2.6", subject = "RESPONSE",
         when = function(f)
@@ -287,6 +300,20 @@ return {
             "Look for this time in the initiator's log: it may have refused the response, given up, or not received "
                 .. "it. If the capture was taken at the responder, its next request may also have been lost on the "
                 .. "way, as large packets are on a path that drops them.",
+    },
+    {
+        code = "unprotected-response", effect = "disconnected", confidence = "consistent with",
+        rfc = "RFC 7296, 1.5 and 2.4", subject = "LATER_REQUEST",
+        when = function(f)
+            return is_set_up(f) and f.later_unprotected
+        end,
+        sentence =
+            "The connection was set up, and later the {later_type} request of the {later_by} was sent {later_sent} and "
+                .. "answered without encryption alone: consistent with a host that has restarted and no longer knows "
+                .. "the IKE SA.",
+        remedy =
+            "Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it has "
+                .. "restarted, or the request reached another gateway of a cluster.",
     },
     {
         code = "nat-keepalive-missing", effect = "disconnected", confidence = "consistent with",

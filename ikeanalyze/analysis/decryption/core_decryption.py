@@ -6,49 +6,53 @@ handshake shares. It hands back those with an algorithm that it does not have, a
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ikeanalyze import core
+from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, RecordColumns
 from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.crypto.algorithms import IkeSuite
-from ikeanalyze.crypto.sk_payload import DecryptedMessage, UnusableKeyError, select_protection
+from ikeanalyze.crypto.sk_payload import UnusableKeyError, select_protection
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
 
-
-class CoreMessage(NamedTuple):
-    """A message that the core decrypted; a named tuple, because a capture has many."""
-
-    row: int  # of the last datagram that was used
-    datagrams: tuple[int, ...]  # rows of the datagrams that were used, by fragment number
-    opened: DecryptedMessage
-    position: int  # of the key set in `CoreHandshake.key_sets`
+#: Threads that decrypt at most, and handshakes of each: fewer take less time than to start a thread.
+_MAX_THREADS: Final = 4
+_MIN_HANDSHAKES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class CoreHandshake:
-    """A handshake whose messages the core decrypted."""
+class CoreDecryption:
+    """What the core decrypted of some handshakes, which have numbers from 0 on."""
 
-    key_sets: tuple[KeySet, ...]
-    messages: list[CoreMessage]
-    undecrypted: list[int]  # row of the first datagram of each message that could not be decrypted
+    handled: BoolArray  # which need no more work. (handshakes,)
+    records: MessageRecords  # without the number of additional key exchanges
+    number: Int64Array  # of the handshake of each record
+    undecrypted: Int64Array  # row of the first datagram of each message that could not be decrypted
+    undecrypted_number: Int64Array  # of its handshake
+
+    def select(self, number: int) -> MessageRecords:
+        """The messages of one handshake."""
+        columns = self.records.columns.select(np.flatnonzero(self.number == number))
+        return replace(self.records, columns=columns)
 
 
 def decrypt_with_core(
     state: AnalysisState,
     encrypted: MessageBytes,
     rows: Int64Array,
-    starts: Sequence[int],
+    starts: Int64Array,
     suites: Sequence[IkeSuite | None],
     ring: KeyRing,
-) -> dict[int, CoreHandshake]:
-    """Decrypt handshakes of one capture; returns those that need no more work, by position in `starts`.
+) -> CoreDecryption:
+    """Decrypt handshakes of one capture; their numbers are the positions in `starts`.
 
     Args:
         state: of the captures.
@@ -58,14 +62,17 @@ def decrypt_with_core(
         suites: the negotiated algorithms of each handshake.
         ring: the keys of the capture.
     """
-    if core.compiled is None or ring.has_unassigned or not len(rows):
-        return {}
+    if core.compiled is None or ring.has_unassigned:
+        return _decrypt_nothing(len(starts))
     begin, size = encrypted.places(state.datagrams.datagram[rows])
     key_sets = _find_key_sets(state, rows, size, starts, suites, ring)
     if not key_sets:
-        return {}
-    ends = [*starts[1:], len(rows)]
-    chosen = np.concatenate([np.arange(starts[number], ends[number]) for number in key_sets])
+        return _decrypt_nothing(len(starts))
+    numbers = np.fromiter(key_sets, np.int64, len(key_sets))
+    counts = np.diff(starts, append=len(rows))
+    is_chosen = np.zeros(len(starts), np.bool_)
+    is_chosen[numbers] = True
+    chosen = np.flatnonzero(np.repeat(is_chosen, counts))
     used = rows[chosen]
     datagrams = state.datagrams
     message = state.message_of_datagram[used]
@@ -78,23 +85,79 @@ def decrypt_with_core(
         "total": datagrams.fragments[used],
         "from_initiator": state.association.from_initiator[used],
     }
-    counts = [ends[number] - starts[number] for number in key_sets]
     keys = [keys for of_handshake in key_sets.values() for keys in of_handshake]
+    key_ends = np.cumsum([len(of_handshake) for of_handshake in key_sets.values()])
     result = core.compiled.decrypt_handshakes(
         encrypted.heap,
         {name: np.ascontiguousarray(column) for name, column in columns.items()},
-        np.cumsum(counts),
+        np.cumsum(counts[numbers]),
         [(keys.key_set.sk_ei, keys.key_set.sk_er, keys.key_set.sk_ai, keys.key_set.sk_ar) for keys in keys],
         np.array([keys.encryption for keys in keys], np.uint16),
         np.array([keys.integrity for keys in keys], np.uint16),
-        np.cumsum([len(of_handshake) for of_handshake in key_sets.values()]),
+        key_ends,
+        min(count_processors(), _MAX_THREADS, 1 + len(numbers) // _MIN_HANDSHAKES),
     )
-    return _collect_handshakes(result, used.tolist(), key_sets)
+    is_chosen[numbers] = result["handled"]
+    return _collect_messages(state, result, used, numbers, is_chosen, [item.key_set for item in keys], key_ends)
 
 
-@dataclass(frozen=True, slots=True)
-class _KeySetForCore:
-    """A key set and the transform IDs of its algorithms."""
+def _decrypt_nothing(count: int) -> CoreDecryption:
+    """The result for `count` handshakes that the core does not decrypt."""
+    none = np.zeros(0, np.int64)
+    return CoreDecryption(np.zeros(count, np.bool_), NO_RECORDS, none, none, none)
+
+
+def _collect_messages(
+    state: AnalysisState,
+    result: dict[str, Any],
+    rows: Int64Array,
+    numbers: Int64Array,
+    handled: BoolArray,
+    key_sets: list[KeySet],
+    key_ends: Int64Array,
+) -> CoreDecryption:
+    """The columns of the messages that the core decrypted.
+
+    Args:
+        state: of the captures.
+        result: columns of the core.
+        rows: the datagrams that it got.
+        numbers: of the handshakes that it got.
+        handled: which handshakes need no more work.
+        key_sets: of these handshakes.
+        key_ends: where those of each handshake end.
+    """
+    messages = np.diff(result["message_ends"], prepend=0)
+    size = np.diff(result["heap_ends"], prepend=0)
+    parts = np.diff(result["part_ends"], prepend=0)
+    row, position = rows[result["last"]], result["position"]
+    count = len(row)
+    columns = RecordColumns(
+        message=state.message_of_datagram[row],
+        row=row,
+        begin=result["heap_ends"] - size,
+        size=size,
+        first_part=result["part_ends"] - parts,
+        parts=parts,
+        encrypted=np.ones(count, np.bool_),
+        first=result["first"],
+        verified=np.ones(count, np.bool_),
+        additional=np.full(count, -1),
+        position=position,
+        keys=np.repeat(np.concatenate([[0], key_ends[:-1]]), messages) + position,
+        outer=np.full(count, -1),
+    )
+    return CoreDecryption(
+        handled=handled,
+        records=MessageRecords(columns, result["heap"], rows[result["parts"]], key_sets, ()),
+        number=np.repeat(numbers, messages),
+        undecrypted=rows[result["undecrypted"]],
+        undecrypted_number=np.repeat(numbers, np.diff(result["undecrypted_ends"], prepend=0)),
+    )
+
+
+class _KeySetForCore(NamedTuple):
+    """A key set and the transform IDs of its algorithms; a named tuple, because a capture has many."""
 
     key_set: KeySet
     encryption: int
@@ -105,20 +168,20 @@ def _find_key_sets(
     state: AnalysisState,
     rows: Int64Array,
     size: Int64Array,
-    starts: Sequence[int],
+    starts: Int64Array,
     suites: Sequence[IkeSuite | None],
     ring: KeyRing,
 ) -> dict[int, list[_KeySetForCore]]:
     """The key sets of each handshake that the core may decrypt, by position in `starts`."""
     spi_i, spi_r = state.datagrams.spi_i[rows], state.datagrams.spi_r[rows]
     heads = find_group_starts(spi_i, spi_r)
-    heads[list(starts)] = True
+    heads[starts] = True
     runs = np.flatnonzero(heads)
     # an IKE SA in two handshakes has one chain of keys, which remembers what it decrypted
     uses = Counter(zip(spi_i[runs].tolist(), spi_r[runs].tolist(), strict=True))
     runs_of = np.add.reduceat(heads.astype(np.int64), starts).tolist()
     whole = np.minimum.reduceat(size, starts).tolist()
-    first_i, first_r = spi_i[list(starts)].tolist(), spi_r[list(starts)].tolist()
+    first_i, first_r = spi_i[starts].tolist(), spi_r[starts].tolist()
     result: dict[int, list[_KeySetForCore]] = {}
     for number, spis in enumerate(zip(first_i, first_r, strict=True)):
         # a message that begins with a clear payload is stored elsewhere
@@ -144,29 +207,3 @@ def _prepare_key_sets(key_sets: Sequence[KeySet], suite: IkeSuite | None) -> lis
         integrity = 0 if protection.mac is None else protection.mac.transform
         prepared.append(_KeySetForCore(keys, protection.encryption.transform, integrity))
     return prepared
-
-
-def _collect_handshakes(
-    result: dict[str, Any], rows: list[int], key_sets: dict[int, list[_KeySetForCore]]
-) -> dict[int, CoreHandshake]:
-    """The handshakes that the core decrypted; `rows`: the datagrams that it got."""
-    plaintext: bytes = result.pop("plaintext")
-    columns: dict[str, list[int]] = {name: column.tolist() for name, column in result.items()}
-    messages: list[CoreMessage] = []
-    part_at = text_at = 0
-    for last, position, first, part_end, text_end in zip(
-        *(columns[name] for name in ("last", "position", "first", "part_ends", "plaintext_ends")), strict=True
-    ):
-        parts = tuple(rows[part] for part in columns["parts"][part_at:part_end])
-        opened = DecryptedMessage(plaintext[text_at:text_end], first, True)
-        messages.append(CoreMessage(rows[last], parts, opened, position))
-        part_at, text_at = part_end, text_end
-    handshakes: dict[int, CoreHandshake] = {}
-    low = undecrypted_low = 0
-    ends = (columns[name] for name in ("handled", "message_ends", "undecrypted_ends"))
-    for (number, keys), handled, high, undecrypted_high in zip(key_sets.items(), *ends, strict=True):
-        if handled:
-            undecrypted = [rows[row] for row in columns["undecrypted"][undecrypted_low:undecrypted_high]]
-            handshakes[number] = CoreHandshake(tuple(item.key_set for item in keys), messages[low:high], undecrypted)
-        low, undecrypted_low = high, undecrypted_high
-    return handshakes

@@ -1,16 +1,20 @@
 """Decoded messages: each distinct message whose payloads were parsed, clear or decrypted.
 
 Retransmissions share the entry of the first transmission; they have the same slot and body in `Messages`. Most messages
-stay columns of numbers and bytes (`payload_columns`); an object of a message is made when it is asked for.
+stay columns (`message_records`, `payload_columns`); an object of a message is made when it is asked for.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
+import numpy as np
+import numpy.typing as npt
+
+from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, find_epochs
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
-from ikeanalyze.crypto.sk_payload import DecryptedMessage
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, read_uint32_be
+from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import HEADER
@@ -18,6 +22,9 @@ from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_payloa
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, Payload
 
 T = TypeVar("T")
+
+#: Offset of the length in the IKE header.
+_LENGTH: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,77 +86,17 @@ def make_decoded_message(state: AnalysisState, message: int, row: int, **content
     )
 
 
-@dataclass(slots=True)
-class MessageRecord:
-    """A message before its payloads are parsed."""
-
-    message: int  # row of Messages
-    row: int  # of the last datagram that was used
-    data: bytes | memoryview = field(repr=False)  # as sent; of a fragmented message of IKEv2 the first fragment
-    datagrams: tuple[int, ...]  # as in DecodedMessage
-    opened: DecryptedMessage | None = None  # None: a clear message
-    epoch: int | None = None
-    keys: KeySet | None = field(repr=False, default=None)  # None: clear message or IKEv1
-
-    def decode(self, state: AnalysisState) -> DecodedMessage:
-        """Parse the payloads."""
-        return self._decode_clear(state) if self.opened is None else self._decode_decrypted(state, self.opened)
-
-    def _decode_clear(self, state: AnalysisState) -> DecodedMessage:
-        data = bytes(self.data)
-        chain = parse_payloads(data)
-        error, length = chain.error, get_message_length(data)
-        if error and len(data) < length:
-            error = f"only {len(data)} of {length} bytes are in the capture"
-        return make_decoded_message(
-            state,
-            self.message,
-            self.row,
-            header=data[: HEADER.size],
-            payloads=chain.payloads,
-            error=error,
-            clear=len(chain.payloads),
-            datagrams=self.datagrams,
-        )
-
-    def _decode_decrypted(self, state: AnalysisState, opened: DecryptedMessage) -> DecodedMessage:
-        # IKEv1 encrypts all payloads
-        data = bytes(self.data)
-        outer = () if self.keys is None else parse_payloads(data).payloads
-        clear = tuple(payload for payload in outer if payload.type not in ENCRYPTED_TYPES)
-        inner = parse_decrypted_payloads(opened.plaintext, opened.first)
-        return make_decoded_message(
-            state,
-            self.message,
-            self.row,
-            header=data[: HEADER.size],
-            payloads=clear + inner.payloads,
-            error=inner.error,
-            encrypted=True,
-            epoch=self.epoch,
-            verified=opened.verified,
-            clear=len(clear),
-            first=opened.first,
-            plaintext=opened.plaintext,
-            datagrams=self.datagrams,
-            keys=self.keys,
-        )
-
-
 class DecodedMessageList(Sequence[DecodedMessage]):
     """Decoded messages, each of which becomes an object when it is first asked for."""
 
-    def __init__(self, state: AnalysisState) -> None:
-        self.records: list[MessageRecord] = []
+    def __init__(self, state: AnalysisState, records: MessageRecords) -> None:
         self._state = state
+        self._records = records
+        self._epochs = find_epochs(state, records.columns)
         self._objects: dict[int, DecodedMessage] = {}
 
-    def append(self, record: MessageRecord) -> None:
-        """Add a message."""
-        self.records.append(record)
-
     def __len__(self) -> int:
-        return len(self.records)
+        return len(self._records)
 
     @overload
     def __getitem__(self, index: int) -> DecodedMessage: ...
@@ -158,18 +105,89 @@ class DecodedMessageList(Sequence[DecodedMessage]):
     def __getitem__(self, index: slice) -> list[DecodedMessage]: ...
 
     def __getitem__(self, index: int | slice) -> DecodedMessage | list[DecodedMessage]:
-        numbers = range(len(self.records))[index]
+        numbers = range(len(self))[index]
         if isinstance(numbers, range):
             return [self[number] for number in numbers]
         message = self._objects.get(numbers)
         if message is None:
-            message = self._objects[numbers] = self.records[numbers].decode(self._state)
+            message = self._objects[numbers] = self._decode(numbers)
         return message
+
+    def _decode(self, index: int) -> DecodedMessage:
+        """Parse the payloads of one message."""
+        records, columns = self._records, self._records.columns
+        begin, first_part = int(columns.begin[index]), int(columns.first_part[index])
+        data = records.heap[begin : begin + int(columns.size[index])].tobytes()
+        datagrams = tuple(records.parts[first_part : first_part + int(columns.parts[index])].tolist())
+        decode = self._decode_decrypted if columns.encrypted[index] else self._decode_clear
+        return decode(index, data, datagrams)
+
+    def _decode_clear(self, index: int, data: bytes, datagrams: tuple[int, ...]) -> DecodedMessage:
+        columns = self._records.columns
+        chain = parse_payloads(data)
+        error, length = chain.error, get_message_length(data)
+        if error and len(data) < length:
+            error = f"only {len(data)} of {length} bytes are in the capture"
+        return make_decoded_message(
+            self._state,
+            int(columns.message[index]),
+            int(columns.row[index]),
+            header=data[: HEADER.size],
+            payloads=chain.payloads,
+            error=error,
+            clear=len(chain.payloads),
+            datagrams=datagrams,
+        )
+
+    def _decode_decrypted(self, index: int, data: bytes, datagrams: tuple[int, ...]) -> DecodedMessage:
+        """`data`: the header and the plaintext."""
+        records, columns = self._records, self._records.columns
+        keys, outer, epoch = int(columns.keys[index]), int(columns.outer[index]), int(self._epochs[index])
+        # IKEv1 encrypts all payloads
+        before = () if keys < 0 or outer < 0 else parse_payloads(records.outer[outer]).payloads
+        clear = tuple(payload for payload in before if payload.type not in ENCRYPTED_TYPES)
+        first, plaintext = int(columns.first[index]), data[HEADER.size :]
+        inner = parse_decrypted_payloads(plaintext, first)
+        return make_decoded_message(
+            self._state,
+            int(columns.message[index]),
+            int(columns.row[index]),
+            header=data[: HEADER.size],
+            payloads=clear + inner.payloads,
+            error=inner.error,
+            encrypted=True,
+            epoch=None if epoch < 0 else epoch,
+            verified=bool(columns.verified[index]),
+            clear=len(clear),
+            first=first,
+            plaintext=plaintext,
+            datagrams=datagrams,
+            keys=None if keys < 0 else records.key_sets[keys],
+        )
 
 
 def get_message_length(data: bytes) -> int:
     """Bytes of an IKE message as its header gives them; the capture may have fewer."""
-    return int.from_bytes(data[24:28], "big")
+    return int.from_bytes(data[_LENGTH : HEADER.size], "big")
+
+
+def read_message_lengths(
+    units: npt.NDArray[np.integer], stores: Sequence[MessageBytes]
+) -> tuple[Int64Array, Int64Array]:
+    """Bytes of each message that are stored, and bytes by its header; 0: it is not stored. (units,) each
+
+    `stores`: where a message may be; the last one that has it counts.
+    """
+    stored, length = np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
+    for store in stores:
+        begin, size = store.places(units)
+        stored = np.where(size > 0, size, stored)
+        whole = size >= HEADER.size
+        if whole.any():
+            length[whole] = read_uint32_be(store.heap, begin[whole] + _LENGTH)
+        for row in np.flatnonzero((size > 0) & ~whole).tolist():  # truncated in the capture
+            length[row] = get_message_length(store[int(units[row])])
+    return stored, length
 
 
 def describe_undecrypted(count: int) -> str:
@@ -187,7 +205,7 @@ class DecodedMessages:
     encrypted: BoolArray  # for each row of Messages: sent encrypted, in a capture that keys were given for
     decrypted: BoolArray  # for each row of Messages: sent encrypted, and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, text
-    records: Sequence[MessageRecord] = ()  # of `all`
+    records: MessageRecords = NO_RECORDS  # of `all`
 
     def group_by_handshake(self) -> dict[int, list[DecodedMessage]]:
         """The messages of each handshake, in the order of their exchanges, requests first."""

@@ -15,40 +15,44 @@ For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from operator import itemgetter
 
 import numpy as np
+from msgspec import structs
 
-from ikeanalyze.analysis.decryption.core_decryption import CoreHandshake, decrypt_with_core
+from ikeanalyze.analysis.decryption.core_decryption import CoreDecryption, decrypt_with_core
 from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessage,
     DecodedMessageList,
     DecodedMessages,
-    MessageRecord,
     describe_undecrypted,
-    get_message_length,
+    read_message_lengths,
 )
 from ikeanalyze.analysis.decryption.decrypt_ikev1 import decrypt_phase1
-from ikeanalyze.analysis.grouping import argsort_stable
+from ikeanalyze.analysis.decryption.message_records import (
+    MessageRecord,
+    MessageRecords,
+    join_records,
+    make_clear_records,
+    make_records,
+)
+from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
 from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, RESPONSE
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
-from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
+from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
-#: Bytes of the header of IKE (RFC 7296, section 3.1).
-_HEADER_BYTES: Final = 28
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
-_IKE_INTERMEDIATE = int(ExchangeType.IKE_INTERMEDIATE)
 _INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
@@ -107,16 +111,12 @@ def decrypt_messages(
         rows = rows[argsort_stable(handshake[rows])]
     # the handshakes of one capture are contiguous
     ends = np.searchsorted(state.capture[handshake[rows]], np.arange(1, len(keys)))
-    handshakes = set(clear or ())
-    findings: list[list[tuple[int, str]]] = []
-    for capture, (capture_keys, capture_rows) in enumerate(zip(keys, np.split(rows, ends), strict=True)):
-        decryption.findings, decryption.truncated = [], []
-        if capture_keys:
-            handshakes |= decryption.decrypt_capture(capture_keys, capture, capture_rows)
-        findings.append(decryption.findings)
-    decryption.add_cleartext_messages(handshakes)
+    findings = [
+        decryption.decrypt_capture(capture_keys, capture, capture_rows) if capture_keys else []
+        for capture, (capture_keys, capture_rows) in enumerate(zip(keys, np.split(rows, ends), strict=True))
+    ]
     with_keys = np.array([clear is not None or bool(capture_keys) for capture_keys in keys])
-    return decryption.get_result(with_keys, findings)
+    return decryption.get_result(clear or (), with_keys, findings)
 
 
 def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
@@ -148,11 +148,18 @@ class _NegotiatedKeysLookup:
 
     def __init__(self, state: AnalysisState) -> None:
         self._state = state
-        self._rows: dict[int, list[tuple[int, int]]] = {}  # row of the datagram, and form
-        rows, forms = state.inits.rows, state.inits.form.tolist()
-        handshakes = state.association.handshake[rows].tolist()
-        for row, handshake, form in zip(rows.tolist(), handshakes, forms, strict=True):
-            self._rows.setdefault(handshake, []).append((row, form))
+        inits, handshake = state.inits, state.association.handshake
+        # all messages of a form have a nonce, or none has
+        has_nonce = np.array([view.nonce is not None for view in inits.views], np.bool_)[inits.form]
+        is_response = state.datagrams.flags[inits.rows] & RESPONSE != 0
+        #: The last message with a nonce of each handshake, by whether it is a response: index into `inits`; -1: none.
+        self._last: dict[bool, list[int]] = {}
+        for response in (False, True):
+            chosen = np.flatnonzero(has_nonce & (is_response == response))
+            last = np.full(state.association.count, -1)
+            last[handshake[inits.rows[chosen]]] = chosen
+            self._last[response] = last.tolist()
+        self._form: list[int] = inits.form.tolist()
         self._of_form: dict[int, _NegotiatedKeys] = {}  # by form of the response, without nonces
         self._rekeyed: dict[tuple[int, int, int], _NegotiatedKeys] = {}  # by capture and SPIs
 
@@ -166,21 +173,16 @@ class _NegotiatedKeysLookup:
 
         `with_nonces`: also read the nonces, which takes longer.
         """
-        state, views = self._state, self._state.inits.views
-        last: dict[bool, tuple[int, int]] = {}  # by whether it is a response
-        for init_row, form in self._rows.get(handshake, ()):
-            # all messages of a form have a nonce, or none has
-            if views[form].nonce is not None:
-                last[bool(state.datagrams.flags[init_row] & RESPONSE)] = init_row, form
-        if True not in last:
+        state, response, request = self._state, self._last[True][handshake], self._last[False][handshake]
+        if response < 0:
             key = int(state.capture[handshake]), int(state.datagrams.spi_i[row]), int(state.datagrams.spi_r[row])
             return self._rekeyed.get(key) or _UNKNOWN
-        form = last[True][1]
+        form = self._form[response]
         negotiated = self._of_form.get(form)
         if negotiated is None:
-            negotiated = self._of_form[form] = _get_negotiated_keys(views[form])
-        if with_nonces and False in last:
-            ni, nr = (self._read_nonce(last[response][0]) for response in (False, True))
+            negotiated = self._of_form[form] = _get_negotiated_keys(state.inits.views[form])
+        if with_nonces and request >= 0:
+            ni, nr = (self._read_nonce(int(state.inits.rows[init])) for init in (request, response))
             if ni and nr:
                 return replace(negotiated, nonces=ni + nr)
         return negotiated
@@ -199,30 +201,46 @@ def _get_negotiated_keys(response: InitMessage) -> _NegotiatedKeys:
 class _EncryptedRows:
     """The encrypted datagrams of one capture: plain lists, which a loop reads faster than arrays."""
 
-    def __init__(self, state: AnalysisState, rows: Int64Array) -> None:
+    def __init__(self, state: AnalysisState, encrypted: MessageBytes, rows: Int64Array, identity: Int64Array) -> None:
+        """`identity`: a number for each message of `state`."""
         datagrams = state.datagrams
         self.row: list[int] = rows.tolist()
-        self.message: list[int] = state.message_of_datagram[rows].tolist()
+        message = state.message_of_datagram[rows]
+        self.message: list[int] = message.tolist()
+        self.identity: list[int] = identity[message].tolist()
         self.number: list[int] = datagrams.fragment[rows].tolist()
         self.total: list[int] = datagrams.fragments[rows].tolist()
         self.from_initiator: list[bool] = state.association.from_initiator[rows].tolist()
         spis = datagrams.spi_i[rows].tolist(), datagrams.spi_r[rows].tolist()
         self.spis: list[tuple[int, int]] = list(zip(*spis, strict=True))
+        begin, size = encrypted.places(datagrams.datagram[rows])
+        self._heap = encrypted.heap.data
+        self._begin: list[int] = begin.tolist()
+        self._end: list[int] = (begin + size).tolist()
+
+    def get_data(self, place: int) -> bytes:
+        """The bytes of a message; empty if they are not stored among the encrypted ones."""
+        return self._heap[self._begin[place] : self._end[place]].tobytes()
 
 
 class _Decryption:
     """The messages decrypted so far."""
 
     def __init__(self, state: AnalysisState, encrypted: MessageBytes) -> None:
-        self.findings: list[tuple[int, str]] = []  # of the current capture
+        #: Of the current capture: handshake, frame, text.
+        self.findings: list[tuple[int, int, str]] = []
         self.truncated: list[int] = []  # frames of encrypted messages that the current capture truncates
         self._state = state
         self._encrypted = encrypted
-        self._all = DecodedMessageList(state)
+        self._compiled: list[MessageRecords] = []  # that the core decrypted
+        self._records: list[MessageRecord] = []  # that Python decrypted
+        self._messages: Int64Array = np.zeros(0, np.int64)  # number of encrypted messages of each handshake
+        #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
+        self._undone: list[tuple[int, int]] = []
+        self._unusable: list[tuple[int, int, str]] = []  # findings about key sets
         messages = state.messages
-        #: (slot, body) of each message: the same for all its transmissions
-        self._identity = list(zip(messages.slot.tolist(), messages.body.tolist(), strict=True))
-        self._index: dict[tuple[int, int], int] = {}  # identity to index in `_all`
+        #: A number for each message: the same for all its transmissions, which are contiguous.
+        self._identity: Int64Array = np.cumsum(find_group_starts(messages.slot, messages.body)) - 1
 
     @cached_property
     def _negotiated(self) -> _NegotiatedKeysLookup:
@@ -234,99 +252,146 @@ class _Decryption:
         begin, size = self._encrypted.places(self._state.datagrams.datagram)
         return begin.tolist(), size.tolist()
 
-    def get_result(self, with_keys: BoolArray, findings: list[list[tuple[int, str]]]) -> DecodedMessages:
-        """The decoded messages; `with_keys`: captures whose encrypted messages are counted."""
+    def get_result(
+        self, clear: Collection[int], with_keys: BoolArray, findings: list[list[tuple[int, str]]]
+    ) -> DecodedMessages:
+        """The decoded messages: the decrypted ones handshake by handshake, then the clear ones.
+
+        Args:
+            clear: handshakes whose clear messages are decoded even if nothing could be decrypted.
+            with_keys: captures whose encrypted messages are counted.
+            findings: of each capture.
+        """
         state, datagrams = self._state, self._state.datagrams
-        of_message = np.array([self._index.get(identity, -1) for identity in self._identity], np.int64)
-        opened = [record.opened is not None for record in self._all.records]
-        decrypted = np.array([*opened, False], np.bool_)[of_message]
+        decrypted = [*self._compiled, make_records(self._records)]
+        message = np.concatenate([part.columns.message for part in decrypted])
+        is_decrypted = np.zeros(int(self._identity.max(initial=-1)) + 1, np.bool_)
+        is_decrypted[self._identity[message]] = True
+        wanted = np.zeros(state.association.count, np.bool_)
+        wanted[list(clear)] = True
+        wanted[state.association.handshake[np.concatenate([part.columns.row for part in decrypted])]] = True
+        records = join_records([*decrypted, *self._read_cleartext_messages(wanted, is_decrypted)])
+        columns = records.columns
+        handshake = np.where(columns.encrypted, state.association.handshake[columns.row], state.association.count)
+        records = replace(records, columns=columns.select(argsort_stable(handshake)))
+        index = np.full(len(is_decrypted), -1)
+        index[self._identity[records.columns.message]] = np.arange(len(records))
+        of_message = index[self._identity]
+        opened = is_decrypted[self._identity]
         is_encrypted = np.where(
             datagrams.is_ikev1,
             datagrams.flags & IKEV1_ENCRYPTED != 0,
             np.isin(datagrams.next_payload, (PayloadType.SK, PayloadType.SKF)),
         )
         is_encrypted &= with_keys[state.capture[state.association.handshake]]
-        encrypted = decrypted.copy()  # clear payloads may precede SK
+        encrypted = opened.copy()  # clear payloads may precede SK
         encrypted[state.message_of_datagram[is_encrypted]] = True
-        return DecodedMessages(of_message, self._all, encrypted, decrypted, findings, self._all.records)
+        return DecodedMessages(of_message, DecodedMessageList(state, records), encrypted, opened, findings, records)
 
-    def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> set[int]:
+    def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:
         """Decrypt the messages of one capture; `rows` are its encrypted datagrams, handshake by handshake.
 
-        Returns the handshakes of which a message was decrypted.
+        Returns the findings.
         """
-        handshakes: set[int] = set()
+        self.findings, self.truncated = [], []
         ring = KeyRing(keys.sets)
+        if keys.sets and len(rows):
+            self._decrypt_handshakes(ring, capture, rows)
+        phase1 = decrypt_phase1(self._state, self._encrypted, capture, keys.phase1, self._records.append)
+        # those of IKEv2 in the order of their handshakes
+        findings = [(frame, text) for _, frame, text in sorted(self.findings, key=itemgetter(0))]
+        findings.extend(phase1.findings)
+        self.truncated.extend(phase1.truncated)
+        if count := len(self.truncated):
+            messages = "1 encrypted message is" if count == 1 else f"{count} encrypted messages are"
+            findings.append((min(self.truncated), f"{messages} truncated in the capture and cannot be decrypted"))
+        reported = {text for _, text in findings}
+        findings.extend((0, text) for text in ring.unusable if text not in reported)
+        return findings
+
+    def _decrypt_handshakes(self, ring: KeyRing, capture: int, rows: Int64Array) -> None:
+        """Decrypt the messages of IKEv2 of one capture."""
         owner = self._state.association.handshake[rows]
-        starts = [] if not keys.sets or not len(rows) else [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist()]
+        starts = np.flatnonzero(find_group_starts(owner))
         owners, first = owner[starts].tolist(), rows[starts].tolist()
+        self._messages = np.zeros(self._state.association.count, np.int64)
         known = [
             self._negotiated.get(handshake, row, with_nonces=ring.has_nonces)
             for handshake, row in zip(owners, first, strict=True)
         ]
-        suites = [negotiated.suite for negotiated in known]
         is_rekeying = self._state.messages.exchange_type[self._state.message_of_datagram[rows]] == _CREATE_CHILD_SA
-        rekeyings = np.logical_or.reduceat(is_rekeying, starts).tolist() if starts else []
+        rekeys = np.logical_or.reduceat(is_rekeying, starts)
+        suites = [negotiated.suite for negotiated in known]
         done = decrypt_with_core(self._state, self._encrypted, rows, starts, suites, ring)
-        columns: _EncryptedRows | None = None  # needed if the core did not decrypt all of them
-        for number, (low, high) in enumerate(zip(starts, [*starts[1:], len(rows)], strict=False)):
-            handshake, before, negotiated = owners[number], len(self._all), known[number]
-            if negotiated is _UNKNOWN:  # it may have replaced one of those before
-                negotiated = self._negotiated.get(handshake, first[number], with_nonces=ring.has_nonces)
-            if number in done:
-                self._add_from_core(done[number], negotiated)
-            else:
-                columns = columns or _EncryptedRows(self._state, rows)
-                self._decrypt_handshake(columns, range(low, high), ring, negotiated)
-            if len(self._all) > before:
-                handshakes.add(handshake)
-                if rekeyings[number]:
-                    self._negotiated.add_rekeyed_sas(capture, self._all[before:])
-        phase1 = decrypt_phase1(self._state, self._encrypted, capture, keys.phase1, self._add)
-        self.findings.extend(phase1.findings)
-        self.truncated.extend(phase1.truncated)
-        if count := len(self.truncated):
-            messages = "1 encrypted message is" if count == 1 else f"{count} encrypted messages are"
-            self.findings.append((min(self.truncated), f"{messages} truncated in the capture and cannot be decrypted"))
-        reported = {text for _, text in self.findings}
-        self.findings.extend((0, text) for text in ring.unusable if text not in reported)
-        return handshakes | phase1.handshakes
+        # in order: what follows a rekeying depends on it
+        is_unknown = np.array([negotiated is _UNKNOWN for negotiated in known], np.bool_)
+        columns: _EncryptedRows | None = None
+        bounds = [*starts.tolist(), len(rows)]
+        for number in np.flatnonzero(~done.handled | rekeys | is_unknown).tolist():
+            handshake, before = owners[number], len(self._records)
+            if known[number] is _UNKNOWN:  # it may have replaced one of those before
+                known[number] = self._negotiated.get(handshake, first[number], with_nonces=ring.has_nonces)
+            if not done.handled[number]:
+                columns = columns or _EncryptedRows(self._state, self._encrypted, rows, self._identity)
+                places = range(bounds[number], bounds[number + 1])
+                self._decrypt_handshake(handshake, columns, places, ring, known[number])
+            if rekeys[number]:
+                if done.handled[number]:
+                    records = done.select(number)
+                else:
+                    records = make_records(self._records[before:])
+                self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
+        self._add_from_core(done, known, owners)
+        self._report_undecrypted(*np.array(self._undone, np.int64).reshape(-1, 2).T)
+        self._undone.clear()
+        self.findings += self._unusable
+        self._unusable.clear()
 
-    def _add_from_core(self, handshake: CoreHandshake, negotiated: _NegotiatedKeys) -> None:
-        """Add the messages of one handshake that the compiled core decrypted."""
-        state = self._state
-        for message in handshake.messages:
-            row = int(state.message_of_datagram[message.row])
-            key_set = handshake.key_sets[message.position]
-            record = MessageRecord(
-                row,
-                message.row,
-                self._get_data(message.datagrams[0]),
-                message.datagrams,
-                message.opened,
-                _get_epoch(state, row, negotiated, key_set, message.position),
-                key_set,
-            )
-            self._add(record)
-        tasks = [_DecryptionTask(row) for row in handshake.undecrypted]
-        self._report_undecrypted(tasks, len(tasks) + len(handshake.messages))
+    def _add_from_core(self, done: CoreDecryption, known: Sequence[_NegotiatedKeys], owners: Sequence[int]) -> None:
+        """Add the messages that the compiled core decrypted; `owners`: the handshakes."""
+        additional = np.array([_count_additional(negotiated) for negotiated in known], np.int64)
+        columns = structs.replace(done.records.columns, additional=additional[done.number])
+        self._compiled.append(replace(done.records, columns=columns))
+        handshakes = np.array(owners, np.int64)
+        for numbers in (done.number, done.undecrypted_number):
+            self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))
+        self._report_undecrypted(handshakes[done.undecrypted_number], done.undecrypted)
+
+    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array) -> None:
+        """Add findings about messages that could not be decrypted, although others of the handshake were.
+
+        `row`: of the first datagram of each message, handshake by handshake.
+        """
+        datagrams = self._state.datagrams
+        stored, length = read_message_lengths(datagrams.datagram[row], (self._state.clear, self._encrypted))
+        is_truncated = stored < length
+        self.truncated.extend(datagrams.number[row[is_truncated]].tolist())
+        handshake, row = handshake[~is_truncated], row[~is_truncated]
+        starts = np.flatnonzero(find_group_starts(handshake))
+        counts = np.diff(starts, append=len(handshake))
+        partly = counts < self._messages[handshake[starts]]
+        starts, counts = starts[partly], counts[partly]
+        texts = {count: describe_undecrypted(count) for count in sort_distinct(counts).tolist()}
+        places = zip(handshake[starts].tolist(), datagrams.number[row[starts]].tolist(), counts.tolist(), strict=True)
+        self.findings.extend((number, frame, texts[count]) for number, frame, count in places)
 
     def _decrypt_handshake(
-        self, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
+        self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
     ) -> None:
         """Decrypt the messages of one handshake, in order of time; `places`: of its datagrams in the columns."""
-        tasks: dict[tuple[int, int], _DecryptionTask] = {}
+        additional = _count_additional(negotiated)
+        tasks: dict[int, _DecryptionTask] = {}
         chains: dict[tuple[int, int], SaKeyChain] = {}
         for place in places:
             row, number, total = columns.row[place], columns.number[place], columns.total[place]
-            identity = self._identity[columns.message[place]]
+            identity = columns.identity[place]
             task = tasks.get(identity)
             if task is None:
                 task = tasks[identity] = _DecryptionTask(row)
             same_total = task.fragments is not None and task.fragments.total == total
             if task.done or (number and number in task.parts and same_total):
                 continue
-            data = self._get_data(row)
+            data = columns.get_data(place) or self._get_data(row)
             spis = columns.spis[place]
             chain = chains.get(spis)
             if chain is None:
@@ -345,36 +410,35 @@ class _Decryption:
                 if complete is None:
                     continue
                 opened = complete
-            else:
-                task.parts = {0: row}
             task.done = True
-            self._add_decrypted(columns.message[place], row, task, opened, negotiated, chain)
-        self._report_undecrypted([task for task in tasks.values() if not task.done], len(tasks))
+            parts = tuple(task.parts[part] for part in sorted(task.parts)) if number else (row,)
+            key_set = chain.get_key_set(task.position)
+            record = MessageRecord(
+                message=columns.message[place],
+                row=row,
+                data=self._get_data(parts[0]) if number else data,
+                datagrams=parts,
+                opened=opened,
+                additional=additional,
+                # without the SPIs of a key set, the number of key sets before it is unknown
+                position=-1 if key_set.spi_i is None else task.position,
+                keys=key_set,
+            )
+            self._records.append(record)
+        self._report_undone(handshake, list(tasks.values()))
         first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
-            self.findings.extend((first_frame, text) for text in chain.unusable)
+            self._unusable.extend((handshake, first_frame, text) for text in chain.unusable)
 
-    def _add_decrypted(
-        self,
-        message: int,
-        row: int,
-        task: _DecryptionTask,
-        opened: DecryptedMessage,
-        negotiated: _NegotiatedKeys,
-        chain: SaKeyChain,
-    ) -> None:
-        """Add a decrypted message; `row` is that of the last datagram that was used."""
-        key_set = chain.get_key_set(task.position)
-        record = MessageRecord(
-            message,
-            row,
-            self._get_data(task.parts[min(task.parts)]),
-            tuple(task.parts[number] for number in sorted(task.parts)),
-            opened,
-            _get_epoch(self._state, message, negotiated, key_set, task.position),
-            key_set,
-        )
-        self._add(record)
+    def _report_undone(self, handshake: int, tasks: Sequence[_DecryptionTask]) -> None:
+        """Note the messages of one handshake that Python could not decrypt."""
+        self._messages[handshake] = len(tasks)
+        for task in tasks:
+            if not task.done and task.fragments is not None:
+                frame = int(self._state.datagrams.number[task.unit])
+                self.findings.append((handshake, frame, _describe_missing_fragments(task.fragments)))
+            elif not task.done:
+                self._undone.append((handshake, task.unit))
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""
@@ -385,56 +449,34 @@ class _Decryption:
         data = self._encrypted.get(unit)
         return self._state.clear[unit] if data is None else data
 
-    def _is_truncated(self, row: int) -> bool:
-        """Whether an encrypted message is longer than what was captured of it."""
-        begin, size = self._places
-        if size[row]:
-            header = self._encrypted.heap[begin[row] : begin[row] + min(int(size[row]), _HEADER_BYTES)]
-            return int(size[row]) < get_message_length(header.tobytes())
-        data = self._get_data(row)
-        return len(data) < get_message_length(data)
+    def _read_cleartext_messages(self, handshakes: BoolArray, decrypted: BoolArray) -> list[MessageRecords]:
+        """The clear IKE messages of these handshakes. (handshakes,)
 
-    def _add(self, record: MessageRecord) -> None:
-        """Add a message, and thereby its other transmissions."""
-        self._index[self._identity[record.message]] = len(self._all)
-        self._all.append(record)
-
-    def add_cleartext_messages(self, handshakes: set[int]) -> None:
-        """Decode the clear IKE messages of these handshakes."""
+        `decrypted`: messages that were decrypted, by identity.
+        """
         state, datagrams = self._state, self._state.datagrams
         begin, size = state.clear.places(datagrams.datagram)
-        wanted = np.isin(state.association.handshake, np.fromiter(handshakes, np.int64, len(handshakes)))
-        wanted &= (datagrams.protocol != Protocol.HIP) & (size > 0)
+        wanted = handshakes[state.association.handshake] & (datagrams.protocol != Protocol.HIP) & (size > 0)
         # fragments of IKEv1 are stored whether or not the message is clear
-        is_fragment = find_ikev1_fragments(datagrams)
-        rows, heap = np.flatnonzero(wanted), state.clear.heap.data
-        columns = (rows, state.message_of_datagram[rows], is_fragment[rows], begin[rows], (begin + size)[rows])
-        for row, message, fragment, low, high in zip(*(column.tolist() for column in columns), strict=True):
-            reassembled = state.reassembled.get(row)
-            if self._identity[message] in self._index or (fragment and reassembled is None):
-                continue
-            if reassembled is None:
-                self._add(MessageRecord(message, row, heap[low:high], (row,)))
-            else:
-                self._add(MessageRecord(message, row, reassembled.data, reassembled.datagrams))
-
-    def _report_undecrypted(self, undone: list[_DecryptionTask], count: int) -> None:
-        """Findings about messages of one handshake that could not be decrypted, although a part of it was.
-
-        `count`: of all its encrypted messages.
-        """
-        numbers = self._state.datagrams.number
-        frames = []
-        for task in undone:
-            frame = int(numbers[task.unit])
-            if task.fragments is not None:
-                self.findings.append((frame, _describe_missing_fragments(task.fragments)))
-            elif self._is_truncated(task.unit):
-                self.truncated.append(frame)
-            else:
-                frames.append(frame)
-        if frames and len(frames) < count:
-            self.findings.append((frames[0], describe_undecrypted(len(frames))))
+        reassembled = np.zeros(len(datagrams), np.bool_)
+        reassembled[list(state.reassembled)] = True
+        wanted &= reassembled | ~find_ikev1_fragments(datagrams)
+        rows = np.flatnonzero(wanted)
+        identity = self._identity[state.message_of_datagram[rows]]
+        # the first transmission of each message
+        first = np.full(len(decrypted), len(rows))
+        first[identity[::-1]] = np.arange(len(rows))[::-1]
+        rows = rows[(first[identity] == np.arange(len(rows))) & ~decrypted[identity]]
+        message = state.message_of_datagram
+        whole = rows[~reassembled[rows]]
+        joined = [
+            MessageRecord(int(message[row]), row, state.reassembled[row].data, state.reassembled[row].datagrams)
+            for row in rows[reassembled[rows]].tolist()
+        ]
+        return [
+            make_clear_records(message[whole], whole, state.clear.heap, begin[whole], size[whole]),
+            make_records(joined),
+        ]
 
 
 def _describe_missing_fragments(fragments: SkfReassembler) -> str:
@@ -444,14 +486,5 @@ def _describe_missing_fragments(fragments: SkfReassembler) -> str:
     return f"fragments {', '.join(ranges)}{more} of {fragments.total} are missing: the message cannot be reassembled"
 
 
-def _get_epoch(
-    state: AnalysisState, message: int, negotiated: _NegotiatedKeys, key_set: KeySet, position: int
-) -> int | None:
-    """The epoch of the keys of a row of Messages; `position`: of the key set in the chain of the IKE SA."""
-    additional, before = negotiated.additional, max(int(state.messages.message_id[message]) - 1, 0)
-    if state.messages.exchange_type[message] == _IKE_INTERMEDIATE:
-        return before if additional is None else min(before, additional)
-    if additional is None:
-        # without the SPIs of a key set, the number of key sets before it is unknown
-        return position if key_set.spi_i is not None else None
-    return additional
+def _count_additional(negotiated: _NegotiatedKeys) -> int:
+    return -1 if negotiated.additional is None else negotiated.additional

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ikeanalyze.analysis.decryption.decoded_messages import MessageRecord, describe_undecrypted, get_message_length
+from ikeanalyze.analysis.decryption.decoded_messages import describe_undecrypted, get_message_length
+from ikeanalyze.analysis.decryption.message_records import MessageRecord
 from ikeanalyze.analysis.messages.ikev1_fragments import Ikev1Reassembler, is_clear_message
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
@@ -26,7 +27,6 @@ from ikeanalyze.wire.registries.ikev1_phase1 import Phase1Attribute
 class Phase1Result:
     """The result of decrypting with the keys of one capture."""
 
-    handshakes: set[int] = field(default_factory=set)  # of which a message was decrypted
     findings: list[tuple[int, str]] = field(default_factory=list)  # frame, text
     truncated: list[int] = field(default_factory=list)  # frames of messages that the capture truncates
 
@@ -71,7 +71,6 @@ def decrypt_phase1(
             frames[message.is_truncated].append(int(datagrams.number[message.row]))
         result.truncated.extend(frames[True])
         if done:
-            result.handshakes.add(handshake)
             result.findings.extend(missing)
             if frames[False]:
                 result.findings.append((min(frames[False]), describe_undecrypted(len(frames[False]))))

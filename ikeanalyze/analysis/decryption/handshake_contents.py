@@ -7,8 +7,9 @@ other messages are made only where a check fails or a message is irregular (`pay
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import MappingProxyType
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -17,19 +18,18 @@ from ikeanalyze.analysis.decryption.authenticated_outcome import (
     collect_certificates,
     outcome_from_payloads,
 )
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, get_message_length
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, read_message_lengths
 from ikeanalyze.analysis.decryption.eap_matching import EapMatch
 from ikeanalyze.analysis.decryption.key_exchanges import CARRIERS, KeyExchangeRow, collect_key_exchanges
 from ikeanalyze.analysis.decryption.payload_bytes import MessageSize, count_payload_bytes
 from ikeanalyze.analysis.decryption.payload_columns import DecodedColumns, build_decoded_columns
 from ikeanalyze.analysis.decryption.payload_forms import FormColumns, find_forms
-from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
+from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_group_starts
 from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa, find_rekeyed_sas
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, read_uint32_be
+from ikeanalyze.capture.arrays import BoolArray, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2.checks import UNIQUE_TYPES, check_payload_chain
 from ikeanalyze.wire.ikev2.payloads import KeyExchange
 from ikeanalyze.wire.payload_chain import PayloadChain
@@ -37,8 +37,6 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 _T = TypeVar("_T")
-
-_LENGTH: Final = 24  # offset of the length in the IKE header
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +129,27 @@ class _MessageOrder:
         starts = np.flatnonzero(find_group_starts(handshake))
         self.first = self.messages[starts]  # the first message of each handshake
         self.handshakes: list[int] = handshake[starts].tolist()
-        self._starts = np.append(starts, len(handshake))
+        #: Where the messages of each handshake begin, and the number of messages. (handshakes + 1,)
+        self.starts = np.append(starts, len(handshake))
         #: Of each message: its place among the messages of its handshake.
         self.place = np.empty(len(handshake), np.int64)
         self.place[self.messages] = np.arange(len(handshake)) - self.repeat(starts)
 
     def repeat(self, values: Int64Array) -> Int64Array:
         """A value of each handshake for each of its messages, in this order. (messages,)"""
-        return np.repeat(values, np.diff(self._starts))
+        return np.repeat(values, np.diff(self.starts))
+
+    def all(self, values: BoolArray) -> BoolArray:
+        """Whether the value of each message of a handshake is true; `values` are in this order. (handshakes,)"""
+        return np.logical_and.reduceat(values, self.starts[:-1]) if len(values) else values
+
+    def any(self, values: BoolArray) -> BoolArray:
+        """Whether the value of a message of a handshake is true; `values` are in this order. (handshakes,)"""
+        return np.logical_or.reduceat(values, self.starts[:-1]) if len(values) else values
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Each handshake, and the range of its messages in `messages`."""
-        starts = self._starts.tolist()
+        starts = self.starts.tolist()
         return zip(self.handshakes, starts[:-1], starts[1:], strict=True)
 
 
@@ -156,30 +163,27 @@ class _Summary:
         self.findings: list[tuple[int, list[tuple[int, str]]]] = []  # of the handshakes that have some
         self._contents = contents
         messages, payloads = order.messages, columns.payloads
-        to_check = _find_messages_to_check(columns, forms)[messages].tolist()
+        to_check = _find_messages_to_check(columns, forms)[messages]
         # the SPIs and nonces of a rekeying are those of one handshake
-        shared = (payloads.regular & (columns.exchange_type != ExchangeType.CREATE_CHILD_SA))[messages].tolist()
-        described = _describe_messages(columns, order)
-        first, end = payloads.starts[messages].tolist(), payloads.starts[messages + 1].tolist()
-        known: dict[tuple[bytes, ...], int] = {}
+        shared = (payloads.regular & (columns.exchange_type != ExchangeType.CREATE_CHILD_SA))[messages]
+        described = _describe_handshakes(columns, forms, order)
+        known: dict[bytes, int] = {}
         with_findings: set[int] = set()  # indices of facts with findings about key exchanges
-        numbers = messages.tolist()
-        for handshake, low, high in order:
-            key = None
-            if all(shared[low:high]):
-                kinds = (forms.kind[first[at] : end[at]].tobytes() for at in range(low, high))
-                key = (described[low:high].tobytes(), *kinds)
-            index = None if key is None else known.get(key)
+        is_shared, has_checks = order.all(shared).tolist(), order.any(to_check).tolist()
+        for place, (handshake, low, high) in enumerate(order):
+            index = known.get(described[place]) if is_shared[place] else None
             if index is not None and index not in with_findings:
                 self.facts.of[handshake] = index
+                if not has_checks[place]:
+                    continue
                 texts: list[tuple[int, str]] = []
             else:
-                index, texts = self._summarise(handshake, numbers[low:high])
-                if key is not None:
-                    known[key] = index
+                index, texts = self._summarise(handshake, messages[low:high].tolist())
+                if is_shared[place]:
+                    known[described[place]] = index
                 if texts:
                     with_findings.add(index)
-            for number in (numbers[at] for at in range(low, high) if to_check[at]):
+            for number in messages[low:high][to_check[low:high]].tolist():
                 content = contents.all[number]
                 texts.extend((content.frame, text) for text in _check_payloads(content))
             if texts:
@@ -199,20 +203,32 @@ class _Summary:
         return self.facts.add(handshake, facts), findings
 
 
-def _describe_messages(columns: DecodedColumns, order: _MessageOrder) -> Int64Array:
-    """All that the facts of a handshake depend on except for payloads, in the order of messages. (messages, 7)"""
-    messages = order.messages
-    return np.column_stack(
-        (
-            columns.exchange[messages] - order.repeat(columns.exchange[order.first]),
-            columns.exchange_type[messages],
-            columns.message_id[messages],
-            columns.from_initiator[messages],
-            columns.response[messages],
-            columns.set_up[messages],
-            columns.encrypted[messages],
-        )
-    ).astype(np.int64)
+def _describe_handshakes(columns: DecodedColumns, forms: FormColumns, order: _MessageOrder) -> list[bytes]:
+    """For each handshake all that its facts depend on, so that handshakes with equal bytes have equal facts."""
+    messages, payloads = order.messages, columns.payloads
+    payload_counts = np.diff(payloads.starts)[messages]
+    facts = (
+        payload_counts,
+        columns.exchange[messages] - order.repeat(columns.exchange[order.first]),
+        columns.exchange_type[messages],
+        columns.message_id[messages],
+        columns.from_initiator[messages],
+        columns.response[messages],
+        columns.set_up[messages],
+        columns.encrypted[messages],
+    )
+    # of each message these facts, and after them the kinds of its payloads
+    counts = len(facts) + payload_counts
+    begin = np.cumsum(counts) - counts
+    values = np.empty(int(counts.sum()), np.int64)
+    for place, fact in enumerate(facts):
+        values[begin + place] = fact
+    values[expand_ranges(begin + len(facts), payload_counts)] = forms.kind[
+        expand_ranges(payloads.starts[messages], payload_counts)
+    ]
+    data, width = values.tobytes(), values.itemsize
+    bounds = (width * np.append(begin, len(values))[order.starts]).tolist()
+    return [data[low:high] for low, high in pairwise(bounds)]
 
 
 def _find_messages_to_check(columns: DecodedColumns, forms: FormColumns) -> BoolArray:
@@ -254,7 +270,7 @@ class _SetupMessages:
         handshake = association.handshake[rows]
         starts = np.flatnonzero(find_group_starts(handshake))
         self._rows = rows
-        self._length = _read_lengths(datagrams.datagram[rows], encrypted, state.clear)
+        _, self._length = read_message_lengths(datagrams.datagram[rows], (state.clear, encrypted))
         ends = np.append(starts, len(rows))[1:]
         self._ranges = dict(
             zip(handshake[starts].tolist(), zip(starts.tolist(), ends.tolist(), strict=True), strict=True)
@@ -265,8 +281,8 @@ class _SetupMessages:
         def count_from_first(values: Int64Array) -> Int64Array:
             return values - np.repeat(np.minimum.reduceat(values, starts), ends - starts) if len(values) else values
 
-        #: All that the bytes of a handshake depend on except for the sizes of payloads. (rows, 8)
-        self._described = np.column_stack(
+        #: All that the bytes of a handshake depend on except for the sizes of payloads, as much of each row.
+        described = np.column_stack(
             (
                 count_from_first(message),
                 count_from_first(messages.slot[message]),
@@ -278,6 +294,7 @@ class _SetupMessages:
                 messages.bytes[message],
             )
         ).astype(np.int64)
+        self._described, self._row_bytes = described.tobytes(), described.itemsize * described.shape[1]
 
     def count_bytes(self, facts: Mapping[int, int]) -> SharedValues[dict[str, int]]:
         """Bytes of the set-up of each handshake, by part.
@@ -288,7 +305,7 @@ class _SetupMessages:
         known: dict[tuple[int, bytes], int] = {}
         for handshake, number in facts.items():
             low, high = self._ranges.get(handshake, (0, 0))
-            key = number, self._described[low:high].tobytes()
+            key = number, self._described[low * self._row_bytes : high * self._row_bytes]
             index = known.get(key)
             if index is None:
                 known[key] = result.add(handshake, self._count_bytes(low, high))
@@ -322,16 +339,3 @@ class _SetupMessages:
                 size.ike_bytes += length
                 size.headers += 1
         return count_payload_bytes(sizes.values(), repeated)
-
-
-def _read_lengths(units: UInt32Array, encrypted: MessageBytes, clear: MessageBytes) -> Int64Array:
-    """Bytes of each message by its header; 0: the message is not stored. (units,)"""
-    lengths = np.zeros(len(units), np.int64)
-    for store in (clear, encrypted):
-        begin, size = store.places(units)
-        whole = size >= HEADER.size
-        if whole.any():
-            lengths[whole] = read_uint32_be(store.heap, begin[whole] + _LENGTH)
-        for row in np.flatnonzero((size > 0) & ~whole).tolist():  # truncated in the capture
-            lengths[row] = get_message_length(store[int(units[row])])
-    return lengths

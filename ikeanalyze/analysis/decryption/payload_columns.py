@@ -4,19 +4,20 @@ Only regular messages are parsed here: messages of IKEv2, clear or with nothing 
 header, whose chain of payloads is complete. All others are decoded one by one (`decoded_messages`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from ikeanalyze.analysis.decryption.decoded_messages import MessageRecord
+from ikeanalyze import core
+from ikeanalyze.analysis.decryption.message_records import MessageRecords, find_epochs
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_uint8, read_uint16_be, read_uint32_be
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, PAYLOAD_HEADER, Payload
+from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, Payload
+from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 _CRITICAL: Final = 0x80
 #: Messages with more payloads are decoded one by one: each step of the walk costs as much for one message as for many.
@@ -24,8 +25,6 @@ _MAX_PAYLOADS: Final = 64
 #: Offset of the type of the first payload, and of the length, in the IKE header.
 _NEXT_PAYLOAD: Final = 16
 _LENGTH: Final = 24
-#: Zeros after the messages, so that the fields of a header can be read at any offset.
-_MARGIN: Final = bytes(HEADER.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,13 @@ class DecodedColumns:
         return len(self.handshake)
 
 
-def build_decoded_columns(state: AnalysisState, records: Sequence[MessageRecord]) -> DecodedColumns:
+def build_decoded_columns(state: AnalysisState, records: MessageRecords) -> DecodedColumns:
     """Build the columns of decoded messages."""
-    row = np.array([record.row for record in records], np.int64)
-    message = np.array([record.message for record in records], np.int64)
-    sent, exchange = state.messages, state.exchange_of_message[message]
+    columns = records.columns
+    message, sent = columns.message, state.messages
+    exchange = state.exchange_of_message[message]
     return DecodedColumns(
-        handshake=state.association.handshake[row],
+        handshake=state.association.handshake[columns.row],
         exchange=exchange,
         protocol=sent.protocol[message],
         exchange_type=sent.exchange_type[message],
@@ -87,41 +86,29 @@ def build_decoded_columns(state: AnalysisState, records: Sequence[MessageRecord]
         from_initiator=sent.from_initiator[message],
         response=sent.response[message],
         set_up=state.exchanges.set_up[exchange],
-        frame=state.datagrams.number[row].astype(np.int64),
-        encrypted=np.array([record.opened is not None for record in records], np.bool_),
-        epoch=np.array([-1 if record.epoch is None else record.epoch for record in records], np.int64),
-        verified=np.array([record.opened is not None and record.opened.verified for record in records], np.bool_),
+        frame=state.datagrams.number[columns.row].astype(np.int64),
+        encrypted=columns.encrypted,
+        epoch=find_epochs(state, columns),
+        verified=columns.verified,
         payloads=_parse_messages(records, sent.protocol[message] == Protocol.IKEV2),
     )
 
 
-def _parse_messages(records: Sequence[MessageRecord], is_ikev2: BoolArray) -> PayloadColumns:
+def _parse_messages(records: MessageRecords, is_ikev2: BoolArray) -> PayloadColumns:
     """Parse the regular ones of these messages."""
-    # of a decrypted message the header and the plaintext
-    parts: list[bytes | memoryview] = []
-    for record in records:
-        if record.opened is None:
-            parts.append(record.data)
-        else:
-            parts += record.data[: HEADER.size], record.opened.plaintext
-    heap = np.frombuffer(b"".join([*parts, _MARGIN]), np.uint8)
-    is_clear = np.array([record.opened is None for record in records], np.bool_)
-    header = np.array([min(len(record.data), HEADER.size) for record in records], np.int64)
-    size = np.array(
-        [
-            len(record.data) if record.opened is None else HEADER.size + len(record.opened.plaintext)
-            for record in records
-        ],
-        np.int64,
-    )
-    begin = np.cumsum(size) - size
+    heap, columns = records.heap, records.columns
+    begin, size, is_clear = columns.begin, columns.size, ~columns.encrypted
     next_payload = read_uint8(heap, begin + _NEXT_PAYLOAD)
-    inner = np.array([0 if record.opened is None else record.opened.first for record in records], np.uint8)
-    regular = is_ikev2 & (header == HEADER.size) & (is_clear | np.isin(next_payload, list(ENCRYPTED_TYPES)))
+    regular = is_ikev2 & (size >= HEADER.size) & (is_clear | _is_encrypted(next_payload))
     # bytes after the length in the header do not belong to a clear message
     length = np.maximum(read_uint32_be(heap, begin + _LENGTH), HEADER.size)
     end = begin + np.where(is_clear, np.minimum(size, length), size)
-    return _walk_chains(heap, begin + HEADER.size, end, np.where(is_clear, next_payload, inner), regular)
+    return _walk_chains(heap, begin + HEADER.size, end, np.where(is_clear, next_payload, columns.first), regular)
+
+
+def _is_encrypted(kind: UInt8Array) -> BoolArray:
+    """Which payload types are those of encrypted payloads."""
+    return np.asarray((kind == PayloadType.SK) | (kind == PayloadType.SKF), np.bool_)
 
 
 def _walk_chains(
@@ -132,6 +119,11 @@ def _walk_chains(
     `begin`, `end`: offsets of the chain of each message. `first`: type of its first payload. `regular`: the messages to
     parse. (messages,) each
     """
+    if core.compiled is not None:
+        walked = core.compiled.walk_chains(heap, begin, end, first, regular, _MAX_PAYLOADS)
+        columns = {name: walked[name] for name in ("message", "type", "critical", "begin", "size")}
+        starts = np.concatenate([[0], walked["ends"]])
+        return PayloadColumns(heap=heap, starts=starts, regular=walked["complete"], **columns)
     regular = regular.copy()
     at, kind = begin.copy(), first.astype(np.uint8)
     active = np.flatnonzero(regular & (kind != 0))
@@ -148,7 +140,7 @@ def _walk_chains(
             active, here, length = active[fits], here[fits], length[fits]
         steps.append((active, kind[active], heap[here + 1], here + PAYLOAD_HEADER.size, length - PAYLOAD_HEADER.size))
         # the next payload field of an encrypted payload is the type of the first payload inside
-        ended = np.isin(kind[active], list(ENCRYPTED_TYPES))
+        ended = _is_encrypted(kind[active])
         kind[active] = np.where(ended, 0, heap[here])
         at[active] = here + length
         active = active[kind[active] != 0]

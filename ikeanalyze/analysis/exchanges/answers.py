@@ -41,7 +41,8 @@ RADIUS request.
 IKEv1. The responder has a retransmission timer of its own: it repeats its last message until the next one arrives. If
 it did so before the initiator continued, its last transmission ended the exchange.
 
-A response of which the capture never has all fragments ends no measurement: the time to it is unknown.
+A response of which the capture never has all fragments ends no measurement: the time to it is unknown. Nor does one
+without encryption, which the other side has to ignore (see `unprotected`); an encrypted one counts instead.
 
 RADIUS packets are assigned to exchanges by the times at which these ended. So `find_exchange_endings` first finds the
 response that ended each exchange; then RADIUS is assigned; then `match_responses` finds the transmission that was
@@ -165,12 +166,12 @@ def _find_incomplete_responses(state: AnalysisState) -> BoolArray:
 
 
 def _find_unmeasurable_responses(state: AnalysisState) -> BoolArray:
-    """Which exchanges have no response that became complete. (exchanges,)
+    """Which exchanges have no response that became complete, or none that is encrypted. (exchanges,)
 
     A response may lack IKE fragments, IP fragments or TCP segments. IP does not combine fragments of several
     transmissions.
     """
-    unmeasurable = _find_incomplete_responses(state)
+    unmeasurable = _find_incomplete_responses(state) | state.unprotected
     if state.incomplete.any():
         lacking = np.zeros(len(state.messages), np.bool_)
         lacking[state.message_of_datagram[state.incomplete]] = True
@@ -190,10 +191,7 @@ def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissio
     if not repeated.any():
         return repeated
     incomplete = _find_incomplete_responses(state)
-    # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the other messages
-    established = ~exchanges.initiator_asked & ~exchanges.set_up & (exchanges.response_messages > 0)
-    unreceived = repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
-    return unreceived & ~np.isin(exchanges.handshake, exchanges.handshake[established])
+    return repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
 
 
 def _latest_requests(
@@ -221,6 +219,11 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
     if not count:
         nothing = np.zeros(0, np.int64)
         return ExchangeEndings(nothing, nothing, nothing, nothing, nothing, nothing, nothing.astype(np.bool_))
+    ignored = state.in_clear[messages.response[state.in_clear]]
+    ignored = ignored[~state.unprotected[exchange[ignored]]]
+    if len(ignored):  # an encrypted response counts instead
+        rows = np.delete(np.arange(len(messages)), ignored)
+        messages, exchange = messages.select(rows), exchange[rows]
     if core.compiled is not None:
         columns = core.compiled.end_in_order(messages, exchange, exchanges)
         return ExchangeEndings(**columns, uncertain=np.zeros(count, np.bool_))

@@ -19,7 +19,7 @@ from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
-from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES, PayloadType
+from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES, ExchangeType, PayloadType
 
 #: Unknown time, in a column of int64.
 UNKNOWN: Final = np.int64(np.iinfo(np.int64).min)
@@ -191,6 +191,21 @@ def _sum_messages(messages: MessageColumns, attempt: Int64Array, start: Int64Arr
     )
 
 
+def _precedes_authentication(exchanges: ExchangeColumns, rows: Int64Array) -> BoolArray:
+    """Which of these exchanges are between IKE_SA_INIT and IKE_AUTH. (rows,)
+
+    An exchange type for private use, or a new one, sets up the IKE SA there, as IKE_INTERMEDIATE does.
+    """
+    initiators = (exchanges.protocol == Protocol.IKEV2) & exchanges.initiator_asked
+    count = int(exchanges.handshake.max(initial=0)) + 1
+    begun, first_auth = np.zeros(count, np.bool_), np.full(count, NEVER)
+    begun[exchanges.handshake[initiators & (exchanges.exchange_type == int(ExchangeType.IKE_SA_INIT))]] = True
+    auths = initiators & np.isin(exchanges.exchange_type, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH))
+    np.minimum.at(first_auth, exchanges.handshake[auths], exchanges.message_id[auths])
+    handshake = exchanges.handshake[rows]
+    return np.asarray(initiators[rows] & begun[handshake] & (exchanges.message_id[rows] < first_auth[handshake]))
+
+
 def _sets_up(exchanges: ExchangeColumns) -> BoolArray:
     """Which exchanges set up the IKE SA; `exchanges` are ordered by handshake and time. (exchanges,)"""
     ikev1 = exchanges.protocol == Protocol.IKEV1
@@ -199,6 +214,9 @@ def _sets_up(exchanges: ExchangeColumns) -> BoolArray:
     if hip.any():
         sets_up = np.where(hip, np.isin(exchanges.exchange_type, (I1_R1, I2_R2)), sets_up)
     result: BoolArray = ~ikev1 & sets_up & exchanges.initiator_asked
+    unknown = np.flatnonzero((exchanges.exchange_type > max(ExchangeType)) & (exchanges.protocol == Protocol.IKEV2))
+    if len(unknown):
+        result[unknown] = _precedes_authentication(exchanges, unknown)
     result |= ikev1 & np.isin(exchanges.exchange_type, _IKEV1_SET_UP)
     quick = np.flatnonzero(ikev1 & (exchanges.exchange_type == int(Ikev1ExchangeType.QUICK_MODE)))
     if len(quick):

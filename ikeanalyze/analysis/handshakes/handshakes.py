@@ -139,17 +139,14 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     # no form, -1, stays -1
     of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
     request_form, response_form = (of_form[state.inits.look_up(state.inits.form, rows)] for rows in (request, response))
-    # an error before a further request did not end the handshake; nor did one after an answered quick mode of IKEv1
+    # an error before a further request did not end the handshake
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
     wanted = _find_wanted_requests(facts.all, final_form)
-    reason = _find_errors(facts.all, final_form, _drop_completed_phase1(phase1, exchanges), sources.pairs)
-    reason.update({row: fact.error for row, fact in hip.items() if fact.error is not None})
-    reason.update(dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT))
+    reason = _find_errors(facts.all, final_form, phase1, hip, sources)
     one_sided = _find_one_sided(datagrams, association, count)
     evidence = _collect_evidence(sources, head, reason, one_sided)
-    observed_outcome = decide_outcome(evidence)
-    breakdown = _compute_breakdown(sources, endpoints, evidence, observed_outcome)
-    outcome = observed_outcome.copy()
+    outcome = decide_outcome(evidence)
+    breakdown = _compute_breakdown(sources, endpoints, evidence, outcome)
     auths, auth = _find_auth_methods(sources, phase1, hip)
     extra_of_exchange, extra = _find_extra_round_trips(state)
     spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
@@ -161,9 +158,12 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         outcome[row] = Outcome.ESTABLISHED
         proposals = auth_methods.extract_proposal_facts(created.offered, created.chosen)
         request_form[row] = response_form[row] = facts.add(proposals)
-    rekeyed = find_rekeyed_ike_sas(exchanges, endpoints.initiator, endpoints.responder, replaces, sources.facts)
-    of_others: Mapping[int, HipFacts | auth_methods.Phase1Facts] = {**hip, **phase1}
-    for row, fact in of_others.items():
+    in_clear = state.exchange_of_message[state.in_clear]
+    rekeyed = find_rekeyed_ike_sas(
+        exchanges, endpoints.initiator, endpoints.responder, replaces, in_clear, sources.facts
+    )
+    others: Mapping[int, HipFacts | Phase1Facts] = {**hip, **phase1}
+    for row, fact in others.items():
         request_form[row], response_form[row] = facts.add(fact.request), facts.add(fact.response)
     return HandshakeColumns(
         start_ns=datagrams.first_ns[head],
@@ -173,8 +173,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         ends=endpoints,
         rekeyed=rekeyed,
         outcome=outcome,
-        reason=_select_reasons(sources, reason, wanted, outcome)
-        | dict.fromkeys(np.flatnonzero(rekeyed).tolist(), REKEYED),
+        reason=_select_reasons(sources, reason, wanted, outcome, rekeyed),
         vantage=sources.path.vantage,
         breakdown=breakdown,
         rtt_source=sources.path.rtt_source,
@@ -313,7 +312,7 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
         if data is not None:
             handshake = int(state.association.handshake[row])
             messages[handshake].append((bool(state.association.from_initiator[row]), data))
-    facts: dict[int, auth_methods.Phase1Facts] = {}
+    facts: dict[int, Phase1Facts] = {}
     while messages:
         handshake, sent = messages.popitem()
         key = tuple((from_initiator, data[_COOKIES:]) for from_initiator, data in sent)
@@ -350,21 +349,28 @@ def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[
 def _find_errors(
     facts: list[InitFacts],
     response_form: Int64Array,
-    phase1: dict[int, Phase1Facts],
-    pairs: Mapping[int, list[RadiusExchange]],
+    phase1: Mapping[int, Phase1Facts],
+    hip: "Mapping[int, HipFacts]",
+    sources: HandshakeSources,
 ) -> dict[int, str]:
-    """Error notifies of the last IKE_SA_INIT response or of IKEv1's clear messages, and Access-Reject, by handshake."""
+    """The errors that the capture shows without decryption, by handshake.
+
+    Error notifies of the last IKE_SA_INIT response, of IKEv1's clear messages and of HIP, Access-Reject, and AAA
+    servers that did not answer.
+    """
     reasons: dict[int, str] = {}
     failing = np.array([fact.error is not None for fact in facts] + [False])
     for row in np.flatnonzero(failing[response_form]).tolist():
         reasons[row] = facts[response_form[row]].error or ""
-    for row, fact in phase1.items():
+    exchanges = sources.state.exchanges
+    others: Mapping[int, HipFacts | Phase1Facts] = {**_select_unfinished_phase1(phase1, exchanges), **hip}
+    for row, fact in others.items():
         if fact.error is not None:
             reasons[row] = fact.error
-    for row, exchanged in pairs.items():
+    for row, exchanged in sources.pairs.items():
         if any(pair.response_view and pair.response_view.code == RadiusCode.ACCESS_REJECT for pair in exchanged):
             reasons[row] = "Access-Reject"
-    return reasons
+    return reasons | dict.fromkeys(find_aaa_timeouts(sources.pairs, exchanges), AAA_SILENT)
 
 
 def _find_wanted_requests(facts: list[InitFacts], response_form: Int64Array) -> dict[int, str]:
@@ -374,20 +380,37 @@ def _find_wanted_requests(facts: list[InitFacts], response_form: Int64Array) -> 
 
 
 def _select_reasons(
-    sources: HandshakeSources, reason: Mapping[int, str], wanted: Mapping[int, str], outcome: UInt8Array
+    sources: HandshakeSources,
+    reason: Mapping[int, str],
+    wanted: Mapping[int, str],
+    outcome: UInt8Array,
+    rekeyed: BoolArray,
 ) -> dict[int, str]:
-    """The reasons of failed handshakes, from decrypted contents or else `reason`, and of half-open and cut ones."""
+    """The reasons of handshakes: of failed ones from decrypted contents, or else from `reason`.
+
+    Those of half-open and cut ones are in `wanted`.
+    """
     proved = {row: proof.reason for row, proof in sources.proofs.items() if proof.reason is not None}
     failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
     unfinished = (Outcome.HALF_OPEN, Outcome.CUT)
-    return failed | {row: text for row, text in wanted.items() if outcome[row] in unfinished}
+    stopped = {row: text for row, text in wanted.items() if outcome[row] in unfinished}
+    return failed | stopped | dict.fromkeys(np.flatnonzero(rekeyed).tolist(), REKEYED)
 
 
-def _drop_completed_phase1(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
-    """Keep the IKEv1 handshakes without an answered quick mode."""
+def _select_unfinished_phase1(phase1: Mapping[int, Phase1Facts], exchanges: ExchangeColumns) -> dict[int, Phase1Facts]:
+    """Keep the IKEv1 handshakes without an answered quick mode, and those whose error is not that of an ESP packet.
+
+    A host may send INVALID-SPI for an ESP packet, with any cookies and outside of all exchanges.
+    """
+    if not phase1:
+        return {}
+    from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
+
+    of_esp = Ikev1NotifyType.INVALID_SPI.label
     quick = (exchanges.protocol == Protocol.IKEV1) & (exchanges.exchange_type == _QUICK_MODE)
     agreed = set(exchanges.handshake[quick & (exchanges.response_messages > 0)].tolist())
-    return {row: fact for row, fact in phase1.items() if row not in agreed}
+    begun = set(exchanges.handshake[exchanges.set_up].tolist())
+    return {row: fact for row, fact in phase1.items() if row not in agreed and (row in begun or fact.error != of_esp)}
 
 
 def _collect_evidence(
@@ -414,13 +437,16 @@ def _collect_evidence(
 
     ikev1 = exchanges.protocol == Protocol.IKEV1
     exchange_type, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
-    asked, answered = exchanges.request_messages > 0, exchanges.response_messages > 0
+    asked, answered = exchanges.request_messages > 0, (exchanges.response_messages > 0) & ~state.unprotected
     is_last = _find_last_requests(exchanges)
     # the third message of IKEv1's aggressive and quick mode is not answered
     of_three = ikev1 & np.isin(exchange_type, (_AGGRESSIVE, _QUICK_MODE))
     unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
     open_last = unanswered & is_last
     open_last |= find_unreceived_responses(state, sources.answers, is_last & set_up & asked & answered)
+    # an initiator that answers a request of the responder has the IKE SA, and the capture lacks the other messages
+    accepted = any_of(~exchanges.initiator_asked & ~set_up & answered)
+    open_last &= ~accepted[exchanges.handshake]
     # the initiator has yet to send that third message
     pending = of_three & (attempt == 0) & answered & set_up & is_last
 

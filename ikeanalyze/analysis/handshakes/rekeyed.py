@@ -7,6 +7,8 @@ keys, its message IDs show it, since a new IKE SA counts from 0 and has no IKE_S
 - the responder's message ID 0 is, no request of the initiator is, and another IKE SA of the same two hosts had a
   CREATE_CHILD_SA exchange before. Without that exchange, the set-up may have been before the capture began, because
   the responder's requests count from 0 in every IKE SA.
+
+A message in the clear shows no IKE SA: INVALID_SPI, about an ESP packet, has message ID 0 and any SPIs (section 1.5).
 """
 
 from collections.abc import Iterable
@@ -29,6 +31,7 @@ def find_rekeyed_ike_sas(
     initiator: UInt64Array,
     responder: UInt64Array,
     decrypted: Iterable[int],
+    in_clear: Int64Array,
     facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> BoolArray:
     """Return which IKE SAs replaced another one. (handshakes,)
@@ -38,10 +41,12 @@ def find_rekeyed_ike_sas(
         initiator: address code of each initiator. (handshakes,)
         responder: address code of each responder. (handshakes,)
         decrypted: rows of the IKE SAs that replaced another one according to decrypted payloads.
+        in_clear: rows of exchanges with a message in the clear, which is none of a rekeyed IKE SA.
         facts: the facts of the whole capture.
     """
     first = (exchanges.protocol == Protocol.IKEV2) & (exchanges.message_id == 0)
     first &= ~np.isin(exchanges.exchange_type, _INITS)
+    first[in_clear] = False
     rekeyed = np.zeros(len(initiator), np.bool_)
     rekeyed[exchanges.handshake[first]] = True
     rekeyed[exchanges.handshake[exchanges.set_up]] = False

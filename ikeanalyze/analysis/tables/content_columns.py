@@ -10,8 +10,9 @@ from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, SharedValues
 from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
+from ikeanalyze.analysis.grouping import expand_ranges
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.analysis.tables.polars_columns import make_lists
+from ikeanalyze.analysis.tables.polars_columns import gather_known, make_lists
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
@@ -32,9 +33,7 @@ def build_message_content_columns(
     epochs = np.append(columns.epoch, -1)[index]
     verified = np.append(columns.verified, False)[index]
     distinct = _build_payload_names(capture_contents)
-    payloads = pl.concat([distinct, pl.Series([None], dtype=distinct.dtype)]).gather(
-        np.where(index < 0, len(contents.all), index)
-    )
+    payloads = gather_known(distinct, np.where(index < 0, len(distinct), index))
     if capture_contents.parameters:
         lists = payloads.to_list()
         for row, parameters in capture_contents.parameters.items():
@@ -105,7 +104,7 @@ def _build_key_exchanges(count: int, contents: CaptureContents, exchange_ids: In
     handshakes = np.array(list(facts.of), np.int64)
     index = np.array(list(facts.of.values()), np.int64)
     # each row of a handshake is one of the distinct rows, with another exchange
-    chosen = _expand_ranges((np.cumsum(lengths) - lengths)[index], lengths[index])
+    chosen = expand_ranges((np.cumsum(lengths) - lengths)[index], lengths[index])
     first = np.array([contents.first_exchange[handshake] for handshake in facts.of], np.int64)
     offset = np.array([row.exchange for row in rows], np.int64)
     exchange = exchange_ids[np.repeat(first, lengths[index]) + offset[chosen]]
@@ -114,7 +113,7 @@ def _build_key_exchanges(count: int, contents: CaptureContents, exchange_ids: In
     lists = make_lists(flat.to_struct().cast(layout.inner), lengths[index])
     place = np.full(count, len(index))
     place[handshakes] = np.arange(len(index))
-    return pl.concat([lists, pl.Series([None], dtype=layout)]).gather(place)
+    return gather_known(lists, place)
 
 
 def _build_payload_names(contents: CaptureContents) -> pl.Series:
@@ -132,12 +131,6 @@ def _build_payload_names(contents: CaptureContents) -> pl.Series:
     name[is_regular] = forms.form
     name[~is_regular] = np.arange(len(forms.forms), len(names))
     return make_lists(names.gather(name), lengths)
-
-
-def _expand_ranges(start: Int64Array, length: Int64Array) -> Int64Array:
-    """The numbers of all ranges, one range after the other."""
-    before = np.cumsum(length) - length
-    return np.repeat(start - before, length) + np.arange(int(length.sum()))
 
 
 def list_payload_names(content: DecodedMessage) -> list[str]:

@@ -19,20 +19,22 @@ from ikeanalyze.analysis.handshakes.lab_handshakes import LabMatches
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables.lab_columns import build_lab_columns
 from ikeanalyze.analysis.tables.polars_columns import (
+    AddressColumn,
     Array,
+    SharedListColumn,
+    SpiColumn,
+    StructListColumn,
     TableColumns,
-    format_addresses,
+    TextColumn,
     format_spis,
-    gather,
     make_null_column,
-    make_series,
     null_unknown,
     scatter_lists,
     scatter_texts,
 )
 from ikeanalyze.analysis.tables.row_ids import RowIds
 from ikeanalyze.analysis.tables.tables import TableSources
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.wire.text import format_address
 
@@ -73,14 +75,13 @@ def select_handshake_sources(sources: TableSources) -> HandshakeTableSources:
     )
 
 
-def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
-    """The handshakes table."""
+def build_handshake_columns(sources: HandshakeTableSources) -> TableColumns:
+    """The handshakes, without their diagnoses."""
     ids, handshakes, addresses = sources.ids, sources.handshakes, sources.addresses
     count = len(handshakes)
     if not count:
-        return pl.DataFrame(schema=schema.HANDSHAKES)
+        return TableColumns({}, schema.HANDSHAKES, "", 0)
     ends, breakdown = handshakes.ends, handshakes.breakdown
-    initiator_address, responder_address = format_addresses([ends.initiator, ends.responder], addresses)
     has_aaa = np.zeros(count, np.bool_)
     has_aaa[list(handshakes.pairs)] = True
     rtt_source = np.where(breakdown.path_rtt_ns == UNKNOWN, len(_RTT_SOURCES) - 1, handshakes.rtt_source)
@@ -88,11 +89,11 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "handshake": ids.handshake,
         "protocol": handshakes.protocol,
         **_identifiers(handshakes),
-        "initiator_address": initiator_address,
+        "initiator_address": AddressColumn(ends.initiator, addresses, pl.String),
         "initiator_port": _ports(handshakes, ends.initiator_port),
-        "responder_address": responder_address,
+        "responder_address": AddressColumn(ends.responder, addresses, pl.String),
         "responder_port": _ports(handshakes, ends.responder_port),
-        "nat": gather(pl.Series(WORDS, dtype=pl.String), handshakes.nat),
+        "nat": TextColumn(pl.Series(WORDS, dtype=pl.String), handshakes.nat),
         "tunnel": scatter_texts(sources.tunnels, count),
         "start_ns": handshakes.start_ns,
         "end_ns": null_unknown(breakdown.end_ns),
@@ -107,7 +108,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
         "retransmission_wait_ns": null_unknown(breakdown.wait_ns),
         "vantage": handshakes.vantage,
         "path_rtt_ns": null_unknown(breakdown.path_rtt_ns),
-        "path_rtt_source": gather(_RTT_SOURCES, rtt_source),
+        "path_rtt_source": TextColumn(_RTT_SOURCES, rtt_source),
         "uncertain": scatter_texts(dict.fromkeys(np.flatnonzero(handshakes.uncertain).tolist(), UNCERTAIN), count),
         "extra_round_trips": scatter_lists(handshakes.extra_round_trips, count),
         "capture_duplicates": sources.capture_duplicates,
@@ -124,7 +125,7 @@ def build_handshakes_table(sources: HandshakeTableSources) -> pl.DataFrame:
                 count, handshakes.contents, handshakes.replaces, ids.handshake, ids.exchange
             )
         )
-    return TableColumns(columns, schema.HANDSHAKES, ids.numbering.select_paths(ids.capture), count).make_table()
+    return TableColumns(columns, schema.HANDSHAKES, ids.numbering.select_paths(ids.capture), count)
 
 
 def _volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str, Any]:
@@ -176,10 +177,10 @@ def _has_outcome(handshakes: HandshakeColumns) -> BoolArray:
 
 def _identifiers(handshakes: HandshakeColumns) -> dict[str, Any]:
     """SPIs of IKE handshakes, HITs of HIP handshakes."""
-    spis = {"spi_i": format_spis(handshakes.spi_i), "spi_r": format_spis(handshakes.spi_r)}
     hits = handshakes.hits
     if not hits:
-        return spis
+        return {"spi_i": SpiColumn(handshakes.spi_i), "spi_r": SpiColumn(handshakes.spi_r)}
+    spis = {"spi_i": format_spis(handshakes.spi_i), "spi_r": format_spis(handshakes.spi_r)}
     count = len(handshakes)
     is_ike = pl.Series([row not in hits for row in range(count)])
     sides = (("initiator", 0), ("responder", 1))
@@ -209,8 +210,9 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     def choose(name: str, values: list[Any], form: Int64Array, missing: list[Any] | None = None) -> Any:
         if missing is None and (form < 0).all():
             return make_null_column(len(form))
-        series = pl.Series([*values, missing], dtype=schema.HANDSHAKES[name])
-        return gather(series, np.where(form < 0, len(values), form))
+        dtype = schema.HANDSHAKES[name]
+        column = SharedListColumn if isinstance(dtype, pl.List) else TextColumn
+        return column(pl.Series([*values, missing], dtype=dtype), np.where(form < 0, len(values), form))
 
     slots = [
         [{"slot": slot, "method": method, "id": number} for slot, method, number in suite.additional] if suite else []
@@ -230,33 +232,19 @@ def _methods(handshakes: HandshakeColumns) -> dict[str, Any]:
     return columns
 
 
-def _phases(messages: MessageColumns, set_up: Array, count: int) -> pl.Series:
+def _phases(messages: MessageColumns, set_up: Array, count: int) -> StructListColumn:
     """Messages, frames and bytes of the set-up by exchange type, in order of time."""
-    layout = schema.HANDSHAKES["phases"]
     phases = sum_phases(messages, set_up, count)
-    types = pl.Series(build_type_names(), dtype=pl.String)
-    # the lists of one length are cut out of all phases together
-    length_of_phase = np.repeat(phases.length, phases.length)
-    pieces: list[pl.Series] = []
-    for length in sort_distinct(phases.length).tolist():
-        if not length:
-            pieces.append(gather(pl.Series([[]], dtype=layout), np.zeros((phases.length == 0).sum(), np.int64)))
-            continue
-        rows = length_of_phase == length
-        flat = pl.DataFrame(
-            {
-                "type": gather(types, phases.exchange_type[rows]),
-                "messages": make_series(phases.messages[rows]),
-                "frames": make_series(phases.frames[rows]),
-                "bytes": make_series(phases.bytes[rows]),
-            }
-        )
-        pieces.append(flat.to_struct().reshape((-1, length)).arr.to_list())
-    if len(pieces) == 1:
-        return pieces[0]
-    place = np.empty(count, np.int64)
-    place[np.argsort(phases.length, kind="stable")] = np.arange(count)
-    return gather(pl.concat(pieces), place)
+    return StructListColumn(
+        {
+            "type": TextColumn(pl.Series(build_type_names(), dtype=pl.String), phases.exchange_type),
+            "messages": phases.messages,
+            "frames": phases.frames,
+            "bytes": phases.bytes,
+        },
+        phases.length,
+        schema.HANDSHAKES["phases"],
+    )
 
 
 class PhaseVolumes(Struct, frozen=True):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.capture.arrays import Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.capture.frames import format_address_code
 
@@ -29,6 +29,12 @@ _TYPES: Final[Mapping[Any, type[pl.DataType]]] = {
 def gather(values: pl.Series, place: Array) -> pl.Series:
     """The values at these places. (n,)"""
     return values[place.tolist()] if len(place) <= _FEW else values.gather(place)
+
+
+def gather_known(values: pl.Series, place: Array) -> pl.Series:
+    """The values at these places; null at a place after the last one. (n,)"""
+    # in one piece, because polars gathers lists from several pieces a hundred times as slowly
+    return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(place)
 
 
 def make_series(values: Array) -> pl.Series:
@@ -52,12 +58,126 @@ class TextColumn(Struct, frozen=True):
         """The text of each row. (n,)"""
         return gather(self.texts, self.place)
 
+    def select(self, rows: Array) -> "TextColumn":
+        """The column of these rows."""
+        return TextColumn(self.texts, self.place[rows])
+
+
+class SharedListColumn(Struct, frozen=True):
+    """A column of lists, most of which appear often."""
+
+    lists: pl.Series  # (k,)
+    place: Array  # of the list of each row in `lists`; (n,)
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def gather(self) -> pl.Series:
+        """The list of each row. (n,)"""
+        return gather(self.lists, self.place)
+
+    def select(self, rows: Array) -> "SharedListColumn":
+        """The column of these rows."""
+        return SharedListColumn(self.lists, self.place[rows])
+
+
+class StructListColumn(Struct, frozen=True):
+    """A column of lists of structures, as the fields of the structures of all lists."""
+
+    fields: Mapping[str, "Array | TextColumn"]  # without nulls; (m,) each
+    length: Int64Array  # of the list of each row; (n,)
+    dtype: Any
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+    def gather(self) -> pl.Series:
+        """The list of each row. (n,)"""
+        # the lists of one length are cut out of all structures together
+        length_of_struct = np.repeat(self.length, self.length)
+        pieces: list[pl.Series] = []
+        for length in sort_distinct(self.length).tolist():
+            if not length:
+                pieces.append(gather(pl.Series([[]], dtype=self.dtype), np.zeros((self.length == 0).sum(), np.int64)))
+                continue
+            chosen = length_of_struct == length
+            flat = pl.DataFrame({name: _to_series(_select(value, chosen)) for name, value in self.fields.items()})
+            pieces.append(flat.to_struct().reshape((-1, length)).arr.to_list())
+        if len(pieces) == 1:
+            return pieces[0]
+        place = np.empty(len(self.length), np.int64)
+        place[np.argsort(self.length, kind="stable")] = np.arange(len(self.length))
+        return gather(pl.concat(pieces), place)
+
+    def select(self, rows: Array) -> "StructListColumn":
+        """The column of these rows."""
+        length = self.length[rows]
+        before = np.cumsum(self.length) - self.length
+        chosen = np.repeat(before[rows] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
+        return StructListColumn(
+            {name: _select(value, chosen) for name, value in self.fields.items()}, length, self.dtype
+        )
+
+
+class SpiColumn(Struct, frozen=True):
+    """A column of SPIs, which are texts of 16 hex digits in tables."""
+
+    values: UInt64Array  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def gather(self) -> pl.Series:
+        """The text of each row. (n,)"""
+        return format_spis(self.values)
+
+    def select(self, rows: Array) -> "SpiColumn":
+        """The column of these rows."""
+        return SpiColumn(self.values[rows])
+
+
+class AddressColumn(Struct, frozen=True):
+    """A column of addresses, which are texts in tables."""
+
+    codes: UInt64Array  # of an AddressBook; (n,)
+    ipv6: Sequence[bytes]  # the IPv6 addresses of the AddressBook
+    dtype: Any  # pl.String or pl.Categorical
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def gather(self) -> pl.Series:
+        """The text of each row. (n,)"""
+        distinct, place = find_distinct(self.codes)
+        return gather(_format_distinct_addresses(distinct, self.ipv6).cast(self.dtype), place)
+
+    def select(self, rows: Array) -> "AddressColumn":
+        """The column of these rows."""
+        return AddressColumn(self.codes[rows], self.ipv6, self.dtype)
+
+
+_COMPACT: Final = (TextColumn, SharedListColumn, StructListColumn, SpiColumn, AddressColumn)
+
+
+def _select(value: Any, rows: Array) -> Any:
+    """The rows of a column of `TableColumns`, by mask or number."""
+    if isinstance(value, tuple):
+        values, known = value
+        return values[rows], known[rows]
+    if isinstance(value, _COMPACT):
+        return value.select(rows)
+    return gather(value, rows) if isinstance(value, pl.Series) else value[rows]
+
+
+def _to_series(value: Any) -> pl.Series:
+    return value.gather() if isinstance(value, _COMPACT) else make_series(value)
+
 
 class TableColumns(Struct, frozen=True):
     """A table as the arrays that it is made of.
 
-    `columns` has them by name, as an array, an array and which of its values are known, a TextColumn or a Series. Names
-    of `layout` that it lacks are null in all rows.
+    `columns` has them by name, as an array, an array and which of its values are known, a TextColumn or another of the
+    classes above, or a Series. Names of `layout` that it lacks are null in all rows.
     """
 
     columns: dict[str, Any]
@@ -65,8 +185,16 @@ class TableColumns(Struct, frozen=True):
     capture: str | TextColumn  # path of the capture of all rows, or of each row
     height: int
 
+    def select(self, rows: Int64Array) -> "TableColumns":
+        """The columns of these rows."""
+        columns = {name: _select(value, rows) for name, value in self.columns.items()}
+        capture = self.capture if isinstance(self.capture, str) else self.capture.select(rows)
+        return TableColumns(columns, self.layout, capture, len(rows))
+
     def make_table(self) -> pl.DataFrame:
         """The table; `columns` is empty afterwards."""
+        if not self.height:
+            return pl.DataFrame(schema=self.layout)
         capture: pl.Series | pl.Expr
         if isinstance(self.capture, TextColumn):
             capture = self.capture.gather()
@@ -94,7 +222,7 @@ def make_table(columns: dict[str, Any], layout: schema.Schema, capture: pl.Serie
             if not known.all():  # without a mask, polars uses the column without a copy
                 masks[f"known {name}"] = make_series(known)
         else:
-            plain[name] = value.gather() if isinstance(value, TextColumn) else value
+            plain[name] = value.gather() if isinstance(value, _COMPACT) else value
         dtype = layout.get(name)
         plain[name] = narrow_integers(plain[name], dtype)
         if isinstance(dtype, pl.Enum) and isinstance(plain[name], np.ndarray):
@@ -163,17 +291,6 @@ def _format_spis(values: UInt64Array) -> pl.Series:
     return pl.Series(np.frombuffer(digits, "S16").tolist(), dtype=pl.Binary).cast(pl.String)
 
 
-def format_addresses(
-    columns: Sequence[UInt64Array], ipv6: Sequence[bytes], dtype: type[pl.DataType] = pl.String
-) -> list[TextColumn]:
-    """Addresses as text, for columns of address codes; each distinct address of all columns is formatted once."""
-    distinct, places = zip(*(find_distinct(codes) for codes in columns), strict=True)
-    together, where = find_distinct(np.concatenate(distinct))
-    texts = _format_distinct_addresses(together, ipv6).cast(dtype)
-    bounds = np.cumsum([len(codes) for codes in distinct])[:-1]
-    return [TextColumn(texts, of[place]) for of, place in zip(np.split(where, bounds), places, strict=True)]
-
-
 def _format_distinct_addresses(codes: UInt64Array, ipv6: Sequence[bytes]) -> pl.Series:
     codes = strip_capture_numbers(codes)
     is_ipv4 = codes < np.uint64(FIRST_IPV6)
@@ -206,13 +323,13 @@ def scatter_texts(values: Mapping[int, str | None], count: int) -> TextColumn | 
     return TextColumn(pl.Series([None, *values.values()], dtype=pl.String), place)
 
 
-def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> pl.Series:
+def scatter_lists(values: Mapping[int, Sequence[str]], count: int) -> SharedListColumn:
     """Lists of texts by row, empty in the other rows; each distinct list is converted once."""
     distinct: dict[tuple[str, ...], int] = {(): 0}
     place = np.zeros(count, np.uint32)
     for row, texts in values.items():
         place[row] = distinct.setdefault(tuple(texts), len(distinct))
-    return gather(pl.Series(list(distinct), dtype=pl.List(pl.String)), place)
+    return SharedListColumn(pl.Series(list(distinct), dtype=pl.List(pl.String)), place)
 
 
 def make_lists(flat: pl.Series, lengths: Int64Array) -> pl.Series:
@@ -232,4 +349,4 @@ def make_lists(flat: pl.Series, lengths: Int64Array) -> pl.Series:
     place = np.empty(len(lengths), np.int64)
     if order:
         place[np.concatenate(order)] = np.arange(len(lengths))
-    return pl.concat(pieces).gather(place)
+    return pl.concat(pieces, rechunk=True).gather(place)

@@ -20,10 +20,10 @@ from ikeanalyze.analysis.messages.duplicates import relabel_duplicates
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import (
+    AddressColumn,
     Array,
     TableColumns,
     TextColumn,
-    format_addresses,
     gather,
     narrow_integers,
     null_unknown,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 
 _INITIATOR, _RESPONDER, _AAA = 0, 1, 2
-_ENDS: Final = ("source", "destination")
 #: Columns of the messages table that messages of IKE and datagrams of RADIUS have.
 _COMMON_COLUMNS: Final = ("message_id", "first_ns", "last_ns", "frames", "bytes", "ip_fragments", "digest")
 
@@ -234,7 +233,6 @@ def build_frame_columns(
     message, handshake = labels.message[unit], labels.handshake[unit]
     known_handshake = handshake >= 0
     handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
-    source, destination = format_addresses([columns[name] for name in _ENDS], addresses, pl.Categorical)
     several = len(numbering.paths) > 1
     captures = get_capture_numbers(columns["source"]) if several else np.zeros(0, np.int64)
     tunnel: dict[str, Any] = {}
@@ -254,8 +252,7 @@ def build_frame_columns(
         {
             **unchanged,
             **{name: (columns[name], mask) for name, mask in known.items()},
-            "source": source,
-            "destination": destination,
+            **{name: AddressColumn(columns[name], addresses, pl.Categorical) for name in ("source", "destination")},
             **tunnel,
             "capture_duplicate": duplicate,
             "message": (message.view(np.uint32), message >= 0),  # without a copy

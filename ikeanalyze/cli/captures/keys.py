@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from io import StringIO
 from typing import Annotated, Literal
 
 import typer
+from msgspec import structs
 
 from ikeanalyze.cli.exit_status import (
     FAILED,
@@ -144,7 +144,7 @@ def _embed(files: Sequence[KeyFile], capture: str, output: str, messages: Messag
     phase1 = {(key.cookie_i, key.key): key for file in files for key in file.phase1 if key.cookie_i in used.spis}
     if not used.key_sets and not phase1:
         raise CommandError(f"{capture}: the keys decrypt no message, so nothing was written")
-    content = build_key_json(used.key_sets, [replace(key, origin=ORIGIN) for key in phase1.values()], [])
+    content = build_key_json(used.key_sets, [structs.replace(key, origin=ORIGIN) for key in phase1.values()], [])
     with fail_command(CaptureError), convert_output_errors(output):
         damage = embed_keys(capture, output, content.encode())
     messages.remark(f"{output}: a copy of {capture} with {format_count(len(used.key_sets) + len(phase1), 'key set')}")

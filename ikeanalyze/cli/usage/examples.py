@@ -57,7 +57,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "predict": (
         "ikeanalyze predict odd.pcap --rtt 50",
         "ikeanalyze predict odd.pcap --rtt 10,50,600 --loss 0:0.2:0.05 -o page.html",
-        "ikeanalyze predict odd.pcap --link geostationary --kem ml-kem-1024",
+        "ikeanalyze predict odd.pcap --link geostationary --kem ml-kem-1024 --keys charon.log",
     ),
     "overhead": ("ikeanalyze overhead compute --suite aes128-sha256", "ikeanalyze overhead measure esp.pcap"),
     "overhead compute": ("ikeanalyze overhead compute", "ikeanalyze overhead compute --mode tunnel -o table.csv"),

@@ -87,7 +87,8 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         if write is None:
             return False
         with ExitStack() as files:
-            write(files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet"))), _ROW_GROUP)
+            path = files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
+            write(path, _ROW_GROUP // (_HANDSHAKES_SHARE if name == "handshakes" else 1))
             self._files.push(files.pop_all())
         self._written[name] = Future()
         self._written[name].set_result(None)

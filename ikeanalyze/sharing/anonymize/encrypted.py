@@ -11,7 +11,7 @@ exchange values, which stay.
 
 from typing import Final
 
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages, MessageRecord
+from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.ip import ADDRESS_BITS, FIRST_IPV6
@@ -51,13 +51,13 @@ class EncryptedMessageRewriter:
     def take(self, state: AnalysisState, encrypted: MessageBytes, contents: DecodedMessages) -> None:
         """Rewrite the messages of a capture (`ReadOptions.on_contents`)."""
         suites = SuiteLookup(contents)
-        for index, record in enumerate(contents.records):
-            self.used.add(record, suites, index)
-            if record.keys is None:  # a clear message, or IKEv1, where each message depends on the one before
+        for message in contents.all:
+            self.used.add(message, suites)
+            if message.keys is None:  # a clear message, or IKEv1, where each message depends on the one before
                 continue
-            decryptor = self._get_decryptor(record.keys, suites.find(index, bytes(record.data[: 2 * _SPI])))
+            decryptor = self._get_decryptor(message.keys, suites.find(message))
             if decryptor is not None:
-                self._rewrite(state, encrypted, record, contents.all[index], decryptor)
+                self._rewrite(state, encrypted, message, decryptor)
 
     def _get_decryptor(self, keys: KeySet, suite: IkeSuite | None) -> Decryptor | None:
         place = id(keys), suite
@@ -72,17 +72,16 @@ class EncryptedMessageRewriter:
         self,
         state: AnalysisState,
         encrypted: MessageBytes,
-        record: MessageRecord,
         content: DecodedMessage,
         decryptor: Decryptor,
     ) -> None:
         """Rewrite a message, or the fragments of one, whose payloads may begin in one and end in another."""
         datagrams = state.datagrams
-        units = datagrams.datagram[list(record.datagrams)].tolist()
+        units = datagrams.datagram[list(content.datagrams)].tolist()
         parts = [encrypted.get(unit) or state.clear.get(unit) or b"" for unit in units]
-        from_initiator = bool(state.association.from_initiator[record.row])
+        from_initiator = content.from_initiator
         pieces = [decryptor.decrypt(part, from_initiator) for part in parts]
-        context = self._make_context(state, record.row, content.header)
+        context = self._make_context(state, max(content.datagrams), content.header)
         plaintext = rewrite_chain(content.plaintext, content.first, context, rewrite_payload)
         for part, piece in zip(parts, pieces, strict=True):
             payload = find_encrypted_payload(part)

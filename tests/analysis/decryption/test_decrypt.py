@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 import ikeanalyze
 from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, CaptureKeys
@@ -438,7 +439,7 @@ def test_the_spis_that_keys_are_for():
     )
     phase1 = Phase1Key(Origin("x", 1), bytes(7) + b"\2", b"")
     assert CaptureKeys([named], [phase1]).get_spis() == {1, 2}
-    assert CaptureKeys([named, replace(named, spi_i=None)]).get_spis() is None
+    assert CaptureKeys([named, structs.replace(named, spi_i=None)]).get_spis() is None
     assert NO_KEYS.get_spis() == frozenset()
     assert not NO_KEYS
     assert CaptureKeys([named])

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tests.analysis.analyse_captures import Handshake, analyse, at, only, rows, size, timed
+from tests.analysis.analyse_captures import Handshake, analyse, at, only, rows, size, sizes, timed
 from tests.craft import MS, SECOND, Trace, ike
 
 COLUMNS = ("type", "message_id", "attempt", "extra_round_trip", "request_messages", "response_messages")
@@ -234,3 +234,17 @@ def test_additional_key_exchanges_belong_to_the_set_up():
     ]
     assert row["phases"][1]["bytes"] == size(*messages[2:4])
     assert row["additional_key_exchanges"] == [{"slot": 1, "method": "ML-KEM-768", "id": 36}]
+
+
+def test_an_exchange_for_private_use_before_ike_auth_sets_up_the_ike_sa():
+    """Types from 240 on are for private use (IANA): IKE_INTERMEDIATE had one of them before RFC 9242."""
+    handshake = Handshake(1)
+    trace = Trace()
+    before = [*handshake.init(), *handshake.exchange(240, (1200, 1100)), *handshake.auth()]
+    end = trace.play(before, rtt=20 * MS, think=1 * MS)
+    trace.play(handshake.exchange(240, (50, 50)), at=end + SECOND)
+    analysis = analyse(trace)
+    row = only(analysis)
+    assert analysis.exchanges["set_up"].to_list() == [True, True, True, False]
+    assert row["setup_ns"] == 3 * 20 * MS + 5 * MS  # three round trips, and a pause between each two messages
+    assert row["initiator_bytes"] + row["responder_bytes"] == sum(sum(sizes(message)) for message in before)

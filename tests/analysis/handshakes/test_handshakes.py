@@ -1,5 +1,6 @@
 """IKEv1 from the first message to the first quick mode, and what a row of handshakes says."""
 
+import struct
 from dataclasses import replace
 from random import Random
 
@@ -348,3 +349,11 @@ def test_ip_fragments_are_frames_of_one_message():
     assert (row["initiator_messages"], row["initiator_frames"], row["ip_fragments"]) == (2, 4, 3)
     assert row["initiator_bytes"] == AROUND + len(start[0].datagrams[0]) + sum(len(packet.data) for packet in packets)
     assert row["blowup"] == 1.0
+
+
+def test_an_error_about_an_esp_packet_fails_no_handshake():
+    """INVALID-SPI (11) of protocol ESP (3), in an informational message of its own (RFC 2408, section 3.14.1)."""
+    notify = struct.pack(">IBBH", 1, 3, 4, 11) + b"\1\2\3\4"
+    data = ikev1.message(b"a cookie", bytes(8), ikev1.INFORMATIONAL, [(11, notify)])
+    row = only(analyse(played([(data, True)])))
+    assert (row["outcome"], row["reason"], row["initiator_messages"]) == ("cut", None, 0)

@@ -153,3 +153,12 @@ def test_without_its_predecessors_keys_it_is_a_stranger():
     result = look(trace, table(*first.key_sets))
     assert result.outcomes == [("established", None), ("established", "REKEYED")]
     assert result.analysis.handshakes["replaces"].to_list() == [None, 1]
+
+
+def test_an_error_about_an_esp_packet_is_no_ike_sa():
+    """INVALID_SPI (11) outside of an IKE SA: a request in the clear, message ID 0, any SPIs (RFC 7296, section 1.5)."""
+    trace = Trace()
+    notify = ike.notify(11, b"\1\2\3\4", protocol=3)
+    for spi_i, spi_r in ((bytes(8), bytes(8)), (SPI_I, SPI_R)):
+        trace.send(0, ike.message(spi_i, spi_r, ike.INFORMATIONAL, ike.INITIATOR, 0, [notify]))
+    assert analyse(trace).handshakes.select("rekeyed", "outcome", "reason").rows() == [(False, "cut", None)] * 2

@@ -1,8 +1,7 @@
 """Key schedules of daemons, as they logged them, and with one bit of a log changed."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ikeanalyze.analysis.verification.daemon_log_index import index_daemon_logs
 from ikeanalyze.analysis.verification.ike_sas import EpochKeys, IkeSaRecord

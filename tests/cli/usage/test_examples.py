@@ -1,13 +1,16 @@
 """The examples at the end of each help text."""
 
+import gzip
 import re
 import shlex
+import shutil
 
 import pytest
 import typer
 
 from ikeanalyze.cli.app import app
 from ikeanalyze.cli.usage.examples import EXAMPLES
+from tests.paths import CAPTURES
 
 
 def list_commands() -> list[str]:
@@ -41,3 +44,19 @@ def test_examples_have_options_of_their_command(run, line):
     text = run(*name.split(), "--help").stdout
     known = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text))
     assert {word for word in words if word.startswith("-") and word != "-"} <= known
+
+
+#: Commands whose examples need nothing but a capture and the log of its daemon.
+RUNNABLE = ("report", "ladder", "decrypt", "anonymize", "keys", "verify", "predict")
+
+
+@pytest.mark.parametrize(
+    "line", [line for name in RUNNABLE for line in EXAMPLES[name] if "odd.pcap" in line and "--filter" not in line]
+)
+def test_examples_work_as_they_are(run, tmp_path, monkeypatch, line):
+    shutil.copy(CAPTURES / "loss20-classic.pcap", tmp_path / "odd.pcap")
+    log = gzip.decompress((CAPTURES / "loss20-classic.charon.log.gz").read_bytes())
+    (tmp_path / "charon.log").write_bytes(log)
+    monkeypatch.chdir(tmp_path)
+    done = run(*shlex.split(line)[1:])
+    assert done.exit_code == 0, done.stderr

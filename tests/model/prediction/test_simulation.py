@@ -1,3 +1,7 @@
+"""Simulated handshakes, compared with times, counts and probabilities that were computed by hand."""
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,9 +29,9 @@ def _laid(message):
     return PacketizedMessage(tuple(part.frames for part in message.parts))
 
 
-def run(what, link, policy=None, repeats=ResponseTrigger.FIRST, runs=10, seed=1):
+def run(exchanges, link, policy=None, repeats=ResponseTrigger.FIRST, runs=10, seed=1):
     return simulate_udp(
-        what, link, policy or StrongswanTimers().make_policy(), repeats, runs, np.random.default_rng(seed)
+        exchanges, link, policy or StrongswanTimers().make_policy(), repeats, runs, np.random.default_rng(seed)
     )
 
 
@@ -50,11 +54,11 @@ def test_times_on_a_slow_link_agree_with_a_manual_computation():
 
 
 def test_a_timer_that_is_shorter_than_the_round_trip():
-    # libreswan after 0.5 s; the response comes after 0.6 s, the second one is for nothing
-    found = run(steps(exchange(message(100), message(200))), LinkModel(600), LibreswanTimers().make_policy())
-    assert found.setup_s == pytest.approx(0.6)
-    assert (found.messages == 4).all()
-    assert (found.bytes == 2 * (146 + 246)).all()
+    # libreswan repeats after 0.5 s; the response comes after 0.6 s, and the second transmission was not needed
+    result = run(steps(exchange(message(100), message(200))), LinkModel(600), LibreswanTimers().make_policy())
+    assert result.setup_s == pytest.approx(0.6)
+    assert (result.messages == 4).all()
+    assert (result.bytes == 2 * (146 + 246)).all()
 
 
 def test_a_responder_that_computes_does_not_answer():
@@ -70,10 +74,10 @@ def test_a_responder_that_computes_does_not_answer():
 
 
 def test_a_handshake_fails_after_the_last_timer():
-    # nothing gets through: six transmissions, and the second exchange does not begin
-    what = steps(exchange(message(100), message(200)), exchange(message(100), message(200)))
+    # each request of the second exchange is lost: six transmissions
+    exchanges = steps(exchange(message(100), message(200)), exchange(message(100), message(200)))
     result = run(
-        [what[0], SimulatedExchange(what[1].exchange, PacketizedMessage(((100, 100),)), SMALL)],
+        [exchanges[0], SimulatedExchange(exchanges[1].exchange, PacketizedMessage(((100, 100),)), SMALL)],
         LinkModel(10, drop_ip_fragments=True),
     )
     assert np.isnan(result.setup_s).all()
@@ -81,8 +85,8 @@ def test_a_handshake_fails_after_the_last_timer():
     assert result.end_s == pytest.approx(0.01 + sum(StrongswanTimers().make_policy().waits))
     assert (result.failed_in == 1).all()
     assert (result.messages == 2 + 6).all()
-    # an answer behind the last timer is none
-    result = run(what, LinkModel(10_000), RetransmissionPolicy("x", (2.0, 2.0)))
+    # a response after the last timer comes too late
+    result = run(exchanges, LinkModel(10_000), RetransmissionPolicy("x", (2.0, 2.0)))
     assert (result.failed_in == 0).all()
     assert (result.messages == 2 + 2).all()
 
@@ -94,11 +98,9 @@ def test_requests_without_responses_are_sent_once():
     assert (result.messages == 3).all()
 
 
-def test_the_responder_may_ask():
-    from dataclasses import replace
-
-    one = replace(exchange(message(100), message(200)), asker="responder")
-    result = run(steps(one), LinkModel(0, rate_up=8000))
+def test_the_responder_may_send_the_request():
+    by_responder = replace(exchange(message(100), message(200)), asker="responder")
+    result = run(steps(by_responder), LinkModel(0, rate_up=8000))
     assert result.setup_s == pytest.approx(0.246)
 
 
@@ -106,17 +108,19 @@ def test_the_responder_may_ask():
 def test_fragments_are_kept(repeats):
     # probability that all of ten fragments have arrived after k transmissions at 20 % loss: (1 - 0.2^k)^10 if the
     # receiver keeps fragments of earlier transmissions, otherwise 1 - (1 - 0.8^10)^k
-    what = [SimulatedExchange(exchange(message(100), message(100)), PacketizedMessage(((1,),) * 10), SMALL)]
-    result = run(what, LinkModel(0, 0.2, rate_down=None), RetransmissionPolicy("x", (1.0,) * 3), repeats, runs=20_000)
+    exchanges = [SimulatedExchange(exchange(message(100), message(100)), PacketizedMessage(((1,),) * 10), SMALL)]
+    result = run(
+        exchanges, LinkModel(0, 0.2, rate_down=None), RetransmissionPolicy("x", (1.0,) * 3), repeats, runs=20_000
+    )
     tries = 3
-    most = (1 - 0.2**tries) ** 10  # and then the response gets through at the last with 0.8 or so
+    most = (1 - 0.2**tries) ** 10  # of which the last response arrives with a probability of at least 0.8
     anew = 1 - (1 - 0.8**10) ** tries
     assert anew < 0.3
     assert 0.6 < (result.failed_in == SUCCEEDED).mean() < most
 
 
 class Scripted:
-    """A link that loses the frames that it is told to, message by message."""
+    """A link that loses the given frames of each message."""
 
     def __init__(self, *messages):
         self.messages = list(messages)
@@ -125,7 +129,7 @@ class Scripted:
         return np.broadcast_to(self.messages.pop(0), times.shape)
 
 
-def test_fragments_behind_a_response_are_of_the_next_one():
+def test_fragments_after_a_response_belong_to_the_next_one():
     # a frame takes 1 s, a request 3 s, every 10 s. Fragment 3 is kept from the first transmission, so the request is
     # complete at 12 s. The fragment at 13 s belongs to a repeated request, complete at 22 s, and that at 23 s to the
     # next one, complete at 32 s. Two responses are lost
@@ -141,18 +145,18 @@ def test_fragments_behind_a_response_are_of_the_next_one():
     assert (there.messages[0], back.messages[0]) == (4, 3)
 
 
-def test_blocks_of_runs(monkeypatch):
+def test_runs_are_simulated_in_blocks(monkeypatch):
     import ikeanalyze.model.prediction.simulation as module
 
-    what = steps(exchange(message(100, 100), message(200)))
+    exchanges = steps(exchange(message(100, 100), message(200)))
     monkeypatch.setattr(module, "_MAX_BLOCK_FRAMES", 7)
-    result = run(what, LinkModel(10, 0.1), runs=1000)
+    result = run(exchanges, LinkModel(10, 0.1), runs=1000)
     assert len(result.setup_s) == len(result.bytes) == 1000
     assert abs(np.isnan(result.setup_s).mean()) < 0.01
 
 
-def test_the_same_seed_the_same_runs():
-    what = steps(exchange(message(100, 100), message(200)))
-    one, other, third = (run(what, LinkModel(10, 0.2, jitter_ms=3), runs=50, seed=seed) for seed in (1, 1, 2))
-    assert (one.setup_s == other.setup_s).all()
-    assert (one.setup_s != third.setup_s).any()
+def test_the_same_seed_gives_the_same_runs():
+    exchanges = steps(exchange(message(100, 100), message(200)))
+    first, same, different = (run(exchanges, LinkModel(10, 0.2, jitter_ms=3), runs=50, seed=seed) for seed in (1, 1, 2))
+    assert (first.setup_s == same.setup_s).all()
+    assert (first.setup_s != different.setup_s).any()

@@ -1,4 +1,4 @@
-"""Conversations between a clock, a transport and faults: with real sockets, and conversations that the test writes."""
+"""The driver with real sockets, injected faults and scripted conversations."""
 
 from dataclasses import dataclass, field
 
@@ -26,11 +26,11 @@ def outgoing(number, transmission=1, port=500):
 
 @dataclass
 class Script:
-    """Send messages 0 to `count` - 1, each after the response to the one before or after `wait_ms`, twice."""
+    """Send messages 0 to `count` - 1, each after the response to the previous one, or again after `wait_ms`, twice."""
 
     count: int
-    wait_ms: int = 3000  # longer than any answer takes on a busy machine
-    told: list[int] = field(default_factory=list)  # times
+    wait_ms: int = 3000  # longer than a response takes on a busy machine
+    times: list[int] = field(default_factory=list)  # of each call, ns
     answers: list[tuple[int, bytes]] = field(default_factory=list)
     number: int = 0
     transmission: int = 1
@@ -40,12 +40,12 @@ class Script:
         return self.send(now_ns)
 
     def send(self, now_ns):
-        self.told.append(now_ns)
+        self.times.append(now_ns)
         self.wake_ns = now_ns + self.wait_ms * MS
         return DriverStep((outgoing(self.number, self.transmission, 4500 if self.number else 500),), self.wake_ns)
 
     def receive(self, data, now_ns, from_port):
-        self.told.append(now_ns)
+        self.times.append(now_ns)
         self.answers.append((from_port, data))
         if int.from_bytes(data[20:24], "big") != self.number:
             return DriverStep((), self.wake_ns)
@@ -60,30 +60,30 @@ class Script:
         return self.send(now_ns)
 
 
-def answering(data, _):
+def answer(data, _):
     return [message(int.from_bytes(data[20:24], "big"), response=True, size=100)]
 
 
-def driven(script, behave=answering, *, rules=(), seed=1, seconds=5.0):
+def run_driver(script, behave=answer, *, rules=(), seed=1, seconds=5.0):
     frames = []
-    with peer(behave) as one:
-        transport = UdpTransport(one.target, lambda at, frame: frames.append((at, frame)))
+    with peer(behave) as responder:
+        transport = UdpTransport(responder.target, lambda at, frame: frames.append((at, frame)))
         try:
             faults = FaultInjector([parse_fault(FaultKind(value), text) for value, text in rules], seed)
             driver = Driver(transport, faults=faults)
             result = driver.run(script, script.begin, seconds)
         finally:
             transport.close()
-    return result, driver.counter, frames, one
+    return result, driver.counter, frames, responder
 
 
 def test_a_conversation_runs_to_its_end():
     script = Script(3)
-    result, counter, frames, one = driven(script)
+    result, counter, frames, responder = run_driver(script)
     assert (result.finished, result.why, result.sent, result.received) == ("done", None, 3, 3)
-    assert [role for role, *_ in one.got] == [500, 4500, 4500]
+    assert [role for role, *_ in responder.got] == [500, 4500, 4500]
     assert [port for port, _ in script.answers] == [500, 4500, 4500]
-    assert script.told == sorted(script.told)
+    assert script.times == sorted(script.times)
     # IPv4 and UDP are 28 bytes, the marker 4
     assert counter.total == {True: 3 * 88 + 2 * 4, False: 3 * 128 + 2 * 4}
     assert counter.blowup == 1
@@ -92,46 +92,48 @@ def test_a_conversation_runs_to_its_end():
 
 def test_a_silent_target_ends_the_conversation():
     script = Script(1, wait_ms=20)
-    result, counter, _, _ = driven(script, lambda *_: [])
+    result, counter, _, _ = run_driver(script, lambda *_: [])
     assert (result.finished, result.sent) == ("silence", 3)
     assert counter.blowup == 3
 
 
-def test_what_is_dropped_is_recorded_and_counted_as_sent():
+def test_a_dropped_request_is_recorded_and_counted_as_sent():
     script = Script(2, wait_ms=500)
-    result, counter, frames, one = driven(script, rules=[("drop", "IKE_SA_INIT:request")])
+    result, counter, frames, responder = run_driver(script, rules=[("drop", "IKE_SA_INIT:request")])
     assert result.finished == "done"
-    assert len(one.got) == result.sent == 2  # on the wire
+    assert len(responder.got) == result.sent == 2  # on the wire
     assert (counter.datagrams[True], len(frames)) == (4, 6)
     assert counter.blowup == pytest.approx((2 * 88 + 2 * 92 + 128 + 132) / (88 + 92 + 128 + 132))
 
 
-def test_what_is_dropped_on_its_way_to_us():
+def test_a_dropped_response_is_counted_but_not_delivered():
     script = Script(1, wait_ms=500)
-    result, counter, frames, one = driven(script, rules=[("drop", "any:response")])
+    result, counter, frames, responder = run_driver(script, rules=[("drop", "any:response")])
     assert result.finished == "done"
     assert len(script.answers) == 1
-    assert (len(one.got), result.received, counter.datagrams[False], len(frames)) == (2, 2, 2, 4)
+    assert (len(responder.got), result.received, counter.datagrams[False], len(frames)) == (2, 2, 2, 4)
 
 
-def test_doubled_and_late():
+def test_a_duplicated_request_and_delayed_responses():
     script = Script(1)
-    result, counter, _, one = driven(script, rules=[("duplicate", "any:request"), ("delay", "any:response:x*:60ms")])
+    result, counter, _, responder = run_driver(
+        script, rules=[("duplicate", "any:request"), ("delay", "any:response:x*:60ms")]
+    )
     assert result.finished == "done"
-    assert len(one.got) == 2
+    assert len(responder.got) == 2
     assert counter.datagrams[True] == 1
-    assert script.told[-1] - script.told[0] >= 60 * MS
+    assert script.times[-1] - script.times[0] >= 60 * MS
 
 
 @pytest.mark.parametrize(
     ("kind", "response"), [(37, True), (37, False), (36, False), (44, False)]
-)  # a responder that thinks that the IKE SA stands may rekey it
-def test_what_is_not_of_the_set_up_is_not_counted(kind, response):
+)  # a responder for which the IKE SA is set up may rekey it
+def test_only_messages_of_the_set_up_are_counted(kind, response):
     counter = TrafficCounter()
     assert counter.blowup is None
     script = Script(1)
-    _, counter, _, _ = driven(
-        script, lambda data, _: [message(9, exchange_type=kind, response=response), *answering(data, 0)]
+    _, counter, _, _ = run_driver(
+        script, lambda data, _: [message(9, exchange_type=kind, response=response), *answer(data, 0)]
     )
     assert counter.datagrams == {True: 1, False: 1}
 
@@ -152,10 +154,10 @@ def test_an_unreachable_target_ends_the_conversation():
     assert over_target(target, ignore_refusals=True).finished == "silence"
 
 
-def test_an_error_from_the_other_port_is_none_of_this_conversation():
-    """Something was sent to port 4500 before, by another run; what refuses it comes while port 500 is asked."""
-    with peer(lambda *_: []) as one:
-        target = Target("127.0.0.1", one.target.port, free_port())
+def test_an_error_from_the_other_port_does_not_end_the_conversation():
+    """Another run sent a datagram to port 4500; the ICMP error comes while port 500 is in use."""
+    with peer(lambda *_: []) as responder:
+        target = Target("127.0.0.1", responder.target.port, free_port())
         transport = UdpTransport(target, lambda *_: None)
         try:
             script = Script(1, wait_ms=50)
@@ -172,6 +174,6 @@ def test_an_error_from_the_other_port_is_none_of_this_conversation():
     assert result.finished == "silence"
 
 
-def test_endless_conversations_are_ended():
-    result, _, _, _ = driven(Script(1, wait_ms=10_000), lambda *_: [], seconds=0.2)
+def test_a_conversation_ends_at_its_time_limit():
+    result, _, _, _ = run_driver(Script(1, wait_ms=10_000), lambda *_: [], seconds=0.2)
     assert (result.finished, result.why) == (None, "timed out after 0.2 s")

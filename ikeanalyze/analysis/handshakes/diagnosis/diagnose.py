@@ -14,23 +14,24 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array
 _PROPOSALS: Final = " or "
 
 
-def add_diagnosis(handshakes: pl.DataFrame, facts: pl.DataFrame | None) -> pl.DataFrame:
-    """The handshakes table with the column `diagnosis`; `facts` are those of its suspects (see `suspects.FACTS`)."""
-    if facts is None:
-        return handshakes
-    suspects = handshakes[facts["row"].to_list()].with_columns(facts).with_columns(**_DERIVED)
+def diagnose_suspects(handshakes: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """The columns `row` and `diagnosis` of the suspects that rules apply to.
+
+    Args:
+        handshakes: rows of the handshakes table of the suspects.
+        facts: facts about the suspects in this order (see `suspects.FACTS`).
+    """
+    suspects = handshakes.with_columns(facts).with_columns(**_DERIVED)
     matches = suspects.select(_applies(rule).alias(str(place)) for place, rule in enumerate(RULES))
     chosen = _choose(matches.to_numpy().astype(np.bool_))
     used = np.flatnonzero(chosen.any(axis=0)).tolist()
+    diagnosis = schema.HANDSHAKES["diagnosis"]
     if not used:
-        return handshakes
+        return pl.DataFrame(schema={"row": facts.schema["row"], "diagnosis": diagnosis})
     # in the order of the rules, which grouping keeps
     parts = [_describe(RULES[place], suspects, np.flatnonzero(chosen[:, place])) for place in used]
     found = pl.concat(parts).group_by("row", maintain_order=True).agg("diagnosis")
-    place = np.full(handshakes.height, found.height, np.int64)
-    place[found["row"].to_numpy()] = np.arange(found.height)
-    column = pl.concat([found["diagnosis"], pl.Series([None], dtype=found["diagnosis"].dtype)]).gather(place)
-    return handshakes.with_columns(column.cast(schema.HANDSHAKES["diagnosis"]))
+    return found.with_columns(pl.col("diagnosis").cast(diagnosis))
 
 
 def _get_tag_bytes() -> pl.Expr:

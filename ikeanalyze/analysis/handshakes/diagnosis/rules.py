@@ -326,6 +326,18 @@ RULES: Final = (
         "that both support as the first one on both sides.",
     ),
     Rule(
+        code="unprotected-response",
+        effect=Effect.STOPPED,
+        confidence=Confidence.CERTAIN,
+        rfc="RFC 7296, 1.5 and 2.4",
+        subject=Subject.RESPONSE,
+        when=_UNANSWERED & _col("unprotected"),
+        sentence="The responder answered the {last_type} request, which was sent {sent}, without encryption alone. The "
+        "initiator must not rely on such a response, because anyone can send it.",
+        remedy="Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it "
+        "has restarted, or the request reached another gateway of a cluster.",
+    ),
+    Rule(
         code="fragment-lost-each-time",
         effect=Effect.STOPPED,
         confidence=Confidence.CERTAIN,
@@ -505,6 +517,19 @@ RULES: Final = (
         remedy="Look for this time in the initiator's log: it may have refused the response, given up, or not received "
         "it. If the capture was taken at the responder, its next request may also have been lost on the way, as large "
         "packets are on a path that drops them.",
+    ),
+    Rule(
+        code="unprotected-response",
+        effect=Effect.DISCONNECTED,
+        confidence=Confidence.CONSISTENT,
+        rfc="RFC 7296, 1.5 and 2.4",
+        subject=Subject.LATER_REQUEST,
+        when=_SET_UP & _col("later_unprotected"),
+        sentence="The connection was set up, and later the {later_type} request of the {later_by} was sent {later_sent} "
+        "and answered without encryption alone: consistent with a host that has restarted and no longer knows the IKE "
+        "SA.",
+        remedy="Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it "
+        "has restarted, or the request reached another gateway of a cluster.",
     ),
     Rule(
         code="nat-keepalive-missing",

@@ -76,6 +76,7 @@ FACTS: Final[schema.Schema] = {
     "again": pl.UInt32,  # retransmissions of its request
     "on_4500": pl.Boolean,  # it uses UDP port 4500
     "ended": pl.Boolean,  # it has a response that ended it
+    "unprotected": pl.Boolean,  # it has responses, and none is encrypted
     "responses": pl.UInt32,  # transmissions of its response
     **{f"{kind}_{name}": dtype for kind in ("request", "response") for name, dtype in _OF_MESSAGE.items()},
     "response_ike_bytes": pl.Int64,  # length of the IKE message, if it is a short IKE_AUTH response; else null
@@ -97,6 +98,7 @@ FACTS: Final[schema.Schema] = {
     "later_sent": pl.String,
     "later_again": pl.UInt32,
     "later_ended": pl.Boolean,
+    "later_unprotected": pl.Boolean,
     "later_idle_ns": pl.Int64,  # from the last message of its receiver before it to its first transmission
     **DECRYPTED_FACTS,
 }
@@ -145,7 +147,7 @@ def find_suspects(
         repeated = np.zeros(len(suspects), np.bool_)
         repeated[messages.handshake[messages.transmission > 1]] = True
         suspects |= repeated & known_path
-    unanswered = ~exchanges.set_up & (exchanges.response_messages == 0)
+    unanswered = ~exchanges.set_up & ((exchanges.response_messages == 0) | state.unprotected)
     suspects[exchanges.handshake[unanswered | (answers.rtt_ns > LONGEST_RTT_NS)]] = True
     suspects[state.association.handshake[np.isin(state.datagrams.datagram, short.datagram)]] = True
     suspects |= _find_declined_additional_key_exchanges(handshakes)
@@ -306,6 +308,7 @@ def _tabulate_exchanges(suspects: BoolArray, state: AnalysisState, answers: Answ
             "by_initiator": exchanges.initiator_asked[rows],
             "set_up": exchanges.set_up[rows],
             "ended": answers.end_ns[rows] != UNKNOWN,
+            "unprotected": state.unprotected[rows],
             "rtt": answers.rtt_ns[rows],
             "start": exchanges.start_ns[rows],
         }
@@ -375,7 +378,7 @@ def _summarise_last_exchanges(exchanges: pl.DataFrame, by_kind: pl.DataFrame) ->
     """The last exchange of each set-up."""
     names = ("type", "message_id", "by")
     last = exchanges.group_by("row", maintain_order=True).agg(
-        pl.col("exchange", "ended").last(),
+        pl.col("exchange", "ended", "unprotected").last(),
         *(pl.col(name).last().alias(f"last_{name}") for name in names),
         (pl.len() - 1).cast(pl.UInt32).alias("answered"),
         (pl.col("type") == "IKE_AUTH").sum().alias("auth_exchanges"),
@@ -466,7 +469,7 @@ def _summarise_later_exchanges(exchanges: pl.DataFrame, datagrams: pl.DataFrame,
     """The last exchange after each set-up that has one; `exchanges` are those after set-ups."""
     requests = by_kind.filter(~pl.col("response")).select("exchange", "transmissions", "span", "frames")
     with_requests = exchanges.join(requests, on="exchange", how="left", maintain_order="left")
-    copied = ("by_initiator", "start", "ended", "transmissions", "span")
+    copied = ("by_initiator", "start", "ended", "unprotected", "transmissions", "span")
     last = _take_last("later", with_requests, *(pl.col(name).last() for name in copied))
     heard = (
         datagrams.join(last.select("row", "by_initiator", "start"), on="row")
@@ -478,6 +481,7 @@ def _summarise_later_exchanges(exchanges: pl.DataFrame, datagrams: pl.DataFrame,
         "row",
         *(f"later_{column}" for column in _OF_EXCHANGE),
         pl.col("ended").alias("later_ended"),
+        pl.col("unprotected").alias("later_unprotected"),
         _describe_transmissions("transmissions", "span").alias("later_sent"),
         (pl.col("transmissions").fill_null(1) - 1).alias("later_again"),
         (pl.col("start") - pl.col("heard")).alias("later_idle_ns"),

@@ -1,0 +1,194 @@
+"""Decoded messages before their payloads are parsed, as columns of many messages.
+
+Of a decrypted message only the IKE header and the plaintext are kept: nothing else is needed, unless clear payloads
+precede the encrypted one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from ikeanalyze.analysis.state import AnalysisState
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.crypto.sk_payload import DecryptedMessage
+from ikeanalyze.keys.key_set import KeySet
+from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES
+from ikeanalyze.wire.registries.ikev2 import ExchangeType
+
+_IKE_INTERMEDIATE: Final = int(ExchangeType.IKE_INTERMEDIATE)
+#: Offset of the type of the first payload in the IKE header.
+_NEXT_PAYLOAD: Final = 16
+#: Zeros after the messages, so that the fields of a header can be read at any offset.
+_MARGIN: Final = np.zeros(HEADER.size, np.uint8)
+
+
+class MessageRecord(NamedTuple):
+    """One message, decrypted by Python or reassembled; a named tuple, because a capture has many."""
+
+    message: int  # row of Messages
+    row: int  # of the last datagram that was used
+    data: bytes  # as sent; of a fragmented message of IKEv2 the first fragment
+    datagrams: tuple[int, ...]  # rows of the datagrams that were used, each fragment once, by fragment number
+    opened: DecryptedMessage | None = None  # None: a clear message
+    additional: int = -1  # as in RecordColumns
+    position: int = -1
+    keys: KeySet | None = None  # None: clear message or IKEv1
+
+
+class RecordColumns(Struct, frozen=True):
+    """One row for each message. (messages,) each"""
+
+    message: Int64Array  # row of Messages
+    row: Int64Array  # of the last datagram that was used
+    begin: Int64Array  # offset in the heap: of a clear message, or of the header and plaintext of a decrypted one
+    size: Int64Array  # bytes there
+    first_part: Int64Array  # index into the parts
+    parts: Int64Array  # number of datagrams that were used
+    encrypted: BoolArray
+    first: UInt8Array  # type of the first decrypted payload
+    verified: BoolArray  # the ICV is correct
+    additional: Int64Array  # additional key exchanges of the IKE SA in IKE_INTERMEDIATE; -1: unknown
+    position: Int64Array  # of the key set in the chain of the IKE SA; -1: the key set does not name the IKE SA
+    keys: Int64Array  # index into the key sets; -1: clear message or IKEv1
+    outer: Int64Array  # index into the outer messages; -1: only the encrypted payload follows the header
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+    def select(self, rows: Int64Array) -> "RecordColumns":
+        """Select messages, in this order."""
+        return RecordColumns(*(getattr(self, name)[rows] for name in self.__struct_fields__))
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecords:
+    """Messages, and what their columns refer to."""
+
+    columns: RecordColumns
+    heap: UInt8Array
+    parts: Int64Array  # rows of datagrams, those of each message by fragment number
+    key_sets: Sequence[KeySet | None]
+    outer: Sequence[bytes]  # messages as sent, of a fragmented one the first fragment
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def make_records(records: Sequence[MessageRecord]) -> MessageRecords:
+    """The columns of messages that are objects."""
+    texts: list[bytes] = []
+    outer: list[bytes] = []
+    outer_of = np.full(len(records), -1)
+    for index, record in enumerate(records):
+        if record.opened is None:
+            texts.append(record.data)
+        else:
+            texts.append(record.data[: HEADER.size] + record.opened.plaintext)
+            if record.data[_NEXT_PAYLOAD] not in ENCRYPTED_TYPES:
+                outer_of[index] = len(outer)
+                outer.append(record.data)
+    opened = [record.opened for record in records]
+    size = np.array(list(map(len, texts)), np.int64)
+    parts = np.array([len(record.datagrams) for record in records], np.int64)
+    return MessageRecords(
+        RecordColumns(
+            message=np.array([record.message for record in records], np.int64),
+            row=np.array([record.row for record in records], np.int64),
+            begin=np.cumsum(size) - size,
+            size=size,
+            first_part=np.cumsum(parts) - parts,
+            parts=parts,
+            encrypted=np.array([item is not None for item in opened], np.bool_),
+            first=np.array([0 if item is None else item.first for item in opened], np.uint8),
+            verified=np.array([item is not None and item.verified for item in opened], np.bool_),
+            additional=np.array([record.additional for record in records], np.int64),
+            position=np.array([record.position for record in records], np.int64),
+            keys=np.array([-1 if record.keys is None else index for index, record in enumerate(records)], np.int64),
+            outer=outer_of,
+        ),
+        heap=np.frombuffer(b"".join(texts), np.uint8),
+        parts=np.array([row for record in records for row in record.datagrams], np.int64),
+        key_sets=[record.keys for record in records],
+        outer=outer,
+    )
+
+
+#: No messages.
+NO_RECORDS: Final = make_records([])
+
+
+def make_clear_records(
+    message: Int64Array, row: Int64Array, source: UInt8Array, begin: Int64Array, size: Int64Array
+) -> MessageRecords:
+    """The columns of clear messages, whose bytes are in `source`, each in one datagram. (messages,) each"""
+    count = len(row)
+    store = MessageBytes(np.empty(int(size.sum()), np.uint8))
+    store.add(np.arange(count, dtype=np.uint32), source, begin, begin + size)
+    unknown = np.full(count, -1)
+    return MessageRecords(
+        RecordColumns(
+            message=message,
+            row=row,
+            begin=np.cumsum(size) - size,
+            size=size,
+            first_part=np.arange(count),
+            parts=np.ones(count, np.int64),
+            encrypted=np.zeros(count, np.bool_),
+            first=np.zeros(count, np.uint8),
+            verified=np.zeros(count, np.bool_),
+            additional=unknown,
+            position=unknown,
+            keys=unknown,
+            outer=unknown,
+        ),
+        heap=store.heap,
+        parts=row,
+        key_sets=(),
+        outer=(),
+    )
+
+
+def join_records(groups: Sequence[MessageRecords]) -> MessageRecords:
+    """All messages of several groups."""
+    key_sets: list[KeySet | None] = []
+    outer: list[bytes] = []
+    parts = heap = 0
+    columns: list[RecordColumns] = []
+    for group in groups:
+        shifts = {"begin": heap, "first_part": parts, "keys": len(key_sets), "outer": len(outer)}
+        shifted = {name: getattr(group.columns, name) for name in RecordColumns.__struct_fields__}
+        for name, shift in shifts.items():
+            shifted[name] = np.where(shifted[name] < 0, -1, shifted[name] + shift)
+        columns.append(RecordColumns(**shifted))
+        key_sets += group.key_sets
+        outer += group.outer
+        parts, heap = parts + len(group.parts), heap + len(group.heap)
+    return MessageRecords(
+        RecordColumns(
+            *(np.concatenate([getattr(part, name) for part in columns]) for name in RecordColumns.__struct_fields__)
+        ),
+        heap=np.concatenate([*(group.heap for group in groups), _MARGIN]),
+        parts=np.concatenate([group.parts for group in groups]),
+        key_sets=key_sets,
+        outer=outer,
+    )
+
+
+def find_epochs(state: AnalysisState, columns: RecordColumns) -> Int64Array:
+    """The epoch of the keys that decrypted each message; -1: unknown, a clear message, or IKEv1. (messages,)
+
+    See `decrypt` for the rules.
+    """
+    messages, additional = state.messages, columns.additional
+    before = np.maximum(messages.message_id[columns.message].astype(np.int64) - 1, 0)
+    is_known = additional >= 0
+    epoch = np.where(is_known, additional, columns.position)
+    intermediate = messages.exchange_type[columns.message] == _IKE_INTERMEDIATE
+    epoch[intermediate] = np.where(is_known, np.minimum(before, additional), before)[intermediate]
+    epoch[columns.keys < 0] = -1
+    return epoch
