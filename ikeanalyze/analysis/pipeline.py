@@ -210,7 +210,7 @@ def survey_frames(
     facts: CaptureFacts,
 ) -> None:
     """Analyse a part of a capture for the facts that it shares, without building tables. See `build_tables`."""
-    options = replace(options, frames_table=False)
+    options = structs.replace(options, frames_table=False)
     with ThreadPoolExecutor(1) as pool:
         _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool))
 

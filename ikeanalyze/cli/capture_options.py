@@ -4,12 +4,12 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions, Vantage
