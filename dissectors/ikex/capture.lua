@@ -14,6 +14,7 @@ local glance = require("ikex.glance")
 local message = require("ikex.message")
 local outcome = require("ikex.outcome")
 local paths = require("ikex.paths")
+local slots = require("ikex.slots")
 
 local Capture = {}
 Capture.__index = Capture
@@ -117,7 +118,7 @@ local function find_complete_digest(self, datagram, parsed)
             if pair.message_id == parsed.head.message_id and pair.exchange == parsed.head.exchange then
                 for _, slot in ipairs({ pair.request or false, pair.response or false }) do
                     local digest = slot and (slot.response or false) == parsed.head.response
-                        and Conversation.find_same_content(slot, datagram, parsed)
+                        and slots.find_same_content(slot, datagram, parsed)
                     if digest then
                         return digest
                     end

@@ -7,6 +7,7 @@ local Association = require("ikex.association")
 local Conversation = require("ikex.conversation")
 local Datagram = require("ikex.datagram")
 local message = require("ikex.message")
+local slots = require("ikex.slots")
 
 local exchanges = {}
 
@@ -58,7 +59,7 @@ end
 
 --- The time of the first message of a pair: of its request, if there is one.
 function exchanges.start(pair)
-    return Conversation.start(pair.request or pair.response)
+    return slots.start(pair.request or pair.response)
 end
 
 -- How many times of an ascending list are not after `time`.
@@ -132,8 +133,8 @@ end
 local NONE = {}
 
 local function group_attempts(pair, exactly)
-    local requests = pair.request and Conversation.transmissions(pair.request, exactly) or NONE
-    local responses = pair.response and Conversation.transmissions(pair.response, exactly) or NONE
+    local requests = pair.request and slots.transmissions(pair.request, exactly) or NONE
+    local responses = pair.response and slots.transmissions(pair.response, exactly) or NONE
     local last_request, last_response = requests[#requests], responses[#responses]
     if (not last_request or last_request.body == 1) and (not last_response or last_response.body == 1) then
         -- the usual case: one body on each side
@@ -453,13 +454,13 @@ function exchanges.is_plain(pair, exactly)
     elseif INITS[pair.exchange] and response[1].next == message.NOTIFY then
         return false
     end
-    return Conversation.has_one_body(request, exactly) and Conversation.has_one_body(response, exactly)
+    return slots.has_one_body(request, exactly) and slots.has_one_body(response, exactly)
 end
 
 --- The exchange of a datagram, its transmission, and all exchanges of the pair; nil until its slot and its pair have
 -- been grouped. `exactly`: as in `of_pair`.
 function exchanges.of_datagram(datagram, exactly)
-    local transmission = Conversation.transmission_of(datagram, exactly)
+    local transmission = slots.transmission_of(datagram, exactly)
     if not transmission then
         return nil
     end

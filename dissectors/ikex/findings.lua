@@ -1,6 +1,5 @@
 --[[ Findings about a message that an engineer should look at: a list of {name of the expert info, text}. ]]
 local Association = require("ikex.association")
-local Conversation = require("ikex.conversation")
 local Datagram = require("ikex.datagram")
 local exchanges = require("ikex.exchanges")
 local contents = require("ikex.contents")
@@ -8,6 +7,7 @@ local diagnose = require("ikex.diagnosis.diagnose")
 local mlkem = require("ikex.mlkem")
 local names = require("ikex.names")
 local proposals = require("ikex.proposals")
+local slots = require("ikex.slots")
 
 local findings = {}
 
@@ -142,7 +142,7 @@ end
 -- Whether fragments of a message are missing, and not only still to come.
 local function is_missing_fragments(capture, slot, transmission)
     if slot.single then
-        local lacks, last_time = Conversation.lacks_fragments(slot)
+        local lacks, last_time = slots.lacks_fragments(slot)
         return lacks and capture:is_final(last_time)
     end
     return transmission and transmission.fragments and transmission.total > transmission.fragment_count

@@ -9,6 +9,7 @@ local message = require("ikex.message")
 local names = require("ikex.names")
 local paths = require("ikex.paths")
 local Radius = require("ikex.radius")
+local slots = require("ikex.slots")
 
 local outcome = {}
 
@@ -248,7 +249,7 @@ local function is_rekeyed(sa, all, conversation)
         local reversed = other.initiator == sa.responder and other.responder == sa.initiator
         for _, pair in ipairs((same or reversed) and other.list or {}) do
             if other.version == 2 and pair.exchange == CREATE_CHILD_SA and pair.response
-                and Conversation.start(pair.response) < start then
+                and slots.start(pair.response) < start then
                 return true
             end
         end

@@ -8,12 +8,13 @@ local outcome = require("ikex.outcome")
 
 local statistics = {}
 
+local SEPARATOR = "  "
 local UNCERTAIN_MARK = "~"
 local UNCERTAIN = UNCERTAIN_MARK
     .. " uncertain: requests were repeated and the repeats answered: the round trip may exceed the retransmission timer"
 
--- The lines of a table; `rows.left_aligned`: columns that are not right-aligned.
-local function format_rows(rows)
+-- The lines of a table; `rows.left_aligned`: columns that are not right-aligned; `separator`: between columns.
+local function format_rows(rows, separator)
     local widths = {}
     for _, row in ipairs(rows) do
         for column, cell in ipairs(row) do
@@ -27,17 +28,17 @@ local function format_rows(rows)
             local pad = (" "):rep(widths[column] - #cell)
             cells[column] = rows.left_aligned[column] and cell .. pad or pad .. cell
         end
-        lines[#lines + 1] = (table.concat(cells, "  "):gsub("%s+$", ""))
+        lines[#lines + 1] = (table.concat(cells, separator):gsub("%s+$", ""))
     end
     return lines
 end
 
--- The set-up time of a handshake in ms; "-" if it is unknown, with a mark if it may be wrong.
-local function format_setup(summary)
+-- The set-up time of a handshake in ms; "-" if it is unknown, with a mark if it may be wrong. `format`: of the number.
+local function format_setup(summary, format)
     if not summary.setup then
         return "-"
     end
-    return (summary.uncertain and UNCERTAIN_MARK or "") .. compat.ms(summary.setup)
+    return (summary.uncertain and UNCERTAIN_MARK or "") .. string.format(format, summary.setup / 1000)
 end
 
 -- The outcome; "-" if it is unknown, "running" if the capture may still bring the packets that it lacks.
@@ -91,34 +92,34 @@ function statistics.handshakes(capture)
             compat.format_integer(summary.initiator.messages), compat.format_integer(summary.initiator.frames),
             compat.format_integer(summary.initiator.bytes), compat.format_integer(summary.responder.messages),
             compat.format_integer(summary.responder.frames), compat.format_integer(summary.responder.bytes),
-            compat.format_integer(summary.retransmitted.messages), format_setup(summary),
+            compat.format_integer(summary.retransmitted.messages), format_setup(summary, "%.3f"),
             format_outcome(capture, sa), diagnose.list_codes(capture, sa) or "-", table.concat(remarks, ", "),
         }
     end
-    local lines = format_rows(rows)
+    local lines = format_rows(rows, SEPARATOR)
     append_notes(lines, capture)
     table.insert(lines, 1, "IKE handshakes: set-up messages from the initiator and from the responder")
     return table.concat(lines, "\n") .. "\n"
 end
 
---- One short line per handshake, which fits into a window as it opens. `selected`: number of the handshake that is
--- marked, or nil.
+--- One short line per handshake, at most 70 characters, which fit into a window as it opens. `selected`: number of the
+-- handshake that is marked, or nil.
 function statistics.list(capture, selected)
     capture:finish()
     local rows = {
         left_aligned = { [2] = true, [5] = true, [6] = true },
-        { "no.", "SPIi", "retrans.", "set-up ms", "outcome", "remark" },
+        { "no.", "SPIi", "retx", "set-up ms", "outcome", "remark" },
     }
     for _, sa in ipairs(capture.conversation.sas) do
         local summary, diagnosis = capture:summary(sa), diagnose.of_sa(capture, sa)[1]
         rows[#rows + 1] = {
             compat.format_integer(sa.number), compat.hex(sa.spi_i:sub(1, 4)),
-            compat.format_integer(summary.retransmitted.messages), format_setup(summary),
+            compat.format_integer(summary.retransmitted.messages), format_setup(summary, "%.1f"),
             format_outcome(capture, sa),
             diagnosis and diagnosis.code or summary.reason or summary.extra[1] and "+" .. summary.extra[1] or "",
         }
     end
-    local lines = format_rows(rows)
+    local lines = format_rows(rows, " ")
     if selected then
         for index, line in ipairs(lines) do
             lines[index] = (index == selected + 1 and "> " or "  ") .. line
@@ -178,7 +179,7 @@ function statistics.exchanges(capture)
             timed and compat.ms(sums.most) or "-",
         }
     end
-    local lines = format_rows(rows)
+    local lines = format_rows(rows, SEPARATOR)
     table.insert(lines, 1, "IKE exchanges: round trips by type")
     return table.concat(lines, "\n") .. "\n"
 end

@@ -1,5 +1,4 @@
 --[[ The plugin's tree in the packet details. ]]
-local Conversation = require("ikex.conversation")
 local Datagram = require("ikex.datagram")
 local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
@@ -11,6 +10,7 @@ local message = require("ikex.message")
 local names = require("ikex.names")
 local outcome = require("ikex.outcome")
 local proposals = require("ikex.proposals")
+local slots = require("ikex.slots")
 
 local View = {}
 View.__index = View
@@ -375,9 +375,9 @@ function View:find_exchange(capture, datagram)
         end
     end
     if slot.single and not needed.fragment_frame and not needed.fragment_missing then
-        return nil, Conversation.FIRST
+        return nil, slots.FIRST
     end
-    return nil, Conversation.transmission_of(datagram, finished)
+    return nil, slots.transmission_of(datagram, finished)
 end
 
 -- Show a frame that has a copy or a part of a message in another frame.

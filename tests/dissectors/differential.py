@@ -25,7 +25,10 @@ from tests.dissectors.run_plugin import run_plugin
 from tests.paths import CAPTURES
 from tests.tsharks import Tshark, find
 
-RECORDED = sorted([*CAPTURES.glob("*.pcap*"), *(CAPTURES / "lab").glob("*.pcapng")])
+RECORDED = [
+    *sorted([*CAPTURES.glob("*.pcap*"), *(CAPTURES / "lab").glob("*.pcapng")]),
+    *sorted((CAPTURES / "faults").glob("*.pcapng")),
+]
 IKE = pl.col("protocol").cast(pl.String).is_in(["IKEv2", "IKEv1"])
 MAX_PACKETS = 400
 FIRST_NS = 10**18  # time of the first packet of a copy
@@ -107,12 +110,17 @@ class Reason:
 
 
 KNOWN = (
-    Reason("IP fragments are missing, doubled or truncated", "ip-fragments|fragments-dropped", "drop|double|snap|cut"),
+    Reason(
+        "IP fragments are missing, doubled or truncated",
+        "ip-fragments|fragments-dropped|mlkem1024-init",
+        "drop|double|snap|cut",
+    ),
     Reason(
         "TCP segments are missing, doubled, truncated or out of order",
         "tcp-psk",
         "drop|double|snap|reorder|disorder|cut",
     ),
+    Reason("the report knows the round-trip time from the manifest of the lab", "slow-link", "recorded"),
     Reason("a fragment of IKEv1 that is there twice opens another exchange", "ikev1-fragments", "double"),
 )
 

@@ -121,6 +121,15 @@ def test_the_statistics_name_the_diagnosis(tshark):
     assert done.lines[1].split() == ["1", "responder-silent"]
 
 
+def test_a_row_with_the_longest_code_is_as_narrow_as_a_window(tshark):
+    """A window opens with 70 characters, of which two mark the selected row."""
+    longest = max((code for case in CASES.values() for code in case.codes), key=len)
+    case = next(case for case in CASES.values() if case.codes[:1] == [longest])
+    output = run_plugin(tshark, make_diagnosis_trace(case).pcap(), "-q", "-z", "ikex,list").lines
+    [row] = [line for line in output if line.endswith(f" {longest}")]
+    assert len(row) <= 70 - 2
+
+
 def test_a_flood_is_described_as_in_the_report(tshark):
     """Below the list of handshakes, and with the diagnosis of each, of which only some are listed."""
     path = CAPTURES / "faults" / "half-open.pcapng"

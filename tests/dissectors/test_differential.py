@@ -5,7 +5,7 @@ import pytest
 from tests.dissectors.differential import RECORDED, find_differences, find_differences_of_copy, find_reason
 
 #: Of the copies that `python -m tests.dissectors.differential` reads: each damage, and most captures.
-COPIES = range(0, 342, 11)
+COPIES = range(0, 504, 11)
 newest = pytest.mark.parametrize("tshark", ["forky"], indirect=True)
 
 

@@ -194,6 +194,6 @@ def test_the_list_of_handshakes_is_as_narrow_as_a_window(tshark):
     """The window opens with 500 pixels; a row names the handshake by its number."""
     done = run_plugin(tshark, CAPTURES / "invalid-ke.pcap", "-q", "-z", "ikex,list")
     lines = [line for line in done.lines if line.strip()]
-    assert lines[1].split() == ["no.", "SPIi", "retrans.", "set-up", "ms", "outcome", "remark"]
+    assert lines[1].split() == ["no.", "SPIi", "retx", "set-up", "ms", "outcome", "remark"]
     assert [lines[2].split()[0], *lines[2].split()[4:]] == ["1", "completed", "+INVALID_KE_PAYLOAD"]
     assert max(map(len, lines)) <= 70

@@ -2,7 +2,6 @@
 
 It is made when a packet of the handshake is shown, and not before the capture has all packets that may change it: a
 message that may still come is not called lost. Most handshakes are clean, which a look at their messages tells. ]]
-local Conversation = require("ikex.conversation")
 local Facts = require("ikex.diagnosis.facts")
 local contents = require("ikex.contents")
 local exchanges = require("ikex.exchanges")
@@ -11,6 +10,7 @@ local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
 local proposals = require("ikex.proposals")
 local rules = require("ikex.diagnosis.rules")
+local slots = require("ikex.slots")
 local templates = require("ikex.diagnosis.templates")
 
 local diagnose = {}
@@ -45,12 +45,12 @@ local function is_answered(pair)
     if not request or not response then
         return false
     elseif not request.single or not response.single then
-        local requests = Conversation.transmissions(request, true)
-        if not is_plain(requests, Conversation.transmissions(response, true)) then
+        local requests = slots.transmissions(request, true)
+        if not is_plain(requests, slots.transmissions(response, true)) then
             return false
         end
     end
-    local rtt = Conversation.start(response) - Conversation.start(request)
+    local rtt = slots.start(response) - slots.start(request)
     return rtt >= 0 and rtt <= LONGEST_RTT
 end
 
