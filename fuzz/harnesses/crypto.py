@@ -18,12 +18,12 @@ from ikeanalyze.crypto.certificate_chain import format_distinguished_name, names
 from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
 from ikeanalyze.crypto.esp import EspDecryptor
 from ikeanalyze.crypto.ikev1 import Phase1Decryptor
-from ikeanalyze.crypto.key_schedule import MessageKeys
 from ikeanalyze.crypto.macs import make_icv
 from ikeanalyze.crypto.signatures import UnverifiableSignatureError, check_signature
 from ikeanalyze.crypto.sk_payload import (
     DecryptedMessage,
     Decryptor,
+    MessageKeys,
     UnusableKeyError,
     find_encrypted_payload,
     is_plausible_chain,

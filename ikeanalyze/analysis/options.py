@@ -1,8 +1,9 @@
 """Options for reading and analysing captures."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +27,7 @@ Progress = Callable[[int, int | None], None]
 Vantage = Literal["initiator", "responder"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
+class ReadOptions(Struct, frozen=True, kw_only=True):
     """Options of `read.read`.
 
     Raises:

@@ -115,7 +115,7 @@ class _PipelineRun(Struct, frozen=True):
         if self.options.on_columns is not None and self.options.on_columns(name, columns):
             kept = {column: columns.columns[column] for column in _KEPT.get(name, ())}
             columns.columns.clear()
-            return replace(columns, columns=kept, height=columns.height if kept else 0).make_table()
+            return TableColumns(kept, columns.layout, columns.capture, columns.height if kept else 0).make_table()
         table = columns.make_table()
         if self.options.on_table is not None:
             self.options.on_table(name, table)
@@ -210,7 +210,7 @@ def survey_frames(
     facts: CaptureFacts,
 ) -> None:
     """Analyse a part of a capture for the facts that it shares, without building tables. See `build_tables`."""
-    options = replace(options, frames_table=False)
+    options = structs.replace(options, frames_table=False)
     with ThreadPoolExecutor(1) as pool:
         _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool))
 

@@ -9,11 +9,12 @@ together, in groups that take little memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import (

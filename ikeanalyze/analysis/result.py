@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -37,8 +39,7 @@ class CaptureSummary:
     files: tuple[str, ...] = ()  # that were joined to this capture, in order; empty: it is one file
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedFile:
+class SkippedFile(msgspec.Struct, frozen=True):
     """A capture or key file that could not be read."""
 
     path: str
@@ -47,8 +48,7 @@ class SkippedFile:
     internal_error: bool = False  # the file is not the reason, but a bug or a lack of memory
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisWarning:
+class AnalysisWarning(msgspec.Struct, frozen=True):
     """A problem in a capture that was read nevertheless."""
 
     capture: str
@@ -60,8 +60,7 @@ class AnalysisWarning:
         return self.message if self.frame is None else f"packet {self.frame}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedSelection:
+class AppliedSelection(msgspec.Struct, frozen=True):
     """Why an analysis has only some of the handshakes of its captures."""
 
     options: Mapping[str, str]  # "filter", "from" and "to", as far as they were given
@@ -69,12 +68,11 @@ class AppliedSelection:
     total: int  # handshakes in the captures
 
 
-@dataclass(slots=True)
-class RequestedDetails:
+class RequestedDetails(msgspec.Struct):
     """Details of messages that were asked for, by the ids of the messages."""
 
-    cleartexts: "dict[int, Cleartext]" = field(default_factory=dict)
-    payload_sizes: "dict[int, tuple[PayloadSize, ...]]" = field(default_factory=dict)
+    cleartexts: "dict[int, Cleartext]" = msgspec.field(default_factory=dict)
+    payload_sizes: "dict[int, tuple[PayloadSize, ...]]" = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ikeanalyze import core
 from ikeanalyze.analysis.options import ReadOptions, Vantage
@@ -112,7 +112,7 @@ def report_problems(
 
 def _suggest(skipped: "SkippedFile", captures: Sequence[str], keys: Sequence[str]) -> str:
     """Return advice for a capture that was named as keys, and for keys that were named as a capture."""
-    # imported here because it loads cryptography, and few captures are skipped
+    # imported here because few captures are skipped
     from ikeanalyze.keys.detect import KeyFileError, read_keys
 
     path = skipped.path

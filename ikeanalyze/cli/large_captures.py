@@ -5,12 +5,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.capture.formats.records import CaptureError

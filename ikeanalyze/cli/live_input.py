@@ -21,7 +21,7 @@ def read_growing_keys(paths: Sequence[str], messages: MessageOptions) -> "Growin
     """
     if not paths:
         return None
-    from ikeanalyze.live.growing_keys import GrowingKeys  # loads cryptography
+    from ikeanalyze.live.growing_keys import GrowingKeys  # loads the readers of key files
 
     def remark(error: KeyFileError) -> None:
         messages.remark(f"{error}. It is read again when it grows")

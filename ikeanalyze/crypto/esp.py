@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
-from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
-from ikeanalyze.crypto.macs import make_icv
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 _HEADER: Final = 8  # SPI and sequence number
@@ -67,6 +65,10 @@ class EspDecryptor:
 
     def __init__(self, encryption: str, encryption_key: bytes, integrity: str, integrity_key: bytes) -> None:
         """The algorithms have the names of Wireshark's esp_sa table."""
+        # loads cryptography, which the readers of key files do not need
+        from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
+        from ikeanalyze.crypto.macs import make_icv
+
         cipher = ENCRYPTION.get(ESP_ENCRYPTION.get(encryption, -1))
         if cipher is None:
             raise EspKeyError(f"{encryption} is not supported")

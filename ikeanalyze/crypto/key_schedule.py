@@ -5,9 +5,7 @@ Pure functions, named after the formulas of the RFCs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
-
-from msgspec import Struct
+from typing import Final
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, IkeSuite, PrfAlgorithm
 from ikeanalyze.crypto.macs import prf, prf_plus
@@ -29,34 +27,6 @@ class SessionKeys:
     sk_er: bytes = field(repr=False)
     sk_pi: bytes = field(repr=False)
     sk_pr: bytes = field(repr=False)
-
-
-class WithSecrets(Struct, frozen=True):
-    """Base of classes with secrets: what represents an object in messages has only the fields that `SHOWN` names."""
-
-    SHOWN: ClassVar[tuple[str, ...]] = ()
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
-        return f"{type(self).__name__}({values})"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """What rich shows, for which msgspec has a method that would show all fields."""
-        return [(name, getattr(self, name)) for name in self.SHOWN]
-
-
-class MessageKeys(WithSecrets, frozen=True, kw_only=True):
-    """The keys that protect the messages of one epoch, and their algorithms."""
-
-    SHOWN: ClassVar[tuple[str, ...]] = ("encryption", "integrity", "unchecked_icv", "no_salt")
-    encryption: int | None  # transform ID (type 1); None: unknown
-    integrity: int | None  # transform ID (type 3), 0 with an AEAD cipher; None: unknown
-    sk_ei: bytes  # with the salt at the end where the cipher has one
-    sk_er: bytes
-    sk_ai: bytes = b""
-    sk_ar: bytes = b""
-    unchecked_icv: int | None = None  # bytes of an ICV that is not checked: "ANY n-bits [No Checking]"
-    no_salt: bool = False  # the source lacks the cipher's salt, so nothing can be decrypted
 
 
 def skeyseed(algorithm: PrfAlgorithm, secret: bytes, nonce_i: bytes, nonce_r: bytes) -> bytes:

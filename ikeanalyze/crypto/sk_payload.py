@@ -10,14 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import astuple, replace
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, EncryptionAlgorithm, IkeSuite, IntegrityAlgorithm
-from ikeanalyze.crypto.ciphers import AeadCipher, PlainCipher, make_aead_cipher, make_cipher
-from ikeanalyze.crypto.key_schedule import MessageKeys
-from ikeanalyze.crypto.macs import make_icv
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.header import FLAG_RESPONSE, HEADER, Header
 from ikeanalyze.wire.ikev2.encode import encode_chain
@@ -25,6 +23,9 @@ from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, PAYLOAD_HEADER
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
+
+if TYPE_CHECKING:
+    from ikeanalyze.crypto.ciphers import AeadCipher, PlainCipher
 
 #: Bound once: looking up the member of an enum takes a fifth of the time of these loops.
 _NONE: Final = PayloadType.NONE
@@ -52,6 +53,34 @@ class DecryptedMessage:
     plaintext: bytes = field(repr=False)  # chain of payloads without padding; of an SKF payload, its part of the chain
     first: int  # type of the first payload; 0: no payload, or not the first fragment
     verified: bool  # the ICV is valid; False: the key set has no means to check it
+
+
+class WithSecrets(msgspec.Struct, frozen=True):
+    """Base of classes with secrets: what represents an object in messages has only the fields that `SHOWN` names."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ()
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"{type(self).__name__}({values})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What rich shows, for which msgspec has a method that would show all fields."""
+        return [(name, getattr(self, name)) for name in self.SHOWN]
+
+
+class MessageKeys(WithSecrets, frozen=True, kw_only=True):
+    """The keys that protect the messages of one epoch, and their algorithms."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("encryption", "integrity", "unchecked_icv", "no_salt")
+    encryption: int | None  # transform ID (type 1); None: unknown
+    integrity: int | None  # transform ID (type 3), 0 with an AEAD cipher; None: unknown
+    sk_ei: bytes  # with the salt at the end where the cipher has one
+    sk_er: bytes
+    sk_ai: bytes = b""
+    sk_ar: bytes = b""
+    unchecked_icv: int | None = None  # bytes of an ICV that is not checked: "ANY n-bits [No Checking]"
+    no_salt: bool = False  # the source lacks the cipher's salt, so nothing can be decrypted
 
 
 class EncryptedPayload(NamedTuple):
@@ -111,7 +140,7 @@ class _AeadDirection:
 
     __slots__ = ("_cipher",)
 
-    def __init__(self, cipher: AeadCipher) -> None:
+    def __init__(self, cipher: "AeadCipher") -> None:
         self._cipher = cipher
 
     def decrypt(self, message: bytes, start: int, iv_end: int, end: int) -> bytes | None:  # noqa: ARG002
@@ -128,7 +157,7 @@ class _EncryptThenMac:
 
     __slots__ = ("_cipher", "_icv")
 
-    def __init__(self, cipher: PlainCipher, icv: Callable[[bytes], bytes] | None) -> None:
+    def __init__(self, cipher: "PlainCipher", icv: Callable[[bytes], bytes] | None) -> None:
         self._cipher = cipher
         self._icv = icv  # None: the ICV cannot be checked
 
@@ -222,6 +251,10 @@ class Decryptor:
         return self._directions[from_initiator]
 
     def _make_direction(self, from_initiator: bool) -> _AeadDirection | _EncryptThenMac | None:
+        # loads cryptography, which is not needed if the compiled core decrypts all messages
+        from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
+        from ikeanalyze.crypto.macs import make_icv
+
         keys, protection = self._keys, self._protection
         if not (protection.initiator if from_initiator else protection.responder):
             return None

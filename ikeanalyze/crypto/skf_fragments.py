@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Final
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, IkeSuite
-from ikeanalyze.crypto.key_schedule import MessageKeys
 from ikeanalyze.crypto.sk_payload import (
     DecryptedMessage,
     Decryptor,
+    MessageKeys,
     encrypt_message,
     get_fragment_capacity,
     is_plausible_chain,

@@ -7,8 +7,9 @@ The first is recorded at the responder, on its side of the emulated link, the se
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 LAB_SCHEMA: Final = "ikeanalyze.lab/1"
 #: What the lab runs a case for: keys and logs for the analysis, or the costs of the protocol alone.
@@ -25,8 +26,7 @@ _MAX_INTEGER: Final = 2**63 - 1  # of a column
 _SPI: Final = re.compile(r"[0-9a-fA-F]{16}")
 
 
-@dataclass(frozen=True, slots=True)
-class LabHandshake:
+class LabHandshake(Struct, frozen=True):
     """A handshake of a recording, as the lab measured it; None: the manifest does not have the value."""
 
     number: int  # from 1, in the order of the manifest
@@ -39,8 +39,7 @@ class LabHandshake:
     rss_bytes: Mapping[str, int]  # resident set size of these daemons afterwards
 
 
-@dataclass(frozen=True, slots=True)
-class LabManifest:
+class LabManifest(Struct, frozen=True):
     """The manifest of a recording of the lab."""
 
     name: str  # of the scenario

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from ikeanalyze.crypto.key_schedule import MessageKeys, WithSecrets
+from ikeanalyze.crypto.sk_payload import MessageKeys, WithSecrets
 
 
 class Origin(Struct, frozen=True):

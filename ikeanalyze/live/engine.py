@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 
 from ikeanalyze.analysis.grouping import find_group_starts
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE
@@ -112,7 +113,7 @@ class LiveEngine:
         tune_malloc()
         self._name = name
         self._on_ended = on_ended
-        self._options = replace(options, frames_table=True, messages_table=True)
+        self._options = structs.replace(options, frames_table=True, messages_table=True)
         self._rules = rules
         self._window = FrameWindow(sealed=keys is not None)
         self._ended = EndedSas(rules.remembered)

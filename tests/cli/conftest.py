@@ -1,5 +1,4 @@
 import json
-from dataclasses import fields
 
 import pytest
 from typer.testing import CliRunner
@@ -18,7 +17,7 @@ class Reader:
         self.asked: dict = {}
 
     def __call__(self, paths, options):
-        self.asked = {"paths": paths, **{field.name: getattr(options, field.name) for field in fields(options)}}
+        self.asked = {"paths": paths, **{name: getattr(options, name) for name in options.__struct_fields__}}
         if self.raises is not None:
             raise self.raises
         return self.analysis

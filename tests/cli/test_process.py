@@ -149,7 +149,7 @@ classes = {value for name, module in list(sys.modules.items()) if name.startswit
 print(len(classes))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert int(done.stdout) <= 15
+    assert int(done.stdout) <= 10
 
 
 def test_closed_standard_streams():

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY, IkeSuite
-from ikeanalyze.crypto.key_schedule import MessageKeys
 from ikeanalyze.crypto.sk_payload import (
     Decryptor,
+    MessageKeys,
     UnusableKeyError,
     encrypt_message,
     find_encrypted_payload,

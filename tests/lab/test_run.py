@@ -28,18 +28,18 @@ SCENARIOS = CAPTURES / "scenarios"
 
 
 def leftovers() -> list[str]:
-    """Folders of runs, and processes that have something to do with one: by their mounts, files or command line."""
+    """Folders of runs, and processes that use one, by their mounts, files or command line."""
     place = tempfile.gettempdir()
-    found = [str(path) for path in Path(place).glob(f"*{PREFIX}*")]
+    result = [str(path) for path in Path(place).glob(f"*{PREFIX}*")]
     for process in Path("/proc").glob("[0-9]*"):
         if process.name == str(os.getpid()):
             continue
         with suppress(OSError):
-            told = [os.fsdecode((process / name).read_bytes()) for name in ("cmdline", "mountinfo")]
-            told += [os.readlink(one) for one in (process / "fd").iterdir()]
-            if any(place in one for one in told):
-                found.append(told[0])
-    return found
+            uses = [os.fsdecode((process / name).read_bytes()) for name in ("cmdline", "mountinfo")]
+            uses += [os.readlink(link) for link in (process / "fd").iterdir()]
+            if any(place in use for use in uses):
+                result.append(uses[0])
+    return result
 
 
 def nothing_stays() -> bool:
@@ -225,7 +225,7 @@ def test_requests_that_an_aaa_server_gets_again(lab, tmp_path):
     check(run_case(case, tmp_path))
 
 
-def test_a_disk_without_room_is_said_before_a_log_is_cut_off(lab, tmp_path):
+def test_a_full_disk_is_reported_before_a_log_is_cut_off(lab, tmp_path):
     place = tempfile.gettempdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], check=True)
     try:
@@ -239,7 +239,7 @@ def test_a_disk_without_room_is_said_before_a_log_is_cut_off(lab, tmp_path):
 
 @pytest.mark.parametrize("left", [4, 0])
 def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
-    """With 4 MB left no handshake begins, and what was written before is whole; of a full disk nobody knows."""
+    """With 4 MB left no handshake begins, and the earlier results are complete; on a full disk nothing is written."""
     place = tempfile.gettempdir()
 
     def fill(*_):
@@ -266,7 +266,7 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
 
 
 @pytest.mark.parametrize(
-    ("ike", "said"),
+    ("ike", "message"),
     [
         ({"proposals": "aes256-sha256"}, r"does not take aes256-sha256 as .* \(ike\.proposals"),
         (
@@ -275,9 +275,9 @@ def test_what_was_recorded_before_the_disk_is_full_is_kept(lab, tmp_path, left):
         ),
     ],
 )
-def test_a_proposal_that_strongswan_does_not_take_is_said_with_its_key(lab, tmp_path, ike, said):
+def test_a_proposal_that_strongswan_refuses_is_reported_with_its_key(lab, tmp_path, ike, message):
     (case,) = scenario.expand_cases({"ike": ike}, "x", "refused")
-    with pytest.raises(LabError, match=said):
+    with pytest.raises(LabError, match=message):
         run_case(case, tmp_path)
     assert nothing_stays()
 
@@ -310,25 +310,25 @@ def test_a_wrong_password_is_an_eap_failure(lab, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("what", "said", "kept"),
+    ("process", "message", "kept"),
     [
         ("lab.network.relay", "the emulation of link", True),
         ("charon", "the daemon of the (initiator|responder)", True),
         ("dumpcap", "the recording", False),
     ],
 )
-def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
+def test_a_process_that_ends_early_is_reported(lab, tmp_path, process, message, kept):
     data = {"iterations": 3, "timeout_s": 1, "link": {"rtt_ms": 20}}
     (case,) = scenario.expand_cases(data, "x", "dead")
-    if what == "lab.network.relay" and machine.has_netem():
+    if process == "lab.network.relay" and machine.has_netem():
         pytest.skip("this kernel has netem: there is no relay")
 
     def end(number, count, handshake):
         for child in psutil.Process().children():
-            if any(word.endswith(what) for word in child.cmdline()):
+            if any(word.endswith(process) for word in child.cmdline()):
                 child.kill()
 
-    with pytest.raises(LabError, match=f"{said} ended by itself in handshake 2"):
+    with pytest.raises(LabError, match=f"{message} ended by itself in handshake 2"):
         run_case(case, tmp_path, on_handshake=end)
     assert nothing_stays()
     manifest = tmp_path / f"{case.name}.manifest.json"
@@ -336,19 +336,19 @@ def test_what_ends_by_itself_is_noticed(lab, tmp_path, what, said, kept):
     if not kept:
         assert not list(tmp_path.iterdir())
         return
-    told = json.loads(manifest.read_text())
-    assert re.match(f"{said} ended by itself in handshake 2$", told["ended"])
-    assert [one["established"] for one in told["handshakes"]] == [True]
-    first = ikeanalyze.read(tmp_path / told["files"]["capture"]).handshakes.row(0, named=True)
+    recorded = json.loads(manifest.read_text())
+    assert re.match(f"{message} ended by itself in handshake 2$", recorded["ended"])
+    assert [handshake["established"] for handshake in recorded["handshakes"]] == [True]
+    first = ikeanalyze.read(tmp_path / recorded["files"]["capture"]).handshakes.row(0, named=True)
     assert (first["spi_i"], first["spi_r"]) == (
-        told["handshakes"][0]["spi_i"],
-        told["handshakes"][0]["spi_r"],
+        recorded["handshakes"][0]["spi_i"],
+        recorded["handshakes"][0]["spi_r"],
     )
     # when the case is continued, that handshake is made again
     (plan,) = plan_cases([case], tmp_path, resume=True)
     assert list(plan.missing) == [2, 3]
-    assert ikeanalyze.read(tmp_path / told["files"]["capture"]).handshakes.height == 1
-    assert json.loads(manifest.read_text())["ended"] == told["ended"]
+    assert ikeanalyze.read(tmp_path / recorded["files"]["capture"]).handshakes.height == 1
+    assert json.loads(manifest.read_text())["ended"] == recorded["ended"]
 
 
 def begin(scenario_name: str, out: Path, *more: str) -> subprocess.Popen[str]:
@@ -430,11 +430,11 @@ def test_two_into_the_same_folder(lab, tmp_path):
     assert not list(tmp_path.glob("psk*"))
 
 
-def test_whoever_reads_the_paths_may_have_had_enough(lab, tmp_path):
+def test_a_closed_pipe_for_the_paths_does_not_end_the_run(lab, tmp_path):
     (tmp_path / "x.toml").write_text("link.mtu = [1400, 1500]\n")
     command = [sys.executable, "-m", "ikeanalyze", "lab", "run", str(tmp_path / "x.toml")]
-    nobody, out = os.pipe()
-    os.close(nobody)
+    reader, out = os.pipe()
+    os.close(reader)
     done = subprocess.run(
         [*command, "-o", str(tmp_path / "out"), "--quiet"], stdout=out, stderr=subprocess.PIPE, text=True
     )

@@ -28,7 +28,7 @@ def shape(name, *keys, handshake=None):
     return read_shape(path, handshake, keys=[CAPTURES / key for key in keys])[1]
 
 
-def written(tmp_path, messages):
+def write_capture(tmp_path, messages):
     trace = Trace()
     for number, message in enumerate(messages):
         trace.message(number * MS, message)
@@ -37,21 +37,23 @@ def written(tmp_path, messages):
     return path
 
 
-def test_with_keys():
-    found = shape(NAME, f"{NAME}.charon.log.gz")
-    assert [one.describe() for one in found.proposals] == ["AES-GCM-16-256/HMAC-SHA2-384/ECP-384/ADDKE1:ML-KEM-768"]
-    assert (found.key_exchange, found.nonce_bytes, found.additional) == (20, 32, True)
-    assert [kind for kind, _ in found.notifies] == [16430, 16431, 16406, 16438]
-    assert dict(found.notifies)[16431] == bytes.fromhex("0002000300040005")
-    assert (found.identity_i.data, found.identity_r.data) == (b"ini", b"res")
-    assert [one.describe() for one in found.selectors_i] == ["10.1.0.1/32"]
-    assert [one.describe() for one in found.selectors_r] == ["10.2.0.1/32"]
-    assert all(one.protocol == 3 for one in found.esp_proposals)
-    assert (found.auth_initiator, found.eap) == ("psk", None)
-    assert [kind for kind, _ in found.auth_notifies] == [16396, 16399, 16404, 16417, 16420]
-    assert found.left_out == ("INITIAL_CONTACT",)
-    assert found.guessed == ()
-    assert not found.asks_certificates
+def test_keys_give_the_shape_of_encrypted_messages():
+    result = shape(NAME, f"{NAME}.charon.log.gz")
+    assert [proposal.describe() for proposal in result.proposals] == [
+        "AES-GCM-16-256/HMAC-SHA2-384/ECP-384/ADDKE1:ML-KEM-768"
+    ]
+    assert (result.key_exchange, result.nonce_bytes, result.additional) == (20, 32, True)
+    assert [kind for kind, _ in result.notifies] == [16430, 16431, 16406, 16438]
+    assert dict(result.notifies)[16431] == bytes.fromhex("0002000300040005")
+    assert (result.identity_i.data, result.identity_r.data) == (b"ini", b"res")
+    assert [selector.describe() for selector in result.selectors_i] == ["10.1.0.1/32"]
+    assert [selector.describe() for selector in result.selectors_r] == ["10.2.0.1/32"]
+    assert all(proposal.protocol == 3 for proposal in result.esp_proposals)
+    assert (result.auth_initiator, result.eap) == ("psk", None)
+    assert [kind for kind, _ in result.auth_notifies] == [16396, 16399, 16404, 16417, 16420]
+    assert result.left_out == ("INITIAL_CONTACT",)
+    assert result.guessed == ()
+    assert not result.asks_certificates
 
 
 def test_the_size_of_fragments_is_that_of_the_recorded_ones():
@@ -62,7 +64,7 @@ def test_the_size_of_fragments_is_that_of_the_recorded_ones():
     assert shape(NAME).fragment_size == max(sizes)
 
 
-def test_without_keys():
+def test_without_keys_the_encrypted_part_is_guessed():
     result = shape(NAME)
     assert result.identity_i is result.identity_r is None
     assert (result.esp_proposals, result.selectors_i) == (DEFAULT_ESP, ALL_ADDRESSES)
@@ -91,8 +93,8 @@ def signed_by(algorithm, *, pss):
     return bytes((14, 0, 0, 0, len(identifier))) + identifier + made.signature
 
 
-@pytest.mark.parametrize(("pss", "told"), [(False, []), (True, ["RSASSA-PSS with SHA2-256"])])
-def test_a_signature_that_ours_is_not_like_is_named(pss, told):
+@pytest.mark.parametrize(("pss", "reported"), [(False, []), (True, ["RSASSA-PSS with SHA2-256"])])
+def test_a_signature_scheme_that_the_replay_lacks_is_reported(pss, reported):
     result = []
     analysis = read_captures(
         CAPTURES / "lab" / "rsa-chain3.pcapng",
@@ -105,24 +107,24 @@ def test_a_signature_that_ours_is_not_like_is_named(pss, told):
     (sa,) = result
     body = signed_by(hashes.SHA256(), pss=pss)
 
-    def changed(message):
+    def replace_auth(message):
         payloads = [
             replace(payload, body=body) if payload.type == 39 else payload for payload in message.content.payloads
         ]
         return replace(message, content=replace(message.content, payloads=tuple(payloads)))
 
-    left_out = extract_shape(replace(sa, messages=tuple(map(changed, sa.messages))), analysis).left_out
-    assert [item.split(" (")[0] for item in left_out if item.startswith("RSA")] == told
+    left_out = extract_shape(replace(sa, messages=tuple(map(replace_auth, sa.messages))), analysis).left_out
+    assert [item.split(" (")[0] for item in left_out if item.startswith("RSA")] == reported
 
 
-def test_eap():
-    found = shape("eap-md5-radius", "eap-md5-radius.charon.log.gz")
-    assert (found.auth_initiator, found.eap) == ("eap", "EAP-MD5")
-    assert found.identity_i.data == b"ini"
-    assert found.guessed == ("fragment_size",)
+def test_eap_method_and_identity_are_those_of_the_log():
+    result = shape("eap-md5-radius", "eap-md5-radius.charon.log.gz")
+    assert (result.auth_initiator, result.eap) == ("eap", "EAP-MD5")
+    assert result.identity_i.data == b"ini"
+    assert result.guessed == ("fragment_size",)
 
 
-def test_the_first_request_counts():
+def test_the_first_ike_sa_init_request_gives_the_key_exchange():
     """invalid-ke: the initiator began with another method than it ended with; the recorded cookie is not used again."""
     result = shape("invalid-ke")
     assert result.key_exchange != 20
@@ -131,26 +133,26 @@ def test_the_first_request_counts():
 
 @pytest.mark.parametrize("switch", [False, True])
 @pytest.mark.parametrize("fragments", [1, 3])
-def test_ports_and_fragments(tmp_path, switch, fragments):
+def test_port_change_and_fragment_size_are_those_of_the_capture(tmp_path, switch, fragments):
     made = Handshake(switch=switch, proposals=[ike.HYBRID])
     messages = made.setup(intermediate=[(fragments, 1)])
-    _, result = read_shape(written(tmp_path, messages))
+    _, result = read_shape(write_capture(tmp_path, messages))
     assert result.floats == switch
     cut = [len(data) for message in messages for data in message.ike if data[16] == ike.SKF]
     whole = [len(data) for message in messages for data in message.ike if message.from_initiator and data[16] == ike.SK]
-    assert max(whole) == (200 + 57 if cut else 1249)  # what was sent whole may be so again
+    assert max(whole) == (200 + 57 if cut else 1249)  # messages up to this size are sent without fragments again
     assert result.fragment_size == (max(cut) if cut else 1249)
     assert ("fragment_size" in result.guessed) == (not cut)
 
 
-def test_a_cookie_is_not_said_again(tmp_path):
+def test_the_recorded_cookie_is_not_sent_again(tmp_path):
     made = Handshake(notifies=[ike.notify(16435), ike.notify(40000, b"x")])
-    _, result = read_shape(written(tmp_path, made.setup(before="COOKIE")))
+    _, result = read_shape(write_capture(tmp_path, made.setup(before="COOKIE")))
     assert ike.COOKIE not in dict(result.notifies)
     assert result.left_out == ("USE_PPK", "status notify 40000")
 
 
-def test_without_fragmentation(tmp_path):
+def test_an_initiator_without_fragmentation_has_no_fragment_size(tmp_path):
     spi = b"I" * 8
     init = ike.message(
         spi,
@@ -167,14 +169,14 @@ def test_without_fragmentation(tmp_path):
     assert (result.fragment_size, result.nonce_bytes, result.notifies) == (None, 20, ())
 
 
-def test_which_handshake():
+def test_the_handshake_is_selected_by_its_number():
     path = CAPTURES / "loss20-classic.pcap"
     assert read_shape(path, 7)[0] == 7
     with pytest.raises(CannotReplayError, match="no IKEv2 handshake 99 with an IKE_SA_INIT request"):
         read_shape(path, 99)
 
 
-def test_what_cannot_be_re_enacted(tmp_path):
+def test_captures_without_a_usable_ike_sa_init_request_are_refused(tmp_path):
     with pytest.raises(CannotReplayError, match="no IKEv2 handshake"):
         read_shape(CAPTURES / "ikev1-xauth.pcap")
     with pytest.raises(CannotReplayError, match=r"missing\.pcap: no such file"):
@@ -186,8 +188,7 @@ def test_what_cannot_be_re_enacted(tmp_path):
         read_shape(path)
 
 
-def test_damaged_requests(tmp_path):
-    """Whatever is recorded: there is a shape that can be offered, or a line that says why not."""
+def test_a_damaged_request_gives_a_shape_or_an_error_of_one_line(tmp_path):
     whole = Handshake(proposals=[ike.HYBRID, ike.CLASSIC]).init()[0].datagrams[0]
     path, begun, reported = tmp_path / "one.pcap", 0, []
     for seed in range(60):

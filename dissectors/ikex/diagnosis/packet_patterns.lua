@@ -175,9 +175,9 @@ return {
         when = function(f)
             return has_no_response(f) and f.answered > 0 and is_large(f.request_bytes, f.request_passed_bytes)
         end,
-        sentence = "Small packets pass, large ones do not: the {last_type} request (packets of up to {request_bytes:,} "
+        sentence = "Only small requests were answered: the {last_type} request (packets of up to {request_bytes:,} "
             .. "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes "
-            .. "were answered: consistent with a path that drops large packets{behind_responder}.",
+            .. "were: consistent with a path that drops large packets{behind_responder}.",
         remedy =
             "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without an "
                 .. "ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
@@ -189,7 +189,7 @@ return {
         when = function(f)
             return is_not_received(f) and f.answered > 0 and is_large(f.response_bytes, f.response_passed_bytes)
         end,
-        sentence = "Small packets pass, large ones do not: the responder answered {last_type} with packets of up to "
+        sentence = "Only small responses seem to arrive: the responder answered {last_type} with packets of up to "
             .. "{response_bytes:,} bytes, but the initiator sent its request {sent}, as if no answer had arrived. "
             .. "Responses of up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops "
             .. "large packets{behind_initiator}.",

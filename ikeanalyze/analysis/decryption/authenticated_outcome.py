@@ -23,15 +23,12 @@ from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.cursor import Cursor, WireError
 from ikeanalyze.wire.eap.packet import get_eap_method, parse_eap_header
-from ikeanalyze.wire.ikev1.payloads import Ikev1Notify, decode_ikev1_payload
 from ikeanalyze.wire.ikev2.auth_methods import parse_digital_signature
 from ikeanalyze.wire.ikev2.payloads import Authentication, parse_authentication, parse_certificate, parse_notify
 from ikeanalyze.wire.ikev2.proposals import parse_attribute
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.eap import EapCode
-from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
-from ikeanalyze.wire.registries.ikev1_phase2 import TransactionType, XauthAttribute
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certificate
@@ -201,6 +198,10 @@ def _get_ikev1_outcome(contents: Sequence[DecodedMessage]) -> DecryptedOutcome:
 
 def _find_ikev1_failure(content: DecodedMessage) -> str | None:
     """The reason if this message ends the handshake."""
+    # few captures have IKEv1
+    from ikeanalyze.wire.ikev1.payloads import Ikev1Notify, decode_ikev1_payload
+    from ikeanalyze.wire.registries.ikev1_notifies import Ikev1NotifyType
+
     for payload in content.payloads:
         body = decode_ikev1_payload(payload)
         if (
@@ -216,6 +217,8 @@ def _find_ikev1_failure(content: DecodedMessage) -> str | None:
 
 def _is_xauth_failure(body: bytes) -> bool:
     """Whether an attributes payload sets XAUTH_STATUS to 0, failure."""
+    from ikeanalyze.wire.registries.ikev1_phase2 import TransactionType, XauthAttribute
+
     cursor = Cursor(body)
     try:
         transaction_type = cursor.read_uint8()

@@ -28,7 +28,6 @@ from ikeanalyze.analysis.decryption.decoded_messages import (
     describe_undecrypted,
     read_message_lengths,
 )
-from ikeanalyze.analysis.decryption.decrypt_ikev1 import decrypt_phase1
 from ikeanalyze.analysis.decryption.message_records import (
     MessageRecord,
     MessageRecords,
@@ -297,11 +296,15 @@ class _Decryption:
         ring = KeyRing(keys.sets)
         if keys.sets and len(rows):
             self._decrypt_handshakes(ring, capture, rows)
-        phase1 = decrypt_phase1(self._state, self._encrypted, capture, keys.phase1, self._records.append)
         # those of IKEv2 in the order of their handshakes
         findings = [(frame, text) for _, frame, text in sorted(self.findings, key=itemgetter(0))]
-        findings.extend(phase1.findings)
-        self.truncated.extend(phase1.truncated)
+        if keys.phase1:
+            # few captures have IKEv1
+            from ikeanalyze.analysis.decryption.decrypt_ikev1 import decrypt_phase1
+
+            phase1 = decrypt_phase1(self._state, self._encrypted, capture, keys.phase1, self._records.append)
+            findings.extend(phase1.findings)
+            self.truncated.extend(phase1.truncated)
         if count := len(self.truncated):
             messages = "1 encrypted message is" if count == 1 else f"{count} encrypted messages are"
             findings.append((min(self.truncated), f"{messages} truncated in the capture and cannot be decrypted"))

@@ -15,7 +15,6 @@ from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables.polars_columns import gather_known, make_lists
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
 from ikeanalyze.wire.ikev2.describe import describe_payloads
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.x509.certificates import ParsedCertificate
@@ -136,6 +135,9 @@ def _build_payload_names(contents: CaptureContents) -> pl.Series:
 def list_payload_names(content: DecodedMessage) -> list[str]:
     """A short description of each payload of a message."""
     if content.protocol == Protocol.IKEV1:
+        # few captures have IKEv1
+        from ikeanalyze.wire.ikev1.describe import describe_ikev1_payloads
+
         return describe_ikev1_payloads(content.payloads)
     return describe_payloads(content.payloads)
 

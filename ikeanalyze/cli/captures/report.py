@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
+from msgspec import structs
 
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import Analysis
@@ -298,7 +299,7 @@ def _read_in_parts(
     if plan is None or (output.is_drawn and _is_small(captures)):
         return None
     # the parts are joined by the ids of messages
-    options = replace(_make_options(output, inputs, payloads=False), messages_table=True)
+    options = structs.replace(_make_options(output, inputs, payloads=False), messages_table=True)
     with ExitStack() as stack:
         writer = stack.enter_context(ParquetWriter(output.output, output.list_tables())) if streamed else None
         directory = None if writer is None else output.output

@@ -159,7 +159,7 @@ def _sort_key_arguments(
             say(f"{path}: not a regular file, but a batch reads keys more than once. Write them to a file")
             bad += 1
             continue
-        from ikeanalyze.keys.detect import KeyFileError, read_keys  # loads cryptography
+        from ikeanalyze.keys.detect import KeyFileError, read_keys  # loads the readers of key files
 
         try:
             warnings = read_keys(path).warnings

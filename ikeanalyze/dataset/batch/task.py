@@ -286,7 +286,7 @@ def _shared(files: tuple[FileState, ...]) -> "list[KeyFile]":
     """
     if not files:
         return []
-    from ikeanalyze.keys.detect import KeyFileError, read_keys  # loads cryptography
+    from ikeanalyze.keys.detect import KeyFileError, read_keys  # loads the readers of key files
 
     try:
         return [read_keys(file.path) for file in files]

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 
 from ikeanalyze._version import installed_version
 from ikeanalyze.analysis.messages.capture_facts import SharedFact
@@ -133,7 +134,7 @@ class _BucketRun:
             buckets=self._folder.count,
             index=COMMON,
             name=name,
-            options=replace(options, progress=None, on_table=None, on_columns=None, keys=(), own_keys=None),
+            options=structs.replace(options, progress=None, on_table=None, on_columns=None, keys=(), own_keys=None),
             manifest=read_lab_manifest(name) if options.lab_manifests else None,
             bounds=None,
             known=0,

@@ -394,8 +394,8 @@ RULES: Final = (
         rfc="RFC 7383, 2.5.2; RFC 4821, 1",
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & _is_large("request") & (_col("answered") > 0),
-        sentence="Small packets pass, large ones do not: the {last_type} request (packets of up to {request_bytes:,} "
-        "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes were answered: "
+        sentence="Only small requests were answered: the {last_type} request (packets of up to {request_bytes:,} "
+        "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes were: "
         "consistent with a path that drops large packets{behind_responder}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
         "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "
@@ -408,7 +408,7 @@ RULES: Final = (
         rfc="RFC 7383, 2.5.2; RFC 4821, 1",
         subject=Subject.RESPONSE,
         when=_NOT_RECEIVED & _is_large("response") & (_col("answered") > 0),
-        sentence="Small packets pass, large ones do not: the responder answered {last_type} with packets of up to "
+        sentence="Only small responses seem to arrive: the responder answered {last_type} with packets of up to "
         "{response_bytes:,} bytes, but the initiator sent its request {sent}, as if no answer had arrived. Responses of "
         "up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops large "
         "packets{behind_initiator}.",
