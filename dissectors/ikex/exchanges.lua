@@ -132,12 +132,15 @@ end
 
 local NONE = {}
 
+-- Whether the transmissions of a slot, which may be nil, have different bodies.
+local function has_several_bodies(slot)
+    return slot and slot.several_bodies
+end
+
 local function group_attempts(pair, exactly)
     local requests = pair.request and slots.transmissions(pair.request, exactly) or NONE
     local responses = pair.response and slots.transmissions(pair.response, exactly) or NONE
-    local last_request, last_response = requests[#requests], responses[#responses]
-    if (not last_request or last_request.body == 1) and (not last_response or last_response.body == 1) then
-        -- the usual case: one body on each side
+    if not has_several_bodies(pair.request) and not has_several_bodies(pair.response) then -- the usual case
         local exchange = { pair = pair, requests = requests, responses = responses, attempt = 1 }
         for _, transmission in ipairs(requests) do
             transmission.exchange = exchange

@@ -22,7 +22,8 @@ slots.FIRST = { number = 1 }
 -- of time (see `sort`), with these fields: `response` and `from_initiator`: true, or else nil, because a table of four
 -- fields takes half as much memory; `fragmented`: a datagram is a fragment of RFC 7383; `single`: all datagrams are one
 -- transmission, which has not been built, and `fragments` are its datagrams by fragment number, nil while these are in
--- order from 1 on; `transmissions`, built from the first `grouped` datagrams; `stale`: these must all be built again.
+-- order from 1 on; `transmissions`, built from the first `grouped` datagrams; `several_bodies`: these have different
+-- bodies; `stale`: they must all be built again.
 function slots.new(pair, response, sender, datagram)
     local slot = { datagram, pair = pair, single = true, response = response or nil }
     if sender then
@@ -51,6 +52,7 @@ local function get_body(slot, digest)
     if not body then
         slot.count = slot.count + 1
         body = { number = slot.count, transmissions = 0 }
+        slot.several_bodies = true
         message_table.set(slot.bodies, digest, body)
     end
     return body
@@ -116,6 +118,7 @@ local function group_fragments(slot)
             end
             firsts[range.body] = firsts[range.body] or transmission
             transmission.first = firsts[range.body]
+            slot.several_bodies = slot.several_bodies or range.body > 1
             transmissions[position] = transmission
         end
     end
@@ -159,6 +162,7 @@ local function group(slot)
     if slot.unsorted then
         sort(slot)
     end
+    slot.several_bodies = false
     if slot.fragmented then
         group_fragments(slot)
     else
@@ -200,8 +204,8 @@ function slots.has_one_body(slot, exactly)
     if slot.single then
         return true
     end
-    local transmissions = slots.transmissions(slot, exactly)
-    return transmissions[#transmissions].body == 1
+    slots.transmissions(slot, exactly)
+    return not slot.several_bodies
 end
 
 --- Whether the message of a slot with `single` lacks fragments, and the time of its last datagram.

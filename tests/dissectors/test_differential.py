@@ -4,8 +4,9 @@ import pytest
 
 from tests.dissectors.differential import RECORDED, find_differences, find_differences_of_copy, find_reason
 
-#: Of the copies that `python -m tests.dissectors.differential` reads: each damage, and most captures.
-COPIES = range(0, 504, 11)
+#: Of the copies that `python -m tests.dissectors.differential` reads: each damage, most captures, and one in which the
+#: first message of an exchange of IKEv1 comes again after the third.
+COPIES = (*range(0, 504, 11), 637)
 newest = pytest.mark.parametrize("tshark", ["forky"], indirect=True)
 
 

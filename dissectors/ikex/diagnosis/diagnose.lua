@@ -35,8 +35,8 @@ local function is_plain(requests, responses)
     if #requests >= MANY_TRANSMISSIONS or #responses >= MANY_TRANSMISSIONS or #requests > 1 and #responses > 1 then
         return false -- the round trip may be uncertain
     end
-    return last_request.body == 1 and last_response.body == 1 and last_response.time >= last_request.time
-        and not exchanges.lacks_fragments(responses)
+    return not last_request.slot.several_bodies and not last_response.slot.several_bodies
+        and last_response.time >= last_request.time and not exchanges.lacks_fragments(responses)
 end
 
 -- Whether a pair is an exchange whose request was answered soon.
