@@ -9,7 +9,6 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as replace_options
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -267,7 +266,7 @@ def _read_large_capture(paths: Sequence[str], options: ReadOptions) -> Analysis 
         return None
     settings = BucketSettings(plan.buckets, tempfile.gettempdir())
     try:
-        with analyse_in_buckets(paths, replace_options(options, frames_table=False), settings) as (result, tables):
+        with analyse_in_buckets(paths, replace(options, frames_table=False), settings) as (result, tables):
             return result.make_analysis(tables)
     except (CaptureError, UnorderedBucketError):
         return None
