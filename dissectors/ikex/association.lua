@@ -231,12 +231,13 @@ local function is_waiting(candidate, protocol)
     return not candidate.closed and not candidate.answered and candidate.protocol == protocol
 end
 
+-- The candidate with this address that a message with unknown SPIs may belong to: in IKEv1 the latest, in IKEv2 the
+-- first that waits for its response.
 local function find_without_spi(group, address, protocol)
-    if protocol == 1 or not group.waiting then
-        local latest = find_by_address(group, address)
-        if protocol == 1 then
-            return latest and latest.protocol == protocol and latest or nil
-        end
+    local latest = find_by_address(group, address)
+    if protocol == 1 then
+        return latest and latest.protocol == protocol and latest or nil
+    elseif not group.waiting then
         return latest and is_waiting(latest, protocol) and latest or nil
     end
     local waiting = group.waiting[address]

@@ -2,7 +2,7 @@
 
     IKE SA ─ pair (side, exchange type, message ID) ─ slot (its request or its response) ─ transmissions ─ datagrams
 
-The module `slots` has the right half. ]]
+Slots and what they consist of are in the module `slots`. ]]
 local Datagram = require("ikex.datagram")
 local slots = require("ikex.slots")
 
