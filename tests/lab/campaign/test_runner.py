@@ -78,6 +78,8 @@ def test_interleaved_cases_take_turns(lab, tmp_path):
     messages = pl.concat(
         ikeanalyze.read(path.with_name(path.name.replace(".manifest.json", ".pcapng"))).messages for path in paths
     )
+    # a responder deletes an IKE SA that its initiator gave up when it stops, after the last handshake
+    messages = messages.filter(pl.col("sender") == "initiator")
     spans = messages.group_by("capture", "handshake").agg(pl.min("first_ns"), pl.max("last_ns")).sort("first_ns")
     captures = spans["capture"].cast(pl.String).to_list()
     assert captures[::2] == [captures[0]] * 6
