@@ -31,6 +31,9 @@ SUITES := trixie forky
 TREES := $(or $(IKEANALYZE_TREES),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ikeanalyze)
 # The commit that `make bench` compares with, from before there was a compiled core.
 BEFORE := 0fda98f
+# Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each start would compile the package again: a third of a
+# small report's time.
+BYTECODE := $(BIN)/python -m compileall -q ikeanalyze
 PYTEST := $(BIN)/python -m pytest $(T) $(if $(K),-k "$(K)")
 # A selection may have no tests of one kind, which pytest reports with exit status 5.
 MAYBE_NONE := $(if $(T)$(K),|| [ $$? = 5 ])
@@ -59,6 +62,7 @@ ikeanalyze/_core.abi3.so:
 	@$(PYTHON) core/compile.py $@
 
 test: $(VENV)/.test-installed $(VENV)/.system-installed core trees $(if $(T)$(K),,lint core-tests)
+	@$(BYTECODE)
 	$(PYTEST) -n auto --dist worksteal -m "not lab and not alone and not window" $(MAYBE_NONE)
 	$(PYTEST) -m "alone and not lab" $(MAYBE_NONE)
 
@@ -116,16 +120,19 @@ $(VENV)/bin/python:
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing into $(VENV): a minute or two" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@$(BYTECODE)
 	@touch $@
 
 $(VENV)/.test-installed: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing into $(VENV): a minute or two" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@$(BYTECODE)
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.fuzz-installed: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing into $(VENV): a minute or two" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	@$(BYTECODE)
 	@touch $@ $(VENV)/.installed
 
 # The tests compare with tshark, open pages in Chromium and complete commands in shells. They read captures from files, so nothing needs permission to

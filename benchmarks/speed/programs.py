@@ -1,5 +1,6 @@
 """The programs that are compared: ikeanalyze with and without its core, an earlier ikeanalyze, and tshark."""
 
+import compileall
 import shutil
 import subprocess
 import sys
@@ -34,10 +35,16 @@ class Version:
 
 def list_versions(*, compiled: bool) -> list[Version]:
     """Our command without the core, and with it where it is installed."""
+    compile_bytecode(ROOT)
     versions = [Version("ikeanalyze", our_command(), NO_CORE)]
     if compiled:
         versions.append(Version("ikeanalyze with the core", our_command()))
     return versions
+
+
+def compile_bytecode(tree: Path) -> None:
+    """Compile the package in a working tree as an installation does, also where Python must not write bytecode."""
+    compileall.compile_dir(tree / "ikeanalyze", quiet=2)
 
 
 @contextmanager
@@ -48,6 +55,7 @@ def check_out(commit: str) -> Iterator[Version]:
         git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "--quiet", "--detach", tree, commit], check=True)
         try:
+            compile_bytecode(Path(tree))
             # -P: without the current directory, which may have another ikeanalyze
             command = [sys.executable, "-P", "-m", "ikeanalyze"]
             yield Version(f"ikeanalyze before ({commit})", command, {"PYTHONPATH": tree}, once=True)
