@@ -4,24 +4,24 @@ It takes the handshakes whose encrypted messages belong to one IKE SA, which key
 handshake shares. It hands back those with an algorithm that it does not have, and those that lack fragments.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from ikeanalyze import core
 from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, RecordColumns
-from ikeanalyze.analysis.grouping import find_group_starts
+from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_distinct, find_group_starts
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, UInt64Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import UnusableKeyError, select_protection
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
+from ikeanalyze.keys.key_table import SPI_BYTES, KeySetTable
 
 #: Threads that decrypt at most, and handshakes of each: fewer take less time than to start a thread.
 _MAX_THREADS: Final = 4
@@ -65,10 +65,10 @@ def decrypt_with_core(
     if core.compiled is None or ring.has_unassigned:
         return _decrypt_nothing(len(starts))
     begin, size = encrypted.places(state.datagrams.datagram[rows])
-    key_sets = _find_key_sets(state, rows, size, starts, suites, ring)
-    if not key_sets:
+    chosen_keys = _find_key_sets(state, rows, size, starts, suites, ring)
+    numbers, keys = chosen_keys.numbers, chosen_keys.keys
+    if not len(numbers):
         return _decrypt_nothing(len(starts))
-    numbers = np.fromiter(key_sets, np.int64, len(key_sets))
     counts = np.diff(starts, append=len(rows))
     is_chosen = np.zeros(len(starts), np.bool_)
     is_chosen[numbers] = True
@@ -85,20 +85,18 @@ def decrypt_with_core(
         "total": datagrams.fragments[used],
         "from_initiator": state.association.from_initiator[used],
     }
-    keys = [keys for of_handshake in key_sets.values() for keys in of_handshake]
-    key_ends = np.cumsum([len(of_handshake) for of_handshake in key_sets.values()])
     result = core.compiled.decrypt_handshakes(
         encrypted.heap,
         {name: np.ascontiguousarray(column) for name, column in columns.items()},
         np.cumsum(counts[numbers]),
-        [(keys.key_set.sk_ei, keys.key_set.sk_er, keys.key_set.sk_ai, keys.key_set.sk_ar) for keys in keys],
-        np.array([keys.encryption for keys in keys], np.uint16),
-        np.array([keys.integrity for keys in keys], np.uint16),
-        key_ends,
+        (keys.heap, keys.begin.ravel(), keys.size.ravel()),
+        keys.encryption,
+        keys.integrity,
+        chosen_keys.ends,
         min(count_processors(), _MAX_THREADS, 1 + len(numbers) // _MIN_HANDSHAKES),
     )
     is_chosen[numbers] = result["handled"]
-    return _collect_messages(state, result, used, numbers, is_chosen, [item.key_set for item in keys], key_ends)
+    return _collect_messages(state, result, used, is_chosen, chosen_keys)
 
 
 def _decrypt_nothing(count: int) -> CoreDecryption:
@@ -111,10 +109,8 @@ def _collect_messages(
     state: AnalysisState,
     result: dict[str, Any],
     rows: Int64Array,
-    numbers: Int64Array,
     handled: BoolArray,
-    key_sets: list[KeySet],
-    key_ends: Int64Array,
+    chosen: "_ChosenKeySets",
 ) -> CoreDecryption:
     """The columns of the messages that the core decrypted.
 
@@ -122,11 +118,10 @@ def _collect_messages(
         state: of the captures.
         result: columns of the core.
         rows: the datagrams that it got.
-        numbers: of the handshakes that it got.
         handled: which handshakes need no more work.
-        key_sets: of these handshakes.
-        key_ends: where those of each handshake end.
+        chosen: the handshakes that it got, and their key sets.
     """
+    numbers = chosen.numbers
     messages = np.diff(result["message_ends"], prepend=0)
     size = np.diff(result["heap_ends"], prepend=0)
     parts = np.diff(result["part_ends"], prepend=0)
@@ -144,24 +139,37 @@ def _collect_messages(
         verified=np.ones(count, np.bool_),
         additional=np.full(count, -1),
         position=position,
-        keys=np.repeat(np.concatenate([[0], key_ends[:-1]]), messages) + position,
+        keys=np.repeat(np.concatenate([[0], chosen.ends[:-1]]), messages) + position,
         outer=np.full(count, -1),
     )
     return CoreDecryption(
         handled=handled,
-        records=MessageRecords(columns, result["heap"], rows[result["parts"]], key_sets, ()),
+        records=MessageRecords(columns, result["heap"], rows[result["parts"]], chosen.keys.key_sets, ()),
         number=np.repeat(numbers, messages),
         undecrypted=rows[result["undecrypted"]],
         undecrypted_number=np.repeat(numbers, np.diff(result["undecrypted_ends"], prepend=0)),
     )
 
 
-class _KeySetForCore(NamedTuple):
-    """A key set and the transform IDs of its algorithms; a named tuple, because a capture has many."""
+@dataclass(frozen=True, slots=True)
+class _KeyColumns:
+    """Key sets as the core takes them."""
 
-    key_set: KeySet
-    encryption: int
-    integrity: int  # 0: none
+    key_sets: Sequence[KeySet]
+    heap: UInt8Array  # the keys
+    begin: Int64Array  # offset of SK_ei, SK_er, SK_ai and SK_ar. (key sets, 4)
+    size: Int64Array  # their bytes. (key sets, 4)
+    encryption: UInt16Array  # transform ID. (key sets,)
+    integrity: UInt16Array  # transform ID; 0: none. (key sets,)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChosenKeySets:
+    """The handshakes that the core may decrypt, and the key sets of each."""
+
+    numbers: Int64Array  # positions in `starts`, in ascending order. (handshakes,)
+    ends: Int64Array  # where the key sets of each handshake end. (handshakes,)
+    keys: _KeyColumns
 
 
 def _find_key_sets(
@@ -171,39 +179,93 @@ def _find_key_sets(
     starts: Int64Array,
     suites: Sequence[IkeSuite | None],
     ring: KeyRing,
-) -> dict[int, list[_KeySetForCore]]:
-    """The key sets of each handshake that the core may decrypt, by position in `starts`."""
+) -> _ChosenKeySets:
+    """The key sets of each handshake that the core may decrypt."""
     spi_i, spi_r = state.datagrams.spi_i[rows], state.datagrams.spi_r[rows]
     heads = find_group_starts(spi_i, spi_r)
     heads[starts] = True
     runs = np.flatnonzero(heads)
+    named = ring.list_named_key_sets()
+    sa = _number_pairs(np.concatenate([spi_i[runs], named.spi_i]), np.concatenate([spi_r[runs], named.spi_r]))
+    sa_of_run, sa_of_keys = sa[: len(runs)], sa[len(runs) :]
+    order = argsort_stable(sa_of_keys)
+    first_run = np.searchsorted(runs, starts)
+    low, high = (np.searchsorted(sa_of_keys[order], sa_of_run[first_run], side) for side in ("left", "right"))
     # an IKE SA in two handshakes has one chain of keys, which remembers what it decrypted
-    uses = Counter(zip(spi_i[runs].tolist(), spi_r[runs].tolist(), strict=True))
-    runs_of = np.add.reduceat(heads.astype(np.int64), starts).tolist()
-    whole = np.minimum.reduceat(size, starts).tolist()
-    first_i, first_r = spi_i[starts].tolist(), spi_r[starts].tolist()
-    result: dict[int, list[_KeySetForCore]] = {}
-    for number, spis in enumerate(zip(first_i, first_r, strict=True)):
-        # a message that begins with a clear payload is stored elsewhere
-        if runs_of[number] != 1 or not whole[number] or uses[spis] != 1:
-            continue
-        named = ring.get_named_key_sets(spis[0].to_bytes(8), spis[1].to_bytes(8))
-        prepared = _prepare_key_sets(named, suites[number])
-        if prepared:
-            result[number] = prepared
-    return result
+    chosen = (high > low) & (np.bincount(sa_of_run)[sa_of_run[first_run]] == 1)
+    chosen &= np.diff(first_run, append=len(runs)) == 1
+    # a message that begins with a clear payload is stored elsewhere
+    chosen &= np.minimum.reduceat(size, starts) > 0
+    numbers = np.flatnonzero(chosen)
+    counts = high[numbers] - low[numbers]
+    places = order[expand_ranges(low[numbers], counts)]
+    if isinstance(named.key_sets, KeySetTable):
+        keys = _select_table_columns(named.key_sets, places)
+        numbers, counts = (numbers, counts) if len(keys.key_sets) else (numbers[:0], counts[:0])
+    else:
+        key_sets = [named.key_sets[place] for place in places.tolist()]
+        of_handshake = np.repeat(np.arange(len(numbers)), counts)
+        keys, usable = _make_key_columns(key_sets, [suites[number] for number in numbers[of_handshake].tolist()])
+        # all key sets of a handshake, or none of them
+        whole = np.bincount(of_handshake[~usable], minlength=len(numbers)) == 0
+        keys = _select_keys(keys, np.flatnonzero(whole[of_handshake]))
+        numbers, counts = numbers[whole], counts[whole]
+    return _ChosenKeySets(numbers, np.cumsum(counts), keys)
 
 
-def _prepare_key_sets(key_sets: Sequence[KeySet], suite: IkeSuite | None) -> list[_KeySetForCore]:
-    """Key sets with their algorithms; empty if one of them is unusable, incomplete or does not check ICVs."""
-    prepared = []
-    for keys in key_sets:
-        try:
-            protection = select_protection(keys, suite)
-        except UnusableKeyError:
-            return []
-        if not (protection.verifies and protection.initiator and protection.responder):
-            return []
-        integrity = 0 if protection.mac is None else protection.mac.transform
-        prepared.append(_KeySetForCore(keys, protection.encryption.transform, integrity))
-    return prepared
+def _number_pairs(first: UInt64Array, second: UInt64Array) -> Int64Array:
+    """Numbers that are equal where both values are equal. (n,)"""
+    places = [find_distinct(values)[1].astype(np.uint64) for values in (first, second)]
+    return find_distinct(places[0] << np.uint64(32) | places[1])[1].astype(np.int64)
+
+
+def _select_table_columns(table: KeySetTable, rows: Int64Array) -> _KeyColumns:
+    """Key sets of a table; none if the core cannot use them."""
+    transforms = _select_transforms(table[0], None) if len(rows) else None
+    chosen = table.select(rows if transforms is not None else rows[:0])
+    count, width = chosen.values.shape
+    sizes = np.array(table.algorithms.sizes)
+    return _KeyColumns(
+        key_sets=chosen,
+        heap=chosen.values.ravel(),
+        begin=np.arange(count)[:, None] * width + 2 * SPI_BYTES + np.cumsum(sizes) - sizes,
+        size=np.broadcast_to(sizes, (count, 4)),
+        encryption=np.full(count, transforms[0] if transforms else 0, np.uint16),
+        integrity=np.full(count, transforms[1] if transforms else 0, np.uint16),
+    )
+
+
+def _make_key_columns(key_sets: Sequence[KeySet], suites: Sequence[IkeSuite | None]) -> tuple[_KeyColumns, BoolArray]:
+    """Key sets, with the suites that their IKE SAs negotiated, and which of them the core can use. (key sets,)"""
+    transforms = [_select_transforms(keys, suite) for keys, suite in zip(key_sets, suites, strict=True)]
+    keys = [key for item in key_sets for key in (item.sk_ei, item.sk_er, item.sk_ai, item.sk_ar)]
+    sizes = np.array(list(map(len, keys)), np.int64)
+    encryption, integrity = np.array([item or (0, 0) for item in transforms], np.uint16).reshape(-1, 2).T
+    columns = _KeyColumns(
+        key_sets=key_sets,
+        heap=np.frombuffer(b"".join(keys), np.uint8),
+        begin=(np.cumsum(sizes) - sizes).reshape(-1, 4),
+        size=sizes.reshape(-1, 4),
+        encryption=encryption,
+        integrity=integrity,
+    )
+    return columns, np.array([item is not None for item in transforms], np.bool_)
+
+
+def _select_keys(keys: _KeyColumns, rows: Int64Array) -> _KeyColumns:
+    """Select key sets, in this order."""
+    key_sets = [keys.key_sets[row] for row in rows.tolist()]
+    return _KeyColumns(
+        key_sets, keys.heap, keys.begin[rows], keys.size[rows], keys.encryption[rows], keys.integrity[rows]
+    )
+
+
+def _select_transforms(keys: KeySet, suite: IkeSuite | None) -> tuple[int, int] | None:
+    """The transform IDs of a key set; None: it is unusable, incomplete, or does not check ICVs."""
+    try:
+        protection = select_protection(keys, suite)
+    except UnusableKeyError:
+        return None
+    if not (protection.verifies and protection.initiator and protection.responder):
+        return None
+    return protection.encryption.transform, 0 if protection.mac is None else protection.mac.transform

@@ -48,6 +48,7 @@ from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
+from ikeanalyze.keys.key_table import KeySetTable
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
@@ -69,10 +70,13 @@ class CaptureKeys:
 
     def get_spis(self) -> frozenset[int] | None:
         """Initiators' SPIs of the IKE SAs that the keys are for; None: unknown for some keys."""
-        spis = [keys.spi_i for keys in self.sets] + [key.cookie_i for key in self.phase1]
+        cookies = [int.from_bytes(key.cookie_i) for key in self.phase1]
+        if isinstance(self.sets, KeySetTable):
+            return frozenset(self.sets.spi_i.tolist() + cookies)
+        spis = [keys.spi_i for keys in self.sets]
         if None in spis:
             return None
-        return frozenset(int.from_bytes(spi, "big") for spi in spis if spi is not None)
+        return frozenset([int.from_bytes(spi) for spi in spis if spi is not None] + cookies)
 
 
 NO_KEYS = CaptureKeys()
