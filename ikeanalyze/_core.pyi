@@ -294,7 +294,7 @@ def decrypt_handshakes(
     key_ends: Int64Array,
     threads: int,
 ) -> dict[str, Any]:
-    """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `core_decryption`).
+    """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `bulk_decryption`).
 
     Args:
         heap: bytes of the encrypted messages.

@@ -1,7 +1,8 @@
-"""Decrypts the messages of many handshakes at once with the compiled core.
+"""Decrypts the messages of many handshakes at once, with the compiled core or in Python.
 
 It takes the handshakes whose encrypted messages belong to one IKE SA, which key sets with both SPIs name and no other
-handshake shares. It hands back those with an algorithm that it does not have, and those that lack fragments.
+handshake shares. The core hands back those with an algorithm that it does not have, and those that lack fragments;
+without it, `simple_handshakes` takes only handshakes with one key set.
 """
 
 from collections.abc import Sequence
@@ -9,16 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ikeanalyze import core
 from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, RecordColumns
+from ikeanalyze.analysis.decryption.simple_handshakes import decrypt_simple_handshakes
 from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_distinct, find_group_starts
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, UInt64Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.parallel import count_processors
 from ikeanalyze.crypto.algorithms import IkeSuite
-from ikeanalyze.crypto.sk_payload import UnusableKeyError, select_protection
+from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError, select_protection
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.keys.key_table import SPI_BYTES, KeySetTable
@@ -29,8 +32,8 @@ _MIN_HANDSHAKES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class CoreDecryption:
-    """What the core decrypted of some handshakes, which have numbers from 0 on."""
+class BulkDecryption:
+    """The decrypted messages of some handshakes, which have numbers from 0 on."""
 
     handled: BoolArray  # which need no more work. (handshakes,)
     records: MessageRecords  # without the number of additional key exchanges
@@ -44,14 +47,14 @@ class CoreDecryption:
         return replace(self.records, columns=columns)
 
 
-def decrypt_with_core(
+def decrypt_in_bulk(
     state: AnalysisState,
     encrypted: MessageBytes,
     rows: Int64Array,
     starts: Int64Array,
     suites: Sequence[IkeSuite | None],
     ring: KeyRing,
-) -> CoreDecryption:
+) -> BulkDecryption:
     """Decrypt handshakes of one capture; their numbers are the positions in `starts`.
 
     Args:
@@ -62,7 +65,7 @@ def decrypt_with_core(
         suites: the negotiated algorithms of each handshake.
         ring: the keys of the capture.
     """
-    if core.compiled is None or ring.has_unassigned:
+    if ring.has_unassigned:
         return _decrypt_nothing(len(starts))
     begin, size = encrypted.places(state.datagrams.datagram[rows])
     chosen_keys = _find_key_sets(state, rows, size, starts, suites, ring)
@@ -76,7 +79,7 @@ def decrypt_with_core(
     used = rows[chosen]
     datagrams = state.datagrams
     message = state.message_of_datagram[used]
-    columns = {
+    columns: dict[str, npt.NDArray[Any]] = {
         "begin": begin[chosen],
         "size": size[chosen],
         "slot": state.messages.slot[message],
@@ -85,24 +88,37 @@ def decrypt_with_core(
         "total": datagrams.fragments[used],
         "from_initiator": state.association.from_initiator[used],
     }
-    result = core.compiled.decrypt_handshakes(
-        encrypted.heap,
-        {name: np.ascontiguousarray(column) for name, column in columns.items()},
-        np.cumsum(counts[numbers]),
-        (keys.heap, keys.begin.ravel(), keys.size.ravel()),
-        keys.encryption,
-        keys.integrity,
-        chosen_keys.ends,
-        min(count_processors(), _MAX_THREADS, 1 + len(numbers) // _MIN_HANDSHAKES),
-    )
+    columns = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+    ends = np.cumsum(counts[numbers])
+    if core.compiled is None:
+        result = decrypt_simple_handshakes(encrypted.heap, columns, ends, _make_decryptors(chosen_keys, suites))
+    else:
+        result = core.compiled.decrypt_handshakes(
+            encrypted.heap,
+            columns,
+            ends,
+            (keys.heap, keys.begin.ravel(), keys.size.ravel()),
+            keys.encryption,
+            keys.integrity,
+            chosen_keys.ends,
+            min(count_processors(), _MAX_THREADS, 1 + len(numbers) // _MIN_HANDSHAKES),
+        )
     is_chosen[numbers] = result["handled"]
     return _collect_messages(state, result, used, is_chosen, chosen_keys)
 
 
-def _decrypt_nothing(count: int) -> CoreDecryption:
-    """The result for `count` handshakes that the core does not decrypt."""
+def _make_decryptors(chosen: "_ChosenKeySets", suites: Sequence[IkeSuite | None]) -> list[Decryptor | None]:
+    """The decryptor of each handshake; None: it has several key sets."""
+    counts = np.diff(chosen.ends, prepend=0).tolist()
+    places = zip(chosen.numbers.tolist(), chosen.ends.tolist(), counts, strict=True)
+    key_sets = chosen.keys.key_sets
+    return [Decryptor(key_sets[end - 1], suites[number]) if count == 1 else None for number, end, count in places]
+
+
+def _decrypt_nothing(count: int) -> BulkDecryption:
+    """The result for `count` handshakes that are not decrypted here."""
     none = np.zeros(0, np.int64)
-    return CoreDecryption(np.zeros(count, np.bool_), NO_RECORDS, none, none, none)
+    return BulkDecryption(np.zeros(count, np.bool_), NO_RECORDS, none, none, none)
 
 
 def _collect_messages(
@@ -111,15 +127,15 @@ def _collect_messages(
     rows: Int64Array,
     handled: BoolArray,
     chosen: "_ChosenKeySets",
-) -> CoreDecryption:
-    """The columns of the messages that the core decrypted.
+) -> BulkDecryption:
+    """The columns of the decrypted messages.
 
     Args:
         state: of the captures.
-        result: columns of the core.
-        rows: the datagrams that it got.
+        result: columns of `_core.decrypt_handshakes`.
+        rows: the datagrams that were passed to it.
         handled: which handshakes need no more work.
-        chosen: the handshakes that it got, and their key sets.
+        chosen: the handshakes that were passed to it, and their key sets.
     """
     numbers = chosen.numbers
     messages = np.diff(result["message_ends"], prepend=0)
@@ -142,7 +158,7 @@ def _collect_messages(
         keys=np.repeat(np.concatenate([[0], chosen.ends[:-1]]), messages) + position,
         outer=np.full(count, -1),
     )
-    return CoreDecryption(
+    return BulkDecryption(
         handled=handled,
         records=MessageRecords(columns, result["heap"], rows[result["parts"]], chosen.keys.key_sets, ()),
         number=np.repeat(numbers, messages),
@@ -153,7 +169,7 @@ def _collect_messages(
 
 @dataclass(frozen=True, slots=True)
 class _KeyColumns:
-    """Key sets as the core takes them."""
+    """Key sets as the compiled core takes them."""
 
     key_sets: Sequence[KeySet]
     heap: UInt8Array  # the keys
@@ -165,7 +181,7 @@ class _KeyColumns:
 
 @dataclass(frozen=True, slots=True)
 class _ChosenKeySets:
-    """The handshakes that the core may decrypt, and the key sets of each."""
+    """The handshakes that may be decrypted here, and the key sets of each."""
 
     numbers: Int64Array  # positions in `starts`, in ascending order. (handshakes,)
     ends: Int64Array  # where the key sets of each handshake end. (handshakes,)
@@ -180,7 +196,7 @@ def _find_key_sets(
     suites: Sequence[IkeSuite | None],
     ring: KeyRing,
 ) -> _ChosenKeySets:
-    """The key sets of each handshake that the core may decrypt."""
+    """The key sets of each handshake that may be decrypted here."""
     spi_i, spi_r = state.datagrams.spi_i[rows], state.datagrams.spi_r[rows]
     heads = find_group_starts(spi_i, spi_r)
     heads[starts] = True
@@ -220,7 +236,7 @@ def _number_pairs(first: UInt64Array, second: UInt64Array) -> Int64Array:
 
 
 def _select_table_columns(table: KeySetTable, rows: Int64Array) -> _KeyColumns:
-    """Key sets of a table; none if the core cannot use them."""
+    """Key sets of a table; none if they cannot be used here."""
     transforms = _select_transforms(table[0], None) if len(rows) else None
     chosen = table.select(rows if transforms is not None else rows[:0])
     count, width = chosen.values.shape
@@ -236,7 +252,7 @@ def _select_table_columns(table: KeySetTable, rows: Int64Array) -> _KeyColumns:
 
 
 def _make_key_columns(key_sets: Sequence[KeySet], suites: Sequence[IkeSuite | None]) -> tuple[_KeyColumns, BoolArray]:
-    """Key sets, with the suites that their IKE SAs negotiated, and which of them the core can use. (key sets,)"""
+    """Key sets, with the suites that their IKE SAs negotiated, and which of them can be used here. (key sets,)"""
     transforms = [_select_transforms(keys, suite) for keys, suite in zip(key_sets, suites, strict=True)]
     keys = [key for item in key_sets for key in (item.sk_ei, item.sk_er, item.sk_ai, item.sk_ar)]
     sizes = np.array(list(map(len, keys)), np.int64)
