@@ -6,11 +6,12 @@ without it, `simple_handshakes` takes only handshakes with one key set.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ikeanalyze import core
 from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, RecordColumns
@@ -31,8 +32,7 @@ _MAX_THREADS: Final = 4
 _MIN_HANDSHAKES: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class BulkDecryption:
+class BulkDecryption(Struct, frozen=True):
     """The decrypted messages of some handshakes, which have numbers from 0 on."""
 
     handled: BoolArray  # which need no more work. (handshakes,)
@@ -167,8 +167,7 @@ def _collect_messages(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _KeyColumns:
+class _KeyColumns(Struct, frozen=True):
     """Key sets as the compiled core takes them."""
 
     key_sets: Sequence[KeySet]
@@ -179,8 +178,7 @@ class _KeyColumns:
     integrity: UInt16Array  # transform ID; 0: none. (key sets,)
 
 
-@dataclass(frozen=True, slots=True)
-class _ChosenKeySets:
+class _ChosenKeySets(Struct, frozen=True):
     """The handshakes that may be decrypted here, and the key sets of each."""
 
     numbers: Int64Array  # positions in `starts`, in ascending order. (handshakes,)

@@ -6,12 +6,13 @@ other messages are made only where a check fails or a message is irregular (`pay
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ikeanalyze.analysis.decryption.authenticated_outcome import (
     DecryptedOutcome,
@@ -44,8 +45,7 @@ _UNIQUE_PLACE[sorted(UNIQUE_TYPES)] = np.arange(1, len(UNIQUE_TYPES) + 1)
 _UNIQUE_BITS = len(UNIQUE_TYPES).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
-class SharedValues(Generic[_T]):
+class SharedValues(Struct, Generic[_T], frozen=True):
     """A value for each handshake, many of which have the same one."""
 
     distinct: list[_T] = field(default_factory=list)
@@ -62,8 +62,7 @@ class SharedValues(Generic[_T]):
         return ((handshake, self.distinct[index]) for handshake, index in self.of.items())
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeContents:
+class HandshakeContents(Struct, frozen=True):
     """Facts from the decoded messages of a handshake."""
 
     proof: DecryptedOutcome
@@ -72,8 +71,7 @@ class HandshakeContents:
     successors: list[RekeyedSa]  # IKE SAs that replace this one
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureContents:
+class CaptureContents(Struct, frozen=True):
     """The decoded messages of all captures, and the facts of each handshake that has some."""
 
     contents: DecodedMessages

@@ -5,7 +5,6 @@ precede the encrypted one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -65,8 +64,7 @@ class RecordColumns(Struct, frozen=True):
         return RecordColumns(*(getattr(self, name)[rows] for name in self.__struct_fields__))
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRecords:
+class MessageRecords(Struct, frozen=True):
     """Messages, and what their columns refer to."""
 
     columns: RecordColumns

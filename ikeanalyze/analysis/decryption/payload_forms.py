@@ -5,11 +5,11 @@ whose other bytes are the same have the same *form*: the same description, the s
 bytes belong to the form depends on the type; of a type that is not listed here, all do.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
@@ -48,8 +48,7 @@ _DECISIVE: Final = frozenset(
 _BATCH_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadForm:
+class PayloadForm(Struct, frozen=True):
     """What all payloads of a form have in common."""
 
     text: str  # description
@@ -57,8 +56,7 @@ class PayloadForm:
     has_findings: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FormColumns:
+class FormColumns(Struct, frozen=True):
     """The form of each payload."""
 
     forms: list[PayloadForm]
