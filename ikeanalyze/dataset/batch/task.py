@@ -260,9 +260,11 @@ def _read_large_capture(paths: Sequence[str], options: ReadOptions) -> Analysis 
     Raises:
         TaskError: the disk has not enough space.
     """
+    if len(paths) > 1 or options.keys or options.own_keys:
+        return None
     size = measure_captures(paths)
-    plan = None if len(paths) > 1 or size is None else plan_buckets(size, 1, None)
-    if plan is None or options.keys or options.own_keys:
+    plan = None if size is None else plan_buckets(size, 1, None)
+    if plan is None:
         return None
     settings = BucketSettings(plan.buckets, tempfile.gettempdir())
     try:
