@@ -44,6 +44,8 @@ SMALL_BYTES = 1 << 20
 _FULL: Final = 16 << 20
 _MOST: Final = 256
 _DEFAULT: Final = ReadOptions()
+#: Fields of CaptureSummary that CaptureFrames has too.
+_SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
 
 
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
@@ -289,5 +291,4 @@ def _load_steps() -> None:
 
 
 def _summarize(path: str, capture: CaptureFrames, files: tuple[str, ...]) -> CaptureSummary:
-    common = (field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
-    return CaptureSummary(path, **{name: getattr(capture, name) for name in common}, files=files)
+    return CaptureSummary(path, **{name: getattr(capture, name) for name in _SUMMARY_FIELDS}, files=files)
