@@ -101,11 +101,13 @@ class PcapPart:
         """The plain packets; numbers count from 0, and `row`, `begin`, `end` and `clear` are empty."""
 
     @property
-    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
-        """The rows of the messages that can be read without keys, where each begins and ends, and their bytes."""
+    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
+        """The rows of the messages that can be read without keys, where each begins and ends in their bytes, these
+        bytes, and the offset of each in the file.
+        """
 
     @property
-    def sealed(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
+    def sealed(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
         """The same of the encrypted messages that were asked for."""
 
     @property

@@ -33,16 +33,19 @@ from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.analysis.exchanges.init_messages import InitReader
     from ikeanalyze.analysis.options import KeyFiles
     from ikeanalyze.analysis.tables.tables import AnalysisTables
     from ikeanalyze.keys.key_set import KeySet, Phase1Key
 
 #: Largest capture, in bytes, that is analysed together with others: larger ones gain nothing.
-_SMALL: Final = 1 << 20
+SMALL_BYTES = 1 << 20
 #: A group is full with so many bytes, or so many captures. More of either gains little.
 _FULL: Final = 16 << 20
 _MOST: Final = 256
 _DEFAULT: Final = ReadOptions()
+#: Fields of CaptureSummary that CaptureFrames has too.
+_SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
 
 
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
@@ -158,7 +161,10 @@ class _ReadState:
         """The frames of a capture; None if it is skipped."""
         spis = keys.get_spis() if keys is not None else ()
         try:
-            return read_frames(path, self._options.ports, self._options.progress, _load_steps, spis)
+            make_reader = None if keys or self._options.payloads else _make_init_reader
+            return read_frames(
+                path, self._options.ports, self._options.progress, _load_steps, spis, make_reader=make_reader
+            )
         except CaptureError as error:
             self.skipped.append(SkippedFile(self._name(path), str(error).removeprefix(f"{path}: ")))
         except Exception as error:
@@ -172,7 +178,7 @@ class _ReadState:
         """
         path = self._name(file)
         size = retained_size(capture)
-        small = size <= _SMALL and self._options.on_contents is None
+        small = size <= SMALL_BYTES and self._options.on_contents is None
         pending = _PendingCapture(
             path=path,
             summary=_summarize(path, capture, files),
@@ -269,6 +275,13 @@ class _ReadState:
         self.skipped.append(SkippedFile(path, reason, internal_error=True))
 
 
+def _make_init_reader() -> "InitReader":
+    """A reader of IKE_SA_INIT messages, whose bytes are needed later only if payloads are decoded."""
+    from ikeanalyze.analysis.exchanges.init_messages import InitReader
+
+    return InitReader()
+
+
 def _load_steps() -> None:
     """Load what the analysis of a large capture needs, while the capture is read."""
     import numpy.ma  # polars loads it for the first large array  # noqa: F401
@@ -278,5 +291,4 @@ def _load_steps() -> None:
 
 
 def _summarize(path: str, capture: CaptureFrames, files: tuple[str, ...]) -> CaptureSummary:
-    common = (field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
-    return CaptureSummary(path, **{name: getattr(capture, name) for name in common}, files=files)
+    return CaptureSummary(path, **{name: getattr(capture, name) for name in _SUMMARY_FIELDS}, files=files)

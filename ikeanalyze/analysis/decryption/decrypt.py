@@ -296,7 +296,8 @@ class _Decryption:
         is_encrypted &= with_keys[state.capture[state.association.handshake]]
         encrypted = opened.copy()  # clear payloads may precede SK
         encrypted[state.message_of_datagram[is_encrypted]] = True
-        return DecodedMessages(of_message, DecodedMessageList(state, records), encrypted, opened, findings, records)
+        messages = DecodedMessageList(state, records)
+        return DecodedMessages(of_message, messages, encrypted, opened, findings, records, messages.epochs)
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:
         """Decrypt the messages of one capture; `rows` are its encrypted datagrams, handshake by handshake.
