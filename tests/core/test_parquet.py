@@ -71,7 +71,10 @@ def test_small_tables_are_written_by_polars(tmp_path: Path):
 def test_lists_that_differ_in_each_row_are_written_by_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(parquet, "MIN_COMPILED_ROWS", 1)
     path = next(path for path in recorded() if path.name == "psk-classic.pcap")
-    assert write_report(path, tmp_path / "tables", payloads=True) == ["exchanges", "frames"]
+    assert write_report(path, tmp_path / "compiled", payloads=True) == ["exchanges", "frames", "messages"]
+    with without_core():
+        write_report(path, tmp_path / "polars", payloads=True)
+    assert_same_tables(tmp_path / "compiled", tmp_path / "polars")
 
 
 def test_a_written_table_of_handshakes_can_still_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

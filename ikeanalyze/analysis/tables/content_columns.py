@@ -1,6 +1,7 @@
 """Builds the columns of the tables that come from decoded messages."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ikeanalyze.analysis.decryption.handshake_contents import CaptureContents, S
 from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.grouping import expand_ranges
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.analysis.tables.polars_columns import gather_known, make_lists
+from ikeanalyze.analysis.tables.polars_columns import SharedListColumn, gather_known, make_lists
 from ikeanalyze.capture.arrays import Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.describe import describe_payloads
@@ -31,10 +32,14 @@ def build_message_content_columns(
     decrypted = np.concatenate([contents.decrypted, not_radius])
     epochs = np.append(columns.epoch, -1)[index]
     verified = np.append(columns.verified, False)[index]
-    distinct = _build_payload_names(capture_contents)
-    payloads = gather_known(distinct, np.where(index < 0, len(distinct), index))
+    names = _build_payload_names(capture_contents)
+    unknown = pl.Series([None], dtype=names.lists.dtype)
+    known = SharedListColumn(
+        pl.concat([names.lists, unknown], rechunk=True), np.append(names.place, len(names.lists))[index]
+    )
+    payloads: SharedListColumn | pl.Series = known
     if capture_contents.parameters:
-        lists = payloads.to_list()
+        lists = known.gather().to_list()
         for row, parameters in capture_contents.parameters.items():
             lists[row] = parameters
         payloads = pl.Series(lists, dtype=schema.MESSAGES["payloads"])
@@ -115,8 +120,8 @@ def _build_key_exchanges(count: int, contents: CaptureContents, exchange_ids: In
     return gather_known(lists, place)
 
 
-def _build_payload_names(contents: CaptureContents) -> pl.Series:
-    """The short descriptions of the payloads of each decoded message."""
+def _build_payload_names(contents: CaptureContents) -> SharedListColumn:
+    """The short descriptions of the payloads of each decoded message. (messages,)"""
     payloads, forms = contents.columns.payloads, contents.forms
     irregular = np.flatnonzero(~payloads.regular)
     lists = [list_payload_names(contents.contents.all[number]) for number in irregular.tolist()]
@@ -129,7 +134,15 @@ def _build_payload_names(contents: CaptureContents) -> pl.Series:
     is_regular = np.repeat(payloads.regular, lengths)
     name[is_regular] = forms.form
     name[~is_regular] = np.arange(len(forms.forms), len(names))
-    return make_lists(names.gather(name), lengths)
+    ends = np.cumsum(lengths)
+    data, width = name.tobytes(), name.itemsize
+    # most messages have the same payloads as others
+    places: dict[bytes, int] = {}
+    bounds = pairwise([0, *(width * ends).tolist()])
+    place = np.array([places.setdefault(data[low:high], len(places)) for low, high in bounds], np.int64)
+    distinct = np.frombuffer(b"".join(places), name.dtype)
+    distinct_lengths = np.array([len(key) // width for key in places], np.int64)
+    return SharedListColumn(make_lists(names.gather(distinct), distinct_lengths), place)
 
 
 def list_payload_names(content: DecodedMessage) -> list[str]:

@@ -22,6 +22,7 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import (
     AddressColumn,
     Array,
+    SharedListColumn,
     TableColumns,
     TextColumn,
     gather,
@@ -173,6 +174,8 @@ def build_message_columns(sources: TableSources) -> TableColumns:
             ordered[name] = gather(value, order)
         elif isinstance(value, TextColumn):
             ordered[name] = TextColumn(value.texts, value.place[order])
+        elif isinstance(value, SharedListColumn):
+            ordered[name] = value.select(order)
         elif value is not None:
             ordered[name] = narrow_integers(value, dtype)[order]
         value = None
