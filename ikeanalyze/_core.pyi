@@ -206,6 +206,13 @@ def find_candidates(
     The latter are all frames of such a content, in order of time. (k,)
     """
 
+def summarise_datagrams(datagrams: Datagrams, association: SaAssociation, count: int) -> dict[str, Any]:
+    """The columns of `handshakes.DatagramSummary` by name, of so many handshakes.
+
+    Raises:
+        ValueError: the columns have different lengths, or a datagram is of no handshake.
+    """
+
 def group_by_spi(key: UInt64Array, datagrams: Datagrams) -> tuple[Int64Array, BoolArray]:
     """Group datagrams by `key`: initiator SPIs, or numbers that also differ by capture and tunnel.
 

@@ -15,6 +15,7 @@ from ikeanalyze.analysis.exchanges.answers import end_in_order
 from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
 from ikeanalyze.analysis.exchanges.unprotected import find_unprotected_exchanges
 from ikeanalyze.analysis.grouping import find_distinct
+from ikeanalyze.analysis.handshakes.handshakes import summarise_datagrams
 from ikeanalyze.analysis.messages.association import SaAssociation, group_by_spi
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.duplicates import find_duplicates
@@ -225,6 +226,20 @@ def test_forms_and_nat_hashes(seed):
     for name in ("rows", "form", "sender_differs", "receiver_differs"):
         assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
     assert ours.views == theirs.views
+
+
+@settings(max_examples=200, deadline=None)
+@given(seeds, st.integers(0, 40))
+def test_summaries_of_datagrams(seed, count):
+    rng = np.random.default_rng(seed)
+    datagrams = make_datagrams(rng, count, protocols=(Protocol.IKEV2, Protocol.IKEV1, Protocol.HIP))
+    datagrams = replace(datagrams, next_payload=rng.choice(np.array([33, 41, 46], np.uint8), count))
+    association = SaAssociation(rng.integers(0, 4, count), rng.random(count) < 0.5, 4)
+    ours = summarise_datagrams(datagrams, association)
+    theirs = without_core(summarise_datagrams, datagrams, association)
+    for name in theirs.__struct_fields__:
+        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
+        assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
 
 
 def test_wrong_columns_are_python_errors():

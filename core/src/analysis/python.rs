@@ -1,7 +1,9 @@
 //! The functions that ikeanalyze/analysis calls. Columns are arrays of one length. Other threads of Python run meanwhile.
 
 use super::messages::Column;
-use super::{association, duplicates, exchanges, grouping, init_messages, messages, retransmission, volumes};
+use super::{
+    association, duplicates, exchanges, grouping, handshakes, init_messages, messages, retransmission, volumes,
+};
 use numpy::{Element, PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,7 +22,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(end_in_order, module)?)?;
     module.add_function(wrap_pyfunction!(sum_volumes, module)?)?;
     module.add_function(wrap_pyfunction!(sum_phases, module)?)?;
-    module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)
+    module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(summarise_datagrams, module)?)
 }
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -448,6 +451,48 @@ fn compare_nat_hashes<'py>(
     let (heap, begin, places) = (heap.as_slice()?, begin.as_slice()?, places.as_slice()?);
     let differs = py.detach(|| init_messages::compare_nat_hashes(heap, begin, places, &ends));
     Ok(array(py, differs.ok_or_else(outside)?))
+}
+
+/// The columns of `DatagramSummary` by name.
+#[pyfunction]
+fn summarise_datagrams<'py>(
+    py: Python<'py>,
+    datagrams: &Bound<'py, PyAny>,
+    association: &Bound<'py, PyAny>,
+    count: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = Columns(association);
+    let (handshake, from_initiator) = (columns.get("handshake")?, columns.get("from_initiator")?);
+    let columns = Columns(datagrams);
+    let (protocol, exchange_type) = (columns.get("protocol")?, columns.get("exchange_type")?);
+    let (flags, next_payload) = (columns.get("flags")?, columns.get("next_payload")?);
+    let spi_r = columns.get("spi_r")?;
+    let input = handshakes::Datagrams {
+        handshake: handshake.as_slice()?,
+        from_initiator: from_initiator.as_slice()?,
+        protocol: protocol.as_slice()?,
+        exchange_type: exchange_type.as_slice()?,
+        flags: flags.as_slice()?,
+        next_payload: next_payload.as_slice()?,
+        spi_r: spi_r.as_slice()?,
+    };
+    let lengths = [
+        input.from_initiator.len(),
+        input.protocol.len(),
+        input.exchange_type.len(),
+        input.flags.len(),
+        input.next_payload.len(),
+        input.spi_r.len(),
+    ];
+    check_lengths(input.handshake.len(), &lengths)?;
+    let summary = py.detach(|| handshakes::summarise(&input, count));
+    let summary = summary.ok_or_else(|| PyValueError::new_err("a datagram is of no handshake"))?;
+    let result = PyDict::new(py);
+    result.set_item("request", array(py, summary.request))?;
+    result.set_item("response", array(py, summary.response))?;
+    result.set_item("spi_r", array(py, summary.spi_r))?;
+    result.set_item("one_sided", array(py, summary.one_sided))?;
+    Ok(result)
 }
 
 /// Columns of `MessageColumns`, and whether each message sets up its IKE SA.
