@@ -206,6 +206,13 @@ def find_candidates(
     The latter are all frames of such a content, in order of time. (k,)
     """
 
+def find_first_rows(handshake: Int64Array, count: int) -> Int64Array:
+    """The row of the first datagram of each of so many handshakes; 0 without one. (handshakes,)
+
+    Raises:
+        ValueError: a datagram is of no handshake.
+    """
+
 def summarise_datagrams(datagrams: Datagrams, association: SaAssociation, count: int) -> dict[str, Any]:
     """The columns of `handshakes.DatagramSummary` by name, of so many handshakes.
 

@@ -113,6 +113,11 @@ fn summaries(rng: &mut Rng, rows: usize) {
     let summary = handshakes::summarise(&columns, count);
     let all_exist = handshake.iter().all(|&number| (0..count as i64).contains(&number));
     assert_eq!(summary.is_some(), all_exist);
+    let first = handshakes::find_first_rows(&handshake, count);
+    assert_eq!(first.is_some(), all_exist);
+    for &row in first.iter().flatten().filter(|&&row| row > 0) {
+        assert!(!handshake[..row as usize].contains(&handshake[row as usize]));
+    }
     for row in summary
         .iter()
         .flat_map(|summary| summary.request.iter().chain(&summary.response))

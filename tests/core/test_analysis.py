@@ -240,6 +240,7 @@ def test_summaries_of_datagrams(seed, count):
     for name in theirs.__struct_fields__:
         assert getattr(ours, name).dtype == getattr(theirs, name).dtype
         assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
+    assert association.find_first_rows().tolist() == without_core(association.find_first_rows).tolist()
 
 
 def test_wrong_columns_are_python_errors():
@@ -247,6 +248,10 @@ def test_wrong_columns_are_python_errors():
     association = SaAssociation(np.array([0, 0, -1]), np.ones(3, np.bool_), 1)
     with pytest.raises(ValueError, match="negative"):
         group_messages(datagrams, association)
+    with pytest.raises(ValueError, match="no handshake"):
+        summarise_datagrams(datagrams, association)
+    with pytest.raises(ValueError, match="no handshake"):
+        association.find_first_rows()
     with pytest.raises(ValueError, match="length"):
         group_messages(replace(datagrams, digest=datagrams.digest[:2].copy()), replace(association, count=1))
     with pytest.raises(TypeError):

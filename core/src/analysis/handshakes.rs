@@ -67,6 +67,15 @@ pub fn summarise(datagrams: &Datagrams, count: usize) -> Option<Summary> {
     Some(summary)
 }
 
+/// The row of the first datagram of each of `count` handshakes; 0 without one. None: a datagram belongs to none of them.
+pub fn find_first_rows(handshake: &[i64], count: usize) -> Option<Vec<i64>> {
+    let mut first = vec![0; count];
+    for (row, &handshake) in handshake.iter().enumerate().rev() {
+        *first.get_mut(usize::try_from(handshake).ok()?)? = row as i64;
+    }
+    Some(first)
+}
+
 impl Summary {
     #[inline(always)]
     fn add(&mut self, handshake: usize, known: &mut u8, datagrams: &Datagrams, row: usize) {

@@ -23,6 +23,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sum_volumes, module)?)?;
     module.add_function(wrap_pyfunction!(sum_phases, module)?)?;
     module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(find_first_rows, module)?)?;
     module.add_function(wrap_pyfunction!(summarise_datagrams, module)?)
 }
 
@@ -453,6 +454,22 @@ fn compare_nat_hashes<'py>(
     Ok(array(py, differs.ok_or_else(outside)?))
 }
 
+fn of_no_handshake() -> PyErr {
+    PyValueError::new_err("a datagram is of no handshake")
+}
+
+/// The row of the first datagram of each handshake.
+#[pyfunction]
+fn find_first_rows<'py>(
+    py: Python<'py>,
+    handshake: PyReadonlyArray1<'py, i64>,
+    count: usize,
+) -> PyResult<Array<'py, i64>> {
+    let handshake = handshake.as_slice()?;
+    let first = py.detach(|| handshakes::find_first_rows(handshake, count));
+    Ok(array(py, first.ok_or_else(of_no_handshake)?))
+}
+
 /// The columns of `DatagramSummary` by name.
 #[pyfunction]
 fn summarise_datagrams<'py>(
@@ -486,7 +503,7 @@ fn summarise_datagrams<'py>(
     ];
     check_lengths(input.handshake.len(), &lengths)?;
     let summary = py.detach(|| handshakes::summarise(&input, count));
-    let summary = summary.ok_or_else(|| PyValueError::new_err("a datagram is of no handshake"))?;
+    let summary = summary.ok_or_else(of_no_handshake)?;
     let result = PyDict::new(py);
     result.set_item("request", array(py, summary.request))?;
     result.set_item("response", array(py, summary.response))?;
