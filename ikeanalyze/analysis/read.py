@@ -44,6 +44,8 @@ SMALL_BYTES = 1 << 20
 _FULL: Final = 16 << 20
 _MOST: Final = 256
 _DEFAULT: Final = ReadOptions()
+#: Fields of CaptureSummary that CaptureFrames has too.
+_SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
 
 
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
@@ -134,8 +136,9 @@ class _ReadState:
             return more
         from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
         from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+        from ikeanalyze.keys.key_table import join_key_sets
 
-        sets: list[KeySet] = list(more.sets) if more else []
+        sets: list[Sequence[KeySet]] = [more.sets] if more else []
         phase1: list[Phase1Key] = list(more.phase1) if more else []
         for file in files:
             path = file.path if isinstance(file, KeyFile) else str(file)
@@ -147,12 +150,12 @@ class _ReadState:
                 if not reported:
                     self.skipped.append(SkippedFile(self._name(path), str(error).removeprefix(f"{path}: "), keys=True))
                 continue
-            sets.extend(key_file.key_sets)
+            sets.append(key_file.key_sets)
             phase1.extend(key_file.phase1)
             for warning in [] if reported else key_file.warnings:
                 where = "" if warning.line is None else f"line {warning.line}: "
                 self._warnings.append(AnalysisWarning(self._name(path), None, f"{where}{warning.message}"))
-        return CaptureKeys(sets, phase1)
+        return CaptureKeys(join_key_sets(sets), phase1)
 
     def read_frames(self, path: str, keys: "CaptureKeys | None") -> CaptureFrames | None:
         """The frames of a capture; None if it is skipped."""
@@ -288,5 +291,4 @@ def _load_steps() -> None:
 
 
 def _summarize(path: str, capture: CaptureFrames, files: tuple[str, ...]) -> CaptureSummary:
-    common = (field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
-    return CaptureSummary(path, **{name: getattr(capture, name) for name in common}, files=files)
+    return CaptureSummary(path, **{name: getattr(capture, name) for name in _SUMMARY_FIELDS}, files=files)

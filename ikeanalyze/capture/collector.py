@@ -169,8 +169,9 @@ class FrameCollector:
             return
         self._set_share(share)
         self.bytes += int(batch.length.sum())
-        self.truncated += int((batch.captured < batch.length).sum())
+        self.truncated += int(np.count_nonzero(batch.captured < batch.length))
         self._extend_times(int(batch.time_ns.min()), int(batch.time_ns.max()))
+        rest: RecordBatch | None = batch
         plain = read_plain_packets(batch, self.packets + 1, self._interfaces, self._ports)
         if plain is not None:
             columns = plain.columns
@@ -178,9 +179,9 @@ class FrameCollector:
             units = self._append_plain(columns, plain.ipv6)
             if len(units):
                 self.messages.add(units, batch.buffer, columns["begin"], columns["end"], columns["clear"], columns)
-            batch = plain.rest
-        if len(batch):
-            self._decode(batch)
+            rest = plain.rest
+        if rest is not None:
+            self._decode(rest)
         self.packets += count
 
     def add_part(self, part: "PcapPart", share: float | None) -> None:
@@ -245,6 +246,7 @@ class FrameCollector:
                 "resent": False,
                 "unit": units,
             },
+            take=True,
         )
         return units
 

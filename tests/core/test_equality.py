@@ -49,7 +49,7 @@ def test_the_core_reads_plain_packets(monkeypatch):
 
     def count(*arguments):
         result = read(*arguments)
-        rests.append(None if result is None else len(result.rest))
+        rests.append(None if result is None else len(result.rest or ()))
         return result
 
     monkeypatch.setattr("ikeanalyze.capture.collector.read_plain_packets", count)
