@@ -243,7 +243,7 @@ def group_messages(
 ) -> dict[str, Any]:
     """The columns of `MessageColumns` by name, and `of_datagram`: the row of the message of each datagram.
 
-    `several`: some datagrams have several frames.
+    `body` and `ip_fragments` are empty where all are 0. `several`: some datagrams have several frames.
     """
 
 def fit_form(heap: UInt8Array, begin: Int64Array, sample: bytes, low: Int64Array, high: Int64Array) -> BoolArray:

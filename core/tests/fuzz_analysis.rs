@@ -243,7 +243,9 @@ fn exchanges_and_sums(rng: &mut Rng, messages: &Messages, first_ns: &[i64]) {
     let attempt = if rng.bool() {
         vec![0; count]
     } else {
-        messages.body.clone()
+        (0..count)
+            .map(|row| messages.body.get(row).copied().unwrap_or(0))
+            .collect()
     };
     let paired = pair_exchanges(&columns, &attempt);
     let sent = paired.request.bytes.iter().chain(&paired.response.bytes).sum::<i64>();
@@ -280,7 +282,10 @@ fn exchanges_and_sums(rng: &mut Rng, messages: &Messages, first_ns: &[i64]) {
         bytes: &messages.bytes,
         needed_bytes: &messages.needed_bytes,
         fragments_seen: &messages.fragments_seen,
-        ip_fragments: &messages.ip_fragments,
+        ip_fragments: match &messages.ip_fragments[..] {
+            [] => Column::Same(0),
+            rows => Column::Rows(rows),
+        },
     };
     let volumes = sum_volumes(&sums, HANDSHAKES).expect("each message is of a handshake");
     let total: u32 = volumes

@@ -155,6 +155,17 @@ def group(seed):
     return group_messages(datagrams, association)[0], rng
 
 
+def test_messages_that_two_threads_sum():
+    datagrams = make_datagrams(np.random.default_rng(3), 70_000)
+    association = SaAssociation(np.arange(70_000) // 9, datagrams.source > 1, 7778)
+    (ours, of_datagram), (theirs, expected) = (
+        group_messages(datagrams, association),
+        without_core(group_messages, datagrams, association),
+    )
+    assert_equal_columns(ours, theirs)
+    assert np.array_equal(of_datagram, expected)
+
+
 @settings(max_examples=300)
 @given(seeds)
 def test_exchanges_and_their_endings(seed):

@@ -186,7 +186,8 @@ fn read_column<'a>(array: &'a PyReadonlyArray1<'_, i64>) -> PyResult<Column<'a>>
     Ok(Column::Rows(array.as_slice()?))
 }
 
-/// The columns of the messages by name, with `of_datagram`: the row of the message of each datagram.
+/// The columns of the messages by name, with `of_datagram`: the row of the message of each datagram. `body` and
+/// `ip_fragments` are empty where all are 0.
 ///
 /// `several`: some datagrams have several frames.
 #[pyfunction]
@@ -574,7 +575,7 @@ impl<'py> MessageArrays<'py> {
             bytes: self.bytes.as_slice()?,
             needed_bytes: self.needed_bytes.as_slice()?,
             fragments_seen: self.fragments_seen.as_slice()?,
-            ip_fragments: self.ip_fragments.as_slice()?,
+            ip_fragments: read_column(&self.ip_fragments)?,
         })
     }
 }

@@ -54,6 +54,9 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
             slot, datagrams, association, asked, response, datagrams.is_ikev1, several
         )
         of_datagram: Int64Array = columns.pop("of_datagram")
+        for name in ("body", "ip_fragments"):
+            if not len(columns[name]):  # all are 0
+                columns[name] = np.broadcast_to(np.int64(0), len(columns["slot"]))  # takes no memory
         return MessageColumns(**columns), of_datagram
     order, slot, turn, first_copy = _sort_by_transmission(datagrams, slot)
     totals = datagrams.fragments[order].astype(np.int64)
