@@ -159,7 +159,8 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     facts = _DistinctFacts()
     # no form, -1, stays -1
     of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
-    request_form, response_form = (of_form[state.inits.look_up(state.inits.form, rows)] for rows in (request, response))
+    places = state.inits.find(request), state.inits.find(response)
+    request_form, response_form = (of_form[state.inits.take(state.inits.form, of)] for of in places)
     # an error before a further request did not end the handshake
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
     wanted = _find_wanted_requests(facts.all, final_form)
@@ -200,7 +201,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         rtt_source=sources.path.rtt_source,
         uncertain=_find_uncertain_set_ups(sources, breakdown),
         one_sided=one_sided,
-        nat=_classify_nat(state, request, response, endpoints),
+        nat=_classify_nat(state, *places, endpoints),
         request_form=request_form,
         response_form=response_form,
         facts=facts.all,
@@ -543,15 +544,18 @@ def _find_last_requests(exchanges: ExchangeColumns) -> BoolArray:
 def _classify_nat(
     state: AnalysisState, request: Int64Array, response: Int64Array, endpoints: HandshakeEndpoints
 ) -> npt.NDArray[np.int8]:
-    """The sides behind a NAT, from clear messages and translated endpoints: index into `nat.WORDS`. (handshakes,)"""
+    """The sides behind a NAT, from clear messages and translated endpoints: index into `nat.WORDS`. (handshakes,)
+
+    `request` and `response` are the places of the last ones among the IKE_SA_INIT messages, -1: none.
+    """
     inits, association = state.inits, state.association
     known = {*state.translated, *state.translated.values()}
     end = endpoints.initiator << np.uint64(16) | endpoints.initiator_port
     translated = np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
     sender, receiver = inits.sender_differs, inits.receiver_differs
-    initiator = np.maximum(inits.look_up(sender, request), inits.look_up(receiver, response))
+    initiator = np.maximum(inits.take(sender, request), inits.take(receiver, response))
     initiator = np.maximum(initiator, translated)
-    responder = np.maximum(inits.look_up(receiver, request), inits.look_up(sender, response))
+    responder = np.maximum(inits.take(receiver, request), inits.take(sender, response))
     old = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
     return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 
