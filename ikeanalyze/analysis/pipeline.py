@@ -415,7 +415,9 @@ def _start_frames_table(
         )
         return run.make_table("frames", table)
 
-    tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
+    names, tunnels = run.traffic.tunnels, dict[int, str]()
+    if names:
+        tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], names)
     duplicates = labels.count(columns["unit"][duplicate], state.association.count)
     return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 
