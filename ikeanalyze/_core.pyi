@@ -309,6 +309,7 @@ def decrypt_handshakes(
     integrity: npt.NDArray[np.uint16],
     key_ends: Int64Array,
     threads: int,
+    decrypted_heap: UInt8Array,
 ) -> dict[str, Any]:
     """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `bulk_decryption`).
 
@@ -321,11 +322,11 @@ def decrypt_handshakes(
         integrity: transform ID of each key set; 0: none.
         key_ends: where the key sets of each handshake end.
         threads: how many decrypt at most.
+        decrypted_heap: gets the IKE header and plaintext of each message; as many bytes as the datagrams suffice.
 
     Returns:
-        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `heap_ends`,
-        `part_ends` of each message; `parts`, `undecrypted`: positions of datagrams; `heap`: IKE header and plaintext of
-        each message.
+        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `part_ends` of
+        each message, and `begin`, `size` of its bytes in the heap; `parts`, `undecrypted`: positions of datagrams.
 
     Raises:
         ValueError: the columns differ in length.

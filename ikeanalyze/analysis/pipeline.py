@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -268,7 +267,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         if contents is not None:
             from ikeanalyze.analysis.decryption.eap_matching import EapMatcher
 
-            contents = replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
+            contents = structs.replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
     frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, find_epochs
 from ikeanalyze.analysis.state import AnalysisState
@@ -196,8 +197,7 @@ def describe_undecrypted(count: int) -> str:
     return f"{messages} could not be decrypted, although other messages of this IKE SA were"
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedMessages:
+class DecodedMessages(Struct, frozen=True):
     """All decoded messages of the captures that are analysed together."""
 
     of_message: Int64Array  # for each row of Messages: index into `all`; -1: not decoded
