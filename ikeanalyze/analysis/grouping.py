@@ -81,7 +81,7 @@ def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint
     """The different values, in no order, and which of them each value is. (k,), (n,)"""
     if core.compiled is not None:
         return core.compiled.find_distinct(np.ascontiguousarray(values))
-    equal = _find_equal_rows(values)
+    equal = find_equal_rows(values)
     is_first = np.zeros(len(values), np.bool_)
     is_first[equal] = True
     number = np.cumsum(is_first, dtype=np.uint32)
@@ -89,7 +89,7 @@ def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint
     return values[is_first], number[equal]
 
 
-def _find_equal_rows(values: UInt64Array) -> npt.NDArray[np.int32]:
+def find_equal_rows(values: UInt64Array) -> npt.NDArray[np.int32]:
     """For each row the same row of all that have its value. (n,)
 
     A table of hashes takes a third of the time of sorting. Rows whose place in it belongs to another value, which are
