@@ -267,6 +267,9 @@ end
 local function add_fragment(capture, sa, datagram, decrypted, payloads)
     local slot = datagram.slot
     local parts = slot.parts
+    if parts and parts.total > datagram.total then
+        return -- the sender has fragmented the message again: a receiver ignores this one (RFC 7383, section 2.6)
+    end
     local same_total = parts and parts.total == datagram.total
     if not same_total or (parts.digest[datagram.fragment] or datagram.digest) ~= datagram.digest then
         parts = { total = datagram.total, digest = {}, plaintext = {}, count = 0, verified = true }

@@ -2,12 +2,16 @@
 
 import ctypes
 import mmap
+import os
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array
@@ -36,6 +40,7 @@ class MessageBytes(Mapping[int, bytes]):
         """`heap` is filled from `at` on and must be large enough; None: a new buffer, which grows."""
         self.heap = _NO_BYTES if heap is None else heap
         self.share: float | None = None  # of the capture that has been read; None: unknown
+        self.in_file: FileMessages | None = None  # further messages, which `heap`, `entries` and `places` do not have
         self._at = at
         self._parts: list[tuple[UInt32Array, Int64Array, Int64Array]] = []
         self._units, self._begin, self._size = _NO_UNITS, _NO_NUMBERS, _NO_NUMBERS
@@ -103,9 +108,21 @@ class MessageBytes(Mapping[int, bytes]):
         units = number[units].astype(np.uint32)
         order = np.argsort(units)
         self._units, self._begin, self._size = units[order], begin[order], size[order]
+        if self.in_file is not None:
+            self.in_file.renumber(number)
+
+    def load(self) -> None:
+        """Copy the messages that are in the file into memory."""
+        if self.in_file is not None:
+            rest, self.in_file = self.in_file, None
+            for unit, data in rest.items():
+                size = np.array([len(data)])
+                self.add(np.array([unit], np.uint32), np.frombuffer(data, np.uint8), np.zeros(1, np.int64), size)
 
     def keep(self, units: UInt32Array) -> None:
         """Free the memory of all messages except those of these units."""
+        if self.in_file is not None:
+            self.in_file.keep(units)
         known, begin, size = self.entries()
         chosen = np.isin(known, units)
         heap, self.heap, self._at = self.heap, _NO_BYTES, 0
@@ -122,20 +139,65 @@ class MessageBytes(Mapping[int, bytes]):
         known, begin, size = self.entries()
         place = int(np.searchsorted(known, np.uint32(unit)))
         if place == len(known) or known[place] != unit:
+            if self.in_file is not None:
+                return self.in_file[unit]
             raise KeyError(unit)
-        low = int(begin[place])
-        return self.heap[low : low + int(size[place])].tobytes()
+        return self._read(int(begin[place]), int(size[place]))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.entries()[0].tolist())
+        return chain(self.entries()[0].tolist(), self.in_file or ())
 
     def __len__(self) -> int:
-        return len(self.entries()[0])
+        return len(self.entries()[0]) + len(self.in_file or ())
+
+    def _read(self, at: int, size: int) -> bytes:
+        return self.heap[at : at + size].tobytes()
 
     def _grow(self, needed: int) -> None:
         heap = np.empty(_choose_capacity(needed, len(self.heap), self.share), np.uint8)
         heap[: self._at] = self.heap[: self._at]
         self.heap = heap
+
+
+class FileMessages(MessageBytes):
+    """Messages of an uncompressed capture file, which are read from it when they are needed."""
+
+    def __init__(self, descriptor: int) -> None:
+        """`descriptor`: of the open file; it is duplicated."""
+        super().__init__(np.empty(0, np.uint8))
+        self._descriptor = os.dup(descriptor)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def keep(self, units: UInt32Array) -> None:
+        """Forget all messages except those of these units."""
+        known, begin, size = self.entries()
+        chosen = np.isin(known, units)
+        self._units, self._begin, self._size = known[chosen], begin[chosen], size[chosen]
+
+    def _read(self, at: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, at)
+
+
+class ClearMessages(Struct, frozen=True):
+    """Messages that can be read without keys, each in one frame. (messages,) each"""
+
+    units: UInt32Array
+    heap: UInt8Array  # their bytes, valid until `MessageReader.read` returns
+    begin: Int64Array  # where each message begins and ends in them
+    end: Int64Array
+    rows: UInt32Array  # those of the messages in `columns`
+    columns: "Columns"  # of frames, as in the frames table
+    ipv6: list[bytes]  # addresses of the address codes in `columns`
+
+
+class MessageReader(Protocol):
+    """Reads messages as soon as they are found in the capture, so that their bytes need not be kept in memory."""
+
+    def read(self, messages: ClearMessages) -> BoolArray:
+        """Read messages; returns which of them need not be kept. (messages,)"""
+
+    def renumber(self, number: Int64Array) -> None:
+        """Give each unit another number: `number[unit]`."""
 
 
 class MessageStore:

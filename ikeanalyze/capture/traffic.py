@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from ikeanalyze.capture.arrays import Int64Array
-from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes
+from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageReader
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT, MAX_CAPTURES, AddressBook
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.frames import CaptureFrames
@@ -30,13 +30,16 @@ class CombinedFrames(Struct):
     tunnels: list[str]  # name of each tunnel, from number 1 on
     last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
     incomplete: set[int]
+    reader: MessageReader | None = None
 
 
 def single_capture(capture: CaptureFrames) -> CombinedFrames:
     """The frames of one capture as CombinedFrames."""
     last_ns = np.array([capture.last_ns or 0], np.int64)
     columns, addresses, tunnels = capture.columns, capture.addresses, capture.tunnels
-    return CombinedFrames(columns, capture.clear, capture.sealed, addresses, tunnels, last_ns, capture.incomplete)
+    return CombinedFrames(
+        columns, capture.clear, capture.sealed, addresses, tunnels, last_ns, capture.incomplete, capture.reader
+    )
 
 
 class CombinedFramesBuilder:
@@ -70,6 +73,7 @@ class CombinedFramesBuilder:
             self._parts.append({**columns, **changed} if changed else columns)
             self._capture.append(len(self))
             self._first.append(self._units)
+            capture.clear.load()
             for store, added in ((self._clear, capture.clear), (self._sealed, capture.sealed)):
                 units, begin, size = added.entries()
                 if len(units):

@@ -8,7 +8,7 @@ chain of payloads, and the result is marked as unverified.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -227,6 +227,19 @@ def _select_protection(
     return MessageProtection(algorithm, icv, mac, initiator, responder)
 
 
+@cache
+def _load_ciphers() -> tuple[
+    Callable[[EncryptionAlgorithm, bytes], "AeadCipher"],
+    Callable[[EncryptionAlgorithm, bytes], "PlainCipher"],
+    Callable[[IntegrityAlgorithm, bytes], Callable[[bytes], bytes]],
+]:
+    """Load cryptography, which is not needed if the compiled core decrypts all messages."""
+    from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
+    from ikeanalyze.crypto.macs import make_icv
+
+    return make_aead_cipher, make_cipher, make_icv
+
+
 class Decryptor:
     """Decrypts any number of messages with one key set."""
 
@@ -251,10 +264,7 @@ class Decryptor:
         return self._directions[from_initiator]
 
     def _make_direction(self, from_initiator: bool) -> _AeadDirection | _EncryptThenMac | None:
-        # loads cryptography, which is not needed if the compiled core decrypts all messages
-        from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
-        from ikeanalyze.crypto.macs import make_icv
-
+        make_aead_cipher, make_cipher, make_icv = _load_ciphers()
         keys, protection = self._keys, self._protection
         if not (protection.initiator if from_initiator else protection.responder):
             return None
@@ -275,7 +285,21 @@ class Decryptor:
 
     def decrypt_payload(self, payload: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
         """Decrypt a payload that `find_encrypted_payload` returned; otherwise as `decrypt`."""
-        message, start = payload.message, payload.start
+        plaintext = self.decrypt_at(payload.message, payload.start, from_initiator)
+        if plaintext is None:
+            return None
+        decrypted = DecryptedMessage(plaintext, payload.first, self.verifies)
+        if self.verifies:
+            return decrypted
+        padded = len(payload.message) - self._icv_size - payload.start - self._algorithm.iv
+        plausible = self._is_plausible(decrypted, payload.fragment, padded - 1 - len(plaintext))
+        return decrypted if plausible else None
+
+    def decrypt_at(self, message: bytes, start: int, from_initiator: bool) -> bytes | None:
+        """Decrypt the encrypted payload at the end of a message, whose IV begins at `start`; otherwise as `decrypt`.
+
+        Returns the plaintext without padding, plausible or not.
+        """
         iv_end = start + self._algorithm.iv
         end = len(message) - self._icv_size
         size = end - iv_end
@@ -290,10 +314,7 @@ class Decryptor:
         pad_length = padded[-1]
         if pad_length >= size:
             return None
-        decrypted = DecryptedMessage(padded[: size - 1 - pad_length], payload.first, self.verifies)
-        if self.verifies or self._is_plausible(decrypted, payload.fragment, pad_length):
-            return decrypted
-        return None
+        return padded[: size - 1 - pad_length]
 
     def _is_plausible(self, decrypted: DecryptedMessage, fragment: tuple[int, int] | None, pad_length: int) -> bool:
         """Whether the plaintext may be right, where no ICV is checked."""

@@ -173,6 +173,24 @@ def test_fragments_of_two_ike_sas_are_reassembled_in_any_order(tshark):
     ]
 
 
+def test_a_fragment_of_a_larger_size_that_comes_late_is_ignored(tshark):
+    """RFC 7383, section 2.6: fragments with a smaller total than before are discarded."""
+    sa = EncryptedSa(Random(10))
+    opening = init(sa)
+    sa.next_epoch()
+    larger, smaller = (sa.fragments(ike.IKE_AUTH, AUTH, 1, count=count) for count in (2, 3))
+    order = [larger[0], smaller[0], smaller[1], larger[1], smaller[2]]
+    capture = captured(*opening, *((part, True) for part in order))
+    names = ("frame.number", "ikex.fragments", "ikex.transmission", "ikex.payload")
+    assert fields(tshark, capture, *names, only="ikex.fragment", keys=sa.key_file()) == [
+        ["3", "2", "1", ""],
+        ["4", "3", "2", ""],
+        ["5", "3", "2", ""],
+        ["6", "2", "1", ""],
+        ["7", "3", "2", "IDi,AUTH,N"],
+    ]
+
+
 def test_keys_of_the_last_epoch_alone_decrypt_its_messages(tshark):
     """Messages of other epochs are not decrypted; the epoch of the decrypted ones is correct."""
     last = json.loads(keys_of("pq-mlkem768-psk"))

@@ -288,8 +288,8 @@ impl Messages {
 struct LaterCopies {
     /// Whether the slot has a later copy in IP fragments.
     in_slot: bool,
-    /// The most bytes of a datagram of the slot so far, by body and fragment number.
-    largest: HashMap<(i64, u16), i64>,
+    /// The most bytes of a datagram of the slot so far, by body, fragment number and total, of the form that is needed.
+    largest: HashMap<(i64, u16, u16), i64>,
 }
 
 impl LaterCopies {
@@ -314,9 +314,12 @@ impl LaterCopies {
         }
         let row = place.row as usize;
         let size = datagrams.bytes[row];
-        match self.largest.get_mut(&(body, datagrams.fragment[row])) {
+        let part = (body, datagrams.fragment[row], datagrams.fragments[row]);
+        match self.largest.get_mut(&part) {
             None => {
-                self.largest.insert((body, datagrams.fragment[row]), size.max(0));
+                if needed != 0 {
+                    self.largest.insert(part, size.max(0));
+                }
                 needed
             }
             Some(largest) => {

@@ -290,6 +290,7 @@ class _SetupMessages:
                 np.where(index < 0, -1, order.place[index]) if len(order.place) else index,
                 datagrams.fragment[rows],
                 self._length,
+                messages.new_fragments[message],
                 messages.needed_bytes[message],
                 messages.bytes[message],
             )
@@ -318,7 +319,7 @@ class _SetupMessages:
         state, datagrams, messages = self._state, self._state.datagrams, self._state.messages
         sizes: dict[tuple[int, int], MessageSize] = {}
         seen: set[tuple[int, int, int]] = set()
-        counted: set[int] = set()
+        remaining: dict[int, int] = {}  # datagrams of each message that are first copies
         repeated = 0
         for row, length in zip(self._rows[low:high].tolist(), self._length[low:high].tolist(), strict=True):
             message = int(state.message_of_datagram[row])
@@ -327,14 +328,16 @@ class _SetupMessages:
             size = sizes.get(identity)
             if size is None:
                 size = sizes[identity] = MessageSize(self._contents.all[index] if index >= 0 else None)
-            if message not in counted:
-                counted.add(message)
+            fragment = int(datagrams.fragment[row])
+            if message not in remaining:
                 needed = int(messages.needed_bytes[message])
+                remaining[message] = int(messages.new_fragments[message]) if fragment else int(needed > 0)
                 size.frame_bytes += needed
                 repeated += int(messages.bytes[message]) - needed
-            # like `needed_bytes`: a fragment of a new fragmentation counts as a retransmission
-            part = *identity, int(datagrams.fragment[row])
-            if part not in seen:
+            # like `needed_bytes`: a fragment of a form that is not needed counts as a retransmission
+            part = *identity, fragment
+            if remaining[message] and part not in seen:
+                remaining[message] -= 1
                 seen.add(part)
                 size.ike_bytes += length
                 size.headers += 1

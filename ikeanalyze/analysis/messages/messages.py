@@ -35,7 +35,7 @@ class MessageColumns(RowColumns, frozen=True):
     needed_bytes: Int64Array
     fragments: Int64Array  # 0: not fragmented
     fragments_seen: Int64Array  # 0: not fragmented
-    new_fragments: Int64Array  # those of them that no earlier transmission had
+    new_fragments: Int64Array  # first copies among them
     ip_fragments: Int64Array
     digest: UInt64Array
 
@@ -72,7 +72,7 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
         needed -= np.where(first_copy, datagrams.resent_bytes[order], 0)
     ip_fragments = datagrams.ip_fragments[order] if datagrams.ip_fragments.any() else None
     if ip_fragments is not None:
-        _count_bytes_of_later_copies(needed, size, slot, turn >> 20, fragment, ip_fragments)
+        _count_bytes_of_later_copies(needed, size, slot, turn >> 20, fragment, totals, ip_fragments)
     head = order[start]
     fragmented = fragment[start] > 0
     messages = MessageColumns(
@@ -136,16 +136,19 @@ def _count_bytes_of_later_copies(
     slot: Int64Array,
     body: Int64Array,
     fragment: npt.NDArray[np.uint16],
+    total: Int64Array,
     ip_fragments: Int64Array,
 ) -> None:
     """Count the bytes that a later copy has in addition to a first copy with lost IP fragments, in place."""
     rows = np.flatnonzero((ip_fragments > 0) & (needed == 0))
     if not len(rows):
         return
-    largest: dict[tuple[int, int, int], int] = {}
+    largest: dict[tuple[int, int, int, int], int] = {}  # only of the form that is needed
     for row in np.flatnonzero(np.isin(slot, slot[rows])).tolist():
-        place = int(slot[row]), int(body[row]), int(fragment[row])
+        place = int(slot[row]), int(body[row]), int(fragment[row]), int(total[row])
         previous = largest.get(place)
+        if previous is None and not needed[row]:
+            continue
         if previous is not None and ip_fragments[row]:
             needed[row] = max(int(size[row]) - previous, 0)
         largest[place] = max(int(size[row]), previous or 0)
@@ -201,6 +204,7 @@ def find_incomplete_messages(messages: MessageColumns) -> Int64Array:
     rows = np.flatnonzero(np.isin(messages.slot, sort_distinct(messages.slot[lacking])))
     start = np.flatnonzero(find_group_starts(messages.slot[rows], messages.body[rows]))
     seen = np.add.reduceat(messages.new_fragments[rows], start)
-    first = rows[start]
-    incomplete: Int64Array = first[seen < messages.fragments[first]]
+    # of the form that one transmission needs, which is not always that of the first transmission
+    total = np.maximum.reduceat(np.where(messages.new_fragments[rows] > 0, messages.fragments[rows], 0), start)
+    incomplete: Int64Array = rows[start][seen < total]
     return incomplete
