@@ -101,11 +101,13 @@ class PcapPart:
         """The plain packets; numbers count from 0, and `row`, `begin`, `end` and `clear` are empty."""
 
     @property
-    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
-        """The rows of the messages that can be read without keys, where each begins and ends, and their bytes."""
+    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
+        """The rows of the messages that can be read without keys, where each begins and ends in their bytes, these
+        bytes, and the offset of each in the file.
+        """
 
     @property
-    def sealed(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
+    def sealed(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
         """The same of the encrypted messages that were asked for."""
 
     @property
@@ -288,19 +290,19 @@ def decrypt_handshakes(
     heap: UInt8Array,
     columns: dict[str, npt.NDArray[Any]],
     ends: Int64Array,
-    keys: list[tuple[bytes, bytes, bytes, bytes]],
+    keys: tuple[UInt8Array, Int64Array, Int64Array],
     encryption: npt.NDArray[np.uint16],
     integrity: npt.NDArray[np.uint16],
     key_ends: Int64Array,
     threads: int,
 ) -> dict[str, Any]:
-    """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `core_decryption`).
+    """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `bulk_decryption`).
 
     Args:
         heap: bytes of the encrypted messages.
         columns: `begin`, `size`, `slot`, `body`, `number`, `total`, `from_initiator` of their datagrams.
         ends: where the datagrams of each handshake end.
-        keys: SK_ei, SK_er, SK_ai and SK_ar of each key set.
+        keys: a heap of keys, and offset and size of SK_ei, SK_er, SK_ai and SK_ar of each key set.
         encryption: transform ID of each key set.
         integrity: transform ID of each key set; 0: none.
         key_ends: where the key sets of each handshake end.

@@ -21,7 +21,7 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     infer_capture_sides,
 )
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, pair_exchanges
-from ikeanalyze.analysis.exchanges.init_messages import parse_init_messages
+from ikeanalyze.analysis.exchanges.init_messages import InitReader, parse_init_messages
 from ikeanalyze.analysis.exchanges.radius import (
     PeerAddresses,
     RadiusExchange,
@@ -324,12 +324,13 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     clear = traffic.clear
     clear.entries()  # sorts them before two threads read them
     hits: Mapping[int, tuple[bytes, bytes]] = {}
+    early = traffic.reader if isinstance(traffic.reader, InitReader) else None
     if (datagrams.protocol == Protocol.HIP).any():
         datagrams, association, hits = _associate_hip(datagrams, clear, grouped.translated)
-        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
+        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
     else:
         # in parallel: the association and the messages do not depend on this step
-        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
+        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:

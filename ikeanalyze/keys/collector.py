@@ -1,9 +1,13 @@
 """Collect the keys of one file, and warnings about entries that cannot be used."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
+
+if TYPE_CHECKING:
+    from ikeanalyze.keys.key_table import KeySetTable
 
 #: Warnings of one file that are kept; the others are only counted.
 MAX_WARNINGS: Final = 100
@@ -28,7 +32,8 @@ class KeyCollector:
 
     path: str
     formats: list[str] = field(default_factory=list)  # names for people, in order of appearance
-    key_sets: list[KeySet] = field(default_factory=list)
+    key_sets: list[KeySet] = field(default_factory=list)  # those after the last table
+    earlier: list[Sequence[KeySet]] = field(default_factory=list)  # those before, and tables
     phase1: list[Phase1Key] = field(default_factory=list)
     esp: list[EspKey] = field(default_factory=list)
     warnings: list[KeyWarning] = field(default_factory=list)
@@ -46,6 +51,19 @@ class KeyCollector:
         if name not in self.formats:
             self.formats.append(name)
 
+    def add_table(self, table: "KeySetTable") -> None:
+        """Add the key sets of a table."""
+        self.earlier += [self.key_sets, table]
+        self.key_sets = []
+
+    def join_key_sets(self) -> Sequence[KeySet]:
+        """All key sets."""
+        if not self.earlier:
+            return self.key_sets
+        from ikeanalyze.keys.key_table import join_key_sets  # loads numpy, which few key files need
+
+        return join_key_sets([*self.earlier, self.key_sets])
+
     def make_origin(self, line: int | None) -> Origin:
         """Return the origin of a key in this file."""
         return Origin(self.path, line)
@@ -53,7 +71,7 @@ class KeyCollector:
     @property
     def key_count(self) -> int:
         """Number of keys of all kinds."""
-        return len(self.key_sets) + len(self.phase1) + len(self.esp)
+        return sum(map(len, self.earlier)) + len(self.key_sets) + len(self.phase1) + len(self.esp)
 
 
 def parse_hex(text: str) -> bytes | None:

@@ -6,10 +6,13 @@ They may match lines that do not matter, too. Hex dumps are the exception: while
 """
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from ikeanalyze import core
+from ikeanalyze.keys.charon.lines import read_dump
 from ikeanalyze.keys.charon.model import CharonLog
 from ikeanalyze.keys.charon.reader import CharonReader
 from ikeanalyze.keys.collector import KeyCollector
@@ -20,6 +23,8 @@ from ikeanalyze.keys.wireshark import TableReader
 if TYPE_CHECKING:
     from ikeanalyze._core import FoundLine
 
+#: Groups of `CharonReader.text_pattern`.
+_LABEL, _SIZE, _MESSAGE = 1, 2, 3
 _MAX_UNREAD: Final = 100  # lines that are not rows and whose numbers are kept
 
 
@@ -48,13 +53,16 @@ class TextReader:
 
     def read(self, blocks: TextBlocks) -> CharonLog | None:
         """Read all blocks; returns the values of a charon log other than keys, if it is one."""
-        for number, data in blocks.read_blocks():
+        remaining = blocks.read_blocks()
+        for number, data in remaining:
             block = _Block(data, number)
             while block.position < len(data) and not self._is_log:
                 self._read_line(block)
             if block.position < len(data):
                 self._read_relevant_lines(block)
             blocks.recognised = self.recognised
+            if core.compiled is not None and self._is_log and blocks.is_plain_file:
+                self._read_in_two_threads(remaining)
         log = self._charon.finish()
         self._libreswan.finish()
         if not self._is_log and self.recognised:
@@ -65,7 +73,7 @@ class TextReader:
 
     @cached_property
     def _relevant(self) -> tuple[re.Pattern[bytes], ...]:
-        """The patterns that find the lines of a log that matter. None has groups, except for dumps of charon."""
+        """The patterns that find the lines of a log that matter. None has groups, except those of `text_pattern`."""
         text = self._charon.text_pattern
         # Two spaces after a prefix begin a line of a dump, which is the most frequent kind of line.
         message = rb"\](?!  )(?: <(?:[^>\n]*\|)?\d{1,10}>|:)?+[^\S\n]*+%b" % text
@@ -80,27 +88,40 @@ class TextReader:
 
     def _read_relevant_lines(self, block: "_Block") -> None:
         """Read the lines of a log from the position of a block to its end, without those that do not matter."""
-        data, begin = block.data, block.position
         self._read_message(block)  # the first line, because the patterns of lines match the newline before
-        if core.compiled is not None:
-            self._read_found(block, core.compiled.find_log_lines(data, block.position, *self._charon.wanted))
-            return
-        matches = [match for pattern in self._relevant for match in pattern.finditer(data, begin)]
-        matches.sort(key=re.Match.start)
-        for match in matches:
-            start = data.rfind(b"\n", 0, match.start() + 1) + 1
-            if start < block.position:
-                continue  # in a dump
-            block.position = start
-            if match.lastindex and (end := self._charon.read_dump(data, start, match, block.number)) is not None:
-                self.charon = True
-                block.position = end
-            else:
-                self._read_message(block)
+        self._read_found(block, block.number, self._find_lines(block.data, block.position))
 
-    def _read_found(self, block: "_Block", lines: "list[FoundLine]") -> None:
-        """Read the lines that the compiled core has found from the position of a block on."""
-        data, first = block.data, block.number
+    def _find_lines(self, data: bytes, start: int) -> "Iterable[FoundLine]":
+        """Find the lines that matter; see `find_log_lines` of the compiled core."""
+        labels, messages = self._charon.wanted
+        if core.compiled is not None:
+            return core.compiled.find_log_lines(data, start, labels, messages)
+        # a pattern of lines matches the newline before
+        matches = [match for pattern in self._relevant for match in pattern.finditer(data, max(start - 1, 0))]
+        matches.sort(key=re.Match.start)
+        return _describe_matches(data, start, matches, labels)
+
+    def _read_in_two_threads(self, blocks: "Iterator[tuple[int, bytes]]") -> None:
+        """Read blocks of a log with the compiled core: one thread finds the lines, the other uses those found."""
+
+        def find_next() -> "tuple[_Block, Iterable[FoundLine]] | None":
+            for number, data in blocks:
+                return _Block(data, number), self._find_lines(data, 0)
+            return None
+
+        with ThreadPoolExecutor(1) as pool:
+            result = pool.submit(find_next).result()
+            while result is not None:
+                following = pool.submit(find_next)
+                block, lines = result
+                first = block.number
+                self._read_message(block)  # the first line, as in `_read_relevant_lines`
+                self._read_found(block, first, lines)
+                result = following.result()
+
+    def _read_found(self, block: "_Block", first: int, lines: "Iterable[FoundLine]") -> None:
+        """Read the lines that were found, from the position of a block on; the search began at line `first`."""
+        data = block.data
         for start, text, end, lines_before, is_message, dump in lines:
             if start >= block.position:
                 number = first + lines_before
@@ -147,6 +168,30 @@ class TextReader:
             self.pluto = self.pluto or b"Pluto" in line or b"pluto" in line
         else:
             self._more_unread += 1
+
+
+def _describe_matches(
+    data: bytes, start: int, matches: Iterable[re.Match[bytes]], labels: Sequence[bytes]
+) -> "Iterator[FoundLine]":
+    """The lines and whole dumps at the matches, in order, as `find_log_lines` of the compiled core returns them."""
+    index = {label: number for number, label in enumerate(labels)}
+    end, lines, counted = start, 0, start
+    for match in matches:
+        begin = data.rfind(b"\n", 0, match.start() + 1) + 1
+        if begin < end:
+            continue  # in a dump, or matched twice
+        lines += data.count(b"\n", counted, begin)
+        counted = begin
+        end = data.find(b"\n", begin) + 1 or len(data)
+        group, dump = match.lastindex, None
+        text = match.start(group) if group else begin
+        if group == _SIZE:
+            text = match.start(_LABEL)
+            found = read_dump(data, begin, match)
+            if found is not None:
+                octets, indented, end = found
+                dump = index[match[_LABEL]], octets, indented
+        yield begin, text, end, lines, group == _MESSAGE and end - begin <= MAX_LINE_BYTES, dump
 
 
 class _Block:

@@ -21,6 +21,7 @@ class Blocks:
     def __init__(self, blocks: list[list[bytes]]) -> None:
         self.blocks = blocks
         self.recognised = False
+        self.is_plain_file = False
 
     def read_blocks(self):
         number = 1

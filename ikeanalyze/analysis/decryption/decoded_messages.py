@@ -92,7 +92,7 @@ class DecodedMessageList(Sequence[DecodedMessage]):
     def __init__(self, state: AnalysisState, records: MessageRecords) -> None:
         self._state = state
         self._records = records
-        self._epochs = find_epochs(state, records.columns)
+        self.epochs: Final = find_epochs(state, records.columns)
         self._objects: dict[int, DecodedMessage] = {}
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ class DecodedMessageList(Sequence[DecodedMessage]):
     def _decode_decrypted(self, index: int, data: bytes, datagrams: tuple[int, ...]) -> DecodedMessage:
         """`data`: the header and the plaintext."""
         records, columns = self._records, self._records.columns
-        keys, outer, epoch = int(columns.keys[index]), int(columns.outer[index]), int(self._epochs[index])
+        keys, outer, epoch = int(columns.keys[index]), int(columns.outer[index]), int(self.epochs[index])
         # IKEv1 encrypts all payloads
         before = () if keys < 0 or outer < 0 else parse_payloads(records.outer[outer]).payloads
         clear = tuple(payload for payload in before if payload.type not in ENCRYPTED_TYPES)
@@ -218,6 +218,8 @@ class DecodedMessages:
     decrypted: BoolArray  # for each row of Messages: sent encrypted, and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, text
     records: MessageRecords = NO_RECORDS  # of `all`
+    #: Of `all`: see `find_epochs`.
+    epochs: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def group_by_handshake(self) -> dict[int, list[DecodedMessage]]:
         """The messages of each handshake, in the order of their exchanges, requests first."""

@@ -20,7 +20,7 @@ from operator import itemgetter
 import numpy as np
 from msgspec import structs
 
-from ikeanalyze.analysis.decryption.core_decryption import CoreDecryption, decrypt_with_core
+from ikeanalyze.analysis.decryption.bulk_decryption import BulkDecryption, decrypt_in_bulk
 from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessage,
     DecodedMessageList,
@@ -49,6 +49,7 @@ from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
+from ikeanalyze.keys.key_table import KeySetTable
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
@@ -70,10 +71,13 @@ class CaptureKeys:
 
     def get_spis(self) -> frozenset[int] | None:
         """Initiators' SPIs of the IKE SAs that the keys are for; None: unknown for some keys."""
-        spis = [keys.spi_i for keys in self.sets] + [key.cookie_i for key in self.phase1]
+        cookies = [int.from_bytes(key.cookie_i) for key in self.phase1]
+        if isinstance(self.sets, KeySetTable):
+            return frozenset(self.sets.spi_i.tolist() + cookies)
+        spis = [keys.spi_i for keys in self.sets]
         if None in spis:
             return None
-        return frozenset(int.from_bytes(spi, "big") for spi in spis if spi is not None)
+        return frozenset([int.from_bytes(spi) for spi in spis if spi is not None] + cookies)
 
 
 NO_KEYS = CaptureKeys()
@@ -188,6 +192,17 @@ class _NegotiatedKeysLookup:
                 return replace(negotiated, nonces=ni + nr)
         return negotiated
 
+    def get_all(self, handshakes: Sequence[int], rows: Sequence[int], *, with_nonces: bool) -> list[_NegotiatedKeys]:
+        """`get` of each handshake."""
+        result: list[_NegotiatedKeys] = []
+        responses, forms, of_form = self._last[True], self._form, self._of_form
+        for handshake, row in zip(handshakes, rows, strict=True):
+            response = responses[handshake]
+            # most handshakes have a form that another one has
+            negotiated = None if with_nonces or response < 0 else of_form.get(forms[response])
+            result.append(negotiated or self.get(handshake, row, with_nonces=with_nonces))
+        return result
+
     def _read_nonce(self, row: int) -> bytes | None:
         data = self._state.clear.get(int(self._state.datagrams.datagram[row]))
         return None if data is None else parse_init(data).nonce
@@ -247,8 +262,8 @@ class _Decryption:
         self.truncated: list[int] = []  # frames of encrypted messages that the current capture truncates
         self._state = state
         self._encrypted = encrypted
-        self._compiled: list[MessageRecords] = []  # that the core decrypted
-        self._records: list[MessageRecord] = []  # that Python decrypted
+        self._in_bulk: list[MessageRecords] = []  # decrypted in bulk
+        self._records: list[MessageRecord] = []  # decrypted one by one
         self._messages: Int64Array = np.zeros(0, np.int64)  # number of encrypted messages of each handshake
         #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
         self._undone: list[tuple[int, int]] = []
@@ -278,7 +293,7 @@ class _Decryption:
             findings: of each capture.
         """
         state, datagrams = self._state, self._state.datagrams
-        decrypted = [*self._compiled, make_records(self._records)]
+        decrypted = [*self._in_bulk, make_records(self._records)]
         message = np.concatenate([part.columns.message for part in decrypted])
         is_decrypted = np.zeros(int(self._identity.max(initial=-1)) + 1, np.bool_)
         is_decrypted[self._identity[message]] = True
@@ -301,7 +316,8 @@ class _Decryption:
         is_encrypted &= with_keys[state.capture[state.association.handshake]]
         encrypted = opened.copy()  # clear payloads may precede SK
         encrypted[state.message_of_datagram[is_encrypted]] = True
-        return DecodedMessages(of_message, DecodedMessageList(state, records), encrypted, opened, findings, records)
+        messages = DecodedMessageList(state, records)
+        return DecodedMessages(of_message, messages, encrypted, opened, findings, records, messages.epochs)
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:
         """Decrypt the messages of one capture; `rows` are its encrypted datagrams, handshake by handshake.
@@ -334,14 +350,11 @@ class _Decryption:
         starts = np.flatnonzero(find_group_starts(owner))
         owners, first = owner[starts].tolist(), rows[starts].tolist()
         self._messages = np.zeros(self._state.association.count, np.int64)
-        known = [
-            self._negotiated.get(handshake, row, with_nonces=ring.has_nonces)
-            for handshake, row in zip(owners, first, strict=True)
-        ]
+        known = self._negotiated.get_all(owners, first, with_nonces=ring.has_nonces)
         is_rekeying = self._state.messages.exchange_type[self._state.message_of_datagram[rows]] == _CREATE_CHILD_SA
         rekeys = np.logical_or.reduceat(is_rekeying, starts)
         suites = [negotiated.suite for negotiated in known]
-        done = decrypt_with_core(self._state, self._encrypted, rows, starts, suites, ring)
+        done = decrypt_in_bulk(self._state, self._encrypted, rows, starts, suites, ring)
         # in order: what follows a rekeying depends on it
         is_unknown = np.array([negotiated is _UNKNOWN for negotiated in known], np.bool_)
         columns: _EncryptedRows | None = None
@@ -360,7 +373,7 @@ class _Decryption:
                 else:
                     records = make_records(self._records[before:])
                 self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
-        self._add_from_core(done, known, owners)
+        self._add_from_bulk(done, known, owners)
         undone = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
         undone += self._undone
         self._undone.clear()
@@ -370,11 +383,11 @@ class _Decryption:
         self.findings += self._unusable
         self._unusable.clear()
 
-    def _add_from_core(self, done: CoreDecryption, known: Sequence[_NegotiatedKeys], owners: Sequence[int]) -> None:
-        """Add the messages that the compiled core decrypted; `owners`: the handshakes."""
+    def _add_from_bulk(self, done: BulkDecryption, known: Sequence[_NegotiatedKeys], owners: Sequence[int]) -> None:
+        """Add the messages that were decrypted in bulk; `owners`: the handshakes."""
         additional = np.array([_count_additional(negotiated) for negotiated in known], np.int64)
         columns = structs.replace(done.records.columns, additional=additional[done.number])
-        self._compiled.append(replace(done.records, columns=columns))
+        self._in_bulk.append(replace(done.records, columns=columns))
         handshakes = np.array(owners, np.int64)
         for numbers in (done.number, done.undecrypted_number):
             self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))

@@ -15,13 +15,16 @@ import polars as pl
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED
 from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.write.frames import CleartextMessage
 from ikeanalyze.capture.write.rewrite import PacketEdit
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, Payload
 
-_CRITICAL = 0x80
+_CRITICAL: Final = 0x80
+#: Offsets in the IKE header (RFC 7296, section 3.1).
+_NEXT_PAYLOAD, _FLAGS, _LENGTH = 16, 19, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +39,37 @@ class Cleartext:
 
 def collect_cleartexts(contents: DecodedMessages, ids: Int64Array) -> dict[int, Cleartext]:
     """All decrypted messages, by message id; `ids` are those of the rows of Messages."""
-    by_id: dict[int, Cleartext] = {}
-    cleartexts: dict[int, Cleartext] = {}
+    columns = contents.records.columns
     rows = np.flatnonzero(contents.of_message >= 0)
-    for row, index in zip(rows.tolist(), contents.of_message[rows].tolist(), strict=True):
-        content = contents.all[index]
-        if not content.encrypted:
-            continue
-        if index not in cleartexts:
-            cleartexts[index] = Cleartext(
-                build_cleartext_message(content), content.epoch, bool(content.verified), max(len(content.datagrams), 1)
-            )
-        by_id[int(ids[row])] = cleartexts[index]
-    return by_id
+    rows = rows[columns.encrypted[contents.of_message[rows]]]
+    chosen, place = np.unique(contents.of_message[rows], return_inverse=True)
+    values = (contents.epochs, columns.verified, np.maximum(columns.parts, 1))
+    texts = [
+        Cleartext(message, None if epoch < 0 else epoch, verified, parts)
+        for message, epoch, verified, parts in zip(
+            _build_cleartext_messages(contents, chosen), *(column[chosen].tolist() for column in values), strict=True
+        )
+    ]
+    return {number: texts[index] for number, index in zip(ids[rows].tolist(), place.tolist(), strict=True)}
+
+
+def _build_cleartext_messages(contents: DecodedMessages, chosen: Int64Array) -> list[bytes]:
+    """The messages as `build_cleartext_message` returns them, most of them without decoding their payloads."""
+    columns = contents.records.columns.select(chosen)
+    store = MessageBytes(np.empty(int(columns.size.sum()), np.uint8))
+    begin = columns.begin
+    store.add(np.arange(len(columns), dtype=np.uint32), contents.records.heap, begin, begin + columns.size)
+    heap, end = store.heap, np.cumsum(columns.size)
+    begin = end - columns.size
+    heap[begin + _NEXT_PAYLOAD] = columns.first
+    is_ikev1 = columns.keys < 0
+    heap[(begin + _FLAGS)[is_ikev1]] &= np.uint8(0xFF & ~IKEV1_ENCRYPTED)
+    heap[(begin + _LENGTH)[:, None] + np.arange(4)] = columns.size.astype(">u4").view(np.uint8).reshape(-1, 4)
+    view = heap.data
+    messages = [bytes(view[low:high]) for low, high in zip(begin.tolist(), end.tolist(), strict=True)]
+    for index in np.flatnonzero(columns.outer >= 0).tolist():  # clear payloads precede the encrypted one
+        messages[index] = build_cleartext_message(contents.all[int(chosen[index])])
+    return messages
 
 
 def build_cleartext_message(content: DecodedMessage) -> bytes:

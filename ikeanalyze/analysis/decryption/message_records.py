@@ -155,28 +155,31 @@ def make_clear_records(
 
 def join_records(groups: Sequence[MessageRecords]) -> MessageRecords:
     """All messages of several groups."""
-    key_sets: list[KeySet | None] = []
     outer: list[bytes] = []
-    parts = heap = 0
+    parts = heap = keys = 0
     columns: list[RecordColumns] = []
     for group in groups:
-        shifts = {"begin": heap, "first_part": parts, "keys": len(key_sets), "outer": len(outer)}
+        shifts = {"begin": heap, "first_part": parts, "keys": keys, "outer": len(outer)}
         shifted = {name: getattr(group.columns, name) for name in RecordColumns.__struct_fields__}
         for name, shift in shifts.items():
             shifted[name] = np.where(shifted[name] < 0, -1, shifted[name] + shift)
         columns.append(RecordColumns(**shifted))
-        key_sets += group.key_sets
         outer += group.outer
-        parts, heap = parts + len(group.parts), heap + len(group.heap)
+        parts, heap, keys = parts + len(group.parts), heap + len(group.heap), keys + len(group.key_sets)
     return MessageRecords(
         RecordColumns(
             *(np.concatenate([getattr(part, name) for part in columns]) for name in RecordColumns.__struct_fields__)
         ),
         heap=np.concatenate([*(group.heap for group in groups), _MARGIN]),
         parts=np.concatenate([group.parts for group in groups]),
-        key_sets=key_sets,
+        key_sets=_join_key_sets([group.key_sets for group in groups if group.key_sets]),
         outer=outer,
     )
+
+
+def _join_key_sets(parts: Sequence[Sequence[KeySet | None]]) -> Sequence[KeySet | None]:
+    """The key sets of all parts; those of a table do not become objects if it is the only part."""
+    return parts[0] if len(parts) == 1 else [keys for part in parts for keys in part]
 
 
 def find_epochs(state: AnalysisState, columns: RecordColumns) -> Int64Array:

@@ -74,17 +74,21 @@ class AddressBook(Struct):
 
     def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], UInt64Array]:
         """A function that translates codes of an AddressBook with the addresses `ipv6` into codes of this one."""
-        encoded = self.encode(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
+        if not ipv6:
+            return _to_codes
+        encoded = self.encode(np.frombuffer(b"".join(ipv6), "V16"))
 
         def translate(codes: npt.NDArray[Any]) -> UInt64Array:
-            codes = codes.astype(np.uint64, copy=False)
-            if not ipv6:
-                return codes
+            codes = _to_codes(codes)
             first = np.uint64(FIRST_IPV6)
             is_ipv6 = codes >= first
             return np.where(is_ipv6, encoded[np.where(is_ipv6, codes - first, 0)], codes)
 
         return translate
+
+
+def _to_codes(codes: npt.NDArray[Any]) -> UInt64Array:
+    return codes.astype(np.uint64, copy=False)
 
 
 def format_address_code(code: int, ipv6: Sequence[bytes]) -> str:
