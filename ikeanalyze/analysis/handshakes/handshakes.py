@@ -28,6 +28,7 @@ from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
 if TYPE_CHECKING:
@@ -410,12 +411,13 @@ def _select_reasons(
 ) -> dict[int, str]:
     """The reasons of handshakes: of failed ones from decrypted contents, or else from `reason`.
 
-    Those of half-open and cut ones are in `wanted`.
+    Those of half-open and cut ones are in `wanted`, or INVALID_SPI.
     """
     proved = {row: proof.reason for row, proof in sources.proofs.items() if proof.reason is not None}
     failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
     unfinished = (Outcome.HALF_OPEN, Outcome.CUT)
-    stopped = {row: text for row, text in wanted.items() if outcome[row] in unfinished}
+    about_esp = dict.fromkeys(sources.state.about_esp.tolist(), NotifyType.INVALID_SPI.label)
+    stopped = {row: text for row, text in {**wanted, **about_esp}.items() if outcome[row] in unfinished}
     return failed | stopped | dict.fromkeys(np.flatnonzero(rekeyed).tolist(), REKEYED)
 
 
