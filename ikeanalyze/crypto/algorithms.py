@@ -70,6 +70,11 @@ class EncryptionAlgorithm(Struct, frozen=True):
         return self.icv > 0
 
     @property
+    def encrypts(self) -> bool:
+        """Whether it has keys: not NULL."""
+        return 0 not in self.key_sizes
+
+    @property
     def name(self) -> str:
         """Name for messages: AES-GCM-16."""
         return Encryption(self.transform).label

@@ -25,6 +25,7 @@ from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessageList,
     DecodedMessages,
     describe_undecrypted,
+    describe_wrong_key,
     read_message_lengths,
 )
 from ikeanalyze.analysis.decryption.message_records import (
@@ -88,6 +89,7 @@ class _DecryptionTask(Struct):
     parts: dict[int, int] = field(default_factory=dict)  # fragment number to row of the datagram; 0: not fragmented
     position: int = 0  # in the key chain
     done: bool = False
+    failed: int | None = None  # row of a complete datagram that no key decrypts
 
 
 def decrypt_messages(
@@ -206,6 +208,20 @@ def _get_negotiated_keys(response: InitMessage) -> _NegotiatedKeys:
     """What the responder chose, without nonces."""
     additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
     return _NegotiatedKeys(get_suite(response.chosen), None, len({slot for slot, _ in additional}))
+
+
+class _KeyChains:
+    """Looks up the keys of IKE SAs."""
+
+    def __init__(self, ring: KeyRing, handshakes: Sequence[int], negotiated: Sequence[_NegotiatedKeys]) -> None:
+        """`negotiated`: of each of the handshakes."""
+        self._ring = ring
+        self._negotiated = dict(zip(handshakes, negotiated, strict=True))
+
+    def get(self, handshake: int, spi_i: int, spi_r: int) -> SaKeyChain:
+        """The keys of an IKE SA."""
+        negotiated = self._negotiated[handshake]
+        return self._ring.get_sa_keys(spi_i.to_bytes(8), spi_r.to_bytes(8), negotiated.suite, negotiated.nonces)
 
 
 class _EncryptedRows:
@@ -354,8 +370,12 @@ class _Decryption:
                     records = make_records(self._records[before:])
                 self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
         self._add_from_bulk(done, known, owners)
-        self._report_undecrypted(*np.array(self._undone, np.int64).reshape(-1, 2).T)
+        undone = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
+        undone += self._undone
         self._undone.clear()
+        if undone:
+            handshakes, first_rows = np.array(undone, np.int64).T
+            self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known))
         self.findings += self._unusable
         self._unusable.clear()
 
@@ -367,25 +387,47 @@ class _Decryption:
         handshakes = np.array(owners, np.int64)
         for numbers in (done.number, done.undecrypted_number):
             self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))
-        self._report_undecrypted(handshakes[done.undecrypted_number], done.undecrypted)
 
-    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array) -> None:
-        """Add findings about messages that could not be decrypted, although others of the handshake were.
+    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> None:
+        """Add findings about messages with a wrong encryption key, or of which only others of the handshake decrypted.
 
-        `row`: of the first datagram of each message, handshake by handshake.
+        `row`: of a datagram of each message that could not be decrypted, those of one handshake together.
         """
         datagrams = self._state.datagrams
         stored, length = read_message_lengths(datagrams.datagram[row], (self._state.clear, self._encrypted))
         is_truncated = stored < length
         self.truncated.extend(datagrams.number[row[is_truncated]].tolist())
         handshake, row = handshake[~is_truncated], row[~is_truncated]
+        partly = np.bincount(handshake, minlength=len(self._messages)) < self._messages
+        has_wrong_key = self._report_wrong_keys(handshake, row, chains)
+        handshake, row = handshake[~has_wrong_key], row[~has_wrong_key]
         starts = np.flatnonzero(find_group_starts(handshake))
         counts = np.diff(starts, append=len(handshake))
-        partly = counts < self._messages[handshake[starts]]
-        starts, counts = starts[partly], counts[partly]
+        is_reported = partly[handshake[starts]]
+        starts, counts = starts[is_reported], counts[is_reported]
         texts = {count: describe_undecrypted(count) for count in sort_distinct(counts).tolist()}
         places = zip(handshake[starts].tolist(), datagrams.number[row[starts]].tolist(), counts.tolist(), strict=True)
         self.findings.extend((number, frame, texts[count]) for number, frame, count in places)
+
+    def _report_wrong_keys(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> BoolArray:
+        """Add findings about messages whose SK_a is right and whose SK_e is wrong; returns which these are. (n,)
+
+        Arguments as in `_report_undecrypted`.
+        """
+        datagrams, has_wrong_key = self._state.datagrams, np.zeros(len(row), np.bool_)
+        frames: dict[tuple[int, str, SaKeyChain, bool], list[int]] = {}
+        for place, (of_handshake, datagram) in enumerate(zip(handshake.tolist(), row.tolist(), strict=True)):
+            chain = chains.get(of_handshake, int(datagrams.spi_i[datagram]), int(datagrams.spi_r[datagram]))
+            from_initiator = bool(self._state.association.from_initiator[datagram])
+            keys = chain.find_wrong_encryption_key(self._get_data(datagram), from_initiator)
+            if keys is not None:
+                has_wrong_key[place] = True
+                group = of_handshake, str(keys.origin), chain, from_initiator
+                frames.setdefault(group, []).append(int(datagrams.number[datagram]))
+        for (of_handshake, origin, chain, from_initiator), numbers in frames.items():
+            text = describe_wrong_key(origin, chain.spi_i, chain.spi_r, from_initiator, len(numbers))
+            self.findings.append((of_handshake, min(numbers), text))
+        return has_wrong_key
 
     def _decrypt_handshake(
         self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
@@ -410,6 +452,8 @@ class _Decryption:
                 chain = chains[spis] = ring.get_sa_keys(data[:8], data[8:16], negotiated.suite, negotiated.nonces)
             decrypted = chain.decrypt(data, columns.from_initiator[place])
             if decrypted is None:
+                if task.failed is None and find_encrypted_payload(data) is not None:
+                    task.failed = row
                 continue
             opened, task.position = decrypted
             if number:
@@ -446,11 +490,11 @@ class _Decryption:
         """Note the messages of one handshake that Python could not decrypt."""
         self._messages[handshake] = len(tasks)
         for task in tasks:
-            if not task.done and task.fragments is not None:
+            if not task.done and task.fragments is not None and task.failed is None:
                 frame = int(self._state.datagrams.number[task.unit])
                 self.findings.append((handshake, frame, _describe_missing_fragments(task.fragments)))
             elif not task.done:
-                self._undone.append((handshake, task.unit))
+                self._undone.append((handshake, task.unit if task.failed is None else task.failed))
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""

@@ -127,6 +127,7 @@ class _Datagrams:
         messages: list[_SimpleMessage] = []
         undone: dict[tuple[int, int], int] = {}  # the first datagram of each message; -1: it is decrypted
         partial: dict[tuple[int, int], _FragmentedMessage] = {}
+        uses_two_keys = decryptor.uses_two_keys
         for place in range(low, high):
             message = self._slot[place], self._body[place]
             if undone.setdefault(message, place) < 0:
@@ -140,6 +141,9 @@ class _Datagrams:
             if plaintext is None:
                 continue
             first = data[HEADER.size]
+            fragment = (number, self._total[place]) if number else None
+            if uses_two_keys and decryptor.is_garbage(plaintext, first, fragment):
+                continue
             if not number:
                 messages.append(_SimpleMessage(place, (place,), first, data[: HEADER.size], plaintext))
             else:
