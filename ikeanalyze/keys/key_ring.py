@@ -153,6 +153,13 @@ class KeyRing:
         return self._table is None and self._index.has_unassigned
 
     @property
+    def has_integrity_keys(self) -> bool:
+        """Whether a key set has SK_a: one of an AEAD cipher has none."""
+        if self._table is not None:
+            return any(self._table.algorithms.sizes[2:])
+        return any(keys.sk_ai or keys.sk_ar for keys in self._key_sets)
+
+    @property
     def has_nonces(self) -> bool:
         """Whether the nonces of IKE SAs identify some of the key sets."""
         return self._table is None and bool(self._index.by_nonces)

@@ -215,13 +215,13 @@ class _KeyChains:
 
     def __init__(self, ring: KeyRing, handshakes: Sequence[int], negotiated: Sequence[_NegotiatedKeys]) -> None:
         """`negotiated`: of each of the handshakes."""
-        self._ring = ring
+        self.ring = ring
         self._negotiated = dict(zip(handshakes, negotiated, strict=True))
 
     def get(self, handshake: int, spi_i: int, spi_r: int) -> SaKeyChain:
         """The keys of an IKE SA."""
         negotiated = self._negotiated[handshake]
-        return self._ring.get_sa_keys(spi_i.to_bytes(8), spi_r.to_bytes(8), negotiated.suite, negotiated.nonces)
+        return self.ring.get_sa_keys(spi_i.to_bytes(8), spi_r.to_bytes(8), negotiated.suite, negotiated.nonces)
 
 
 class _EncryptedRows:
@@ -399,8 +399,9 @@ class _Decryption:
         self.truncated.extend(datagrams.number[row[is_truncated]].tolist())
         handshake, row = handshake[~is_truncated], row[~is_truncated]
         partly = np.bincount(handshake, minlength=len(self._messages)) < self._messages
-        has_wrong_key = self._report_wrong_keys(handshake, row, chains)
-        handshake, row = handshake[~has_wrong_key], row[~has_wrong_key]
+        if chains.ring.has_integrity_keys:
+            has_wrong_key = self._report_wrong_keys(handshake, row, chains)
+            handshake, row = handshake[~has_wrong_key], row[~has_wrong_key]
         starts = np.flatnonzero(find_group_starts(handshake))
         counts = np.diff(starts, append=len(handshake))
         is_reported = partly[handshake[starts]]
