@@ -163,9 +163,13 @@ class _EncryptThenMac:
 
     def decrypt(self, message: bytes, start: int, iv_end: int, end: int) -> bytes | None:
         """See `_AeadDirection`."""
-        if self._icv is not None and self._icv(message[:end]) != message[end:]:
+        if self._icv is not None and not self.has_valid_icv(message, end):
             return None
         return self._cipher.decrypt(message[start:iv_end], message[iv_end:end])
+
+    def has_valid_icv(self, message: bytes, end: int) -> bool:
+        """Whether the ICV, which begins at `end`, is valid; False if it cannot be checked."""
+        return self._icv is not None and self._icv(message[:end]) == message[end:]
 
     def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
         """See `_AeadDirection`."""
@@ -173,8 +177,7 @@ class _EncryptThenMac:
         return body if self._icv is None else body + self._icv(associated + body)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageProtection:
+class MessageProtection(msgspec.Struct, frozen=True):
     """The algorithms and sizes with which a key set protects messages."""
 
     encryption: EncryptionAlgorithm
@@ -316,6 +319,32 @@ class Decryptor:
             return None
         return padded[: size - 1 - pad_length]
 
+    def is_garbage(self, plaintext: bytes, first: int, fragment: tuple[int, int] | None) -> bool:
+        """Whether a plaintext with a valid ICV looks as if SK_e were wrong; not with an AEAD cipher or NULL.
+
+        `first`: type of the first payload. `fragment`: fragment number and total fragments; None: the payload is SK.
+        """
+        # The ICV of the others shows that SK_a is right, and nothing about SK_e.
+        return self.uses_two_keys and is_garbage(plaintext, first, fragment)
+
+    def has_wrong_encryption_key(self, message: bytes, from_initiator: bool) -> bool:
+        """Whether the ICV of a message is valid and its plaintext is not: SK_a is right, SK_e is wrong. Never raises.
+
+        False with an AEAD cipher, whose only key is SK_e.
+        """
+        payload, direction = find_encrypted_payload(message), self.get_direction(from_initiator)
+        if payload is None or not self.uses_two_keys or not isinstance(direction, _EncryptThenMac):
+            return False
+        if not direction.has_valid_icv(payload.message, len(payload.message) - self._icv_size):
+            return False
+        decrypted = self.decrypt_payload(payload, from_initiator)
+        return decrypted is None or self.is_garbage(decrypted.plaintext, payload.first, payload.fragment)
+
+    @property
+    def uses_two_keys(self) -> bool:
+        """Whether SK_e and SK_a protect messages, and both are known."""
+        return self.verifies and not self._algorithm.aead and self._algorithm.encrypts
+
     def _is_plausible(self, decrypted: DecryptedMessage, fragment: tuple[int, int] | None, pad_length: int) -> bool:
         """Whether the plaintext may be right, where no ICV is checked."""
         if fragment is None:
@@ -423,6 +452,26 @@ def is_plausible_chain(plaintext: bytes, first: int, cut: bool = False) -> bool:
     except WireError:
         return cut
     return not cursor.remaining()
+
+
+def is_garbage(plaintext: bytes, first: int, fragment: tuple[int, int] | None) -> bool:
+    """Whether decrypted bytes do not begin with the header of a payload, as if SK_e were wrong. Never raises.
+
+    A malformed payload may have an unknown next payload, reserved flags, or a wrong length; random bytes have at least
+    two of these, but for one message in a hundred at most. Fragments after the first one show nothing.
+    """
+    number, total = fragment or (1, 1)
+    if number > 1:
+        return False
+    if first == _NONE or not plaintext:
+        return False
+    if len(plaintext) < PAYLOAD_HEADER.size:
+        return True
+    following, flags, size = PAYLOAD_HEADER.unpack_from(plaintext)
+    most = len(plaintext) if total == 1 else (len(plaintext) + _MAX_PADDING) * total
+    is_known, has_size = following in _PAYLOAD_TYPES, PAYLOAD_HEADER.size <= size <= most
+    errors: list[bool] = [not is_known, flags & _RESERVED_FLAGS != 0, not has_size]
+    return sum(errors) > 1
 
 
 def _encryption_algorithm(named: int | None, size_ei: int, size_er: int, suite: IkeSuite | None) -> EncryptionAlgorithm:

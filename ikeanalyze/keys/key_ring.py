@@ -19,13 +19,13 @@ number of trials only the nearest key sets are tried.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import IkeSuite
@@ -57,8 +57,7 @@ _IDENTIFYING: Final = ("spi_i", "spi_r", "encryption", "integrity")
 _OPTIONAL: Final = (*_IDENTIFYING, "sk_d", "sk_pi", "sk_pr", "derivation")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedKeySets:
+class NamedKeySets(Struct, frozen=True):
     """Key sets that name their IKE SAs. (key sets,) each"""
 
     key_sets: Sequence[KeySet]
@@ -201,7 +200,7 @@ class KeyRing:
             self._trials_left -= 1
             if decryptor is None or not decryptor.verifies:
                 continue
-            decrypted = decryptor.decrypt_payload(payload, from_initiator)
+            decrypted = _decrypt(decryptor, payload, from_initiator)
             if decrypted is not None:
                 self._assigned.add(index)
                 self._index.without_nonces.remove(index)
@@ -210,6 +209,14 @@ class KeyRing:
                 self._trials_left += 1
                 return decrypted, index
         return None
+
+
+def _decrypt(decryptor: Decryptor, payload: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
+    """Decrypt a payload; None: a key is wrong."""
+    decrypted = decryptor.decrypt_payload(payload, from_initiator)
+    if decrypted is None or decryptor.is_garbage(decrypted.plaintext, payload.first, payload.fragment):
+        return None
+    return decrypted
 
 
 class _ChainEntry:
@@ -277,11 +284,21 @@ class SaKeyChain:
         starts = self._starts[from_initiator != payload.response]
         for position in self._positions_to_try(starts, message_id):
             decryptor = self._entries[position].decryptor
-            decrypted = decryptor.decrypt_payload(payload, from_initiator) if decryptor else None
+            decrypted = _decrypt(decryptor, payload, from_initiator) if decryptor else None
             if decrypted is not None:
                 starts[position] = min(starts.get(position, message_id), message_id)
                 return decrypted, position
         return self._try_unassigned(payload, from_initiator, starts)
+
+    def find_wrong_encryption_key(self, message: bytes, from_initiator: bool) -> KeySet | None:
+        """The key set whose SK_a fits a message that could not be decrypted, so that its SK_e is wrong; None: none.
+
+        `message`, `from_initiator`: as in `decrypt`.
+        """
+        for entry in self._entries:
+            if entry.decryptor is not None and entry.decryptor.has_wrong_encryption_key(message, from_initiator):
+                return self._ring._key_sets[entry.index]
+        return None
 
     def _positions_to_try(self, starts: dict[int, int], message_id: int) -> Iterable[int]:
         """Positions that may decrypt the exchange: the one in use, those after it, those before it."""

@@ -144,6 +144,20 @@ def test_a_wrong_key_shows_no_payloads_but_a_finding(tshark):
     assert (3, "None of the keys of this IKE SA decrypts the message") in reported
 
 
+@pytest.mark.parametrize("cipher", ["AES-CBC", "AES-CTR"])
+def test_a_wrong_encryption_key_with_the_right_integrity_key_is_named(tshark, cipher):
+    sa = EncryptedSa(Random(11), cipher)
+    opening = init(sa)
+    sa.next_epoch()
+    message = sa.message(ike.IKE_AUTH, AUTH, 1)
+    wrong = json.loads(sa.key_file())
+    wrong["key_sets"][0]["sk_ei"] = wrong["key_sets"][0]["sk_er"]
+    capture = captured(*opening, (message, True))
+    reported = findings(tshark, capture, keys=json.dumps(wrong))
+    text = "SK_ei is wrong: the integrity check passes with SK_ai, but decryption gives no valid padding or payloads"
+    assert (3, text) in reported
+
+
 def test_fragments_of_two_ike_sas_are_reassembled_in_any_order(tshark):
     """The last fragments come first, one comes twice; hosts and message IDs of both IKE SAs are the same."""
     first, second = EncryptedSa(Random(7)), EncryptedSa(Random(8))

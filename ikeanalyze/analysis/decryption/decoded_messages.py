@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, find_epochs
 from ikeanalyze.analysis.state import AnalysisState
@@ -196,8 +197,19 @@ def describe_undecrypted(count: int) -> str:
     return f"{messages} could not be decrypted, although other messages of this IKE SA were"
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedMessages:
+def describe_wrong_key(origin: str, spi_i: bytes, spi_r: bytes, from_initiator: bool, count: int) -> str:
+    """The finding about messages of one sender whose SK_a is right and whose SK_e is wrong.
+
+    `origin`: file and line of the keys; `count`: of messages.
+    """
+    side, messages = "i" if from_initiator else "r", "1 message" if count == 1 else f"{count} messages"
+    return (
+        f"{origin}: SK_e{side} of IKE SA {spi_i.hex()}:{spi_r.hex()} is wrong: the integrity check of {messages} passes "
+        f"with SK_a{side}, but decryption gives no valid padding or payloads"
+    )
+
+
+class DecodedMessages(Struct, frozen=True):
     """All decoded messages of the captures that are analysed together."""
 
     of_message: Int64Array  # for each row of Messages: index into `all`; -1: not decoded

@@ -13,12 +13,11 @@ For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from ikeanalyze.analysis.decryption.bulk_decryption import BulkDecryption, decrypt_in_bulk
 from ikeanalyze.analysis.decryption.decoded_messages import (
@@ -26,6 +25,7 @@ from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessageList,
     DecodedMessages,
     describe_undecrypted,
+    describe_wrong_key,
     read_message_lengths,
 )
 from ikeanalyze.analysis.decryption.message_records import (
@@ -58,8 +58,7 @@ _INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_
 _MAX_RANGES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureKeys:
+class CaptureKeys(Struct, frozen=True):
     """The keys for one capture, in the order of the key files."""
 
     sets: Sequence[KeySet] = ()
@@ -82,8 +81,7 @@ class CaptureKeys:
 NO_KEYS = CaptureKeys()
 
 
-@dataclass(slots=True)
-class _DecryptionTask:
+class _DecryptionTask(Struct):
     """One distinct message to decrypt: a slot and body of `Messages`."""
 
     unit: int  # row of its first datagram
@@ -91,6 +89,7 @@ class _DecryptionTask:
     parts: dict[int, int] = field(default_factory=dict)  # fragment number to row of the datagram; 0: not fragmented
     position: int = 0  # in the key chain
     done: bool = False
+    failed: int | None = None  # row of a complete datagram that no key decrypts
 
 
 def decrypt_messages(
@@ -134,8 +133,7 @@ def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _NegotiatedKeys:
+class _NegotiatedKeys(Struct, frozen=True):
     """Key material parameters of one IKE SA, from the messages that set it up."""
 
     suite: IkeSuite | None
@@ -187,7 +185,7 @@ class _NegotiatedKeysLookup:
         if with_nonces and request >= 0:
             ni, nr = (self._read_nonce(int(state.inits.rows[init])) for init in (request, response))
             if ni and nr:
-                return replace(negotiated, nonces=ni + nr)
+                return structs.replace(negotiated, nonces=ni + nr)
         return negotiated
 
     def get_all(self, handshakes: Sequence[int], rows: Sequence[int], *, with_nonces: bool) -> list[_NegotiatedKeys]:
@@ -210,6 +208,20 @@ def _get_negotiated_keys(response: InitMessage) -> _NegotiatedKeys:
     """What the responder chose, without nonces."""
     additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
     return _NegotiatedKeys(get_suite(response.chosen), None, len({slot for slot, _ in additional}))
+
+
+class _KeyChains:
+    """Looks up the keys of IKE SAs."""
+
+    def __init__(self, ring: KeyRing, handshakes: Sequence[int], negotiated: Sequence[_NegotiatedKeys]) -> None:
+        """`negotiated`: of each of the handshakes."""
+        self._ring = ring
+        self._negotiated = dict(zip(handshakes, negotiated, strict=True))
+
+    def get(self, handshake: int, spi_i: int, spi_r: int) -> SaKeyChain:
+        """The keys of an IKE SA."""
+        negotiated = self._negotiated[handshake]
+        return self._ring.get_sa_keys(spi_i.to_bytes(8), spi_r.to_bytes(8), negotiated.suite, negotiated.nonces)
 
 
 class _EncryptedRows:
@@ -287,7 +299,7 @@ class _Decryption:
         records = join_records([*decrypted, *self._read_cleartext_messages(wanted, is_decrypted)])
         columns = records.columns
         handshake = np.where(columns.encrypted, state.association.handshake[columns.row], state.association.count)
-        records = replace(records, columns=columns.select(argsort_stable(handshake)))
+        records = structs.replace(records, columns=columns.select(argsort_stable(handshake)))
         index = np.full(len(is_decrypted), -1)
         index[self._identity[records.columns.message]] = np.arange(len(records))
         of_message = index[self._identity]
@@ -358,8 +370,12 @@ class _Decryption:
                     records = make_records(self._records[before:])
                 self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
         self._add_from_bulk(done, known, owners)
-        self._report_undecrypted(*np.array(self._undone, np.int64).reshape(-1, 2).T)
+        undone = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
+        undone += self._undone
         self._undone.clear()
+        if undone:
+            handshakes, first_rows = np.array(undone, np.int64).T
+            self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known))
         self.findings += self._unusable
         self._unusable.clear()
 
@@ -367,29 +383,51 @@ class _Decryption:
         """Add the messages that were decrypted in bulk; `owners`: the handshakes."""
         additional = np.array([_count_additional(negotiated) for negotiated in known], np.int64)
         columns = structs.replace(done.records.columns, additional=additional[done.number])
-        self._in_bulk.append(replace(done.records, columns=columns))
+        self._in_bulk.append(structs.replace(done.records, columns=columns))
         handshakes = np.array(owners, np.int64)
         for numbers in (done.number, done.undecrypted_number):
             self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))
-        self._report_undecrypted(handshakes[done.undecrypted_number], done.undecrypted)
 
-    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array) -> None:
-        """Add findings about messages that could not be decrypted, although others of the handshake were.
+    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> None:
+        """Add findings about messages with a wrong encryption key, or of which only others of the handshake decrypted.
 
-        `row`: of the first datagram of each message, handshake by handshake.
+        `row`: of a datagram of each message that could not be decrypted, those of one handshake together.
         """
         datagrams = self._state.datagrams
         stored, length = read_message_lengths(datagrams.datagram[row], (self._state.clear, self._encrypted))
         is_truncated = stored < length
         self.truncated.extend(datagrams.number[row[is_truncated]].tolist())
         handshake, row = handshake[~is_truncated], row[~is_truncated]
+        partly = np.bincount(handshake, minlength=len(self._messages)) < self._messages
+        has_wrong_key = self._report_wrong_keys(handshake, row, chains)
+        handshake, row = handshake[~has_wrong_key], row[~has_wrong_key]
         starts = np.flatnonzero(find_group_starts(handshake))
         counts = np.diff(starts, append=len(handshake))
-        partly = counts < self._messages[handshake[starts]]
-        starts, counts = starts[partly], counts[partly]
+        is_reported = partly[handshake[starts]]
+        starts, counts = starts[is_reported], counts[is_reported]
         texts = {count: describe_undecrypted(count) for count in sort_distinct(counts).tolist()}
         places = zip(handshake[starts].tolist(), datagrams.number[row[starts]].tolist(), counts.tolist(), strict=True)
         self.findings.extend((number, frame, texts[count]) for number, frame, count in places)
+
+    def _report_wrong_keys(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> BoolArray:
+        """Add findings about messages whose SK_a is right and whose SK_e is wrong; returns which these are. (n,)
+
+        Arguments as in `_report_undecrypted`.
+        """
+        datagrams, has_wrong_key = self._state.datagrams, np.zeros(len(row), np.bool_)
+        frames: dict[tuple[int, str, SaKeyChain, bool], list[int]] = {}
+        for place, (of_handshake, datagram) in enumerate(zip(handshake.tolist(), row.tolist(), strict=True)):
+            chain = chains.get(of_handshake, int(datagrams.spi_i[datagram]), int(datagrams.spi_r[datagram]))
+            from_initiator = bool(self._state.association.from_initiator[datagram])
+            keys = chain.find_wrong_encryption_key(self._get_data(datagram), from_initiator)
+            if keys is not None:
+                has_wrong_key[place] = True
+                group = of_handshake, str(keys.origin), chain, from_initiator
+                frames.setdefault(group, []).append(int(datagrams.number[datagram]))
+        for (of_handshake, origin, chain, from_initiator), numbers in frames.items():
+            text = describe_wrong_key(origin, chain.spi_i, chain.spi_r, from_initiator, len(numbers))
+            self.findings.append((of_handshake, min(numbers), text))
+        return has_wrong_key
 
     def _decrypt_handshake(
         self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
@@ -414,6 +452,8 @@ class _Decryption:
                 chain = chains[spis] = ring.get_sa_keys(data[:8], data[8:16], negotiated.suite, negotiated.nonces)
             decrypted = chain.decrypt(data, columns.from_initiator[place])
             if decrypted is None:
+                if task.failed is None and find_encrypted_payload(data) is not None:
+                    task.failed = row
                 continue
             opened, task.position = decrypted
             if number:
@@ -450,11 +490,11 @@ class _Decryption:
         """Note the messages of one handshake that Python could not decrypt."""
         self._messages[handshake] = len(tasks)
         for task in tasks:
-            if not task.done and task.fragments is not None:
+            if not task.done and task.fragments is not None and task.failed is None:
                 frame = int(self._state.datagrams.number[task.unit])
                 self.findings.append((handshake, frame, _describe_missing_fragments(task.fragments)))
             elif not task.done:
-                self._undone.append((handshake, task.unit))
+                self._undone.append((handshake, task.unit if task.failed is None else task.failed))
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""
