@@ -125,7 +125,7 @@ def _read_octets(
     is_right &= words[at] & _MASKS[_OFFSET_CHARACTERS] == _OFFSETS[number]
     places = np.arange(0, _DIGIT_CHARACTERS, _WORD) + _OFFSET_CHARACTERS
     text = words[at[:, None] + places].view(np.uint8)
-    pairs = np.ndarray((len(at), _BYTES_PER_LINE), "<u2", text.tobytes(), strides=(_DIGIT_CHARACTERS, _BYTE_CHARACTERS))
+    pairs = np.ndarray((len(at), _BYTES_PER_LINE), "<u2", text, strides=(_DIGIT_CHARACTERS, _BYTE_CHARACTERS))
     octets = _OCTETS[pairs]
     is_valid = (octets < _INVALID) & (text[:, _BYTE_CHARACTERS - 1 :: _BYTE_CHARACTERS] == _SPACE)
     is_valid |= np.arange(_BYTES_PER_LINE) >= count[:, None]

@@ -35,8 +35,8 @@ def describe_matches(
         return
     index = {label: number for number, label in enumerate(labels)}
     ends = find_line_ends(block)
-    # a pattern of lines matches the newline before
-    at = np.array([match.start() + (block[match.start()] == _NEWLINE) for match in matches], np.int64)
+    at = np.array([match.start() for match in matches], np.int64)
+    at += np.frombuffer(block, np.uint8)[at] == _NEWLINE  # a pattern of lines matches the newline before
     line = np.searchsorted(ends, at)  # number of the line in the block
     bounds = np.concatenate([[0], ends + 1, [len(block)]])
     begin, end = bounds[line], bounds[line + 1]
