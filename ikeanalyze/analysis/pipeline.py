@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -272,7 +271,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         if contents is not None:
             from ikeanalyze.analysis.decryption.eap_matching import EapMatcher
 
-            contents = replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
+            contents = structs.replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
     frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
@@ -431,7 +430,9 @@ def _start_frames_table(
         )
         return run.make_table("frames", table)
 
-    tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
+    names, tunnels = run.traffic.tunnels, dict[int, str]()
+    if names:
+        tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], names)
     duplicates = labels.count(columns["unit"][duplicate], state.association.count)
     return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 

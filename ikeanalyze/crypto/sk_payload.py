@@ -177,8 +177,7 @@ class _EncryptThenMac:
         return body if self._icv is None else body + self._icv(associated + body)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageProtection:
+class MessageProtection(msgspec.Struct, frozen=True):
     """The algorithms and sizes with which a key set protects messages."""
 
     encryption: EncryptionAlgorithm

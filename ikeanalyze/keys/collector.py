@@ -1,8 +1,9 @@
 """Collect the keys of one file, and warnings about entries that cannot be used."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 MAX_WARNINGS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class KeyWarning:
+class KeyWarning(Struct, frozen=True):
     """An entry of a key file that is not used or incomplete. The text never contains a key."""
 
     path: str  # as given
@@ -26,8 +26,7 @@ class KeyWarning:
         return f"{self.path}: {where}{self.message}"
 
 
-@dataclass(slots=True)
-class KeyCollector:
+class KeyCollector(Struct):
     """The keys and warnings of one file, filled by the readers of all formats."""
 
     path: str

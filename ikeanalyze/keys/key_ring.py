@@ -19,13 +19,13 @@ number of trials only the nearest key sets are tried.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import IkeSuite
@@ -57,8 +57,7 @@ _IDENTIFYING: Final = ("spi_i", "spi_r", "encryption", "integrity")
 _OPTIONAL: Final = (*_IDENTIFYING, "sk_d", "sk_pi", "sk_pr", "derivation")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedKeySets:
+class NamedKeySets(Struct, frozen=True):
     """Key sets that name their IKE SAs. (key sets,) each"""
 
     key_sets: Sequence[KeySet]

@@ -5,12 +5,12 @@ A table has ten thousands of key sets with the same algorithms, most of which ar
 
 from binascii import Error, a2b_hex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Final, Self, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze.keys.key_set import KeySet, Origin
 
@@ -19,8 +19,7 @@ SPI_BYTES: Final = 8
 _DISTINCT_BYTES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class TableAlgorithms:
+class TableAlgorithms(Struct, frozen=True):
     """What all key sets of a table have in common; the fields are those of `KeySet`."""
 
     path: str
@@ -30,14 +29,17 @@ class TableAlgorithms:
     sizes: tuple[int, int, int, int]  # bytes of SK_ei, SK_er, SK_ai and SK_ar
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class KeySetTable(Sequence[KeySet]):
     """Key sets of one file with the same algorithms."""
 
-    algorithms: TableAlgorithms
-    lines: npt.NDArray[np.int64]  # of the file. (key sets,)
-    values: npt.NDArray[np.uint8]  # both SPIs, SK_ei, SK_er, SK_ai, SK_ar of each key set. (key sets, bytes)
-    _objects: dict[int, KeySet] = field(default_factory=dict, compare=False)
+    def __init__(
+        self, algorithms: TableAlgorithms, lines: npt.NDArray[np.int64], values: npt.NDArray[np.uint8]
+    ) -> None:
+        """`lines`: of the file. (key sets,) `values`: SPIs, SK_ei, SK_er, SK_ai, SK_ar of each. (key sets, bytes)"""
+        self.algorithms = algorithms
+        self.lines = lines
+        self.values = values
+        self._objects: dict[int, KeySet] = {}
 
     def __len__(self) -> int:
         return len(self.lines)

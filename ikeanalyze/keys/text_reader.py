@@ -6,13 +6,12 @@ They may match lines that do not matter, too. Hex dumps are the exception: while
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from ikeanalyze import core
-from ikeanalyze.keys.charon.lines import read_dump
 from ikeanalyze.keys.charon.model import CharonLog
 from ikeanalyze.keys.charon.reader import CharonReader
 from ikeanalyze.keys.collector import KeyCollector
@@ -23,8 +22,6 @@ from ikeanalyze.keys.wireshark import TableReader
 if TYPE_CHECKING:
     from ikeanalyze._core import FoundLine
 
-#: Groups of `CharonReader.text_pattern`.
-_LABEL, _SIZE, _MESSAGE = 1, 2, 3
 _MAX_UNREAD: Final = 100  # lines that are not rows and whose numbers are kept
 
 
@@ -96,10 +93,13 @@ class TextReader:
         labels, messages = self._charon.wanted
         if core.compiled is not None:
             return core.compiled.find_log_lines(data, start, labels, messages)
+        # late: only logs without the compiled core need it, and numpy
+        from ikeanalyze.keys.charon.matched_lines import describe_matches
+
         # a pattern of lines matches the newline before
         matches = [match for pattern in self._relevant for match in pattern.finditer(data, max(start - 1, 0))]
         matches.sort(key=re.Match.start)
-        return _describe_matches(data, start, matches, labels)
+        return describe_matches(data, start, matches, labels)
 
     def _read_in_two_threads(self, blocks: "Iterator[tuple[int, bytes]]") -> None:
         """Read blocks of a log with the compiled core: one thread finds the lines, the other uses those found."""
@@ -168,30 +168,6 @@ class TextReader:
             self.pluto = self.pluto or b"Pluto" in line or b"pluto" in line
         else:
             self._more_unread += 1
-
-
-def _describe_matches(
-    data: bytes, start: int, matches: Iterable[re.Match[bytes]], labels: Sequence[bytes]
-) -> "Iterator[FoundLine]":
-    """The lines and whole dumps at the matches, in order, as `find_log_lines` of the compiled core returns them."""
-    index = {label: number for number, label in enumerate(labels)}
-    end, lines, counted = start, 0, start
-    for match in matches:
-        begin = data.rfind(b"\n", 0, match.start() + 1) + 1
-        if begin < end:
-            continue  # in a dump, or matched twice
-        lines += data.count(b"\n", counted, begin)
-        counted = begin
-        end = data.find(b"\n", begin) + 1 or len(data)
-        group, dump = match.lastindex, None
-        text = match.start(group) if group else begin
-        if group == _SIZE:
-            text = match.start(_LABEL)
-            found = read_dump(data, begin, match)
-            if found is not None:
-                octets, indented, end = found
-                dump = index[match[_LABEL]], octets, indented
-        yield begin, text, end, lines, group == _MESSAGE and end - begin <= MAX_LINE_BYTES, dump
 
 
 class _Block:

@@ -15,9 +15,10 @@ The names of algorithms are the same in all versions from 3.2 to 4.6; the newer 
 import re
 from binascii import a2b_hex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ikeanalyze.crypto import esp
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from ikeanalyze.keys.key_table import KeySetTable
 
 
-@dataclass(frozen=True, slots=True)
-class EncryptionName:
+class EncryptionName(Struct, frozen=True):
     """A value of the column "Encryption algorithm" of ikev2_decryption_table."""
 
     transform: int  # transform ID (type 1)
@@ -38,8 +38,7 @@ class EncryptionName:
     aead: bool  # the table then requires "NONE [RFC4306]" as integrity algorithm
 
 
-@dataclass(frozen=True, slots=True)
-class IntegrityName:
+class IntegrityName(Struct, frozen=True):
     """A value of the column "Integrity algorithm" of ikev2_decryption_table."""
 
     transform: int | None  # transform ID (type 3); None: the ICV is not checked

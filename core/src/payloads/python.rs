@@ -2,7 +2,7 @@
 
 use super::chains::{self, Chain};
 use super::handshakes::{self, Datagrams, KeySet};
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -25,7 +25,7 @@ fn are_ends(ends: &[i64], count: usize) -> bool {
 /// Decrypt the messages of handshakes with their key sets; returns the columns of `handshakes::Decrypted`.
 ///
 /// `keys`: a heap, and offset and size of SK_ei, SK_er, SK_ai and SK_ar of each key set in it; `encryption`,
-/// `integrity`: the transform IDs of each key set.
+/// `integrity`: the transform IDs of each key set; `decrypted_heap`: gets headers and plaintexts.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn decrypt_handshakes<'py>(
@@ -42,6 +42,7 @@ fn decrypt_handshakes<'py>(
     integrity: PyReadonlyArray1<'py, u16>,
     key_ends: PyReadonlyArray1<'py, i64>,
     threads: usize,
+    mut decrypted_heap: PyReadwriteArray1<'py, u8>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let get = |name: &str| -> PyResult<Bound<'py, PyAny>> {
         columns
@@ -104,7 +105,9 @@ fn decrypt_handshakes<'py>(
         })
         .collect::<Option<_>>()
         .ok_or_else(|| PyValueError::new_err("keys are outside of their heap"))?;
-    let decrypted = py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends, threads));
+    let target = decrypted_heap.as_slice_mut()?;
+    let decrypted =
+        py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends, threads, target));
     let result = PyDict::new(py);
     result.set_item("handled", PyArray1::from_vec(py, decrypted.handled))?;
     result.set_item("message_ends", PyArray1::from_vec(py, decrypted.message_ends))?;
@@ -112,8 +115,8 @@ fn decrypt_handshakes<'py>(
     result.set_item("last", PyArray1::from_vec(py, decrypted.last))?;
     result.set_item("position", PyArray1::from_vec(py, decrypted.position))?;
     result.set_item("first", PyArray1::from_vec(py, decrypted.first))?;
-    result.set_item("heap_ends", PyArray1::from_vec(py, decrypted.heap_ends))?;
-    result.set_item("heap", PyArray1::from_vec(py, decrypted.heap))?;
+    result.set_item("begin", PyArray1::from_vec(py, decrypted.begin))?;
+    result.set_item("size", PyArray1::from_vec(py, decrypted.size))?;
     result.set_item("part_ends", PyArray1::from_vec(py, decrypted.part_ends))?;
     result.set_item("parts", PyArray1::from_vec(py, decrypted.parts))?;
     result.set_item("undecrypted", PyArray1::from_vec(py, decrypted.undecrypted))?;

@@ -6,14 +6,15 @@ without it, `simple_handshakes` takes only handshakes with one key set.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ikeanalyze import core
-from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, RecordColumns
+from ikeanalyze.analysis.decryption.message_records import MARGIN_BYTES, NO_RECORDS, MessageRecords, RecordColumns
 from ikeanalyze.analysis.decryption.simple_handshakes import decrypt_simple_handshakes
 from ikeanalyze.analysis.grouping import argsort_stable, expand_ranges, find_distinct, find_group_starts
 from ikeanalyze.analysis.state import AnalysisState
@@ -31,8 +32,7 @@ _MAX_THREADS: Final = 4
 _MIN_HANDSHAKES: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class BulkDecryption:
+class BulkDecryption(Struct, frozen=True):
     """The decrypted messages of some handshakes, which have numbers from 0 on."""
 
     handled: BoolArray  # which need no more work. (handshakes,)
@@ -93,6 +93,9 @@ def decrypt_in_bulk(
     if core.compiled is None:
         result = decrypt_simple_handshakes(encrypted.heap, columns, ends, _make_decryptors(chosen_keys, suites))
     else:
+        # the clear messages are added later
+        needed = int(columns["size"].sum())
+        heap = np.empty(needed + int(state.clear.entries()[2].sum()) + MARGIN_BYTES, np.uint8)
         result = core.compiled.decrypt_handshakes(
             encrypted.heap,
             columns,
@@ -102,7 +105,9 @@ def decrypt_in_bulk(
             keys.integrity,
             chosen_keys.ends,
             min(count_processors(), _MAX_THREADS, 1 + len(numbers) // _MIN_HANDSHAKES),
+            heap[:needed],
         )
+        result |= {"heap": heap, "used": needed}
     is_chosen[numbers] = result["handled"]
     return _collect_messages(state, result, used, is_chosen, chosen_keys)
 
@@ -132,22 +137,21 @@ def _collect_messages(
 
     Args:
         state: of the captures.
-        result: columns of `_core.decrypt_handshakes`.
+        result: columns of `_core.decrypt_handshakes`, `heap`, and the bytes of it that are `used`, unless all are.
         rows: the datagrams that were passed to it.
         handled: which handshakes need no more work.
         chosen: the handshakes that were passed to it, and their key sets.
     """
     numbers = chosen.numbers
     messages = np.diff(result["message_ends"], prepend=0)
-    size = np.diff(result["heap_ends"], prepend=0)
     parts = np.diff(result["part_ends"], prepend=0)
     row, position = rows[result["last"]], result["position"]
     count = len(row)
     columns = RecordColumns(
         message=state.message_of_datagram[row],
         row=row,
-        begin=result["heap_ends"] - size,
-        size=size,
+        begin=result["begin"],
+        size=result["size"],
         first_part=result["part_ends"] - parts,
         parts=parts,
         encrypted=np.ones(count, np.bool_),
@@ -160,15 +164,16 @@ def _collect_messages(
     )
     return BulkDecryption(
         handled=handled,
-        records=MessageRecords(columns, result["heap"], rows[result["parts"]], chosen.keys.key_sets, ()),
+        records=MessageRecords(
+            columns, result["heap"], rows[result["parts"]], chosen.keys.key_sets, (), result.get("used")
+        ),
         number=np.repeat(numbers, messages),
         undecrypted=rows[result["undecrypted"]],
         undecrypted_number=np.repeat(numbers, np.diff(result["undecrypted_ends"], prepend=0)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _KeyColumns:
+class _KeyColumns(Struct, frozen=True):
     """Key sets as the compiled core takes them."""
 
     key_sets: Sequence[KeySet]
@@ -179,8 +184,7 @@ class _KeyColumns:
     integrity: UInt16Array  # transform ID; 0: none. (key sets,)
 
 
-@dataclass(frozen=True, slots=True)
-class _ChosenKeySets:
+class _ChosenKeySets(Struct, frozen=True):
     """The handshakes that may be decrypted here, and the key sets of each."""
 
     numbers: Int64Array  # positions in `starts`, in ascending order. (handshakes,)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, find_epochs
 from ikeanalyze.analysis.state import AnalysisState
@@ -208,8 +209,7 @@ def describe_wrong_key(origin: str, spi_i: bytes, spi_r: bytes, from_initiator: 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedMessages:
+class DecodedMessages(Struct, frozen=True):
     """All decoded messages of the captures that are analysed together."""
 
     of_message: Int64Array  # for each row of Messages: index into `all`; -1: not decoded

@@ -13,12 +13,11 @@ For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from ikeanalyze.analysis.decryption.bulk_decryption import BulkDecryption, decrypt_in_bulk
 from ikeanalyze.analysis.decryption.decoded_messages import (
@@ -59,8 +58,7 @@ _INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_
 _MAX_RANGES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureKeys:
+class CaptureKeys(Struct, frozen=True):
     """The keys for one capture, in the order of the key files."""
 
     sets: Sequence[KeySet] = ()
@@ -83,8 +81,7 @@ class CaptureKeys:
 NO_KEYS = CaptureKeys()
 
 
-@dataclass(slots=True)
-class _DecryptionTask:
+class _DecryptionTask(Struct):
     """One distinct message to decrypt: a slot and body of `Messages`."""
 
     unit: int  # row of its first datagram
@@ -136,8 +133,7 @@ def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _NegotiatedKeys:
+class _NegotiatedKeys(Struct, frozen=True):
     """Key material parameters of one IKE SA, from the messages that set it up."""
 
     suite: IkeSuite | None
@@ -189,7 +185,7 @@ class _NegotiatedKeysLookup:
         if with_nonces and request >= 0:
             ni, nr = (self._read_nonce(int(state.inits.rows[init])) for init in (request, response))
             if ni and nr:
-                return replace(negotiated, nonces=ni + nr)
+                return structs.replace(negotiated, nonces=ni + nr)
         return negotiated
 
     def get_all(self, handshakes: Sequence[int], rows: Sequence[int], *, with_nonces: bool) -> list[_NegotiatedKeys]:
@@ -303,7 +299,7 @@ class _Decryption:
         records = join_records([*decrypted, *self._read_cleartext_messages(wanted, is_decrypted)])
         columns = records.columns
         handshake = np.where(columns.encrypted, state.association.handshake[columns.row], state.association.count)
-        records = replace(records, columns=columns.select(argsort_stable(handshake)))
+        records = structs.replace(records, columns=columns.select(argsort_stable(handshake)))
         index = np.full(len(is_decrypted), -1)
         index[self._identity[records.columns.message]] = np.arange(len(records))
         of_message = index[self._identity]
@@ -387,7 +383,7 @@ class _Decryption:
         """Add the messages that were decrypted in bulk; `owners`: the handshakes."""
         additional = np.array([_count_additional(negotiated) for negotiated in known], np.int64)
         columns = structs.replace(done.records.columns, additional=additional[done.number])
-        self._in_bulk.append(replace(done.records, columns=columns))
+        self._in_bulk.append(structs.replace(done.records, columns=columns))
         handshakes = np.array(owners, np.int64)
         for numbers in (done.number, done.undecrypted_number):
             self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))

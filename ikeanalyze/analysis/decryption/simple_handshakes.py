@@ -46,7 +46,7 @@ def decrypt_simple_handshakes(
         decryptors: of each handshake; None: it has several key sets.
 
     Returns:
-        the columns of `_core.decrypt_handshakes`.
+        the columns of `_core.decrypt_handshakes`, and `heap`: IKE header and plaintext of each message.
     """
     starts = ends - np.diff(ends, prepend=0)
     simple = np.logical_and.reduceat(_find_simple_messages(heap, columns), starts).tolist()
@@ -64,6 +64,8 @@ def decrypt_simple_handshakes(
         message_ends.append(len(messages))
         undecrypted_ends.append(len(undecrypted))
     texts = [text for message in messages for text in (message.header, message.plaintext)]
+    heap_ends = np.cumsum(list(map(len, texts)), dtype=np.int64)[1::2]
+    sizes = np.diff(heap_ends, prepend=0)
     return {
         "handled": np.array(handled, np.bool_),
         "message_ends": np.array(message_ends[1:], np.int64),
@@ -71,7 +73,8 @@ def decrypt_simple_handshakes(
         "last": np.array([message.last for message in messages], np.int64),
         "position": np.zeros(len(messages), np.int64),
         "first": np.array([message.first for message in messages], np.uint8),
-        "heap_ends": np.cumsum(list(map(len, texts)), dtype=np.int64)[1::2],
+        "begin": heap_ends - sizes,
+        "size": sizes,
         "heap": np.frombuffer(b"".join(texts), np.uint8),
         "part_ends": np.cumsum([len(message.parts) for message in messages], dtype=np.int64),
         "parts": np.array([part for message in messages for part in message.parts], np.int64),

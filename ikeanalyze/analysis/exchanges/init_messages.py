@@ -62,10 +62,17 @@ class InitMessages(Struct):
 
     def look_up(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
         """Return the values for these rows of datagrams; -1 for row -1. `values` has one for each message."""
+        return self.take(values, self.find(rows))
+
+    def find(self, rows: Int64Array) -> Int64Array:
+        """Return the places of the messages in these rows of datagrams; -1 for row -1."""
+        return np.where(rows < 0, -1, np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1))
+
+    def take(self, values: npt.NDArray[_Number], places: Int64Array) -> npt.NDArray[_Number]:
+        """Return the values at these places; -1 for place -1. `values` has one for each message."""
         if not len(values):
-            return np.full(len(rows), -1, values.dtype)
-        places = np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)
-        return np.where(rows < 0, values.dtype.type(-1), values[places])
+            return np.full(len(places), -1, values.dtype)
+        return np.where(places < 0, values.dtype.type(-1), values[places])
 
 
 def parse_init_messages(

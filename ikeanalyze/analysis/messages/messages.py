@@ -54,6 +54,9 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
             slot, datagrams, association, asked, response, datagrams.is_ikev1, several
         )
         of_datagram: Int64Array = columns.pop("of_datagram")
+        for name in ("body", "ip_fragments"):
+            if not len(columns[name]):  # all are 0
+                columns[name] = np.broadcast_to(np.int64(0), len(columns["slot"]))  # takes no memory
         return MessageColumns(**columns), of_datagram
     order, slot, turn, first_copy = _sort_by_transmission(datagrams, slot)
     totals = datagrams.fragments[order].astype(np.int64)
@@ -180,18 +183,16 @@ def _number_slots(
     datagrams: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray
 ) -> Int64Array:
     """Number the slots by handshake, message ID, exchange type, requesting side and response. (n,)"""
-    message_id = datagrams.message_id.astype(np.int64)
+    message_id: npt.NDArray[np.integer] = datagrams.message_id
     if len(message_id) and message_id.max() >= 1 << 16:
         # IKEv1 chooses random 32-bit numbers
         message_id = np.unique(message_id, return_inverse=True)[1].astype(np.int64)
     width = int(message_id.max()).bit_length() if len(message_id) else 0
     # in place: columns have millions of rows, and new memory for each step takes longer than the steps
-    slot = association.handshake << (width + 10)
-    message_id <<= 10
-    slot |= message_id
-    slot |= datagrams.exchange_type.astype(np.uint16) << 2
-    slot |= (~asked).view(np.uint8) << 1
-    slot |= response
+    slot = association.handshake.copy()
+    for bits, column in ((width, message_id), (8, datagrams.exchange_type), (1, ~asked), (1, response)):
+        slot <<= bits
+        slot |= column
     return slot
 
 

@@ -7,6 +7,7 @@ only a packet whose headers are truncated or invalid is malformed.
 import ipaddress
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -95,10 +96,15 @@ def format_address_code(code: int, ipv6: Sequence[bytes]) -> str:
     """The address of an AddressBook code as text; `ipv6` are the addresses of that AddressBook."""
     code &= ADDRESS_BITS
     if code >= FIRST_IPV6:
-        text = socket.inet_ntop(socket.AF_INET6, ipv6[code - FIRST_IPV6])
-        # ipaddress is slow; it is used for IPv4-mapped addresses only, whose last 32 bits it writes in hexadecimal
-        return text if "." not in text else str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
+        return _format_ipv6(ipv6[code - FIRST_IPV6])
     return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"
+
+
+@lru_cache(maxsize=4096)  # several columns have the same addresses
+def _format_ipv6(address: bytes) -> str:
+    text = socket.inet_ntop(socket.AF_INET6, address)
+    # ipaddress is slow; it is used for IPv4-mapped addresses only, whose last 32 bits it writes in hexadecimal
+    return text if "." not in text else str(ipaddress.IPv6Address(address))
 
 
 def get_capture_numbers(codes: UInt64Array) -> Int64Array:

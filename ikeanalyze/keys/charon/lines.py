@@ -31,11 +31,6 @@ _HEX: Final = re.compile(rb"\s*(\d{1,7}): ((?:[0-9A-Fa-f]{2}[ ]*){1,16})")
 _BYTES_PER_LINE: Final = 16
 #: No dump is longer than an IKE message; longer ones are ignored.
 _MAX_DUMP_BYTES: Final = 1 << 17
-#: The layout of a line of a dump: the offset, three characters for each byte, and the bytes as text.
-_OFFSETS: Final = b"".join(b"%4d: " % offset for offset in range(0, 10_000, _BYTES_PER_LINE))
-_OFFSET_CHARACTERS: Final = 6
-_BYTE_CHARACTERS: Final = 3
-_TEXT_POSITION: Final = _OFFSET_CHARACTERS + _BYTE_CHARACTERS * _BYTES_PER_LINE
 #: Threads with an incomplete dump. charon has 16 threads; a merged log may have more.
 _MAX_THREADS: Final = 4096
 
@@ -198,42 +193,3 @@ class LogMessageReader:
             return False
         dump.data += octets
         return True
-
-
-def read_dump(block: bytes, start: int, match: re.Match[bytes]) -> tuple[bytes, bool | None, int] | None:
-    """Read all lines of a dump at once, if none of another thread is between them.
-
-    `start` is that of the line with the label, which `LogMessageReader.text_pattern` matches.
-    Returns the bytes, whether the further lines are indented (None: there are none), and the end of the dump in the
-    block; None: the lines must be read one by one.
-    """
-    before, size, begin = block[start : match.start(1)], int(match[2]), match.end() + 1
-    is_indented = not block.startswith(before, begin)
-    lines = _read_dump_lines(block, begin, b" " * len(before) if is_indented else before, size)
-    return None if lines is None else (lines[0], is_indented if size else None, lines[1])
-
-
-def _read_dump_lines(block: bytes, start: int, prefix: bytes, size: int) -> tuple[bytes, int] | None:
-    """The bytes of a dump and the end of its last line; None: its lines do not follow each other in charon's layout.
-
-    `prefix` precedes the text of each line.
-    """
-    if not size:
-        return b"", start
-    count = -(-size // _BYTES_PER_LINE)
-    stride = block.find(b"\n", start) + 1 - start
-    end = block.find(b"\n", start + (count - 1) * stride) + 1
-    if stride <= 0 or end <= 0 or block.count(b"\n", start, end) != count:
-        return None
-    lines = block[start - 1 : end].split(b"\n" + prefix)
-    del lines[0]  # empty
-    if b"".join([line[:_OFFSET_CHARACTERS] for line in lines]) != _OFFSETS[: count * _OFFSET_CHARACTERS]:
-        return None
-    digits = b"".join([line[_OFFSET_CHARACTERS:_TEXT_POSITION] for line in lines])[: size * _BYTE_CHARACTERS]
-    if digits[_BYTE_CHARACTERS - 1 :: _BYTE_CHARACTERS] != b" " * size:
-        return None
-    try:
-        data = bytes.fromhex(digits.decode())
-    except ValueError:
-        return None
-    return (data, end) if len(data) == size else None
