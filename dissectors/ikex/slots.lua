@@ -12,6 +12,7 @@ local TIME, BYTES, FRAGMENT, TOTAL, DIGEST = Datagram.TIME, Datagram.BYTES, Data
     Datagram.DIGEST
 local SLOT, TRANSMISSION = Datagram.SLOT, Datagram.TRANSMISSION
 
+local NONE = {}
 -- A slot with more datagrams than this is grouped again only when it has grown by an eighth.
 local LARGE = 256
 
@@ -194,40 +195,28 @@ function slots.transmissions(slot, exactly)
     return slot.transmissions
 end
 
--- Transmissions by body, which is identified by its first transmission, and the bodies in order of time.
-local function group_by_body(transmissions)
-    local bodies, firsts = {}, {}
+--- For each body of some transmissions of one slot, the datagrams that one transmission of it needs: see
+-- `retransmission.find_needed`. The bodies are in order of time.
+function slots.find_needed(transmissions)
+    local firsts, of_body = {}, {}
     for _, transmission in ipairs(transmissions) do
         local first = transmission.first
-        if not bodies[first] then
-            bodies[first], firsts[#firsts + 1] = {}, first
+        if not of_body[first] then
+            of_body[first], firsts[#firsts + 1] = {}, first
         end
-        table.insert(bodies[first], transmission)
     end
-    return bodies, firsts
-end
-
---- For each body of some transmissions of a slot, the datagrams that one transmission of it needs: see
--- `retransmission.find_needed`.
-function slots.find_needed(transmissions)
-    local result = {}
-    local bodies, firsts = group_by_body(transmissions)
-    for _, first in ipairs(firsts) do
-        local slot = first.slot
-        if not slot.fragmented then
-            result[#result + 1] = { first.datagrams[1], total = 0 }
-        else
-            local of_body, datagrams = {}, {}
-            for _, transmission in ipairs(bodies[first]) do
-                of_body[transmission] = true
-            end
-            for _, datagram in ipairs(slot) do
-                if of_body[datagram[TRANSMISSION]] then
-                    datagrams[#datagrams + 1] = datagram
-                end
-            end
-            result[#result + 1] = retransmission.find_needed(datagrams, slot.pair.sa.version == 1)
+    local slot = transmissions[1] and transmissions[1].slot
+    for _, datagram in ipairs(slot and slot.fragmented and slot or NONE) do
+        local transmission = datagram[TRANSMISSION]
+        local datagrams = transmission and of_body[transmission.first]
+        if datagrams then
+            datagrams[#datagrams + 1] = datagram
         end
+    end
+    local result = {}
+    for index, first in ipairs(firsts) do
+        result[index] = slot.fragmented and retransmission.find_needed(of_body[first], slot.pair.sa.version == 1)
+            or { first.datagrams[1], total = 0 }
     end
     return result
 end
