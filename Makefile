@@ -153,14 +153,16 @@ trees: $(VENV)/.system-installed
 	    done; \
 	fi
 
-# Needs root. The first run makes Debian trees with the daemons. Tests mostly wait, so more run at once than processors.
+# Needs root. The first run makes Debian trees with the daemons. Tests mostly wait, so more run at once than processors;
+# those over SSH run in one process, and first, because they take longest.
 lab: $(VENV)/.test-installed $(VENV)/.system-installed
 	@command -v nft >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2; }
 	@command -v ssh >/dev/null && [ -x /usr/sbin/sshd ] || \
 	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends openssh-client openssh-server; }
 	@[ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
-	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -n 4 -m lab tests/lab tests/replay
+	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m lab \
+	    tests/lab/test_ssh.py tests/lab tests/replay
 
 # Needs root, as the lab does. A report that fails does not stop the others.
 reports:

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from ikeanalyze import core
+from ikeanalyze.analysis import read as analysis_read
+from ikeanalyze.analysis.exchanges.init_messages import InitReader
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
@@ -41,21 +43,21 @@ def both(function: Callable[[], Result]) -> tuple[Result, Result]:
 
 @contextmanager
 def in_stretches(size: int) -> Iterator[None]:
-    """Let the core read the files of small captures too, in stretches of so many bytes."""
-    before = frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES
-    frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES = 1, size
+    """Let the core read the files of small captures too, in stretches of so many bytes, and analyse each alone."""
+    before = frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES, analysis_read.SMALL_BYTES
+    frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES, analysis_read.SMALL_BYTES = 1, size, -1
     try:
         yield
     finally:
-        frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES = before
+        frames.MIN_COMPILED_BYTES, frames.STRETCH_BYTES, analysis_read.SMALL_BYTES = before
 
 
 def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int] | None = ()) -> list[str]:
     """Differences of the frames of a capture, and of everything that is counted in it."""
 
-    def read() -> dict[str, Any]:
+    def read(make_reader: type[InitReader] | None = None) -> dict[str, Any]:
         try:
-            return _describe(read_frames(path, ports, spis=spis))
+            return _describe(read_frames(path, ports, spis=spis, make_reader=make_reader))
         except CaptureError as error:
             return {"error": str(error)}
 
@@ -63,7 +65,9 @@ def compare_frames(path: str, ports: Collection[int] = (), spis: Collection[int]
     differences = list(_compare_descriptions(first, second))
     for size in STRETCHES:
         with in_stretches(size):
-            differences += (f"stretches of {size}: {text}" for text in _compare_descriptions(read(), second))
+            for make_reader in (None, InitReader):
+                found = _compare_descriptions(read(make_reader), second)
+                differences += (f"stretches of {size}, {make_reader}: {text}" for text in found)
     return differences
 
 
@@ -78,6 +82,7 @@ def _describe(capture: CaptureFrames) -> dict[str, Any]:
     described: dict[str, Any] = {name: getattr(capture, name) for name in CaptureFrames.__struct_fields__}
     columns = described.pop("columns")
     described.pop("addresses")
+    described.pop("reader")
     texts: dict[str, Any] = {
         name: [capture.address(code) for code in columns[name].tolist()] for name in ("source", "destination")
     }
@@ -100,6 +105,19 @@ def compare_tables(paths: Sequence[str], ports: Sequence[int] = (), keys: Sequen
     options = ReadOptions(ports=ports, keys=keys, payloads=True)
     first, second = both(lambda: read_captures(list(paths), options))
     return list(_compare_analyses(first, second))
+
+
+def compare_early_tables(path: str, ports: Sequence[int] = ()) -> list[str]:
+    """Differences of the tables of a capture whose IKE_SA_INIT messages are parsed while it is read."""
+    options = ReadOptions(ports=ports)
+    with without_core():
+        expected = read_captures(path, options)
+    differences: list[str] = []
+    for size in STRETCHES:
+        with in_stretches(size):
+            found = _compare_analyses(read_captures(path, options), expected)
+            differences += (f"stretches of {size}: {text}" for text in found)
+    return differences
 
 
 def _compare_analyses(first: Analysis, second: Analysis) -> Iterator[str]:

@@ -101,11 +101,13 @@ class PcapPart:
         """The plain packets; numbers count from 0, and `row`, `begin`, `end` and `clear` are empty."""
 
     @property
-    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
-        """The rows of the messages that can be read without keys, where each begins and ends, and their bytes."""
+    def clear(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
+        """The rows of the messages that can be read without keys, where each begins and ends in their bytes, these
+        bytes, and the offset of each in the file.
+        """
 
     @property
-    def sealed(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array]:
+    def sealed(self) -> tuple[UInt32Array, Int64Array, Int64Array, UInt8Array, Int64Array]:
         """The same of the encrypted messages that were asked for."""
 
     @property
@@ -204,6 +206,20 @@ def find_candidates(
     The latter are all frames of such a content, in order of time. (k,)
     """
 
+def find_first_rows(handshake: Int64Array, count: int) -> Int64Array:
+    """The row of the first datagram of each of so many handshakes; 0 without one. (handshakes,)
+
+    Raises:
+        ValueError: a datagram is of no handshake.
+    """
+
+def summarise_datagrams(datagrams: Datagrams, association: SaAssociation, count: int) -> dict[str, Any]:
+    """The columns of `handshakes.DatagramSummary` by name, of so many handshakes.
+
+    Raises:
+        ValueError: the columns have different lengths, or a datagram is of no handshake.
+    """
+
 def group_by_spi(key: UInt64Array, datagrams: Datagrams) -> tuple[Int64Array, BoolArray]:
     """Group datagrams by `key`: initiator SPIs, or numbers that also differ by capture and tunnel.
 
@@ -227,7 +243,7 @@ def group_messages(
 ) -> dict[str, Any]:
     """The columns of `MessageColumns` by name, and `of_datagram`: the row of the message of each datagram.
 
-    `several`: some datagrams have several frames.
+    `body` and `ip_fragments` are empty where all are 0. `several`: some datagrams have several frames.
     """
 
 def fit_form(heap: UInt8Array, begin: Int64Array, sample: bytes, low: Int64Array, high: Int64Array) -> BoolArray:
@@ -288,28 +304,29 @@ def decrypt_handshakes(
     heap: UInt8Array,
     columns: dict[str, npt.NDArray[Any]],
     ends: Int64Array,
-    keys: list[tuple[bytes, bytes, bytes, bytes]],
+    keys: tuple[UInt8Array, Int64Array, Int64Array],
     encryption: npt.NDArray[np.uint16],
     integrity: npt.NDArray[np.uint16],
     key_ends: Int64Array,
     threads: int,
+    decrypted_heap: UInt8Array,
 ) -> dict[str, Any]:
-    """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `core_decryption`).
+    """Decrypt the messages of handshakes with the key sets that name their IKE SAs (see `bulk_decryption`).
 
     Args:
         heap: bytes of the encrypted messages.
         columns: `begin`, `size`, `slot`, `body`, `number`, `total`, `from_initiator` of their datagrams.
         ends: where the datagrams of each handshake end.
-        keys: SK_ei, SK_er, SK_ai and SK_ar of each key set.
+        keys: a heap of keys, and offset and size of SK_ei, SK_er, SK_ai and SK_ar of each key set.
         encryption: transform ID of each key set.
         integrity: transform ID of each key set; 0: none.
         key_ends: where the key sets of each handshake end.
         threads: how many decrypt at most.
+        decrypted_heap: gets the IKE header and plaintext of each message; as many bytes as the datagrams suffice.
 
     Returns:
-        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `heap_ends`,
-        `part_ends` of each message; `parts`, `undecrypted`: positions of datagrams; `heap`: IKE header and plaintext of
-        each message.
+        `handled`, `message_ends`, `undecrypted_ends` of each handshake; `last`, `position`, `first`, `part_ends` of
+        each message, and `begin`, `size` of its bytes in the heap; `parts`, `undecrypted`: positions of datagrams.
 
     Raises:
         ValueError: the columns differ in length.

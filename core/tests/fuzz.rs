@@ -314,7 +314,7 @@ fn parts_of_a_file_have_what_all_of_it_has() {
         };
         let size = data.len() as u64;
         let whole = Part::read(&mut &data[..], 0, size, &plan);
-        check_part(&whole, size);
+        check_part(&whole, &data);
         // a place where a record begins, or any other
         let records = walk_pcap(&data, 0, data.len(), &plan.layout).unwrap_or_default();
         let begin = match records.offset.len() {
@@ -347,14 +347,19 @@ fn parts_of_a_file_have_what_all_of_it_has() {
     assert!(parts_read > 0);
 }
 
-fn check_part(part: &Part, size: u64) {
-    assert!(part.stop <= size);
+fn check_part(part: &Part, data: &[u8]) {
+    assert!(part.stop <= data.len() as u64);
     let counted: i64 = part.scan.packets.iter().sum();
     assert_eq!(counted as usize + part.rest.index.len(), part.packets as usize);
     assert_eq!(part.scan.number.len(), part.scan.digest.len());
     for stored in [&part.clear, &part.sealed] {
         assert!(stored.row.iter().all(|&row| (row as usize) < part.scan.number.len()));
         assert_eq!(stored.end.last().copied().unwrap_or(0) as usize, stored.heap.len());
+        assert_eq!(stored.place.len(), stored.row.len());
+        for ((&begin, &end), &place) in stored.begin.iter().zip(&stored.end).zip(&stored.place) {
+            let in_file = &data[place as usize..(place + end - begin) as usize];
+            assert_eq!(in_file, &stored.heap[begin as usize..end as usize]);
+        }
     }
     let last = part.rest.offset.last().zip(part.rest.captured.last());
     let end = last.map_or(0, |(offset, captured)| offset + captured);

@@ -7,6 +7,7 @@ use _core::analysis::association::{group_by_spi, Datagrams as SpiColumns};
 use _core::analysis::duplicates::{find_candidates, Frames};
 use _core::analysis::exchanges::{self, end_in_order, pair_exchanges, ExchangeTimes, MessageTimes};
 use _core::analysis::grouping::find_distinct;
+use _core::analysis::handshakes;
 use _core::analysis::init_messages::{compare_nat_hashes, fit_form, Endpoints};
 use _core::analysis::messages::{group_messages, Column, Datagrams, Messages};
 use _core::analysis::volumes::{self, sum_phases, sum_volumes};
@@ -50,6 +51,7 @@ fn generated_columns() {
         frames(&mut rng, rows);
         init_messages(&mut rng);
         spis(&mut rng, rows);
+        summaries(&mut rng, rows);
         datagrams(&mut rng, rows);
     }
 }
@@ -94,6 +96,34 @@ fn init_messages(rng: &mut Rng) {
     };
     compare_nat_hashes(&heap, &begin, &[16, i64::MAX], &ends);
     compare_nat_hashes(&heap, &begin, &low, &ends);
+}
+
+fn summaries(rng: &mut Rng, rows: usize) {
+    let handshake = column(rng, rows, |rng| rng.i64(-1..HANDSHAKES as i64 * 9) / 9);
+    let columns = handshakes::Datagrams {
+        handshake: &handshake,
+        from_initiator: &column(rng, rows, |rng| rng.bool()),
+        protocol: &column(rng, rows, choose(&[0, 0, 0, 1, 3])),
+        exchange_type: &column(rng, rows, choose(&[34, 35, 38, 129])),
+        flags: &column(rng, rows, |rng| rng.u8(..)),
+        next_payload: &column(rng, rows, choose(&[33, 41])),
+        spi_r: &column(rng, rows, choose(&[0, 1])),
+    };
+    let count = rng.usize(..=HANDSHAKES);
+    let summary = handshakes::summarise(&columns, count);
+    let all_exist = handshake.iter().all(|&number| (0..count as i64).contains(&number));
+    assert_eq!(summary.is_some(), all_exist);
+    let first = handshakes::find_first_rows(&handshake, count);
+    assert_eq!(first.is_some(), all_exist);
+    for &row in first.iter().flatten().filter(|&&row| row > 0) {
+        assert!(!handshake[..row as usize].contains(&handshake[row as usize]));
+    }
+    for row in summary
+        .iter()
+        .flat_map(|summary| summary.request.iter().chain(&summary.response))
+    {
+        assert!(*row < rows as i64);
+    }
 }
 
 fn spis(rng: &mut Rng, rows: usize) {
@@ -213,7 +243,9 @@ fn exchanges_and_sums(rng: &mut Rng, messages: &Messages, first_ns: &[i64]) {
     let attempt = if rng.bool() {
         vec![0; count]
     } else {
-        messages.body.clone()
+        (0..count)
+            .map(|row| messages.body.get(row).copied().unwrap_or(0))
+            .collect()
     };
     let paired = pair_exchanges(&columns, &attempt);
     let sent = paired.request.bytes.iter().chain(&paired.response.bytes).sum::<i64>();
@@ -250,7 +282,10 @@ fn exchanges_and_sums(rng: &mut Rng, messages: &Messages, first_ns: &[i64]) {
         bytes: &messages.bytes,
         needed_bytes: &messages.needed_bytes,
         fragments_seen: &messages.fragments_seen,
-        ip_fragments: &messages.ip_fragments,
+        ip_fragments: match &messages.ip_fragments[..] {
+            [] => Column::Same(0),
+            rows => Column::Rows(rows),
+        },
     };
     let volumes = sum_volumes(&sums, HANDSHAKES).expect("each message is of a handshake");
     let total: u32 = volumes

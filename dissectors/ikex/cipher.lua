@@ -151,8 +151,8 @@ local function find_integrity(algorithm, keys, suite, sk_a)
 end
 
 --- Decrypt the payload at the end of `data`, a complete message; `start`: position of its IV.
--- Returns the chain of payloads without padding, whether the ICV was checked, and the length of the padding; nil if the
--- key is wrong.
+-- Returns the chain of payloads without padding, whether the ICV was checked, and the length of the padding; nil if a
+-- key is wrong, and true if that is SK_e, because SK_a fits.
 function cipher.decrypt(algorithm, keys, suite, data, start, from_initiator)
     local sk_e = from_initiator and keys.ei or keys.er
     local sk_a = (from_initiator and keys.ai or keys.ar) or ""
@@ -186,7 +186,7 @@ function cipher.decrypt(algorithm, keys, suite, data, start, from_initiator)
     end
     local padding = padded:byte(#padded)
     if padding >= #padded then
-        return nil
+        return nil, integrity ~= nil and algorithm.mode ~= "NULL"
     end
     return padded:sub(1, #padded - 1 - padding), aead or integrity ~= nil, padding
 end

@@ -267,6 +267,9 @@ end
 local function add_fragment(capture, sa, datagram, decrypted, payloads)
     local slot = datagram.slot
     local parts = slot.parts
+    if parts and parts.total > datagram.total then
+        return -- the sender has fragmented the message again: a receiver ignores this one (RFC 7383, section 2.6)
+    end
     local same_total = parts and parts.total == datagram.total
     if not same_total or (parts.digest[datagram.fragment] or datagram.digest) ~= datagram.digest then
         parts = { total = datagram.total, digest = {}, plaintext = {}, count = 0, verified = true }
@@ -306,10 +309,10 @@ local function decrypt(capture, sa, datagram)
     }
     local spi_i, spi_r = data:sub(1, 8), data:sub(9, 16)
     local negotiated = sa.suite and sa or capture.negotiated[spi_i .. spi_r] or sa
-    local decrypted =
+    local decrypted, has_wrong_key =
         capture.keyring:decrypt(spi_i, spi_r, encrypted, negotiated.suite, negotiated.nonces, epoch)
     if not decrypted then
-        datagram.no_key = true
+        datagram.no_key, datagram.wrong_key = true, has_wrong_key or nil
         return
     end
     decrypted.epoch = epoch
@@ -376,7 +379,7 @@ function contents.update(capture, sa)
         local earlier = message_table.get(slot.decoded, datagram.digest)
         if earlier then -- a retransmission
             datagram.content, datagram.key, datagram.parts = earlier.content, earlier.key, earlier.parts
-            datagram.no_key = earlier.no_key
+            datagram.no_key, datagram.wrong_key = earlier.no_key, earlier.wrong_key
         else
             message_table.set(slot.decoded, datagram.digest, datagram)
             if datagram.clear then

@@ -186,21 +186,8 @@ end
 
 --- Whether all transmissions of a response together lack fragments of RFC 7383.
 function exchanges.lacks_fragments(responses)
-    local fragments, counts, totals = {}, {}, {}
-    for _, transmission in ipairs(responses) do
-        local body = transmission.body
-        if transmission.fragments then
-            fragments[body], counts[body] = fragments[body] or {}, counts[body] or 0
-            totals[body] = totals[body] or transmission.total
-            for number in pairs(transmission.fragments) do
-                if not fragments[body][number] then
-                    fragments[body][number], counts[body] = true, counts[body] + 1
-                end
-            end
-        end
-    end
-    for body, total in pairs(totals) do
-        if counts[body] < total then
+    for _, needed in ipairs(slots.find_needed(responses)) do
+        if #needed < needed.total then
             return true
         end
     end

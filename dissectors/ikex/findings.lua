@@ -152,6 +152,12 @@ end
 -- The list that `of_datagram` returns: most messages have no findings.
 local list = {}
 
+-- By whether the initiator is the sender.
+local WRONG_KEY = {
+    [true] = "SK_ei is wrong: the integrity check passes with SK_ai, but decryption gives no valid padding or payloads",
+    [false] = "SK_er is wrong: the integrity check passes with SK_ar, but decryption gives no valid padding or payloads",
+}
+
 --- The findings about a datagram, a list that is valid until the next call; `exchange`, `transmission`: from
 -- `exchanges.of_datagram`, nil if they are not known; see `View:find_exchange`.
 function findings.of_datagram(capture, datagram, exchange, transmission)
@@ -193,7 +199,8 @@ function findings.of_datagram(capture, datagram, exchange, transmission)
         check_support(sa.init_response, "response", list)
     end
     if not plain and datagram.no_key and capture.keyring:count(sa.spi_i, sa.spi_r) > 0 then
-        add(list, "no_key", "None of the keys of this IKE SA decrypts the message")
+        add(list, "no_key", datagram.wrong_key and WRONG_KEY[slot.from_initiator or false]
+            or "None of the keys of this IKE SA decrypts the message")
     end
     local content = contents.content(datagram)
     if content then

@@ -16,6 +16,7 @@ Keyring.__index = Keyring
 
 -- Trials of key sets without SPIs and nonces, in total. They take some seconds.
 local TRIALS = compat.has_ciphers and 20000 or 4000
+local MAX_PADDING = 255 -- the pad length is one byte
 local MIN_PADDING = 4 -- implementations pad to a multiple of this without need
 
 --- `sets`: key sets from `keyfile.read`; `phase1`: its IKEv1 keys.
@@ -122,6 +123,27 @@ local function is_plausible(plaintext, padding, encrypted, block)
         and (encrypted.fragment > 1 or is_chain(plaintext, encrypted.first, encrypted.total > 1))
 end
 
+-- Whether decrypted bytes do not begin with the header of a payload, as if SK_e were wrong, by the rule of `is_garbage`
+-- in ikeanalyze/crypto/sk_payload.py: at least two of next payload, reserved flags and length are impossible.
+local function is_garbage(plaintext, encrypted)
+    if encrypted.fragment > 1 or encrypted.first == 0 or plaintext == "" then
+        return false
+    elseif #plaintext < 4 then
+        return true
+    end
+    local following, flags, high, low = plaintext:byte(1, 4)
+    local size, most = high * 256 + low, #plaintext
+    if encrypted.total > 1 then
+        most = (most + MAX_PADDING) * encrypted.total
+    end
+    local errors = 0
+    for _, wrong in ipairs({ following ~= 0 and not names.payload[following], flags % 128 ~= 0, size < 4 or size > most }) do
+        errors = errors + (wrong and 1 or 0)
+    end
+    return errors > 1
+end
+
+-- What a key set decrypts; nil if it does not fit, and true if its SK_a fits, so that its SK_e is wrong.
 local function try_key_set(keys, encrypted, suite)
     local algorithm = cipher.algorithm(keys, suite)
     if not algorithm then
@@ -130,7 +152,9 @@ local function try_key_set(keys, encrypted, suite)
     local plaintext, verified, padding =
         cipher.decrypt(algorithm, keys, suite, encrypted.data, encrypted.start, encrypted.from_initiator)
     if not plaintext then
-        return nil
+        return nil, verified
+    elseif verified and algorithm.icv == 0 and algorithm.mode ~= "NULL" and is_garbage(plaintext, encrypted) then
+        return nil, true
     elseif not verified and not is_plausible(plaintext, padding, encrypted, algorithm.block) then
         return nil
     end
@@ -182,23 +206,24 @@ end
 
 --- Decrypt a message. `encrypted`: {data, start, first, fragment, total, from_initiator}; `suite`: the negotiated one;
 -- `nonces`: of both sides, which created the IKE SA; `epoch`: the index of the key set by order, from 0.
--- Returns {plaintext, verified, keys, first, position, count}; nil if no key set fits. `position`: of the key set among
--- those of the IKE SA, from 1.
+-- Returns {plaintext, verified, keys, first, position, count}; nil if no key set fits, and true if the SK_a of one does,
+-- so that its SK_e is wrong. `position`: of the key set among those of the IKE SA, from 1.
 function Keyring:decrypt(spi_i, spi_r, encrypted, suite, nonces, epoch)
     local chain = get_chain(self, spi_i .. spi_r, nonces)
-    local decrypted
+    local decrypted, wrong, has_wrong_key
     for _, position in ipairs(positions(#chain, epoch + 1)) do
-        decrypted = try_key_set(chain[position], encrypted, suite)
+        decrypted, wrong = try_key_set(chain[position], encrypted, suite)
         if decrypted then
             break
         end
+        has_wrong_key = has_wrong_key or wrong
     end
     decrypted = decrypted or try_unassigned(self, self.free, chain, encrypted, suite)
     if not decrypted and not nonces then
         decrypted = try_unassigned(self, self.with_nonces, chain, encrypted, suite)
     end
     if not decrypted then
-        return nil
+        return nil, has_wrong_key
     end
     for position, keys in ipairs(chain) do
         if keys == decrypted.keys then

@@ -22,6 +22,7 @@ local MAIN, AGGRESSIVE, INFORMATIONAL_V1, QUICK = 2, 4, 5, 32
 local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED, REDIRECT = 36, 37, 24, 16407
 -- Notifies by which a responder asks for another IKE_SA_INIT request: INVALID_KE_PAYLOAD, COOKIE.
 local WANTS_ANOTHER_REQUEST = { [17] = true, [16390] = true }
+local INVALID_SPI = names.of(names.notify, 11)
 local NOTIFY_V1 = 11
 local MISSES_PACKETS = { cut = true, unanswered = true, ["half-open"] = true }
 
@@ -91,6 +92,24 @@ local function find_refusal(sa, all)
         return nil
     end
     return read_clear_error(response.datagram.data, 2)
+end
+
+-- Whether an IKE SA of IKEv2 has only INVALID_SPI messages in the clear: about an ESP or AH packet, outside of any IKE
+-- SA (RFC 7296, section 1.5).
+local function is_about_esp(sa, all)
+    for _, exchange in ipairs(all) do
+        if exchange.pair.exchange ~= INFORMATIONAL or #exchange.responses > 0 then
+            return false
+        end
+        for _, transmission in ipairs(exchange.requests) do
+            local datagram = transmission.datagrams[1]
+            local clear = exchanges.is_in_clear(transmission) and datagram.data
+            if not clear or read_clear_error(clear, 2) ~= INVALID_SPI then
+                return false
+            end
+        end
+    end
+    return sa.version == 2 and #all > 0
 end
 
 -- The outcome that decrypted payloads prove: "failed" with its reason, "established", or "open" if IKE_AUTH had not
@@ -269,7 +288,7 @@ local function decide(sa, all, evidence, proven, reason)
     if error_name then
         return "failed", error_name
     elseif not evidence.begun or evidence.one_sided then
-        return "cut", wanted
+        return "cut", is_about_esp(sa, all) and INVALID_SPI or wanted
     end
     local waited = evidence.waited and evidence.waited > SLOWEST_FIRST_TIMER
     if evidence.last_unanswered then

@@ -6,7 +6,13 @@ A slot is a position in the exchanges of one IKE SA: sender, request or response
 2. Fragmented (RFC 7383): all fragments of a message are one transmission. When a fragment number comes a second time,
    a second transmission has begun: after the longest pause before it, because a sender sends all fragments at once.
 3. A fragment number that comes again with other bytes begins another body. If the total has changed, the sender has
-   fragmented the same message again, and this is a transmission of the same body. ]]
+   fragmented the same message again, and this is a transmission of the same body. Fragments with the same total belong
+   together, also if they arrive between others.
+
+One transmission of a message needs either its unfragmented form or all fragments of one total. The receiver discards
+its fragments when one with a larger total arrives, and ignores those with a smaller total (RFC 7383, section 2.6). So
+the needed form is the one that becomes complete first at the capture point; if none does, the one of which the capture
+has the largest part. ]]
 local retransmission = {}
 
 local function is_refragmented(previous, datagram)
@@ -64,18 +70,50 @@ local function key(datagram)
     return datagram.total * 65536 + datagram.fragment
 end
 
---- The transmissions of a slot with fragments, whose datagrams are in order of time: a list of {body, number, first,
--- last}. `body`, `number`: of the message and its transmission, from 1; `first`, `last`: positions of its datagrams.
-function retransmission.classify_fragments(datagrams, ikev1)
-    local starts = find_starts(datagrams)
+-- The datagrams by total, in order of time; those of IKEv1, whose total is mostly unknown, together.
+local function split_by_total(datagrams, ikev1)
+    local lists, by_total = {}, {}
+    for index, datagram in ipairs(datagrams) do
+        local total = ikev1 and 0 or datagram.total
+        local list = by_total[total]
+        if not list then
+            list = { positions = {} }
+            by_total[total], lists[#lists + 1] = list, list
+        end
+        list[#list + 1], list.positions[#list + 1] = datagram, index
+    end
+    return lists
+end
+
+-- The transmissions in order of their first datagrams: lists of datagrams, each with the `position` of the first one.
+local function find_transmissions(datagrams, ikev1)
     local transmissions = {}
+    for _, list in ipairs(split_by_total(datagrams, ikev1)) do
+        local starts = find_starts(list)
+        for number, first in ipairs(starts) do
+            local transmission = { position = list.positions[first] }
+            for index = first, (starts[number + 1] or #list + 1) - 1 do
+                transmission[#transmission + 1] = list[index]
+            end
+            transmissions[#transmissions + 1] = transmission
+        end
+    end
+    table.sort(transmissions, function(a, b)
+        return a.position < b.position
+    end)
+    return transmissions
+end
+
+--- The transmissions of a slot with fragments, whose datagrams are in order of time: a list of {body, number,
+-- datagrams}. `body`, `number`: of the message and its transmission, from 1.
+function retransmission.classify_fragments(datagrams, ikev1)
+    local transmissions = find_transmissions(datagrams, ikev1)
     local body, number, contents = 1, 0, {}
-    for position, first in ipairs(starts) do
-        local last = (starts[position + 1] or #datagrams + 1) - 1
-        local changed = ikev1 and position > 1 and is_refragmented(datagrams[first - 1], datagrams[first])
-        for index = first, last do
-            local known = contents[key(datagrams[index])]
-            if known and known ~= datagrams[index].digest then
+    for index, own in ipairs(transmissions) do
+        local changed = ikev1 and index > 1 and is_refragmented(datagrams[own.position - 1], own[1])
+        for _, datagram in ipairs(own) do
+            local known = contents[key(datagram)]
+            if known and known ~= datagram.digest then
                 changed = true
             end
         end
@@ -83,12 +121,46 @@ function retransmission.classify_fragments(datagrams, ikev1)
             body, number, contents = body + 1, 0, {}
         end
         number = number + 1
-        for index = first, last do
-            contents[key(datagrams[index])] = datagrams[index].digest
+        for _, datagram in ipairs(own) do
+            contents[key(datagram)] = datagram.digest
         end
-        transmissions[position] = { body = body, number = number, first = first, last = last }
+        transmissions[index] = { body = body, number = number, datagrams = own }
     end
     return transmissions
+end
+
+--- The datagrams of a body that one transmission of it needs, a list with its `total`, 0 if unknown or not fragmented.
+-- `datagrams`: all of the body, in order of time.
+function retransmission.find_needed(datagrams, ikev1)
+    local forms, totals, largest = {}, {}, 0
+    for _, datagram in ipairs(datagrams) do
+        local fragment, total = datagram.fragment, ikev1 and 0 or datagram.total
+        if fragment == 0 or total >= largest then -- the receiver ignores others
+            largest = math.max(largest, total)
+            local form = forms[total]
+            if not form then
+                form = { total = 0, numbers = {} }
+                forms[total], totals[#totals + 1] = form, total
+            end
+            if not form.numbers[fragment] then
+                form.numbers[fragment] = true
+                form[#form + 1] = datagram
+                form.total = math.max(form.total, datagram.total)
+            end
+            if not ikev1 and #form == math.max(total, 1) then
+                return form
+            end
+        end
+    end
+    table.sort(totals)
+    local needed, largest_part = nil, 0
+    for _, total in ipairs(totals) do
+        local part = #forms[total] / math.max(total, 1)
+        if part >= largest_part then
+            needed, largest_part = forms[total], part
+        end
+    end
+    return needed
 end
 
 return retransmission

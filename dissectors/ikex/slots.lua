@@ -111,14 +111,14 @@ local function group_fragments(slot)
         transmission.first = transmission
         transmissions[1] = transmission
     else
-        for position, range in ipairs(retransmission.classify_fragments(slot, slot.pair.sa.version == 1)) do
-            local transmission = new_fragmented(slot, range.body, range.number, slot[range.first][TIME])
-            for index = range.first, range.last do
-                add_fragment(transmission, slot[index])
+        for position, own in ipairs(retransmission.classify_fragments(slot, slot.pair.sa.version == 1)) do
+            local transmission = new_fragmented(slot, own.body, own.number, own.datagrams[1][TIME])
+            for _, datagram in ipairs(own.datagrams) do
+                add_fragment(transmission, datagram)
             end
-            firsts[range.body] = firsts[range.body] or transmission
-            transmission.first = firsts[range.body]
-            slot.several_bodies = slot.several_bodies or range.body > 1
+            firsts[own.body] = firsts[own.body] or transmission
+            transmission.first = firsts[own.body]
+            slot.several_bodies = slot.several_bodies or own.body > 1
             transmissions[position] = transmission
         end
     end
@@ -192,6 +192,44 @@ function slots.transmissions(slot, exactly)
         group(slot)
     end
     return slot.transmissions
+end
+
+-- Transmissions by body, which is identified by its first transmission, and the bodies in order of time.
+local function group_by_body(transmissions)
+    local bodies, firsts = {}, {}
+    for _, transmission in ipairs(transmissions) do
+        local first = transmission.first
+        if not bodies[first] then
+            bodies[first], firsts[#firsts + 1] = {}, first
+        end
+        table.insert(bodies[first], transmission)
+    end
+    return bodies, firsts
+end
+
+--- For each body of some transmissions of a slot, the datagrams that one transmission of it needs: see
+-- `retransmission.find_needed`.
+function slots.find_needed(transmissions)
+    local result = {}
+    local bodies, firsts = group_by_body(transmissions)
+    for _, first in ipairs(firsts) do
+        local slot = first.slot
+        if not slot.fragmented then
+            result[#result + 1] = { first.datagrams[1], total = 0 }
+        else
+            local of_body, datagrams = {}, {}
+            for _, transmission in ipairs(bodies[first]) do
+                of_body[transmission] = true
+            end
+            for _, datagram in ipairs(slot) do
+                if of_body[datagram[TRANSMISSION]] then
+                    datagrams[#datagrams + 1] = datagram
+                end
+            end
+            result[#result + 1] = retransmission.find_needed(datagrams, slot.pair.sa.version == 1)
+        end
+    end
+    return result
 end
 
 --- The time of the first datagram of a slot.

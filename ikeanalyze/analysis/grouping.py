@@ -81,12 +81,32 @@ def find_distinct(values: UInt64Array) -> tuple[UInt64Array, npt.NDArray[np.uint
     """The different values, in no order, and which of them each value is. (k,), (n,)"""
     if core.compiled is not None:
         return core.compiled.find_distinct(np.ascontiguousarray(values))
-    order = group_order(values)
-    together = values[order]
-    new = find_group_starts(together)
-    place = np.empty(len(values), np.uint32)
-    place[order] = np.cumsum(new, dtype=np.uint32) - np.uint32(1)
-    return together[new], place
+    equal = find_equal_rows(values)
+    is_first = np.zeros(len(values), np.bool_)
+    is_first[equal] = True
+    number = np.cumsum(is_first, dtype=np.uint32)
+    number -= np.uint32(1)
+    return values[is_first], number[equal]
+
+
+def find_equal_rows(values: UInt64Array) -> npt.NDArray[np.int32]:
+    """For each row the same row of all that have its value. (n,)
+
+    A table of hashes takes a third of the time of sorting. Rows whose place in it belongs to another value, which are
+    few unless a capture is made for it, are sorted.
+    """
+    count = len(values)
+    bits = max(count.bit_length(), 1)
+    place = (values * _MIX >> np.uint64(64 - bits)).view(np.int64)
+    row_at = np.empty(1 << bits, np.int32)
+    row_at[place] = np.arange(count, dtype=np.int32)
+    equal: npt.NDArray[np.int32] = row_at[place]
+    others = np.flatnonzero(values[equal] != values)
+    if len(others):
+        order = others[group_order(values[others])]
+        new = find_group_starts(values[order])
+        equal[order] = order[new][np.cumsum(new) - 1]
+    return equal
 
 
 def number_within_captures(values: UInt64Array, codes: UInt64Array) -> UInt64Array:

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +20,7 @@ from ikeanalyze.analysis.exchanges.capture_point import (
     infer_capture_sides,
 )
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, pair_exchanges
-from ikeanalyze.analysis.exchanges.init_messages import parse_init_messages
+from ikeanalyze.analysis.exchanges.init_messages import InitReader, parse_init_messages
 from ikeanalyze.analysis.exchanges.radius import (
     PeerAddresses,
     RadiusExchange,
@@ -33,7 +32,11 @@ from ikeanalyze.analysis.exchanges.radius import (
     share_waiting_handshakes,
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
-from ikeanalyze.analysis.exchanges.unprotected import find_clear_notifies, find_unprotected_exchanges
+from ikeanalyze.analysis.exchanges.unprotected import (
+    find_clear_notifies,
+    find_invalid_spi_notifies,
+    find_unprotected_exchanges,
+)
 from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts, find_short_responses
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
 from ikeanalyze.analysis.handshakes.lab_handshakes import match_lab_handshakes
@@ -64,7 +67,7 @@ from ikeanalyze.analysis.tables.tables import (
     label_datagrams,
     make_empty_tables,
 )
-from ikeanalyze.capture.arrays import Int64Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
@@ -268,7 +271,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         if contents is not None:
             from ikeanalyze.analysis.decryption.eap_matching import EapMatcher
 
-            contents = replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
+            contents = structs.replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
     frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
@@ -324,12 +327,13 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     clear = traffic.clear
     clear.entries()  # sorts them before two threads read them
     hits: Mapping[int, tuple[bytes, bytes]] = {}
+    early = traffic.reader if isinstance(traffic.reader, InitReader) else None
     if (datagrams.protocol == Protocol.HIP).any():
         datagrams, association, hits = _associate_hip(datagrams, clear, grouped.translated)
-        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
+        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
     else:
         # in parallel: the association and the messages do not depend on this step
-        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses)
+        inits = run.pool.submit(parse_init_messages, datagrams, clear, traffic.addresses, early)
         association = follow_redirects(datagrams, associate_datagrams(datagrams, clear, grouped.translated), clear)
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
@@ -338,6 +342,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     exchanges, exchange_of_message = pair_exchanges(messages)
     clear_datagrams = np.isin(datagrams.datagram, find_clear_notifies(traffic.columns))
     in_clear = sort_distinct(message_of_datagram[clear_datagrams])
+    about_esp = find_invalid_spi_notifies(datagrams, clear_datagrams, clear)
     parsed = inits.result()
     if not _wants_contents(run):
         # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
@@ -357,12 +362,23 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         capture=capture,
         lacking_fragments=find_incomplete_messages(messages),
         in_clear=in_clear,
+        about_esp=_find_handshakes_of_alone(about_esp, association),
         unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete))),
         last_ns=traffic.last_ns,
         translated=grouped.translated,
         hits=hits,
     )
+
+
+def _find_handshakes_of_alone(rows: BoolArray, association: SaAssociation) -> Int64Array:
+    """The handshakes that consist of these datagrams alone."""
+    if not rows.any():
+        return np.zeros(0, np.int64)
+    others = np.bincount(association.handshake[~rows], minlength=association.count)
+    handshakes = sort_distinct(association.handshake[rows])
+    alone: Int64Array = handshakes[others[handshakes] == 0]
+    return alone
 
 
 def _wants_contents(run: _PipelineRun) -> bool:
@@ -414,7 +430,9 @@ def _start_frames_table(
         )
         return run.make_table("frames", table)
 
-    tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], run.traffic.tunnels)
+    names, tunnels = run.traffic.tunnels, dict[int, str]()
+    if names:
+        tunnels = name_tunnels(columns, labels.handshake[columns["unit"]], names)
     duplicates = labels.count(columns["unit"][duplicate], state.association.count)
     return _StartedFramesTable(run.pool.submit(write) if run.options.frames_table else None, duplicates, tunnels)
 

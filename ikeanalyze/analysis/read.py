@@ -33,16 +33,19 @@ from ikeanalyze.io.lab_manifest import LabManifest, read_lab_manifest
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
+    from ikeanalyze.analysis.exchanges.init_messages import InitReader
     from ikeanalyze.analysis.options import KeyFiles
     from ikeanalyze.analysis.tables.tables import AnalysisTables
     from ikeanalyze.keys.key_set import KeySet, Phase1Key
 
 #: Largest capture, in bytes, that is analysed together with others: larger ones gain nothing.
-_SMALL: Final = 1 << 20
+SMALL_BYTES = 1 << 20
 #: A group is full with so many bytes, or so many captures. More of either gains little.
 _FULL: Final = 16 << 20
 _MOST: Final = 256
 _DEFAULT: Final = ReadOptions()
+#: Fields of CaptureSummary that CaptureFrames has too.
+_SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
 
 
 def read_captures(paths: str | Path | Sequence[str | Path], options: ReadOptions = _DEFAULT) -> Analysis:
@@ -133,8 +136,9 @@ class _ReadState:
             return more
         from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
         from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+        from ikeanalyze.keys.key_table import join_key_sets
 
-        sets: list[KeySet] = list(more.sets) if more else []
+        sets: list[Sequence[KeySet]] = [more.sets] if more else []
         phase1: list[Phase1Key] = list(more.phase1) if more else []
         for file in files:
             path = file.path if isinstance(file, KeyFile) else str(file)
@@ -146,18 +150,21 @@ class _ReadState:
                 if not reported:
                     self.skipped.append(SkippedFile(self._name(path), str(error).removeprefix(f"{path}: "), keys=True))
                 continue
-            sets.extend(key_file.key_sets)
+            sets.append(key_file.key_sets)
             phase1.extend(key_file.phase1)
             for warning in [] if reported else key_file.warnings:
                 where = "" if warning.line is None else f"line {warning.line}: "
                 self._warnings.append(AnalysisWarning(self._name(path), None, f"{where}{warning.message}"))
-        return CaptureKeys(sets, phase1)
+        return CaptureKeys(join_key_sets(sets), phase1)
 
     def read_frames(self, path: str, keys: "CaptureKeys | None") -> CaptureFrames | None:
         """The frames of a capture; None if it is skipped."""
         spis = keys.get_spis() if keys is not None else ()
         try:
-            return read_frames(path, self._options.ports, self._options.progress, _load_steps, spis)
+            make_reader = None if keys or self._options.payloads else _make_init_reader
+            return read_frames(
+                path, self._options.ports, self._options.progress, _load_steps, spis, make_reader=make_reader
+            )
         except CaptureError as error:
             self.skipped.append(SkippedFile(self._name(path), str(error).removeprefix(f"{path}: ")))
         except Exception as error:
@@ -171,7 +178,7 @@ class _ReadState:
         """
         path = self._name(file)
         size = retained_size(capture)
-        small = size <= _SMALL and self._options.on_contents is None
+        small = size <= SMALL_BYTES and self._options.on_contents is None
         pending = _PendingCapture(
             path=path,
             summary=_summarize(path, capture, files),
@@ -268,6 +275,13 @@ class _ReadState:
         self.skipped.append(SkippedFile(path, reason, internal_error=True))
 
 
+def _make_init_reader() -> "InitReader":
+    """A reader of IKE_SA_INIT messages, whose bytes are needed later only if payloads are decoded."""
+    from ikeanalyze.analysis.exchanges.init_messages import InitReader
+
+    return InitReader()
+
+
 def _load_steps() -> None:
     """Load what the analysis of a large capture needs, while the capture is read."""
     import numpy.ma  # polars loads it for the first large array  # noqa: F401
@@ -277,5 +291,4 @@ def _load_steps() -> None:
 
 
 def _summarize(path: str, capture: CaptureFrames, files: tuple[str, ...]) -> CaptureSummary:
-    common = (field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
-    return CaptureSummary(path, **{name: getattr(capture, name) for name in common}, files=files)
+    return CaptureSummary(path, **{name: getattr(capture, name) for name in _SUMMARY_FIELDS}, files=files)

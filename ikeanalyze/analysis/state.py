@@ -31,6 +31,7 @@ class AnalysisState(Struct, frozen=True):
     capture: Int64Array  # number of the capture that each handshake is in, rising
     lacking_fragments: Int64Array  # rows of the first transmissions of messages that lack fragments (RFC 7383)
     in_clear: Int64Array  # rows of messages in the clear that should be encrypted (see `unprotected`), rising
+    about_esp: Int64Array  # handshakes that consist of INVALID_SPI outside of an IKE SA alone, rising
     unprotected: BoolArray  # which exchanges have such a response, and no encrypted one. (exchanges,)
     incomplete: BoolArray  # which datagrams lack IP fragments or TCP segments. (datagrams,)
     last_ns: Int64Array  # of each capture: the time of its last packet

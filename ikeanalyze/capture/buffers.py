@@ -2,12 +2,16 @@
 
 import ctypes
 import mmap
-from collections.abc import Collection, Iterator, Mapping
+import os
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array
@@ -15,7 +19,14 @@ from ikeanalyze.capture.decode.classify import HEADER_COLUMNS, find_phase1_fragm
 
 #: Linux's MAP_NORESERVE, which the mmap module has since Python 3.12.
 _NO_RESERVE: Final = 0x4000
-_INITIAL_BYTES: Final = 1 << 16
+#: Numbers of units up to this multiple of the units that are stored or looked up make a table of all units worthwhile.
+_MAX_SPARSITY: Final = 4
+#: What a store without messages has, which is not written to. Each of many small captures has two of them. The heap is
+#: as large as the first one with messages, so that a header can be read at any offset that is in use.
+_NO_BYTES: Final[UInt8Array] = np.zeros(1 << 16, np.uint8)
+_NO_BYTES.setflags(write=False)
+_NO_UNITS: Final[UInt32Array] = np.zeros(0, np.uint32)
+_NO_NUMBERS: Final[Int64Array] = np.zeros(0, np.int64)
 
 
 def shared_bytes(size: int) -> UInt8Array:
@@ -29,19 +40,20 @@ class MessageBytes(Mapping[int, bytes]):
 
     def __init__(self, heap: UInt8Array | None = None, at: int = 0) -> None:
         """`heap` is filled from `at` on and must be large enough; None: a new buffer, which grows."""
-        self.heap = np.empty(_INITIAL_BYTES, np.uint8) if heap is None else heap
+        self.heap = _NO_BYTES if heap is None else heap
         self.share: float | None = None  # of the capture that has been read; None: unknown
+        self.in_file: FileMessages | None = None  # further messages, which `heap`, `entries` and `places` do not have
         self._at = at
         self._parts: list[tuple[UInt32Array, Int64Array, Int64Array]] = []
-        self._units: UInt32Array = np.zeros(0, np.uint32)
-        self._begin: Int64Array = np.zeros(0, np.int64)
-        self._size: Int64Array = np.zeros(0, np.int64)
+        self._units, self._begin, self._size = _NO_UNITS, _NO_NUMBERS, _NO_NUMBERS
 
     def add(self, units: UInt32Array, buffer: UInt8Array, begin: Int64Array, end: Int64Array) -> None:
         """Store the bytes from `begin` to `end` of a buffer for each unit, replacing earlier bytes of the unit."""
+        if not len(units):
+            return
         size = end - begin
         stop = self._at + int(size.sum())
-        if stop > len(self.heap):
+        if stop > len(self.heap) or self.heap is _NO_BYTES:
             self._grow(stop)
         if core.compiled is not None:
             core.compiled.copy_ranges(self.heap, self._at, buffer, begin, end)
@@ -57,15 +69,27 @@ class MessageBytes(Mapping[int, bytes]):
     def entries(self) -> tuple[UInt32Array, Int64Array, Int64Array]:
         """The units in ascending order, the offset of each in the heap, and its size in bytes. (n,) each"""
         if self._parts:
-            columns = zip((self._units, self._begin, self._size), *self._parts, strict=True)
-            units, begin, size = (np.concatenate(column) for column in columns)
+            parts = [(self._units, self._begin, self._size)] if len(self._units) else []
+            parts += self._parts
+            if len(parts) > 1:
+                units, begin, size = (np.concatenate(column) for column in zip(*parts, strict=True))
+            else:
+                ((units, begin, size),) = parts
             self._parts.clear()
+            if (units[1:] > units[:-1]).all():
+                self._units, self._begin, self._size = units, begin, size
+                return units, begin, size
             order = np.argsort(units, kind="stable")
             units, begin, size = units[order], begin[order], size[order]
             last = np.ones(len(units), np.bool_)
             last[:-1] = units[1:] != units[:-1]
             self._units, self._begin, self._size = units[last], begin[last], size[last]
         return self._units, self._begin, self._size
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of all messages."""
+        return int(self.entries()[2].sum())
 
     def add_existing(self, units: UInt32Array, begin: Int64Array, size: Int64Array) -> None:
         """Add messages that another process has stored in the same heap."""
@@ -74,8 +98,15 @@ class MessageBytes(Mapping[int, bytes]):
     def places(self, units: npt.NDArray[np.integer]) -> tuple[Int64Array, Int64Array]:
         """The offset of each unit in the heap, and its size in bytes (0 for unknown units). (n,) each"""
         known, begin, size = self.entries()
-        if not len(known):
+        if not len(known) or not len(units):
             return np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
+        last = max(int(known[-1]), int(units.max()))
+        if last < _MAX_SPARSITY * (len(known) + len(units)):
+            # a table of all units is filled and read in less time than the units are searched for
+            table = np.full(last + 1, len(known), np.int32)
+            table[known] = np.arange(len(known), dtype=np.int32)
+            place = table[units]
+            return np.append(begin, 0)[place], np.append(size, 0)[place]
         place = np.minimum(np.searchsorted(known, units), len(known) - 1)
         exists = known[place] == units
         return np.where(exists, begin[place], 0), np.where(exists, size[place], 0)
@@ -86,12 +117,24 @@ class MessageBytes(Mapping[int, bytes]):
         units = number[units].astype(np.uint32)
         order = np.argsort(units)
         self._units, self._begin, self._size = units[order], begin[order], size[order]
+        if self.in_file is not None:
+            self.in_file.renumber(number)
+
+    def load(self) -> None:
+        """Copy the messages that are in the file into memory."""
+        if self.in_file is not None:
+            rest, self.in_file = self.in_file, None
+            for unit, data in rest.items():
+                size = np.array([len(data)])
+                self.add(np.array([unit], np.uint32), np.frombuffer(data, np.uint8), np.zeros(1, np.int64), size)
 
     def keep(self, units: UInt32Array) -> None:
         """Free the memory of all messages except those of these units."""
+        if self.in_file is not None:
+            self.in_file.keep(units)
         known, begin, size = self.entries()
         chosen = np.isin(known, units)
-        heap, self.heap, self._at = self.heap, np.empty(_INITIAL_BYTES, np.uint8), 0
+        heap, self.heap, self._at = self.heap, _NO_BYTES, 0
         self._units, self._begin, self._size = known[:0], begin[:0], size[:0]
         if chosen.any():
             low = begin[chosen]
@@ -105,20 +148,65 @@ class MessageBytes(Mapping[int, bytes]):
         known, begin, size = self.entries()
         place = int(np.searchsorted(known, np.uint32(unit)))
         if place == len(known) or known[place] != unit:
+            if self.in_file is not None:
+                return self.in_file[unit]
             raise KeyError(unit)
-        low = int(begin[place])
-        return self.heap[low : low + int(size[place])].tobytes()
+        return self._read(int(begin[place]), int(size[place]))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.entries()[0].tolist())
+        return chain(self.entries()[0].tolist(), self.in_file or ())
 
     def __len__(self) -> int:
-        return len(self.entries()[0])
+        return len(self.entries()[0]) + len(self.in_file or ())
+
+    def _read(self, at: int, size: int) -> bytes:
+        return self.heap[at : at + size].tobytes()
 
     def _grow(self, needed: int) -> None:
         heap = np.empty(_choose_capacity(needed, len(self.heap), self.share), np.uint8)
         heap[: self._at] = self.heap[: self._at]
         self.heap = heap
+
+
+class FileMessages(MessageBytes):
+    """Messages of an uncompressed capture file, which are read from it when they are needed."""
+
+    def __init__(self, descriptor: int) -> None:
+        """`descriptor`: of the open file; it is duplicated."""
+        super().__init__(np.empty(0, np.uint8))
+        self._descriptor = os.dup(descriptor)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def keep(self, units: UInt32Array) -> None:
+        """Forget all messages except those of these units."""
+        known, begin, size = self.entries()
+        chosen = np.isin(known, units)
+        self._units, self._begin, self._size = known[chosen], begin[chosen], size[chosen]
+
+    def _read(self, at: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, at)
+
+
+class ClearMessages(Struct, frozen=True):
+    """Messages that can be read without keys, each in one frame. (messages,) each"""
+
+    units: UInt32Array
+    heap: UInt8Array  # their bytes, valid until `MessageReader.read` returns
+    begin: Int64Array  # where each message begins and ends in them
+    end: Int64Array
+    rows: UInt32Array  # those of the messages in `columns`
+    columns: "Columns"  # of frames, as in the frames table
+    ipv6: list[bytes]  # addresses of the address codes in `columns`
+
+
+class MessageReader(Protocol):
+    """Reads messages as soon as they are found in the capture, so that their bytes need not be kept in memory."""
+
+    def read(self, messages: ClearMessages) -> BoolArray:
+        """Read messages; returns which of them need not be kept. (messages,)"""
+
+    def renumber(self, number: Int64Array) -> None:
+        """Give each unit another number: `number[unit]`."""
 
 
 class MessageStore:
@@ -195,15 +283,23 @@ class FrameRows:
     def __init__(self, layout: Mapping[str, type[np.generic]], columns: Columns | None = None) -> None:
         """`columns` provide the initial memory."""
         self.share: float | None = None  # of the capture that has been read; None: unknown
-        self._columns = columns or {name: np.empty(_INITIAL_ROWS, dtype) for name, dtype in layout.items()}
-        self._capacity = min(len(column) for column in self._columns.values())
+        self._layout = layout
+        self._columns: Columns = columns or {}  # without memory, empty until there are rows
+        self._capacity = min((len(column) for column in self._columns.values()), default=0)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def append(self, count: int, part: Mapping[str, Any]) -> None:
-        """Add `count` rows; each column is an array of this length or a single value."""
+    def append(self, count: int, part: Mapping[str, Any], *, take: bool = False) -> None:
+        """Add `count` rows; each column is an array of this length or a single value.
+
+        `take`: arrays, which have the byte order of this machine, may be kept, because they belong to nothing else.
+        """
+        if take and not self._columns:
+            self._columns = {name: _take(part[name], count, dtype) for name, dtype in self._layout.items()}
+            self._capacity = self._count = count
+            return
         stop = self._count + count
         if stop > self._capacity:
             self._grow(stop)
@@ -221,14 +317,26 @@ class FrameRows:
 
     def columns(self, *, whole: bool = False) -> Columns:
         """The columns so far; `whole`: with their unused capacity."""
-        return {name: column[: None if whole else self._count] for name, column in self._columns.items()}
+        if not self._columns:
+            return {name: np.empty(0, dtype) for name, dtype in self._layout.items()}
+        if whole or self._count == self._capacity:
+            return dict(self._columns)
+        return {name: column[: self._count] for name, column in self._columns.items()}
 
     def _grow(self, needed: int) -> None:
-        self._capacity = _choose_capacity(needed, self._capacity, self.share)
-        for name, column in self._columns.items():
-            grown = np.empty(self._capacity, column.dtype)
-            grown[: self._count] = column[: self._count]
+        self._capacity = _choose_capacity(needed, max(self._capacity, _INITIAL_ROWS // 2), self.share)
+        for name, dtype in self._layout.items():
+            grown = np.empty(self._capacity, dtype)
+            if self._count:
+                grown[: self._count] = self._columns[name][: self._count]
             self._columns[name] = grown
+
+
+def _take(values: Any, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """The array itself if it has the type of its column; `count` times the value if it is a single one."""
+    if isinstance(values, np.ndarray) and values.dtype.type is dtype:
+        return values
+    return np.full(count, values, dtype)
 
 
 def _choose_capacity(needed: int, current: int, share: float | None) -> int:
@@ -262,8 +370,15 @@ def tune_malloc() -> None:
 
 def release_free_memory() -> None:
     """Return free memory to the system, for other allocators (polars has its own)."""
+    trim = _find_malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _find_malloc_trim() -> Callable[[int], object] | None:
     try:
-        trim = ctypes.CDLL(None).malloc_trim
+        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
-        return
-    trim(0)
+        return None
+    return trim

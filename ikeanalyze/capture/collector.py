@@ -19,7 +19,7 @@ from ikeanalyze.capture.arrays import (
     rank_by_appearance,
     read_uint16_be,
 )
-from ikeanalyze.capture.buffers import Columns, FrameRows, MessageStore
+from ikeanalyze.capture.buffers import ClearMessages, Columns, FrameRows, MessageReader, MessageStore
 from ikeanalyze.capture.decode.classify import (
     HEADER_COLUMNS,
     ClassifiedMessages,
@@ -142,6 +142,7 @@ class FrameCollector:
         self.book = AddressBook()
         self.tunnels = TunnelBook()
         self.messages = messages
+        self.reader: MessageReader | None = None  # of clear messages, if `messages.clear.in_file` exists
         self.has_open_fragments = False  # later packets may belong to an IP datagram or TCP stream seen so far
         self.packets = packets
         self.bytes = self.truncated = 0
@@ -168,8 +169,9 @@ class FrameCollector:
             return
         self._set_share(share)
         self.bytes += int(batch.length.sum())
-        self.truncated += int((batch.captured < batch.length).sum())
+        self.truncated += int(np.count_nonzero(batch.captured < batch.length))
         self._extend_times(int(batch.time_ns.min()), int(batch.time_ns.max()))
+        rest: RecordBatch | None = batch
         plain = read_plain_packets(batch, self.packets + 1, self._interfaces, self._ports)
         if plain is not None:
             columns = plain.columns
@@ -177,9 +179,9 @@ class FrameCollector:
             units = self._append_plain(columns, plain.ipv6)
             if len(units):
                 self.messages.add(units, batch.buffer, columns["begin"], columns["end"], columns["clear"], columns)
-            batch = plain.rest
-        if len(batch):
-            self._decode(batch)
+            rest = plain.rest
+        if rest is not None:
+            self._decode(rest)
         self.packets += count
 
     def add_part(self, part: "PcapPart", share: float | None) -> None:
@@ -194,15 +196,27 @@ class FrameCollector:
         self.accounting.add_counts(plain.packets, plain.wire_bytes)
         columns = plain.columns
         units = self._append_plain({**columns, "number": columns["number"] + np.uint32(self.packets + 1)}, plain.ipv6)
-        for store, (rows, begin, end, heap) in (
-            (self.messages.clear, part.clear),
-            (self.messages.sealed, part.sealed),
-        ):
-            if len(rows):
-                store.add(units[rows], heap, begin, end)
+        self._store_clear(part, units)
+        rows, begin, end, heap, _ = part.sealed
+        if len(rows):
+            self.messages.sealed.add(units[rows], heap, begin, end)
         for batch in _split_rest(*part.rest):
             self._decode(batch)
         self.packets += part.packets
+
+    def _store_clear(self, part: "PcapPart", units: UInt32Array) -> None:
+        """Store the clear messages of a part, or where they are in the file if `reader` has read them."""
+        rows, begin, end, heap, place = part.clear
+        if not len(rows):
+            return
+        store, units = self.messages.clear, units[rows]
+        if self.reader is not None and store.in_file is not None:
+            plain = part.plain
+            read = self.reader.read(ClearMessages(units, heap, begin, end, rows, plain.columns, plain.ipv6))
+            store.in_file.add_existing(units[read], place[read], (end - begin)[read])
+            kept = ~read
+            units, begin, end = units[kept], begin[kept], end[kept]
+        store.add(units, heap, begin, end)
 
     def _set_share(self, share: float | None) -> None:
         self._rows.share = share
@@ -232,6 +246,7 @@ class FrameCollector:
                 "resent": False,
                 "unit": units,
             },
+            take=True,
         )
         return units
 
@@ -364,6 +379,8 @@ class FrameCollector:
             columns["unit"][:] = rank[columns["unit"]]
             self.messages.clear.renumber(rank)
             self.messages.sealed.renumber(rank)
+            if self.reader is not None:
+                self.reader.renumber(rank)
             self.incomplete = set(rank[list(self.incomplete)].tolist())
 
     def warnings(self) -> list[tuple[int | None, str]]:

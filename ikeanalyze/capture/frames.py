@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore, tune_malloc
+from ikeanalyze.capture.buffers import (
+    LAYOUT,
+    Columns,
+    FileMessages,
+    FrameRows,
+    MessageBytes,
+    MessageReader,
+    MessageStore,
+    tune_malloc,
+)
 from ikeanalyze.capture.collector import FrameCollector
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import format_address_code
@@ -57,6 +66,7 @@ class CaptureFrames(Struct):
     interfaces: list[Interface]
     incomplete: set[int]  # units with an IP fragment or TCP segment that is not in the capture
     warnings: list[tuple[int | None, str]] = field(default_factory=list)
+    reader: MessageReader | None = None  # has read the messages in `clear.in_file`
 
     def address(self, code: int) -> str:
         """An address as text (RFC 5952 for IPv6)."""
@@ -77,6 +87,7 @@ def read_frames(
     meanwhile: Callable[[], object] | None = None,
     spis: Collection[int] | None = (),
     storage: FrameStorage | None = None,
+    make_reader: Callable[[], MessageReader] | None = None,
 ) -> CaptureFrames:
     """Read a capture file, or standard input for "-".
 
@@ -87,6 +98,8 @@ def read_frames(
         meanwhile: called once when this process has read its part of a large capture and waits for the parallel reader.
         spis: initiators' SPIs of the IKE SAs whose encrypted messages are kept; None: of all IKE SAs.
         storage: keeps the frames and messages instead of the result; None: the result has them.
+        make_reader: makes the reader of clear messages, whose bytes then remain in a large file; called in another
+            thread. None: all clear messages are kept in memory.
 
     Raises:
         CaptureError: the file cannot be opened, or its header is invalid. Damage after the header is a warning, and the
@@ -105,7 +118,7 @@ def read_frames(
         collector = FrameCollector(ports, reader.interfaces, storage.rows, messages)
         try:
             if compiled is not None:
-                stretches = _CompiledStretches(reader, compiled, collector, ports, spis)
+                stretches = _CompiledStretches(reader, compiled, collector, ports, spis, make_reader)
                 stretches.collect(progress, meanwhile)
             _collect(reader, collector, parallel, progress, meanwhile)
         finally:
@@ -186,6 +199,7 @@ def _finish(
         interfaces=reader.interfaces,
         incomplete=collector.incomplete,
         warnings=warnings,
+        reader=collector.reader,
     )
 
 
@@ -210,8 +224,10 @@ class _CompiledStretches:
         collector: FrameCollector,
         ports: Collection[int],
         spis: Collection[int] | None,
+        make_reader: Callable[[], MessageReader] | None,
     ) -> None:
         self._reader, self._layout, self._collector = reader, layout, collector
+        self._make_reader = make_reader
         self._ports, self._spis = ports, spis
         self._size = reader.source.size or 0
         self._position = reader.position
@@ -240,6 +256,9 @@ class _CompiledStretches:
     def _collect_all(self) -> None:
         with ThreadPoolExecutor(1) as pool:
             parts = self._read(self._position)
+            if self._make_reader is not None:
+                self._collector.reader = self._make_reader()
+                self._collector.messages.clear.in_file = FileMessages(self._reader.source.descriptor)
             while parts and parts[-1].stop > self._position and not self._stopped:
                 following = pool.submit(self._read, parts[-1].stop)  # while these parts are collected
                 for part in parts:

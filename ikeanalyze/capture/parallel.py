@@ -24,7 +24,7 @@ from ikeanalyze.capture.reader import CaptureReader
 #: Bytes of the smallest capture that is read in parallel: a process costs some hundredths of a second.
 MIN_CAPTURE_BYTES: Final = 64 << 20
 #: Share of the capture where the worker starts. This process has other work to do while the worker reads the rest.
-_WORKER_START: Final = 0.42
+_WORKER_START: Final = 0.46
 #: Bytes of the smallest record with a message: record header and IKE header.
 _MIN_RECORD_BYTES: Final = 44
 

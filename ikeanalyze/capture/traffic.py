@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from ikeanalyze.capture.arrays import Int64Array
-from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes
+from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageReader
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT, MAX_CAPTURES, AddressBook
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.frames import CaptureFrames
@@ -30,20 +30,25 @@ class CombinedFrames(Struct):
     tunnels: list[str]  # name of each tunnel, from number 1 on
     last_ns: Int64Array  # time of the last packet of each capture; 0 for a capture without packets
     incomplete: set[int]
+    reader: MessageReader | None = None
 
 
 def single_capture(capture: CaptureFrames) -> CombinedFrames:
     """The frames of one capture as CombinedFrames."""
     last_ns = np.array([capture.last_ns or 0], np.int64)
     columns, addresses, tunnels = capture.columns, capture.addresses, capture.tunnels
-    return CombinedFrames(columns, capture.clear, capture.sealed, addresses, tunnels, last_ns, capture.incomplete)
+    return CombinedFrames(
+        columns, capture.clear, capture.sealed, addresses, tunnels, last_ns, capture.incomplete, capture.reader
+    )
 
 
 class CombinedFramesBuilder:
     """Builds CombinedFrames from captures."""
 
     def __init__(self) -> None:
-        self._rows = FrameRows(LAYOUT)
+        self._parts: list[Columns] = []  # of the captures with frames
+        self._capture: list[int] = []  # the number of each of them
+        self._first: list[int] = []  # the number of the first unit of each
         self._clear, self._sealed = MessageBytes(), MessageBytes()
         self._book = AddressBook()
         self._tunnels = TunnelBook()
@@ -55,27 +60,24 @@ class CombinedFramesBuilder:
         return len(self._last_ns)
 
     def add(self, capture: CaptureFrames) -> None:
-        """Copy the frames and messages of a capture."""
+        """Add the frames and messages of a capture. Its columns must not change before `build`."""
         assert len(self) < MAX_CAPTURES
         columns = capture.columns
-        count = len(columns["unit"])
-        if count:
-            number = np.uint64(len(self) << CAPTURE_BIT)
-            codes = self._book.translation(capture.addresses)
-            first = np.uint32(self._units)
-            self._rows.append(
-                count,
-                {
-                    **columns,
-                    "unit": columns["unit"] + first,
-                    "source": codes(columns["source"]) | number,
-                    "destination": codes(columns["destination"]) | number,
-                    "tunnel": self._tunnels.translation(capture.tunnels)[columns["tunnel"]],
-                },
-            )
+        if len(columns["unit"]):
+            changed: Columns = {}
+            if capture.addresses:
+                codes = self._book.translation(capture.addresses)
+                changed = {name: codes(columns[name]) for name in ("source", "destination")}
+            if capture.tunnels:
+                changed["tunnel"] = self._tunnels.translation(capture.tunnels)[columns["tunnel"]]
+            self._parts.append({**columns, **changed} if changed else columns)
+            self._capture.append(len(self))
+            self._first.append(self._units)
+            capture.clear.load()
             for store, added in ((self._clear, capture.clear), (self._sealed, capture.sealed)):
                 units, begin, size = added.entries()
-                store.add(units + first, added.heap, begin, begin + size)
+                if len(units):
+                    store.add(units + np.uint32(self._units), added.heap, begin, begin + size)
             self._incomplete.update(unit + self._units for unit in capture.incomplete)
             self._units += int(columns["unit"].max()) + 1
         self._last_ns.append(capture.last_ns or 0)
@@ -83,11 +85,25 @@ class CombinedFramesBuilder:
     def build(self) -> CombinedFrames:
         """The frames of all added captures."""
         last_ns = np.array(self._last_ns, np.int64)
-        columns, addresses, tunnels = self._rows.columns(), self._book.ipv6, self._tunnels.names
-        return CombinedFrames(columns, self._clear, self._sealed, addresses, tunnels, last_ns, self._incomplete)
+        addresses, tunnels = self._book.ipv6, self._tunnels.names
+        return CombinedFrames(
+            self._join_columns(), self._clear, self._sealed, addresses, tunnels, last_ns, self._incomplete
+        )
+
+    def _join_columns(self) -> Columns:
+        """The columns of all captures, with units and addresses that distinguish the captures."""
+        if not self._parts:
+            return FrameRows(LAYOUT).columns()
+        # a concatenation of all captures costs less than to copy each capture by itself
+        columns = {name: np.concatenate([part[name] for part in self._parts]) for name in LAYOUT}
+        rows = [len(part["unit"]) for part in self._parts]
+        columns["unit"] += np.repeat(np.array(self._first, np.uint32), rows)
+        number = np.repeat(np.array(self._capture, np.uint64) << np.uint64(CAPTURE_BIT), rows)
+        columns["source"] |= number
+        columns["destination"] |= number
+        return columns
 
 
 def retained_size(capture: CaptureFrames) -> int:
     """Bytes of memory that the frames and messages of a capture take."""
-    messages = sum(int(store.entries()[2].sum()) for store in (capture.clear, capture.sealed))
-    return len(capture.columns["unit"]) * _ROW_BYTES + messages
+    return len(capture.columns["unit"]) * _ROW_BYTES + capture.clear.stored_bytes + capture.sealed.stored_bytes

@@ -4,9 +4,10 @@ An algorithm that is missing from these tables is not an error, but its messages
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.wire.ikev2.proposals import Proposal
 from ikeanalyze.wire.registries import get_name
@@ -51,8 +52,7 @@ class MacAlgorithm(Enum):
     AES_CMAC = "AES-CMAC"
 
 
-@dataclass(frozen=True, slots=True)
-class EncryptionAlgorithm:
+class EncryptionAlgorithm(Struct, frozen=True):
     """A transform of type 1."""
 
     transform: int  # transform ID
@@ -68,6 +68,11 @@ class EncryptionAlgorithm:
     def aead(self) -> bool:
         """Whether it encrypts and authenticates (RFC 5282)."""
         return self.icv > 0
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether it has keys: not NULL."""
+        return 0 not in self.key_sizes
 
     @property
     def name(self) -> str:
@@ -86,8 +91,7 @@ class EncryptionAlgorithm:
         return size + self.salt if size is not None and size in self.key_sizes else None
 
 
-@dataclass(frozen=True, slots=True)
-class IntegrityAlgorithm:
+class IntegrityAlgorithm(Struct, frozen=True):
     """A transform of type 3."""
 
     transform: int  # transform ID; `HMAC_SHA2_256_96` is not assigned by IANA
@@ -101,8 +105,7 @@ class IntegrityAlgorithm:
         return get_integrity_name(self.transform) or ""
 
 
-@dataclass(frozen=True, slots=True)
-class PrfAlgorithm:
+class PrfAlgorithm(Struct, frozen=True):
     """A transform of type 2."""
 
     transform: int  # transform ID
@@ -116,8 +119,7 @@ class PrfAlgorithm:
         return Prf(self.transform).label
 
 
-@dataclass(frozen=True, slots=True)
-class IkeSuite:
+class IkeSuite(Struct, frozen=True):
     """The negotiated algorithms that protect the messages of an IKE SA."""
 
     encryption: int  # transform ID (type 1)

@@ -8,7 +8,7 @@ chain of payloads, and the result is marked as unverified.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -163,9 +163,13 @@ class _EncryptThenMac:
 
     def decrypt(self, message: bytes, start: int, iv_end: int, end: int) -> bytes | None:
         """See `_AeadDirection`."""
-        if self._icv is not None and self._icv(message[:end]) != message[end:]:
+        if self._icv is not None and not self.has_valid_icv(message, end):
             return None
         return self._cipher.decrypt(message[start:iv_end], message[iv_end:end])
+
+    def has_valid_icv(self, message: bytes, end: int) -> bool:
+        """Whether the ICV, which begins at `end`, is valid; False if it cannot be checked."""
+        return self._icv is not None and self._icv(message[:end]) == message[end:]
 
     def encrypt(self, associated: bytes, iv: bytes, padded: bytes) -> bytes:
         """See `_AeadDirection`."""
@@ -173,8 +177,7 @@ class _EncryptThenMac:
         return body if self._icv is None else body + self._icv(associated + body)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageProtection:
+class MessageProtection(msgspec.Struct, frozen=True):
     """The algorithms and sizes with which a key set protects messages."""
 
     encryption: EncryptionAlgorithm
@@ -227,6 +230,19 @@ def _select_protection(
     return MessageProtection(algorithm, icv, mac, initiator, responder)
 
 
+@cache
+def _load_ciphers() -> tuple[
+    Callable[[EncryptionAlgorithm, bytes], "AeadCipher"],
+    Callable[[EncryptionAlgorithm, bytes], "PlainCipher"],
+    Callable[[IntegrityAlgorithm, bytes], Callable[[bytes], bytes]],
+]:
+    """Load cryptography, which is not needed if the compiled core decrypts all messages."""
+    from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
+    from ikeanalyze.crypto.macs import make_icv
+
+    return make_aead_cipher, make_cipher, make_icv
+
+
 class Decryptor:
     """Decrypts any number of messages with one key set."""
 
@@ -251,10 +267,7 @@ class Decryptor:
         return self._directions[from_initiator]
 
     def _make_direction(self, from_initiator: bool) -> _AeadDirection | _EncryptThenMac | None:
-        # loads cryptography, which is not needed if the compiled core decrypts all messages
-        from ikeanalyze.crypto.ciphers import make_aead_cipher, make_cipher
-        from ikeanalyze.crypto.macs import make_icv
-
+        make_aead_cipher, make_cipher, make_icv = _load_ciphers()
         keys, protection = self._keys, self._protection
         if not (protection.initiator if from_initiator else protection.responder):
             return None
@@ -275,7 +288,21 @@ class Decryptor:
 
     def decrypt_payload(self, payload: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
         """Decrypt a payload that `find_encrypted_payload` returned; otherwise as `decrypt`."""
-        message, start = payload.message, payload.start
+        plaintext = self.decrypt_at(payload.message, payload.start, from_initiator)
+        if plaintext is None:
+            return None
+        decrypted = DecryptedMessage(plaintext, payload.first, self.verifies)
+        if self.verifies:
+            return decrypted
+        padded = len(payload.message) - self._icv_size - payload.start - self._algorithm.iv
+        plausible = self._is_plausible(decrypted, payload.fragment, padded - 1 - len(plaintext))
+        return decrypted if plausible else None
+
+    def decrypt_at(self, message: bytes, start: int, from_initiator: bool) -> bytes | None:
+        """Decrypt the encrypted payload at the end of a message, whose IV begins at `start`; otherwise as `decrypt`.
+
+        Returns the plaintext without padding, plausible or not.
+        """
         iv_end = start + self._algorithm.iv
         end = len(message) - self._icv_size
         size = end - iv_end
@@ -290,10 +317,33 @@ class Decryptor:
         pad_length = padded[-1]
         if pad_length >= size:
             return None
-        decrypted = DecryptedMessage(padded[: size - 1 - pad_length], payload.first, self.verifies)
-        if self.verifies or self._is_plausible(decrypted, payload.fragment, pad_length):
-            return decrypted
-        return None
+        return padded[: size - 1 - pad_length]
+
+    def is_garbage(self, plaintext: bytes, first: int, fragment: tuple[int, int] | None) -> bool:
+        """Whether a plaintext with a valid ICV looks as if SK_e were wrong; not with an AEAD cipher or NULL.
+
+        `first`: type of the first payload. `fragment`: fragment number and total fragments; None: the payload is SK.
+        """
+        # The ICV of the others shows that SK_a is right, and nothing about SK_e.
+        return self.uses_two_keys and is_garbage(plaintext, first, fragment)
+
+    def has_wrong_encryption_key(self, message: bytes, from_initiator: bool) -> bool:
+        """Whether the ICV of a message is valid and its plaintext is not: SK_a is right, SK_e is wrong. Never raises.
+
+        False with an AEAD cipher, whose only key is SK_e.
+        """
+        payload, direction = find_encrypted_payload(message), self.get_direction(from_initiator)
+        if payload is None or not self.uses_two_keys or not isinstance(direction, _EncryptThenMac):
+            return False
+        if not direction.has_valid_icv(payload.message, len(payload.message) - self._icv_size):
+            return False
+        decrypted = self.decrypt_payload(payload, from_initiator)
+        return decrypted is None or self.is_garbage(decrypted.plaintext, payload.first, payload.fragment)
+
+    @property
+    def uses_two_keys(self) -> bool:
+        """Whether SK_e and SK_a protect messages, and both are known."""
+        return self.verifies and not self._algorithm.aead and self._algorithm.encrypts
 
     def _is_plausible(self, decrypted: DecryptedMessage, fragment: tuple[int, int] | None, pad_length: int) -> bool:
         """Whether the plaintext may be right, where no ICV is checked."""
@@ -402,6 +452,26 @@ def is_plausible_chain(plaintext: bytes, first: int, cut: bool = False) -> bool:
     except WireError:
         return cut
     return not cursor.remaining()
+
+
+def is_garbage(plaintext: bytes, first: int, fragment: tuple[int, int] | None) -> bool:
+    """Whether decrypted bytes do not begin with the header of a payload, as if SK_e were wrong. Never raises.
+
+    A malformed payload may have an unknown next payload, reserved flags, or a wrong length; random bytes have at least
+    two of these, but for one message in a hundred at most. Fragments after the first one show nothing.
+    """
+    number, total = fragment or (1, 1)
+    if number > 1:
+        return False
+    if first == _NONE or not plaintext:
+        return False
+    if len(plaintext) < PAYLOAD_HEADER.size:
+        return True
+    following, flags, size = PAYLOAD_HEADER.unpack_from(plaintext)
+    most = len(plaintext) if total == 1 else (len(plaintext) + _MAX_PADDING) * total
+    is_known, has_size = following in _PAYLOAD_TYPES, PAYLOAD_HEADER.size <= size <= most
+    errors: list[bool] = [not is_known, flags & _RESERVED_FLAGS != 0, not has_size]
+    return sum(errors) > 1
 
 
 def _encryption_algorithm(named: int | None, size_ei: int, size_er: int, suite: IkeSuite | None) -> EncryptionAlgorithm:

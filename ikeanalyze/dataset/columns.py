@@ -111,7 +111,10 @@ def add_label_columns(
     table: pl.DataFrame, labels: Mapping[str, Mapping[str, Any]], label_types: Mapping[str, "LabelType"]
 ) -> pl.DataFrame:
     """The table with these label columns in place of its own; `labels` are those of each capture."""
-    unlabelled = table.select([name for name in table.columns if name in get_reserved_names()])
+    reserved = get_reserved_names()
+    unlabelled = table.select([name for name in table.columns if name in reserved])
+    if not label_types:
+        return unlabelled
     rows = [(capture, *(values.get(name) for name in label_types)) for capture, values in labels.items()]
     columns = {"capture": pl.String(), **{name: _LABEL_TYPES[label_type]() for name, label_type in label_types.items()}}
     label_table = pl.DataFrame(rows, schema=columns, orient="row")

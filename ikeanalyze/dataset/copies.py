@@ -45,7 +45,8 @@ def find_overlaps(handshakes: pl.LazyFrame, captures: pl.LazyFrame | None = None
     )
     shared = Counter(tuple(names) for names in repeated["capture"].to_list())
     named = list({name for names in shared for name in names})
-    totals = dict(counted.filter(pl.col("capture").is_in(named)).group_by("capture").len().collect().iter_rows())
+    of_named = counted.filter(pl.col("capture").is_in(named)).group_by("capture").len()
+    totals = dict(of_named.collect().iter_rows()) if named else {}
     overlaps = [
         CaptureOverlap(names, count, all(totals[name] == count for name in names))
         for names, count in shared.most_common()

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -43,13 +43,17 @@ def write_unpublished(dataset: Path, tables: Mapping[str, pl.DataFrame]) -> tupl
     token = secrets.token_hex(8)
     sizes = {}
     try:
-        for table in TABLES:
-            # polars would replace the text of a system error by its own
-            content = io.BytesIO()
-            tables[table].write_parquet(content, compression="zstd", row_group_size=_ROW_GROUP_SIZE)
-            with open(_hidden(dataset, table, token), "xb") as file:
+        with ExitStack() as stack:
+            files = []
+            for table in TABLES:
+                # polars would replace the text of a system error by its own
+                content = io.BytesIO()
+                tables[table].write_parquet(content, compression="zstd", row_group_size=_ROW_GROUP_SIZE)
+                file = stack.enter_context(open(_hidden(dataset, table, token), "xb"))
                 sizes[table] = file.write(content.getbuffer())
                 file.flush()
+                files.append(file)
+            for file in files:  # when all are written, because file systems then flush them together
                 os.fsync(file.fileno())
     except BaseException:
         discard_shard(dataset, token)

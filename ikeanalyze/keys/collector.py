@@ -1,16 +1,20 @@
 """Collect the keys of one file, and warnings about entries that cannot be used."""
 
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
+
+if TYPE_CHECKING:
+    from ikeanalyze.keys.key_table import KeySetTable
 
 #: Warnings of one file that are kept; the others are only counted.
 MAX_WARNINGS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class KeyWarning:
+class KeyWarning(Struct, frozen=True):
     """An entry of a key file that is not used or incomplete. The text never contains a key."""
 
     path: str  # as given
@@ -22,13 +26,13 @@ class KeyWarning:
         return f"{self.path}: {where}{self.message}"
 
 
-@dataclass(slots=True)
-class KeyCollector:
+class KeyCollector(Struct):
     """The keys and warnings of one file, filled by the readers of all formats."""
 
     path: str
     formats: list[str] = field(default_factory=list)  # names for people, in order of appearance
-    key_sets: list[KeySet] = field(default_factory=list)
+    key_sets: list[KeySet] = field(default_factory=list)  # those after the last table
+    earlier: list[Sequence[KeySet]] = field(default_factory=list)  # those before, and tables
     phase1: list[Phase1Key] = field(default_factory=list)
     esp: list[EspKey] = field(default_factory=list)
     warnings: list[KeyWarning] = field(default_factory=list)
@@ -46,6 +50,19 @@ class KeyCollector:
         if name not in self.formats:
             self.formats.append(name)
 
+    def add_table(self, table: "KeySetTable") -> None:
+        """Add the key sets of a table."""
+        self.earlier += [self.key_sets, table]
+        self.key_sets = []
+
+    def join_key_sets(self) -> Sequence[KeySet]:
+        """All key sets."""
+        if not self.earlier:
+            return self.key_sets
+        from ikeanalyze.keys.key_table import join_key_sets  # loads numpy, which few key files need
+
+        return join_key_sets([*self.earlier, self.key_sets])
+
     def make_origin(self, line: int | None) -> Origin:
         """Return the origin of a key in this file."""
         return Origin(self.path, line)
@@ -53,7 +70,7 @@ class KeyCollector:
     @property
     def key_count(self) -> int:
         """Number of keys of all kinds."""
-        return len(self.key_sets) + len(self.phase1) + len(self.esp)
+        return sum(map(len, self.earlier)) + len(self.key_sets) + len(self.phase1) + len(self.esp)
 
 
 def parse_hex(text: str) -> bytes | None:

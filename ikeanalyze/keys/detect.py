@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, cast
@@ -35,7 +36,7 @@ class KeyFile:
 
     path: str  # as given
     formats: tuple[str, ...]  # names for people: "charon log"
-    key_sets: list[KeySet] = field(repr=False)  # those of an IKE SA in the order of its epochs
+    key_sets: Sequence[KeySet] = field(repr=False)  # those of an IKE SA in the order of its epochs
     phase1: list[Phase1Key] = field(repr=False)
     esp: list[EspKey] = field(repr=False)
     warnings: list[KeyWarning]  # entries that were not used
@@ -71,9 +72,8 @@ def read_keys(path: str) -> KeyFile:
         raise KeyFileError(f"{name}: contains no key. {hint}")
     if collector.dropped_warnings:
         collector.warnings.append(KeyWarning(name, None, f"{collector.dropped_warnings:,} more warnings"))
-    return KeyFile(
-        name, tuple(collector.formats), collector.key_sets, collector.phase1, collector.esp, collector.warnings, log
-    )
+    key_sets = collector.join_key_sets()
+    return KeyFile(name, tuple(collector.formats), key_sets, collector.phase1, collector.esp, collector.warnings, log)
 
 
 def _open(path: str, name: str) -> AbstractContextManager[BinaryIO]:

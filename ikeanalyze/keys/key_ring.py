@@ -18,10 +18,14 @@ number of trials only the nearest key sets are tried.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ikeanalyze.crypto.algorithms import IkeSuite
@@ -34,6 +38,7 @@ from ikeanalyze.crypto.sk_payload import (
     select_protection,
 )
 from ikeanalyze.keys.key_set import KeySet
+from ikeanalyze.keys.key_table import KeySetTable
 
 #: Unsuccessful trials before only the nearest key sets are tried: a second or two.
 _MAX_TRIALS: Final = 500_000
@@ -52,31 +57,55 @@ _IDENTIFYING: Final = ("spi_i", "spi_r", "encryption", "integrity")
 _OPTIONAL: Final = (*_IDENTIFYING, "sk_d", "sk_pi", "sk_pr", "derivation")
 
 
+class NamedKeySets(Struct, frozen=True):
+    """Key sets that name their IKE SAs. (key sets,) each"""
+
+    key_sets: Sequence[KeySet]
+    spi_i: npt.NDArray[np.uint64]
+    spi_r: npt.NDArray[np.uint64]
+
+
+class _KeySetIndex:
+    """Where the key sets are that name an IKE SA or its nonces, by position in a ring, and those that do not."""
+
+    def __init__(self, key_sets: Sequence[KeySet]) -> None:
+        self.by_spis: dict[tuple[bytes | None, bytes | None], list[int]] = {}
+        self.by_nonces: dict[bytes, list[int]] = {}
+        with_nonces, without_nonces = [], []  # key sets without SPIs
+        for index, keys in enumerate(key_sets):
+            nonces = keys.derivation.nonces if keys.derivation else None
+            if keys.spi_i is not None or keys.spi_r is not None:
+                self.by_spis.setdefault((keys.spi_i, keys.spi_r), []).append(index)
+            elif nonces:
+                with_nonces.append(index)
+                self.by_nonces.setdefault(nonces, []).append(index)
+            else:
+                without_nonces.append(index)
+        self.with_nonces, self.without_nonces = _SortedNumbers(with_nonces), _SortedNumbers(without_nonces)
+        self.has_unassigned = bool(with_nonces or without_nonces) or any(None in spis for spis in self.by_spis)
+
+
 class KeyRing:
     """Key sets of any number of files, for the IKE SAs of a capture."""
 
     def __init__(self, key_sets: Iterable[KeySet]) -> None:
         """`key_sets`: in file order."""
-        self._key_sets = _merge_repeated(key_sets)
-        self._by_spis: dict[tuple[bytes | None, bytes | None], list[int]] = {}
-        self._by_nonces: dict[bytes, list[int]] = {}
-        with_nonces, without_nonces = [], []  # key sets without SPIs
-        for index, keys in enumerate(self._key_sets):
-            nonces = keys.derivation.nonces if keys.derivation else None
-            if keys.spi_i is not None or keys.spi_r is not None:
-                self._by_spis.setdefault((keys.spi_i, keys.spi_r), []).append(index)
-            elif nonces:
-                with_nonces.append(index)
-                self._by_nonces.setdefault(nonces, []).append(index)
-            else:
-                without_nonces.append(index)
-        self._with_nonces, self._without_nonces = _SortedNumbers(with_nonces), _SortedNumbers(without_nonces)
-        self._has_unassigned = bool(with_nonces or without_nonces) or any(None in spis for spis in self._by_spis)
+        self._given = key_sets
+        #: None: key sets are objects, or some may be repeated.
+        self._table = key_sets if isinstance(key_sets, KeySetTable) and key_sets.has_distinct_keys() else None
         self._assigned: set[int] = set()
         self._decryptors: dict[int, dict[IkeSuite | None, Decryptor | None]] = {}
         self._chains: dict[tuple[bytes, bytes], SaKeyChain] = {}
         self._last = 0
         self._trials_left = _MAX_TRIALS
+
+    @cached_property
+    def _key_sets(self) -> Sequence[KeySet]:
+        return _merge_repeated(self._given) if self._table is None else self._table
+
+    @cached_property
+    def _index(self) -> "_KeySetIndex":
+        return _KeySetIndex(self._key_sets)
 
     def get_sa_keys(
         self, spi_i: bytes, spi_r: bytes, suite: IkeSuite | None = None, nonces: bytes | None = None
@@ -96,27 +125,37 @@ class KeyRing:
     def unusable(self) -> tuple[str, ...]:
         """The key sets that cannot decrypt anything in any capture: file, line and reason."""
         reasons = []
-        for keys in self._key_sets:
+        key_sets = self._key_sets
+        if self._table is not None and _find_reason(self._table[0]) is None:
+            key_sets = ()  # all have the same algorithms and sizes
+        for keys in key_sets:
             if keys.no_salt or _names_algorithms(keys):
-                try:
-                    select_protection(keys)
-                except UnusableKeyError as error:
-                    reasons.append(f"{keys.origin}: {error}")
+                reason = _find_reason(keys)
+                if reason is not None:
+                    reasons.append(reason)
         return tuple(reasons)
 
-    def get_named_key_sets(self, spi_i: bytes, spi_r: bytes) -> list[KeySet]:
-        """The key sets with which the chain of an IKE SA begins: those with both SPIs, in file order (rule 1)."""
-        return [self._key_sets[index] for index in self._by_spis.get((spi_i, spi_r), ())]
+    def list_named_key_sets(self) -> NamedKeySets:
+        """The key sets with both SPIs, in file order. The chain of an IKE SA begins with its own (rule 1)."""
+        if self._table is not None:
+            return NamedKeySets(self._table, self._table.spi_i, self._table.spi_r)
+        named, spis_i, spis_r = [], [], []
+        for keys in self._key_sets:
+            if keys.spi_i is not None and keys.spi_r is not None:
+                named.append(keys)
+                spis_i.append(int.from_bytes(keys.spi_i))
+                spis_r.append(int.from_bytes(keys.spi_r))
+        return NamedKeySets(named, np.array(spis_i, np.uint64), np.array(spis_r, np.uint64))
 
     @property
     def has_unassigned(self) -> bool:
         """Whether a key set lacks an SPI, so that its IKE SA is found by trials."""
-        return self._has_unassigned
+        return self._table is None and self._index.has_unassigned
 
     @property
     def has_nonces(self) -> bool:
         """Whether the nonces of IKE SAs identify some of the key sets."""
-        return bool(self._by_nonces)
+        return self._table is None and bool(self._index.by_nonces)
 
     @property
     def reached_limit(self) -> bool:
@@ -125,15 +164,15 @@ class KeyRing:
 
     def _candidates(self, chain: "SaKeyChain", near: int | None) -> Iterator[int]:
         """Unassigned key sets that may belong to the IKE SA, likely ones first."""
-        listed = [self._by_spis.get(spis, []) for spis in ((chain.spi_i, None), (None, chain.spi_r))]
+        listed = [self._index.by_spis.get(spis, []) for spis in ((chain.spi_i, None), (None, chain.spi_r))]
         if chain._nonces is not None:
-            listed.append(self._by_nonces.get(chain._nonces, []))
+            listed.append(self._index.by_nonces.get(chain._nonces, []))
         for indices in listed:
             yield from (index for index in indices if index not in self._assigned)
         near = self._last if near is None else near
-        yield from self._without_nonces.iterate_near(near)
+        yield from self._index.without_nonces.iterate_near(near)
         if chain._nonces is None:
-            yield from self._with_nonces.iterate_near(near)
+            yield from self._index.with_nonces.iterate_near(near)
 
     def _get_decryptor(self, index: int, suite: IkeSuite | None) -> Decryptor | None:
         keys = self._key_sets[index]
@@ -161,15 +200,23 @@ class KeyRing:
             self._trials_left -= 1
             if decryptor is None or not decryptor.verifies:
                 continue
-            decrypted = decryptor.decrypt_payload(payload, from_initiator)
+            decrypted = _decrypt(decryptor, payload, from_initiator)
             if decrypted is not None:
                 self._assigned.add(index)
-                self._without_nonces.remove(index)
-                self._with_nonces.remove(index)
+                self._index.without_nonces.remove(index)
+                self._index.with_nonces.remove(index)
                 self._last = index + 1
                 self._trials_left += 1
                 return decrypted, index
         return None
+
+
+def _decrypt(decryptor: Decryptor, payload: EncryptedPayload, from_initiator: bool) -> DecryptedMessage | None:
+    """Decrypt a payload; None: a key is wrong."""
+    decrypted = decryptor.decrypt_payload(payload, from_initiator)
+    if decrypted is None or decryptor.is_garbage(decrypted.plaintext, payload.first, payload.fragment):
+        return None
+    return decrypted
 
 
 class _ChainEntry:
@@ -194,7 +241,7 @@ class SaKeyChain:
         self._suite: IkeSuite | None = None
         self._nonces: bytes | None = None
         self._reasons: dict[int, str] = {}
-        self._entries = [_ChainEntry(index, None) for index in ring._by_spis.get((spi_i, spi_r), [])]
+        self._entries = [_ChainEntry(index, None) for index in ring._index.by_spis.get((spi_i, spi_r), [])]
         # The first message ID of each key set in use, by the side that sends the requests (True: initiator).
         self._starts: dict[bool, dict[int, int]] = {True: {}, False: {}}
         # Transmissions that could not be decrypted, by sender, response flag and message ID.
@@ -237,11 +284,21 @@ class SaKeyChain:
         starts = self._starts[from_initiator != payload.response]
         for position in self._positions_to_try(starts, message_id):
             decryptor = self._entries[position].decryptor
-            decrypted = decryptor.decrypt_payload(payload, from_initiator) if decryptor else None
+            decrypted = _decrypt(decryptor, payload, from_initiator) if decryptor else None
             if decrypted is not None:
                 starts[position] = min(starts.get(position, message_id), message_id)
                 return decrypted, position
         return self._try_unassigned(payload, from_initiator, starts)
+
+    def find_wrong_encryption_key(self, message: bytes, from_initiator: bool) -> KeySet | None:
+        """The key set whose SK_a fits a message that could not be decrypted, so that its SK_e is wrong; None: none.
+
+        `message`, `from_initiator`: as in `decrypt`.
+        """
+        for entry in self._entries:
+            if entry.decryptor is not None and entry.decryptor.has_wrong_encryption_key(message, from_initiator):
+                return self._ring._key_sets[entry.index]
+        return None
 
     def _positions_to_try(self, starts: dict[int, int], message_id: int) -> Iterable[int]:
         """Positions that may decrypt the exchange: the one in use, those after it, those before it."""
@@ -336,6 +393,15 @@ class _SortedNumbers:
 
 def _names_algorithms(keys: KeySet) -> bool:
     return keys.encryption is not None and (keys.integrity is not None or keys.unchecked_icv is not None)
+
+
+def _find_reason(keys: KeySet) -> str | None:
+    """Why a key set cannot decrypt anything: file, line and reason; None: it can, as far as it names its algorithms."""
+    try:
+        select_protection(keys)
+    except UnusableKeyError as error:
+        return f"{keys.origin}: {error}"
+    return None
 
 
 def _merge_repeated(key_sets: Iterable[KeySet]) -> list[KeySet]:

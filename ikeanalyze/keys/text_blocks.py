@@ -12,7 +12,7 @@ _UTF8_BOM: Final = b"\xef\xbb\xbf"
 
 #: Bytes of a line that count; more than ten times the longest line of any format.
 MAX_LINE_BYTES: Final = 1 << 16
-_BLOCK_BYTES: Final = 1 << 20
+_BLOCK_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 4096
 #: What a device or pipe, which may never end, may have before its first line of a known format.
 _MAX_UNKNOWN_BYTES: Final = 256 << 20
@@ -34,6 +34,8 @@ class TextBlocks:
         self._lines = 0  # so far
         self._size = 0  # bytes or characters so far
         self.recognised = False  # the lines so far have one of a known format
+        #: The stream is a file, neither compressed nor UTF-16, so that reading blocks adds no warnings.
+        self.is_plain_file = False
 
     @property
     def is_text(self) -> bool:
@@ -66,7 +68,9 @@ class TextBlocks:
         Raises:
             EndlessTextError: the stream is a long device or pipe, and none of its lines has been recognised.
         """
-        for block in self._decode_utf16() if self.head().startswith(_UTF16_BOMS) else self._split():
+        is_utf16 = self.head().startswith(_UTF16_BOMS)
+        self.is_plain_file = self._ends and not is_utf16 and isinstance(self._stream.raw, io.FileIO)
+        for block in self._decode_utf16() if is_utf16 else self._split():
             number = self._lines + 1
             self._lines += block.count(b"\n") + (not block.endswith(b"\n"))
             yield number, block

@@ -6,6 +6,8 @@ They may match lines that do not matter, too. Hex dumps are the exception: while
 """
 
 import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -48,13 +50,16 @@ class TextReader:
 
     def read(self, blocks: TextBlocks) -> CharonLog | None:
         """Read all blocks; returns the values of a charon log other than keys, if it is one."""
-        for number, data in blocks.read_blocks():
+        remaining = blocks.read_blocks()
+        for number, data in remaining:
             block = _Block(data, number)
             while block.position < len(data) and not self._is_log:
                 self._read_line(block)
             if block.position < len(data):
                 self._read_relevant_lines(block)
             blocks.recognised = self.recognised
+            if core.compiled is not None and self._is_log and blocks.is_plain_file:
+                self._read_in_two_threads(remaining)
         log = self._charon.finish()
         self._libreswan.finish()
         if not self._is_log and self.recognised:
@@ -65,7 +70,7 @@ class TextReader:
 
     @cached_property
     def _relevant(self) -> tuple[re.Pattern[bytes], ...]:
-        """The patterns that find the lines of a log that matter. None has groups, except for dumps of charon."""
+        """The patterns that find the lines of a log that matter. None has groups, except those of `text_pattern`."""
         text = self._charon.text_pattern
         # Two spaces after a prefix begin a line of a dump, which is the most frequent kind of line.
         message = rb"\](?!  )(?: <(?:[^>\n]*\|)?\d{1,10}>|:)?+[^\S\n]*+%b" % text
@@ -80,27 +85,43 @@ class TextReader:
 
     def _read_relevant_lines(self, block: "_Block") -> None:
         """Read the lines of a log from the position of a block to its end, without those that do not matter."""
-        data, begin = block.data, block.position
         self._read_message(block)  # the first line, because the patterns of lines match the newline before
-        if core.compiled is not None:
-            self._read_found(block, core.compiled.find_log_lines(data, block.position, *self._charon.wanted))
-            return
-        matches = [match for pattern in self._relevant for match in pattern.finditer(data, begin)]
-        matches.sort(key=re.Match.start)
-        for match in matches:
-            start = data.rfind(b"\n", 0, match.start() + 1) + 1
-            if start < block.position:
-                continue  # in a dump
-            block.position = start
-            if match.lastindex and (end := self._charon.read_dump(data, start, match, block.number)) is not None:
-                self.charon = True
-                block.position = end
-            else:
-                self._read_message(block)
+        self._read_found(block, block.number, self._find_lines(block.data, block.position))
 
-    def _read_found(self, block: "_Block", lines: "list[FoundLine]") -> None:
-        """Read the lines that the compiled core has found from the position of a block on."""
-        data, first = block.data, block.number
+    def _find_lines(self, data: bytes, start: int) -> "Iterable[FoundLine]":
+        """Find the lines that matter; see `find_log_lines` of the compiled core."""
+        labels, messages = self._charon.wanted
+        if core.compiled is not None:
+            return core.compiled.find_log_lines(data, start, labels, messages)
+        # late: only logs without the compiled core need it, and numpy
+        from ikeanalyze.keys.charon.matched_lines import describe_matches
+
+        # a pattern of lines matches the newline before
+        matches = [match for pattern in self._relevant for match in pattern.finditer(data, max(start - 1, 0))]
+        matches.sort(key=re.Match.start)
+        return describe_matches(data, start, matches, labels)
+
+    def _read_in_two_threads(self, blocks: "Iterator[tuple[int, bytes]]") -> None:
+        """Read blocks of a log with the compiled core: one thread finds the lines, the other uses those found."""
+
+        def find_next() -> "tuple[_Block, Iterable[FoundLine]] | None":
+            for number, data in blocks:
+                return _Block(data, number), self._find_lines(data, 0)
+            return None
+
+        with ThreadPoolExecutor(1) as pool:
+            result = pool.submit(find_next).result()
+            while result is not None:
+                following = pool.submit(find_next)
+                block, lines = result
+                first = block.number
+                self._read_message(block)  # the first line, as in `_read_relevant_lines`
+                self._read_found(block, first, lines)
+                result = following.result()
+
+    def _read_found(self, block: "_Block", first: int, lines: "Iterable[FoundLine]") -> None:
+        """Read the lines that were found, from the position of a block on; the search began at line `first`."""
+        data = block.data
         for start, text, end, lines_before, is_message, dump in lines:
             if start >= block.position:
                 number = first + lines_before

@@ -15,9 +15,10 @@ The names of algorithms are the same in all versions from 3.2 to 4.6; the newer 
 import re
 from binascii import a2b_hex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ikeanalyze.crypto import esp
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
@@ -25,9 +26,11 @@ from ikeanalyze.keys.collector import KeyCollector, parse_hex
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
+if TYPE_CHECKING:
+    from ikeanalyze.keys.key_table import KeySetTable
 
-@dataclass(frozen=True, slots=True)
-class EncryptionName:
+
+class EncryptionName(Struct, frozen=True):
     """A value of the column "Encryption algorithm" of ikev2_decryption_table."""
 
     transform: int  # transform ID (type 1)
@@ -35,8 +38,7 @@ class EncryptionName:
     aead: bool  # the table then requires "NONE [RFC4306]" as integrity algorithm
 
 
-@dataclass(frozen=True, slots=True)
-class IntegrityName:
+class IntegrityName(Struct, frozen=True):
     """A value of the column "Integrity algorithm" of ikev2_decryption_table."""
 
     transform: int | None  # transform ID (type 3); None: the ICV is not checked
@@ -122,6 +124,10 @@ _PLAIN_ROW: Final = re.compile(
     _HEX_CELL % 1 + _HEX_CELL % 3 + _HEX_CELL % 5 + _HEX_CELL % 7
     + rb'"([^"\\\n]*)",' + _HEX_CELL % 10 + _HEX_CELL % 12 + rb'"([^"\\\n]*)"[^\S\n]*(?:\n|\Z)'
 )  # fmt: skip
+#: The groups with the hexadecimal digits of both SPIs, SK_ei, SK_er, SK_ai and SK_ar.
+_HEX_GROUPS: Final = (2, 4, 6, 8, 11, 13)
+#: Rows that begin a table of rows that only differ in digits.
+_MIN_TABLE_ROWS: Final = 512
 #: Pairs of names whose algorithms are kept.
 _MAX_CACHED_ALGORITHMS: Final = 64
 _ESCAPED: Final = re.compile(r"\\(.)")
@@ -162,17 +168,39 @@ class TableReader:
 
         `number`: of the line there. Returns the position after them, and the number of rows.
         """
-        key_sets = self._collector.key_sets
-        before = len(key_sets)
+        count = next_try = 0
         while row := _PLAIN_ROW.match(data, position):
-            keys = _parse_plain_row(self._collector.make_origin(number + len(key_sets) - before), row)
+            if count >= next_try:
+                table = self._read_equal_rows(data, row, number + count)
+                next_try = count + _MIN_TABLE_ROWS
+                if table is not None:
+                    self._collector.add_table(table)
+                    position, count = position + len(table) * len(row[0]), count + len(table)
+                    continue
+            keys = _parse_plain_row(self._collector.make_origin(number + count), row)
             if keys is None:
                 break
-            key_sets.append(keys)
-            position = row.end()
-        if len(key_sets) > before:
+            self._collector.key_sets.append(keys)
+            position, count = row.end(), count + 1
+        if count:
             self._collector.add_format(IKEV2)
-        return position, len(key_sets) - before
+        return position, count
+
+    def _read_equal_rows(self, data: bytes, row: re.Match[bytes], number: int) -> "KeySetTable | None":
+        """Read a row and those after it that differ from it in digits only; None if they are few, or it is invalid.
+
+        `number`: of the line of the row.
+        """
+        # numpy, which this module loads, takes as long to load as thousands of rows to read
+        fewest = 1 if self._collector.earlier else _MIN_TABLE_ROWS
+        if row.start() + fewest * len(row[0]) > len(data) or not row[0].endswith(b"\n"):
+            return None
+        keys = _parse_plain_row(self._collector.make_origin(number), row)
+        if keys is None:
+            return None
+        from ikeanalyze.keys.key_table import read_equal_rows
+
+        return read_equal_rows(keys, data, row.span(), [row.span(group) for group in _HEX_GROUPS], fewest)
 
     def feed(self, number: int, line: str) -> bool:
         """Read a line; returns whether it is a row, valid or not. An invalid row is a warning."""

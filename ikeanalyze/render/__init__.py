@@ -4,9 +4,10 @@ This module has the names of the formats. It loads nothing, so that a command ca
 anything.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from ikeanalyze.analysis.tables.fail_conditions import FailCondition
@@ -40,8 +41,7 @@ SUFFIXES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RenderOptions:
+class RenderOptions(Struct, frozen=True):
     """Options of the formats; all but the text formats always contain everything."""
 
     width: int | None = None  # columns of the terminal format; None: as wide as the terminal, or COLUMNS, or 80

@@ -12,9 +12,12 @@ from ikeanalyze.wire.header import Header
 from tests.craft import Handshake, Message, ike
 from tests.craft.ike import Payload, Proposal
 
+ENCR_AES_CTR = 13
+
 #: By cipher: bytes of SK_e and SK_a, of the IV, Wireshark's names.
 CIPHERS = {
     ike.ENCR_AES_GCM_16: (36, 0, 8, "AES-GCM-256 with 16 octet ICV [RFC5282]", "NONE [RFC4306]"),
+    ENCR_AES_CTR: (20, 32, 8, "AES-CTR-128 [RFC5930]", "HMAC_SHA2_256_128 [RFC4868]"),
     ike.ENCR_AES_CBC: (16, 32, 16, "AES-CBC-128 [RFC3602]", "HMAC_SHA2_256_128 [RFC4868]"),
 }
 

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikeanalyze import core
 from ikeanalyze.analysis.grouping import (
     RowGroups,
     argsort_stable,
@@ -51,6 +52,16 @@ def test_distinct_values_are_numbered(values):
     values = np.array(values, np.uint64)
     different, place = find_distinct(values)
     assert len(set(different.tolist())) == len(different)
+    assert different[place].tolist() == values.tolist()
+
+
+def test_values_with_equal_hashes_are_distinct(monkeypatch):
+    """As in a capture that is made to be slow: the hashes of all values have the same high bits."""
+    monkeypatch.setattr(core, "compiled", None)
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
+    values = np.array([number * inverse % 2**64 for number in [*range(500), *range(300)]], np.uint64)
+    different, place = find_distinct(values)
+    assert len(different) == len(set(different.tolist())) == 500
     assert different[place].tolist() == values.tolist()
 
 

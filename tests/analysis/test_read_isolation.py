@@ -61,10 +61,10 @@ def test_a_bug_in_reading_a_capture_costs_no_other(tmp_path, monkeypatch):
     paths = written(tmp_path, 1, 1)
     read_frames = reading.read_frames
 
-    def wrong(path, *rest):
+    def wrong(path, *rest, **options):
         if path == paths[0]:
             raise IndexError("what")
-        return read_frames(path, *rest)
+        return read_frames(path, *rest, **options)
 
     monkeypatch.setattr(reading, "read_frames", wrong)
     analysis = read_captures(paths)

@@ -255,7 +255,9 @@ def whole(recorded):
     return read_captures(paths[:30], ReadOptions(own_keys=keys, payloads=True, cleartext=True))
 
 
-@pytest.mark.parametrize(("name", "limit"), [("_MOST", 3), ("_FULL", 20_000), ("_SMALL", 4_000), ("_SMALL", 0)])
+@pytest.mark.parametrize(
+    ("name", "limit"), [("_MOST", 3), ("_FULL", 20_000), ("SMALL_BYTES", 4_000), ("SMALL_BYTES", 0)]
+)
 def test_where_groups_end_makes_no_difference(recorded, whole, monkeypatch, name, limit):
     paths, keys = recorded
     monkeypatch.setattr(reading, name, limit)

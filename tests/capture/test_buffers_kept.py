@@ -50,6 +50,14 @@ def test_offsets_and_sizes_of_values_are_given() -> None:
     assert result == [b"five", b"", b"three", b"three", b""]
 
 
+def test_places_of_units_with_large_numbers_are_given() -> None:
+    clear = MessageBytes()
+    add(clear, u3=b"three", u4000000000=b"large")
+    begin, size = clear.places(units(4_000_000_000, 5, 3, 4_294_967_295))
+    result = [clear.heap[low : low + count].tobytes() for low, count in zip(begin, size, strict=True)]
+    assert result == [b"large", b"", b"three", b""]
+
+
 def test_clearing_removes_all_values() -> None:
     clear = MessageBytes()
     add(clear, u3=b"three")

@@ -9,8 +9,9 @@ import pytest
 from ikeanalyze.cli.app import COMMANDS
 from tests.paths import CAPTURES
 
-#: Commands that read captures with the reader that forks, which it cannot do after polars has started its threads.
-FORKING = ["report", "ladder", "view", "decrypt", "extract", "anonymize", "verify", "predict", "replay"]
+#: Commands that fork the reader of a capture, or the processes of a batch, which they cannot do after polars has
+#: started its threads.
+FORKING = ["report", "ladder", "view", "decrypt", "extract", "anonymize", "verify", "predict", "replay", "batch"]
 
 
 def loaded_by(code: str) -> set[str]:

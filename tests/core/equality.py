@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from fuzz.equality import PORTS, compare_frames, compare_tables
+from fuzz.equality import PORTS, compare_early_tables, compare_frames, compare_tables
 from tests.core.inputs import generate
 
 #: Captures that are analysed together.
@@ -25,6 +25,7 @@ def compare_generated(seed: int, folder: Path, *, tables: bool = True) -> list[s
         path.write_bytes(generate(rng))
         paths.append(str(path))
         differences += compare_frames(str(path), ports, rng.choice(((), None)))
+        differences += compare_early_tables(str(path), ports) if tables else []
     if tables:
         differences += compare_tables(paths, ports)
     return [f"seed {seed}: {difference}" for difference in differences]

@@ -15,6 +15,7 @@ from ikeanalyze.analysis.exchanges.answers import end_in_order
 from ikeanalyze.analysis.exchanges.exchanges import pair_exchanges
 from ikeanalyze.analysis.exchanges.unprotected import find_unprotected_exchanges
 from ikeanalyze.analysis.grouping import find_distinct
+from ikeanalyze.analysis.handshakes.handshakes import summarise_datagrams
 from ikeanalyze.analysis.messages.association import SaAssociation, group_by_spi
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.duplicates import find_duplicates
@@ -154,6 +155,17 @@ def group(seed):
     return group_messages(datagrams, association)[0], rng
 
 
+def test_messages_that_two_threads_sum():
+    datagrams = make_datagrams(np.random.default_rng(3), 70_000)
+    association = SaAssociation(np.arange(70_000) // 9, datagrams.source > 1, 7778)
+    (ours, of_datagram), (theirs, expected) = (
+        group_messages(datagrams, association),
+        without_core(group_messages, datagrams, association),
+    )
+    assert_equal_columns(ours, theirs)
+    assert np.array_equal(of_datagram, expected)
+
+
 @settings(max_examples=300)
 @given(seeds)
 def test_exchanges_and_their_endings(seed):
@@ -227,11 +239,30 @@ def test_forms_and_nat_hashes(seed):
     assert ours.views == theirs.views
 
 
+@settings(max_examples=200, deadline=None)
+@given(seeds, st.integers(0, 40))
+def test_summaries_of_datagrams(seed, count):
+    rng = np.random.default_rng(seed)
+    datagrams = make_datagrams(rng, count, protocols=(Protocol.IKEV2, Protocol.IKEV1, Protocol.HIP))
+    datagrams = replace(datagrams, next_payload=rng.choice(np.array([33, 41, 46], np.uint8), count))
+    association = SaAssociation(rng.integers(0, 4, count), rng.random(count) < 0.5, 4)
+    ours = summarise_datagrams(datagrams, association)
+    theirs = without_core(summarise_datagrams, datagrams, association)
+    for name in theirs.__struct_fields__:
+        assert getattr(ours, name).dtype == getattr(theirs, name).dtype
+        assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
+    assert association.find_first_rows().tolist() == without_core(association.find_first_rows).tolist()
+
+
 def test_wrong_columns_are_python_errors():
     datagrams = make_datagrams(np.random.default_rng(0), 3)
     association = SaAssociation(np.array([0, 0, -1]), np.ones(3, np.bool_), 1)
     with pytest.raises(ValueError, match="negative"):
         group_messages(datagrams, association)
+    with pytest.raises(ValueError, match="no handshake"):
+        summarise_datagrams(datagrams, association)
+    with pytest.raises(ValueError, match="no handshake"):
+        association.find_first_rows()
     with pytest.raises(ValueError, match="length"):
         group_messages(replace(datagrams, digest=datagrams.digest[:2].copy()), replace(association, count=1))
     with pytest.raises(TypeError):

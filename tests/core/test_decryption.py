@@ -8,15 +8,9 @@ import pytest
 
 from fuzz.equality import both
 from ikeanalyze.analysis.decryption import decrypt
-from ikeanalyze.analysis.options import ReadOptions
-from ikeanalyze.analysis.read import read_captures
-from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
-from ikeanalyze.keys.export import build_key_json
-from ikeanalyze.keys.key_set import KeySet, Origin
+from ikeanalyze.crypto.algorithms import HMAC_SHA2_256_96
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
-from tests.analysis import encrypted_handshakes
-from tests.analysis.encrypted_handshakes import Sa
-from tests.craft import Trace, ike
+from tests.analysis.decryption.encrypted_captures import RECORDED, SUITES, describe, make_handshakes, write
 from tests.paths import CAPTURES
 
 #: What the core decrypts: the rest goes back to Python.
@@ -28,21 +22,6 @@ MACS_OF_THE_CORE = {
     Integrity.HMAC_MD5_96, Integrity.HMAC_SHA1_96, Integrity.HMAC_MD5_128, Integrity.HMAC_SHA1_160,
     Integrity.HMAC_SHA2_256_128, Integrity.HMAC_SHA2_384_192, Integrity.HMAC_SHA2_512_256, HMAC_SHA2_256_96,
 }  # fmt: skip
-SUITES = [
-    (algorithm, size, mac)
-    for algorithm in ENCRYPTION.values()
-    for size in algorithm.key_sizes
-    for mac in ([None] if algorithm.aead else INTEGRITY.values())
-]
-#: Recordings with fragments, losses, rekeying, several additional key exchanges, certificates.
-RECORDED = (
-    "psk-classic",
-    "pq-mlkem768-psk",
-    "two-additional",
-    "followup",
-    "loss20",
-    "fragments-dropped_fragment-size-0",
-)
 
 
 @pytest.fixture
@@ -51,60 +30,18 @@ def counted(monkeypatch):
     counts: list[int] = []
 
     def count(*arguments):
-        done = decrypt_with_core(*arguments)
+        done = decrypt_in_bulk(*arguments)
         counts.append(len(done.records))
         return done
 
-    decrypt_with_core = decrypt.decrypt_with_core
-    monkeypatch.setattr(decrypt, "decrypt_with_core", count)
+    decrypt_in_bulk = decrypt.decrypt_in_bulk
+    monkeypatch.setattr(decrypt, "decrypt_in_bulk", count)
     return counts
-
-
-def describe(path: Path, keys: Path):
-    """All that was read: contents of messages, tables, warnings."""
-    contents: list[object] = []
-    analysis = read_captures(
-        path, ReadOptions(keys=[keys], payloads=True, on_contents=lambda *parts: contents.append(list(parts[2].all)))
-    )
-    tables = [table.rows() for table in (analysis.messages, analysis.exchanges, analysis.handshakes)]
-    return contents, tables, analysis.warnings
 
 
 def are_equal(path: Path, keys: Path) -> bool:
     compiled, plain = both(lambda: describe(path, keys))
     return compiled == plain
-
-
-def make_handshakes(monkeypatch, algorithm, size, mac, count: int = 3) -> list[Sa]:
-    """Handshakes with an additional key exchange, and messages in fragments."""
-    sizes = size + algorithm.salt, 0 if mac is None else mac.key
-    monkeypatch.setitem(encrypted_handshakes.CIPHERS, algorithm.transform, (*sizes, algorithm.iv, "", ""))
-
-    def make_keys(sa: Sa) -> KeySet:
-        parts = [sa.rng.randbytes(sizes[number // 2]) for number in range(4)]
-        return KeySet(
-            origin=Origin("test", None), spi_i=sa.spi_i, spi_r=sa.spi_r, encryption=algorithm.transform,
-            integrity=0 if mac is None else mac.transform,
-            sk_ei=parts[0], sk_er=parts[1], sk_ai=parts[2], sk_ar=parts[3],
-        )  # fmt: skip
-
-    monkeypatch.setattr(Sa, "_keys", make_keys)
-    transforms = [
-        ike.Transform(ike.ENCR, algorithm.transform, 8 * size),
-        *([] if mac is None else [ike.Transform(ike.INTEG, mac.transform)]),
-        *(item for item in ike.HYBRID.transforms if item.kind not in (ike.ENCR, ike.INTEG)),
-    ]
-    return [Sa(seed, proposals=(ike.Proposal(transforms),)) for seed in range(count)]
-
-
-def write(folder: Path, sas: list[Sa]) -> tuple[Path, Path]:
-    """A capture of all of these handshakes, and their keys."""
-    trace, path, keys = Trace(), folder / "capture.pcap", folder / "keys.json"
-    for sa in sas:
-        trace.play(sa.whole(auth=(2, 1)))
-    path.write_bytes(trace.pcap())
-    keys.write_text(build_key_json([key_set for sa in sas for key_set in sa.key_sets], (), ()))
-    return path, keys
 
 
 @pytest.mark.parametrize(

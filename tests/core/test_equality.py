@@ -2,7 +2,7 @@
 
 import pytest
 
-from fuzz.equality import compare_frames, compare_tables, without_core
+from fuzz.equality import compare_early_tables, compare_frames, compare_tables, without_core
 from ikeanalyze.capture.decode import plain
 from ikeanalyze.capture.frames import read_frames
 from tests.core.equality import compare_generated
@@ -13,6 +13,7 @@ from tests.floods.generate import FLOODS
 @pytest.mark.parametrize("path", recorded(), ids=lambda path: path.name)
 def test_recorded_captures(path):
     assert compare_frames(str(path), spis=None) == []
+    assert compare_early_tables(str(path)) == []
 
 
 def test_tables_of_recorded_captures():
@@ -32,6 +33,7 @@ def test_floods(name, tmp_path):
     path.write_bytes(flood(name))
     assert compare_frames(str(path)) == []
     assert compare_tables([str(path)]) == []
+    assert compare_early_tables(str(path)) == []
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -47,7 +49,7 @@ def test_the_core_reads_plain_packets(monkeypatch):
 
     def count(*arguments):
         result = read(*arguments)
-        rests.append(None if result is None else len(result.rest))
+        rests.append(None if result is None else len(result.rest or ()))
         return result
 
     monkeypatch.setattr("ikeanalyze.capture.collector.read_plain_packets", count)

@@ -1,10 +1,14 @@
 """The compiled core finds the lines of a log that matter, and reads dumps as Python does."""
 
 import random
+from dataclasses import asdict
+from typing import Any
 
 import pytest
 
 from ikeanalyze import core
+from ikeanalyze.keys import text_blocks
+from ikeanalyze.keys.detect import KeyFileError, read_keys
 from tests.keys.mutated_logs import LAB_PATHS, MUTATIONS, PATHS, cut, load, read
 
 
@@ -47,3 +51,25 @@ def test_whole_dumps_are_read_at_once():
         assert len(rest) == -(-len(data) // 16)
         assert (number, is_message, indented) == (block.count(b"\n", 0, start), False, False)
         assert b" ".join(b"%02X" % byte for byte in data[:16]) in rest[0]
+
+
+@pytest.mark.parametrize("block", [1 << 12, 1 << 16])
+@pytest.mark.parametrize("mutation", ["none", "no newline at the end", "swapped lines", "two daemons", "journal"])
+def test_files_read_in_two_threads_give_the_same_keys_and_warnings(mutation, block, tmp_path, monkeypatch):
+    """Blocks begin and end within dumps."""
+    chance = random.Random(f"{mutation} {block}")
+    path = tmp_path / "charon.log"
+    for recorded in PATHS:
+        path.write_bytes(b"".join(MUTATIONS[mutation](load(recorded), chance)))
+        monkeypatch.setattr(text_blocks, "_BLOCK_BYTES", block)
+        with monkeypatch.context() as patch:
+            patch.setattr(core, "compiled", None)
+            without_core = read_file(path)
+        assert read_file(path) == without_core
+
+
+def read_file(path) -> dict[str, Any] | str:
+    try:
+        return asdict(read_keys(str(path)))
+    except KeyFileError as error:
+        return str(error)

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fuzz.equality import compare_frames, in_stretches
+from ikeanalyze.analysis.exchanges.init_messages import InitReader
 from ikeanalyze.capture import frames
 from ikeanalyze.capture.decode import plain
 from ikeanalyze.capture.frames import read_frames
@@ -98,6 +100,30 @@ def test_the_core_reads_the_file_to_its_end(stops: list[list[int]], tmp_path: Pa
         read_frames(str(path))
     assert [stop for stretch in stops for stop in stretch][-1] == size
     assert size // 20_600 <= len(stops) <= size // 20_000 + 1  # a stretch ends with a packet
+
+
+def test_messages_that_were_read_remain_in_the_file(tmp_path: Path):
+    trace = make_trace()
+    path = trace.write(tmp_path / "some.pcap")
+    with in_stretches(20_000):
+        capture = read_frames(str(path), make_reader=InitReader)
+    path.unlink()
+    clear = capture.clear
+    assert clear.in_file is not None
+    assert len(clear.in_file) == len(clear) == 120  # a request and a response of each handshake
+    assert len(clear.entries()[0]) == 0
+    expected = [message.ike[0] for number in range(60) for message in Handshake(number).setup()[:2]]
+    assert [clear[unit] for unit in sorted(clear)] == expected
+    with pytest.raises(KeyError):
+        clear[max(clear) + 1]
+    some = sorted(clear)[10:20]
+    clear.keep(np.array(some, np.uint32))
+    assert dict(clear) == dict(zip(some, expected[10:20], strict=True))
+    clear.load()
+    assert clear.in_file is None
+    assert dict(clear) == dict(zip(some, expected[10:20], strict=True))
+    clear.clear()
+    assert dict(clear) == {}
 
 
 def test_threads_share_a_stretch(stops: list[list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

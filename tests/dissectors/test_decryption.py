@@ -144,6 +144,20 @@ def test_a_wrong_key_shows_no_payloads_but_a_finding(tshark):
     assert (3, "None of the keys of this IKE SA decrypts the message") in reported
 
 
+@pytest.mark.parametrize("cipher", ["AES-CBC", "AES-CTR"])
+def test_a_wrong_encryption_key_with_the_right_integrity_key_is_named(tshark, cipher):
+    sa = EncryptedSa(Random(11), cipher)
+    opening = init(sa)
+    sa.next_epoch()
+    message = sa.message(ike.IKE_AUTH, AUTH, 1)
+    wrong = json.loads(sa.key_file())
+    wrong["key_sets"][0]["sk_ei"] = wrong["key_sets"][0]["sk_er"]
+    capture = captured(*opening, (message, True))
+    reported = findings(tshark, capture, keys=json.dumps(wrong))
+    text = "SK_ei is wrong: the integrity check passes with SK_ai, but decryption gives no valid padding or payloads"
+    assert (3, text) in reported
+
+
 def test_fragments_of_two_ike_sas_are_reassembled_in_any_order(tshark):
     """The last fragments come first, one comes twice; hosts and message IDs of both IKE SAs are the same."""
     first, second = EncryptedSa(Random(7)), EncryptedSa(Random(8))
@@ -170,6 +184,24 @@ def test_fragments_of_two_ike_sas_are_reassembled_in_any_order(tshark):
         ["9", "2", "2", "3", "", ""],
         ["10", "1", "2", "3", "CERT,IDi,AUTH,N", "2"],
         ["11", "2", "1", "3", "CERT,IDi,AUTH,N", "2"],
+    ]
+
+
+def test_a_fragment_of_a_larger_size_that_comes_late_is_ignored(tshark):
+    """RFC 7383, section 2.6: fragments with a smaller total than before are discarded."""
+    sa = EncryptedSa(Random(10))
+    opening = init(sa)
+    sa.next_epoch()
+    larger, smaller = (sa.fragments(ike.IKE_AUTH, AUTH, 1, count=count) for count in (2, 3))
+    order = [larger[0], smaller[0], smaller[1], larger[1], smaller[2]]
+    capture = captured(*opening, *((part, True) for part in order))
+    names = ("frame.number", "ikex.fragments", "ikex.transmission", "ikex.payload")
+    assert fields(tshark, capture, *names, only="ikex.fragment", keys=sa.key_file()) == [
+        ["3", "2", "1", ""],
+        ["4", "3", "2", ""],
+        ["5", "3", "2", ""],
+        ["6", "2", "1", ""],
+        ["7", "3", "2", "IDi,AUTH,N"],
     ]
 
 

@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable
 from dataclasses import asdict
 
+from msgspec import structs
+
 from ikeanalyze.keys.collector import KeyCollector
 from ikeanalyze.keys.text_reader import TextReader
 from tests.keys.logs_of import LOGS
@@ -21,6 +23,7 @@ class Blocks:
     def __init__(self, blocks: list[list[bytes]]) -> None:
         self.blocks = blocks
         self.recognised = False
+        self.is_plain_file = False
 
     def read_blocks(self):
         number = 1
@@ -34,7 +37,7 @@ def read(blocks: list[list[bytes]]):
     collector = KeyCollector("x.log")
     reader = TextReader(collector)
     log = reader.read(Blocks(blocks))
-    return {"log": log and asdict(log), "charon": reader.charon, "pluto": reader.pluto, **asdict(collector)}
+    return {"log": log and asdict(log), "charon": reader.charon, "pluto": reader.pluto, **structs.asdict(collector)}
 
 
 def cut(lines: list[bytes], chance: random.Random) -> list[list[bytes]]:

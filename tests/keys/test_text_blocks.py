@@ -36,7 +36,7 @@ def make_lines(count):
 
 @pytest.mark.parametrize("size", [100, 65_536, 10_000_000])
 def test_blocks_are_whole_lines_with_their_numbers(size):
-    data = b"".join(make_lines(50_000))
+    data = b"".join(make_lines(100_000))
     blocks, warnings = read(io.BufferedReader(SmallReads(data, size)))
     assert b"".join(block for _, block in blocks) == data
     assert len(blocks) > 1

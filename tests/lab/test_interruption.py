@@ -52,7 +52,7 @@ def test_a_signal_keeps_the_complete_handshakes(lab, tmp_path, how):
         printed, errors = process.communicate(timeout=60)
         assert time.monotonic() - began < 5
     path = tmp_path / "out" / "x.manifest.json"
-    assert (process.returncode, printed) == (130, "")
+    assert (process.returncode, printed) == (130, ""), errors
     assert f"x: interrupted; partial results: {path}" in errors
     manifest = check(path)
     assert manifest["ended"] == f"interrupted by {how.name}"

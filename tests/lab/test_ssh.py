@@ -21,7 +21,8 @@ from ikeanalyze.lab.network.namespaces import Netns, NetnsSandbox, wait_until_re
 from ikeanalyze.lab.run import run_case
 from tests.lab.agreement import check
 
-pytestmark = pytest.mark.lab
+# In one process after another: they look for what is left in /tmp of the machines, which is that of this machine.
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("machines over SSH")]
 ROLES = ("initiator", "responder")
 ADDRESSES = {"initiator": "192.0.2.1", "responder": "192.0.2.2"}
 LOGINS = {"initiator": "198.51.100.1", "responder": "198.51.100.5"}

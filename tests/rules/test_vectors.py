@@ -103,7 +103,8 @@ def test_reports_have_the_messages_and_exchanges(case, compiled, tmp_path, monke
     if case.handshake is not None:
         row = analysis.handshakes.row(0, named=True)
         setup = None if row["setup_ns"] is None else row["setup_ns"] / 1e6
-        assert ExpectedHandshake(row["outcome"], setup, row["uncertain"] is not None) == case.handshake
+        expected = ExpectedHandshake(row["outcome"], setup, row["uncertain"] is not None, row["reason"])
+        assert expected == case.handshake
 
 
 def list_exchanges(analysis):
@@ -130,8 +131,9 @@ def test_the_plugin_has_the_transmissions_and_times(tshark, tmp_path):
 def test_the_plugin_has_the_handshakes(tshark, tmp_path):
     path = make_capture(WITH_CAPTURE, tmp_path / "capture.pcap")
     lines = run_plugin(tshark, path, "-q", "-z", "ikex,handshakes").lines
-    rows = [line.split()[12:14] for line in lines if line.split()[:1] and line.split()[0].isdigit()]
-    for case, (setup, outcome) in zip(WITH_CAPTURE, rows, strict=True):
+    rows = [line.split()[12:] for line in lines if line.split()[:1] and line.split()[0].isdigit()]
+    for case, (setup, outcome, *remarks) in zip(WITH_CAPTURE, rows, strict=True):
         if case.handshake is not None:
             time = None if setup == "-" else float(setup.lstrip("~"))
-            assert ExpectedHandshake(outcome, time, setup.startswith("~")) == case.handshake, case
+            reason = "INVALID_SPI" if "INVALID_SPI" in remarks else None
+            assert ExpectedHandshake(outcome, time, setup.startswith("~"), reason) == case.handshake, case

@@ -14,6 +14,8 @@ from tests.craft.handshake import NAMES
 from tests.craft.ip import ipv4
 from tests.craft.transport import udp
 
+#: Notifies without encryption (RFC 7296, section 1.5): INVALID_IKE_SPI, and INVALID_SPI of an ESP packet.
+CLEAR = {"clear": ike.notify(4), "invalid_spi": ike.notify(11, b"\1\2\3\4", protocol=3)}
 EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2, "240": 240}
 
 
@@ -62,6 +64,7 @@ class ExpectedHandshake:
     outcome: str
     setup: float | None = None
     uncertain: bool = False
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,8 @@ def make_datagram(vector: Vector, number: int) -> bytes:
         )
         answered = vector.response and not refuses
         return ike.message(spi_i, spi_r if answered else bytes(8), kind, flags, vector.message_id, payloads)
-    if vector.content == "clear":  # INVALID_IKE_SPI (RFC 7296, section 1.5)
-        return ike.message(spi_i, spi_r, kind, flags, vector.message_id, [ike.notify(4)])
+    if vector.content in CLEAR:
+        return ike.message(spi_i, spi_r, kind, flags, vector.message_id, [CLEAR[vector.content]])
     if not vector.fragment:
         return ike.sealed(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, noise.randbytes(80))
     bodies = [noise.randbytes(80)] * vector.fragment

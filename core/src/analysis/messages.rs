@@ -11,7 +11,7 @@ pub enum Column<'a> {
 
 impl Column<'_> {
     #[inline]
-    fn get(&self, row: usize) -> i64 {
+    pub fn get(&self, row: usize) -> i64 {
         match self {
             Column::Rows(values) => values[row],
             Column::Same(value) => *value,
@@ -43,7 +43,6 @@ pub struct Datagrams<'a> {
 }
 
 /// The columns of `MessageColumns`, and `of_datagram`: the row of the message of each datagram.
-#[derive(Default)]
 pub struct Messages {
     pub slot: Vec<i64>,
     pub handshake: Vec<i64>,
@@ -54,6 +53,7 @@ pub struct Messages {
     pub exchange_type: Vec<u8>,
     pub next_payload: Vec<u8>,
     pub message_id: Vec<u32>,
+    /// Empty: all are 0.
     pub body: Vec<i64>,
     pub transmission: Vec<i64>,
     pub first_ns: Vec<i64>,
@@ -65,6 +65,7 @@ pub struct Messages {
     pub fragments: Vec<i64>,
     pub fragments_seen: Vec<i64>,
     pub new_fragments: Vec<i64>,
+    /// Empty: all are 0.
     pub ip_fragments: Vec<i64>,
     pub digest: Vec<u64>,
     pub of_datagram: Vec<i64>,
@@ -187,38 +188,117 @@ impl Datagrams<'_> {
     }
 }
 
+/// Messages of at least so many datagrams are summed in two threads.
+const MIN_PARALLEL: usize = 1 << 16;
+
+/// The messages of transmissions, each of which begins at one of the `places` that start one.
 fn sum_transmissions(slot: &[i64], datagrams: &Datagrams, places: &[Place], turns: &[i64]) -> Messages {
-    let mut messages = Messages::with_capacity(turns.len(), slot.len());
-    let mut later_copies = LaterCopies::default();
-    let mut begin = 0;
-    for &turn in turns {
-        let size = places[begin + 1..].iter().take_while(|place| !place.starts).count() + 1;
-        let transmission = &places[begin..begin + size];
-        let head = transmission[0].row as usize;
-        if messages.slot.last() != Some(&slot[head]) {
-            later_copies.begin_slot(slot, datagrams, &places[begin..]);
-        }
-        messages.add(slot[head], turn, datagrams, transmission, &mut later_copies);
-        begin += size;
+    if places.len() < MIN_PARALLEL {
+        return Messages::join(
+            Heads::new(slot, datagrams, places, turns),
+            Sums::new(slot, datagrams, places, turns),
+        );
     }
-    messages
+    std::thread::scope(|scope| {
+        let heads = scope.spawn(|| Heads::new(slot, datagrams, places, turns));
+        let sums = Sums::new(slot, datagrams, places, turns);
+        let heads = heads.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Messages::join(heads, sums)
+    })
 }
 
 impl Messages {
-    fn with_capacity(count: usize, datagrams: usize) -> Self {
+    fn join(heads: Heads, sums: Sums) -> Self {
         Self {
-            slot: Vec::with_capacity(count),
-            handshake: Vec::with_capacity(count),
-            from_initiator: Vec::with_capacity(count),
-            initiator_asked: Vec::with_capacity(count),
-            response: Vec::with_capacity(count),
-            protocol: Vec::with_capacity(count),
-            exchange_type: Vec::with_capacity(count),
-            next_payload: Vec::with_capacity(count),
-            message_id: Vec::with_capacity(count),
-            body: Vec::with_capacity(count),
-            transmission: Vec::with_capacity(count),
-            first_ns: Vec::with_capacity(count),
+            slot: heads.slot,
+            handshake: heads.handshake,
+            from_initiator: heads.from_initiator,
+            initiator_asked: heads.initiator_asked,
+            response: heads.response,
+            protocol: heads.protocol,
+            exchange_type: heads.exchange_type,
+            next_payload: heads.next_payload,
+            message_id: heads.message_id,
+            body: heads.body,
+            transmission: heads.transmission,
+            first_ns: heads.first_ns,
+            last_ns: sums.last_ns,
+            first_frame: sums.first_frame,
+            frames: sums.frames,
+            bytes: sums.bytes,
+            needed_bytes: sums.needed_bytes,
+            fragments: sums.fragments,
+            fragments_seen: sums.fragments_seen,
+            new_fragments: sums.new_fragments,
+            ip_fragments: sums.ip_fragments,
+            digest: sums.digest,
+            of_datagram: sums.of_datagram,
+        }
+    }
+}
+
+/// The columns of messages that are those of their first datagrams.
+struct Heads {
+    slot: Vec<i64>,
+    handshake: Vec<i64>,
+    from_initiator: Vec<bool>,
+    initiator_asked: Vec<bool>,
+    response: Vec<bool>,
+    protocol: Vec<u8>,
+    exchange_type: Vec<u8>,
+    next_payload: Vec<u8>,
+    message_id: Vec<u32>,
+    body: Vec<i64>,
+    transmission: Vec<i64>,
+    first_ns: Vec<i64>,
+}
+
+impl Heads {
+    fn new(slot: &[i64], datagrams: &Datagrams, places: &[Place], turns: &[i64]) -> Self {
+        let mut rows: Vec<u32> = Vec::with_capacity(turns.len());
+        rows.extend(places.iter().filter(|place| place.starts).map(|place| place.row));
+        fn select<T: Copy>(rows: &[u32], column: &[T]) -> Vec<T> {
+            rows.iter().map(|&row| column[row as usize]).collect()
+        }
+        let has_bodies = turns.iter().any(|turn| turn >> TRANSMISSION_BITS != 0);
+        let bodies = if has_bodies { turns } else { &[] };
+        Self {
+            slot: select(&rows, slot),
+            handshake: select(&rows, datagrams.handshake),
+            from_initiator: select(&rows, datagrams.from_initiator),
+            initiator_asked: select(&rows, datagrams.initiator_asked),
+            response: select(&rows, datagrams.response),
+            protocol: select(&rows, datagrams.protocol),
+            exchange_type: select(&rows, datagrams.exchange_type),
+            next_payload: select(&rows, datagrams.next_payload),
+            message_id: select(&rows, datagrams.message_id),
+            body: bodies.iter().map(|turn| turn >> TRANSMISSION_BITS).collect(),
+            transmission: turns.iter().map(|turn| turn & ((1 << TRANSMISSION_BITS) - 1)).collect(),
+            first_ns: select(&rows, datagrams.first_ns),
+        }
+    }
+}
+
+/// The columns of messages that depend on all their datagrams.
+struct Sums {
+    last_ns: Vec<i64>,
+    first_frame: Vec<i64>,
+    frames: Vec<i64>,
+    bytes: Vec<i64>,
+    needed_bytes: Vec<i64>,
+    fragments: Vec<i64>,
+    fragments_seen: Vec<i64>,
+    new_fragments: Vec<i64>,
+    ip_fragments: Vec<i64>,
+    digest: Vec<u64>,
+    of_datagram: Vec<i64>,
+}
+
+impl Sums {
+    fn new(slot: &[i64], datagrams: &Datagrams, places: &[Place], turns: &[i64]) -> Self {
+        let count = turns.len();
+        let has_ip_fragments = !matches!(datagrams.ip_fragments, Column::Same(0));
+        let mut sums = Self {
             last_ns: Vec::with_capacity(count),
             first_frame: Vec::with_capacity(count),
             frames: Vec::with_capacity(count),
@@ -227,16 +307,32 @@ impl Messages {
             fragments: Vec::with_capacity(count),
             fragments_seen: Vec::with_capacity(count),
             new_fragments: Vec::with_capacity(count),
-            ip_fragments: Vec::with_capacity(count),
+            ip_fragments: Vec::with_capacity(if has_ip_fragments { count } else { 0 }),
             digest: Vec::with_capacity(count),
-            of_datagram: vec![0; datagrams],
+            of_datagram: vec![0; slot.len()],
+        };
+        let mut later_copies = LaterCopies::default();
+        let (mut begin, mut last_slot) = (0, None);
+        for &turn in turns {
+            let size = places[begin + 1..].iter().take_while(|place| !place.starts).count() + 1;
+            let transmission = &places[begin..begin + size];
+            let this_slot = Some(slot[transmission[0].row as usize]);
+            if last_slot != this_slot {
+                later_copies.begin_slot(slot, datagrams, &places[begin..]);
+                last_slot = this_slot;
+            }
+            let ip_fragments = sums.add(turn, datagrams, transmission, &mut later_copies);
+            if has_ip_fragments {
+                sums.ip_fragments.push(ip_fragments);
+            }
+            begin += size;
         }
+        sums
     }
 
-    /// Add a message: a transmission with these datagrams.
-    fn add(&mut self, slot: i64, turn: i64, datagrams: &Datagrams, places: &[Place], later_copies: &mut LaterCopies) {
-        let head = places[0].row as usize;
-        let message = self.slot.len() as i64;
+    /// Add a message: a transmission with these datagrams; returns its IP fragments.
+    fn add(&mut self, turn: i64, datagrams: &Datagrams, places: &[Place], later_copies: &mut LaterCopies) -> i64 {
+        let message = self.bytes.len() as i64;
         let (mut last_ns, mut first_frame, mut fragments) = (i64::MIN, u32::MAX, 0);
         let (mut frames, mut bytes, mut needed, mut new_fragments, mut ip_fragments) = (0, 0, 0, 0, 0);
         let mut digest: u64 = 0;
@@ -255,19 +351,7 @@ impl Messages {
             let factor = 2 * u64::from(datagrams.fragment[row]) + 1;
             digest = digest.wrapping_add(datagrams.digest[row].wrapping_mul(factor));
         }
-        let is_fragmented = datagrams.fragment[head] > 0;
-        self.slot.push(slot);
-        self.handshake.push(datagrams.handshake[head]);
-        self.from_initiator.push(datagrams.from_initiator[head]);
-        self.initiator_asked.push(datagrams.initiator_asked[head]);
-        self.response.push(datagrams.response[head]);
-        self.protocol.push(datagrams.protocol[head]);
-        self.exchange_type.push(datagrams.exchange_type[head]);
-        self.next_payload.push(datagrams.next_payload[head]);
-        self.message_id.push(datagrams.message_id[head]);
-        self.body.push(turn >> TRANSMISSION_BITS);
-        self.transmission.push(turn & ((1 << TRANSMISSION_BITS) - 1));
-        self.first_ns.push(datagrams.first_ns[head]);
+        let is_fragmented = datagrams.fragment[places[0].row as usize] > 0;
         self.last_ns.push(last_ns);
         self.first_frame.push(i64::from(first_frame));
         self.frames.push(frames);
@@ -277,8 +361,8 @@ impl Messages {
         self.fragments_seen
             .push(if is_fragmented { places.len() as i64 } else { 0 });
         self.new_fragments.push(if is_fragmented { new_fragments } else { 0 });
-        self.ip_fragments.push(ip_fragments);
         self.digest.push(digest);
+        ip_fragments
     }
 }
 
@@ -288,8 +372,8 @@ impl Messages {
 struct LaterCopies {
     /// Whether the slot has a later copy in IP fragments.
     in_slot: bool,
-    /// The most bytes of a datagram of the slot so far, by body and fragment number.
-    largest: HashMap<(i64, u16), i64>,
+    /// The most bytes of a datagram of the slot so far, by body, fragment number and total, of the form that is needed.
+    largest: HashMap<(i64, u16, u16), i64>,
 }
 
 impl LaterCopies {
@@ -314,9 +398,12 @@ impl LaterCopies {
         }
         let row = place.row as usize;
         let size = datagrams.bytes[row];
-        match self.largest.get_mut(&(body, datagrams.fragment[row])) {
+        let part = (body, datagrams.fragment[row], datagrams.fragments[row]);
+        match self.largest.get_mut(&part) {
             None => {
-                self.largest.insert((body, datagrams.fragment[row]), size.max(0));
+                if needed != 0 {
+                    self.largest.insert(part, size.max(0));
+                }
                 needed
             }
             Some(largest) => {

@@ -4,6 +4,7 @@ pub mod association;
 pub mod duplicates;
 pub mod exchanges;
 pub mod grouping;
+pub mod handshakes;
 pub mod init_messages;
 pub mod messages;
 pub mod retransmission;

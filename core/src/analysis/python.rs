@@ -1,7 +1,9 @@
 //! The functions that ikeanalyze/analysis calls. Columns are arrays of one length. Other threads of Python run meanwhile.
 
 use super::messages::Column;
-use super::{association, duplicates, exchanges, grouping, init_messages, messages, retransmission, volumes};
+use super::{
+    association, duplicates, exchanges, grouping, handshakes, init_messages, messages, retransmission, volumes,
+};
 use numpy::{Element, PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,7 +22,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(end_in_order, module)?)?;
     module.add_function(wrap_pyfunction!(sum_volumes, module)?)?;
     module.add_function(wrap_pyfunction!(sum_phases, module)?)?;
-    module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)
+    module.add_function(wrap_pyfunction!(compare_nat_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(find_first_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(summarise_datagrams, module)?)
 }
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -182,7 +186,8 @@ fn read_column<'a>(array: &'a PyReadonlyArray1<'_, i64>) -> PyResult<Column<'a>>
     Ok(Column::Rows(array.as_slice()?))
 }
 
-/// The columns of the messages by name, with `of_datagram`: the row of the message of each datagram.
+/// The columns of the messages by name, with `of_datagram`: the row of the message of each datagram. `body` and
+/// `ip_fragments` are empty where all are 0.
 ///
 /// `several`: some datagrams have several frames.
 #[pyfunction]
@@ -450,6 +455,64 @@ fn compare_nat_hashes<'py>(
     Ok(array(py, differs.ok_or_else(outside)?))
 }
 
+fn of_no_handshake() -> PyErr {
+    PyValueError::new_err("a datagram is of no handshake")
+}
+
+/// The row of the first datagram of each handshake.
+#[pyfunction]
+fn find_first_rows<'py>(
+    py: Python<'py>,
+    handshake: PyReadonlyArray1<'py, i64>,
+    count: usize,
+) -> PyResult<Array<'py, i64>> {
+    let handshake = handshake.as_slice()?;
+    let first = py.detach(|| handshakes::find_first_rows(handshake, count));
+    Ok(array(py, first.ok_or_else(of_no_handshake)?))
+}
+
+/// The columns of `DatagramSummary` by name.
+#[pyfunction]
+fn summarise_datagrams<'py>(
+    py: Python<'py>,
+    datagrams: &Bound<'py, PyAny>,
+    association: &Bound<'py, PyAny>,
+    count: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = Columns(association);
+    let (handshake, from_initiator) = (columns.get("handshake")?, columns.get("from_initiator")?);
+    let columns = Columns(datagrams);
+    let (protocol, exchange_type) = (columns.get("protocol")?, columns.get("exchange_type")?);
+    let (flags, next_payload) = (columns.get("flags")?, columns.get("next_payload")?);
+    let spi_r = columns.get("spi_r")?;
+    let input = handshakes::Datagrams {
+        handshake: handshake.as_slice()?,
+        from_initiator: from_initiator.as_slice()?,
+        protocol: protocol.as_slice()?,
+        exchange_type: exchange_type.as_slice()?,
+        flags: flags.as_slice()?,
+        next_payload: next_payload.as_slice()?,
+        spi_r: spi_r.as_slice()?,
+    };
+    let lengths = [
+        input.from_initiator.len(),
+        input.protocol.len(),
+        input.exchange_type.len(),
+        input.flags.len(),
+        input.next_payload.len(),
+        input.spi_r.len(),
+    ];
+    check_lengths(input.handshake.len(), &lengths)?;
+    let summary = py.detach(|| handshakes::summarise(&input, count));
+    let summary = summary.ok_or_else(of_no_handshake)?;
+    let result = PyDict::new(py);
+    result.set_item("request", array(py, summary.request))?;
+    result.set_item("response", array(py, summary.response))?;
+    result.set_item("spi_r", array(py, summary.spi_r))?;
+    result.set_item("one_sided", array(py, summary.one_sided))?;
+    Ok(result)
+}
+
 /// Columns of `MessageColumns`, and whether each message sets up its IKE SA.
 struct MessageArrays<'py> {
     handshake: PyReadonlyArray1<'py, i64>,
@@ -512,7 +575,7 @@ impl<'py> MessageArrays<'py> {
             bytes: self.bytes.as_slice()?,
             needed_bytes: self.needed_bytes.as_slice()?,
             fragments_seen: self.fragments_seen.as_slice()?,
-            ip_fragments: self.ip_fragments.as_slice()?,
+            ip_fragments: read_column(&self.ip_fragments)?,
         })
     }
 }

@@ -58,45 +58,59 @@ impl Classifier {
 
     /// Rules 2 and 3: find where transmissions begin, by fragment number alone, and then the body of each.
     fn classify_fragmented(&mut self, datagrams: &[SlotDatagram], ikev1: bool) -> Vec<Transmission> {
-        let starts = self.find_transmission_starts(datagrams);
-        let mut result = Vec::with_capacity(datagrams.len());
+        let not_classified = Transmission {
+            body: 0,
+            transmission: 0,
+            first_copy: false,
+        };
+        let mut result = vec![not_classified; datagrams.len()];
         let (mut body, mut transmission) = (0, 0);
         let mut digests: HashMap<(u16, u16), u64> = HashMap::new(); // of the body, by total and fragment number
-        let mut totals: HashSet<u16> = HashSet::new(); // in `digests`
-        let mut copied: HashSet<u16> = HashSet::new(); // fragment numbers of the body so far
-        for (index, &start) in starts.iter().enumerate() {
-            let fragments = &datagrams[start..starts.get(index + 1).copied().unwrap_or(datagrams.len())];
-            let mut changed = fragments.iter().any(|part| {
+        for indexes in self.find_transmissions(datagrams, ikev1) {
+            let first = indexes[0];
+            let mut changed = indexes.iter().any(|&index| {
+                let part = &datagrams[index];
                 let earlier = digests.get(&(part.total, part.fragment));
                 earlier.is_some_and(|&digest| digest != part.digest)
             });
-            changed |= ikev1 && start > 0 && is_refragmented(&datagrams[start - 1], &fragments[0]);
-            if start == 0 || changed {
-                body += i64::from(start > 0);
-                transmission = 1;
+            changed |= ikev1 && first > 0 && is_refragmented(&datagrams[first - 1], &datagrams[first]);
+            if changed {
+                body += 1;
+                transmission = 0;
                 digests.clear();
-                totals.clear();
-                copied.clear();
-            } else {
-                transmission += 1;
             }
-            let refragmented = !totals.is_empty() && !totals.contains(&fragments[0].total);
-            for part in fragments {
+            transmission += 1;
+            for index in indexes {
+                let part = &datagrams[index];
                 digests.insert((part.total, part.fragment), part.digest);
-                totals.insert(part.total);
-                // one transmission in either fragmentation is enough, so a second fragmentation is not needed
-                let is_new = copied.insert(part.fragment);
-                result.push(Transmission {
-                    body,
-                    transmission,
-                    first_copy: !refragmented && is_new,
-                });
+                result[index].body = body;
+                result[index].transmission = transmission;
             }
         }
+        mark_first_copies(&mut result, datagrams, ikev1);
         result
     }
 
-    /// The index of the first datagram of each transmission (rule 2).
+    /// The indexes of the datagrams of each transmission, in order of the first one.
+    fn find_transmissions(&mut self, datagrams: &[SlotDatagram], ikev1: bool) -> Vec<Vec<usize>> {
+        let mut order: Vec<usize> = (0..datagrams.len()).collect();
+        if !ikev1 {
+            order.sort_by_key(|&index| datagrams[index].total);
+        }
+        let mut transmissions = Vec::new();
+        for indexes in order.chunk_by(|&first, &second| ikev1 || datagrams[first].total == datagrams[second].total) {
+            let form: Vec<SlotDatagram> = indexes.iter().map(|&index| datagrams[index]).collect();
+            let starts = self.find_transmission_starts(&form);
+            for (number, &start) in starts.iter().enumerate() {
+                let end = starts.get(number + 1).copied().unwrap_or(indexes.len());
+                transmissions.push(indexes[start..end].to_vec());
+            }
+        }
+        transmissions.sort_unstable_by_key(|indexes| indexes[0]);
+        transmissions
+    }
+
+    /// The index of the first datagram of each transmission (rule 2), among datagrams of one total.
     fn find_transmission_starts(&mut self, datagrams: &[SlotDatagram]) -> Vec<usize> {
         let mut starts = vec![0];
         let mut begin = 0;
@@ -137,6 +151,56 @@ impl Classifier {
     fn find_latest(&self, fragment: u16) -> Option<usize> {
         let (round, index) = self.latest[usize::from(fragment)];
         (round == self.round).then_some(index as usize)
+    }
+}
+
+/// The unfragmented form of a body, or its fragments with one total.
+#[derive(Default)]
+struct Form {
+    numbers: HashSet<u16>,
+    first_copies: Vec<usize>, // indexes of datagrams
+}
+
+/// The forms of a body by total, and the largest total so far.
+#[derive(Default)]
+struct Body {
+    forms: HashMap<u16, Form>,
+    largest: u16,
+    complete: Option<u16>, // the total of the form that became complete first
+}
+
+/// Set `first_copy` of the datagrams that one transmission of each body needs.
+fn mark_first_copies(result: &mut [Transmission], datagrams: &[SlotDatagram], ikev1: bool) {
+    let mut bodies: Vec<Body> = Vec::new();
+    for (index, (datagram, place)) in datagrams.iter().zip(result.iter()).enumerate() {
+        let number = place.body as usize;
+        if number >= bodies.len() {
+            bodies.resize_with(number + 1, Body::default);
+        }
+        let body = &mut bodies[number];
+        let total = if ikev1 { 0 } else { datagram.total };
+        if body.complete.is_some() || (datagram.fragment != 0 && total < body.largest) {
+            continue; // not needed, or ignored by the receiver
+        }
+        body.largest = body.largest.max(total);
+        let form = body.forms.entry(total).or_default();
+        if form.numbers.insert(datagram.fragment) {
+            form.first_copies.push(index);
+        }
+        if !ikev1 && form.numbers.len() == usize::from(total.max(1)) {
+            body.complete = Some(total);
+        }
+    }
+    for body in bodies {
+        let largest_part = |form: &Form, total: u16| form.numbers.len() as f64 / f64::from(total.max(1));
+        let of_largest_part = body.forms.iter().max_by(|(&first, form), (&second, other)| {
+            let parts = (largest_part(form, first), largest_part(other, second));
+            parts.0.total_cmp(&parts.1).then(first.cmp(&second))
+        });
+        let needed = body.complete.or(of_largest_part.map(|(&total, _)| total));
+        for &index in needed.map_or(&[][..], |total| &body.forms[&total].first_copies) {
+            result[index].first_copy = true;
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Messages, frames and bytes of handshakes (ikeanalyze/analysis/tables/handshake_table.py).
 
+use super::messages::Column;
+
 /// The columns of the messages, all of one length, in order of handshake.
 pub struct Messages<'a> {
     pub handshake: &'a [i64],
@@ -13,7 +15,7 @@ pub struct Messages<'a> {
     pub bytes: &'a [i64],
     pub needed_bytes: &'a [i64],
     pub fragments_seen: &'a [i64],
-    pub ip_fragments: &'a [i64],
+    pub ip_fragments: Column<'a>,
 }
 
 /// Messages, frames and bytes of each handshake.
@@ -76,7 +78,7 @@ pub fn sum_volumes(messages: &Messages, count: usize) -> Option<Volumes> {
         sums.needed_bytes[handshake] += messages.needed_bytes[row];
         sums.fragmented[handshake] += u32::from(seen > 0);
         sums.fragments[handshake] = sums.fragments[handshake].wrapping_add(seen as u32);
-        let ip_fragments = messages.ip_fragments[row] as u32;
+        let ip_fragments = messages.ip_fragments.get(row) as u32;
         sums.ip_fragments[handshake] = sums.ip_fragments[handshake].wrapping_add(ip_fragments);
     }
     Some(sums)

@@ -38,11 +38,14 @@ pub struct Stored {
     pub begin: Vec<i64>,
     pub end: Vec<i64>,
     pub heap: Vec<u8>,
+    /// Its offset in the file.
+    pub place: Vec<i64>,
 }
 
 impl Stored {
-    fn add(&mut self, row: usize, message: &[u8]) {
+    fn add(&mut self, row: usize, message: &[u8], place: i64) {
         self.row.push(row as u32);
+        self.place.push(place);
         self.begin.push(self.heap.len() as i64);
         self.heap.extend_from_slice(message);
         self.end.push(self.heap.len() as i64);
@@ -155,10 +158,9 @@ impl Part {
             } else {
                 continue;
             };
-            stored.add(
-                row,
-                &packets.data[self.scan.begin[at] as usize..self.scan.end[at] as usize],
-            );
+            let (begin, end) = (self.scan.begin[at], self.scan.end[at]);
+            let message = &packets.data[begin as usize..end as usize];
+            stored.add(row, message, (self.stop as i64).wrapping_add(begin));
         }
         for &index in &self.scan.rest {
             let place = index as usize;

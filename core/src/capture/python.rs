@@ -220,12 +220,13 @@ impl PlainScan {
     }
 }
 
-/// Messages by row: their bytes, and where each begins and ends in them.
+/// Messages by row: where each begins and ends in their bytes, these bytes, and its offset in the file.
 type StoredColumns = (
     Py<PyArray1<u32>>,
     Py<PyArray1<i64>>,
     Py<PyArray1<i64>>,
     Py<PyArray1<u8>>,
+    Py<PyArray1<i64>>,
 );
 
 fn make_stored(py: Python<'_>, stored: Stored) -> StoredColumns {
@@ -234,6 +235,7 @@ fn make_stored(py: Python<'_>, stored: Stored) -> StoredColumns {
         PyArray1::from_vec(py, stored.begin).unbind(),
         PyArray1::from_vec(py, stored.end).unbind(),
         PyArray1::from_vec(py, stored.heap).unbind(),
+        PyArray1::from_vec(py, stored.place).unbind(),
     )
 }
 

@@ -39,7 +39,8 @@ fn find_log_lines<'py>(
         labels: &labels,
         messages: &messages,
     };
-    let lines = lines::find_lines(block, start, &patterns);
+    // another thread uses the lines that were found before
+    let lines = py.detach(|| lines::find_lines(block, start, &patterns));
     lines
         .into_iter()
         .map(|line| {

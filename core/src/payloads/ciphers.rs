@@ -39,6 +39,9 @@ pub trait Direction: Send {
     ///
     /// `message` up to `start` is authenticated; IV, ciphertext and ICV begin at `start`, `iv_end` and `end`.
     fn decrypt(&self, message: &[u8], start: usize, iv_end: usize, end: usize, out: &mut Vec<u8>) -> bool;
+
+    /// Whether a valid ICV shows that the encryption key is right.
+    fn is_aead(&self) -> bool;
 }
 
 /// An AEAD cipher (RFC 5282, section 5); the nonce is the salt and the IV.
@@ -48,6 +51,10 @@ struct Aead<C> {
 }
 
 impl<C: AeadInPlace + Send> Direction for Aead<C> {
+    fn is_aead(&self) -> bool {
+        true
+    }
+
     fn decrypt(&self, message: &[u8], start: usize, iv_end: usize, end: usize, out: &mut Vec<u8>) -> bool {
         let nonce = [&self.salt, &message[start..iv_end]].concat();
         let before = out.len();
@@ -160,6 +167,10 @@ struct EncryptThenMac {
 }
 
 impl Direction for EncryptThenMac {
+    fn is_aead(&self) -> bool {
+        false
+    }
+
     fn decrypt(&self, message: &[u8], start: usize, iv_end: usize, end: usize, out: &mut Vec<u8>) -> bool {
         if !self.integrity.verify(&message[..end], &message[end..]) {
             return false;

@@ -9,6 +9,12 @@ const FRAGMENT_NUMBERS: usize = 4;
 const SK: u8 = 46;
 const SKF: u8 = 53;
 const FLAG_RESPONSE: u8 = 0x20;
+/// All flags of a payload but the critical bit.
+const RESERVED_FLAGS: u8 = 0x7f;
+/// The payload types of IKEv2, without that of no payload.
+const PAYLOAD_TYPES: std::ops::RangeInclusive<u8> = 33..=54;
+/// The pad length is one byte.
+const MAX_PADDING: usize = 255;
 
 /// Position of the encrypted payload in a message.
 pub struct EncryptedPayload {
@@ -18,6 +24,8 @@ pub struct EncryptedPayload {
     pub start: usize,
     /// Type of the first payload inside.
     pub first: u8,
+    /// Fragment number and total fragments; (1, 1): not fragmented.
+    pub fragment: (usize, usize),
     pub message_id: u32,
     pub response: bool,
 }
@@ -60,17 +68,20 @@ pub fn find_encrypted_payload(message: &[u8]) -> Option<EncryptedPayload> {
     }
     let first = data[start];
     start += PAYLOAD_HEADER;
+    let mut fragment = (1, 1);
     if kind == SKF {
         let (number, total) = (read_u16(data, start)?, read_u16(data, start + 2)?);
         if number < 1 || number > total {
             return None;
         }
+        fragment = (number, total);
         start += FRAGMENT_NUMBERS;
     }
     Some(EncryptedPayload {
         length,
         start,
         first,
+        fragment,
         message_id: read_u32(data, 20)?,
         response: data[19] & FLAG_RESPONSE != 0,
     })
@@ -96,6 +107,37 @@ impl EncryptedPayload {
             return false;
         }
         out.truncate(before + size - 1 - padding);
+        if !direction.is_aead() && self.is_garbage(&out[before..]) {
+            out.truncate(before);
+            return false;
+        }
         true
+    }
+
+    /// Whether decrypted bytes do not begin with a payload: is_garbage of ikeanalyze/crypto/sk_payload.py.
+    fn is_garbage(&self, plaintext: &[u8]) -> bool {
+        let (number, total) = self.fragment;
+        if number > 1 {
+            return false;
+        }
+        if self.first == 0 || plaintext.is_empty() {
+            return false;
+        }
+        if plaintext.len() < PAYLOAD_HEADER {
+            return true;
+        }
+        let most = if total == 1 {
+            plaintext.len()
+        } else {
+            (plaintext.len() + MAX_PADDING) * total
+        };
+        let size = read_u16(plaintext, 2).unwrap_or_default();
+        let is_known = plaintext[0] == 0 || PAYLOAD_TYPES.contains(&plaintext[0]);
+        let errors = [
+            !is_known,
+            plaintext[1] & RESERVED_FLAGS != 0,
+            size < PAYLOAD_HEADER || size > most,
+        ];
+        errors.into_iter().filter(|&error| error).count() > 1
     }
 }

@@ -44,10 +44,10 @@ pub struct Decrypted {
     /// Of each message: the last datagram that was used, and the position of its key set.
     pub last: Vec<i64>,
     pub position: Vec<i64>,
-    /// Of each message: type of the first payload, and where its IKE header and plaintext end in the heap.
+    /// Of each message: type of the first payload, and offset and bytes of its IKE header and plaintext in the heap.
     pub first: Vec<u8>,
-    pub heap_ends: Vec<i64>,
-    pub heap: Vec<u8>,
+    pub begin: Vec<i64>,
+    pub size: Vec<i64>,
     /// Of each message: where its datagrams end; they are sorted by fragment number.
     pub part_ends: Vec<i64>,
     pub parts: Vec<i64>,
@@ -84,31 +84,46 @@ struct Task {
 }
 
 /// Decrypt all handshakes, in up to `threads` threads; `ends`, `key_ends`: where the datagrams and key sets of each
-/// handshake end.
+/// handshake end. Headers and plaintexts are written to `heap`, which has as many bytes as the datagrams.
 pub fn decrypt_handshakes(
     datagrams: &Datagrams,
     ends: &[i64],
     key_sets: &[KeySet],
     key_ends: &[i64],
     threads: usize,
+    heap: &mut [u8],
 ) -> Decrypted {
     let count = ends.len().div_ceil(threads.max(1)).max(1);
-    let decrypt = |first: usize| {
+    let decrypt = |first: usize, heap: Heap| {
         let last = ends.len().min(first + count);
         let lows = (first > 0).then(|| (ends[first - 1], key_ends[first - 1]));
         let bounds = ends[first..last]
             .iter()
             .copied()
             .zip(key_ends[first..last].iter().copied());
-        decrypt_range(datagrams, key_sets, lows.unwrap_or_default(), bounds)
+        decrypt_range(datagrams, key_sets, lows.unwrap_or_default(), bounds, heap)
+    };
+    // a message has more bytes than its header and plaintext, so each thread gets the bytes of its datagrams
+    let mut rest = Heap::new(heap);
+    let mut take = |first: usize| {
+        let last = ends.len().min(first + count);
+        let low = if first > 0 { ends[first - 1] } else { 0 };
+        let high = if last > 0 { ends[last - 1] } else { 0 };
+        let sizes = &datagrams.size[low as usize..high as usize];
+        let bytes = sizes.iter().filter_map(|&size| usize::try_from(size).ok());
+        rest.split(bytes.fold(0, usize::saturating_add))
     };
     std::thread::scope(|scope| {
         let decrypt = &decrypt;
+        let own = take(0);
         let others: Vec<_> = (count..ends.len())
             .step_by(count)
-            .map(|first| scope.spawn(move || decrypt(first)))
+            .map(|first| {
+                let heap = take(first);
+                scope.spawn(move || decrypt(first, heap))
+            })
             .collect();
-        let mut result = decrypt(0);
+        let mut result = decrypt(0, own);
         for other in others {
             match other.join() {
                 Ok(part) => result.append(part),
@@ -126,15 +141,18 @@ fn decrypt_range(
     key_sets: &[KeySet],
     low: (i64, i64),
     bounds: impl Iterator<Item = (i64, i64)>,
+    mut heap: Heap,
 ) -> Decrypted {
     let mut result = Decrypted::default();
     let (mut low, mut key_low) = (low.0 as usize, low.1 as usize);
     for (high, key_high) in bounds {
         let (high, key_high) = (high as usize, key_high as usize);
-        let before = result.lengths();
-        let handled = decrypt_handshake(datagrams, low..high, &key_sets[key_low..key_high], &mut result).is_some();
+        let (before, used) = (result.lengths(), heap.used);
+        let key_sets = &key_sets[key_low..key_high];
+        let handled = decrypt_handshake(datagrams, low..high, key_sets, &mut result, &mut heap).is_some();
         if !handled {
             result.truncate(before);
+            heap.used = used;
         }
         result.handled.push(handled);
         result.message_ends.push(result.last.len() as i64);
@@ -144,12 +162,47 @@ fn decrypt_range(
     result
 }
 
-/// The numbers of messages, datagrams, undecrypted messages and bytes of a result.
+/// A part of the heap, which is filled from its beginning.
+struct Heap<'a> {
+    bytes: &'a mut [u8],
+    /// Offset in the whole heap.
+    begin: usize,
+    used: usize,
+}
+
+impl<'a> Heap<'a> {
+    fn new(bytes: &'a mut [u8]) -> Self {
+        Self {
+            bytes,
+            begin: 0,
+            used: 0,
+        }
+    }
+
+    /// Split off the first bytes.
+    fn split(&mut self, count: usize) -> Heap<'a> {
+        let count = count.min(self.bytes.len());
+        let (bytes, rest) = std::mem::take(&mut self.bytes).split_at_mut(count);
+        self.bytes = rest;
+        let begin = self.begin;
+        self.begin += count;
+        Heap { bytes, begin, used: 0 }
+    }
+
+    /// Add bytes; None: there is no room.
+    fn extend(&mut self, bytes: &[u8]) -> Option<()> {
+        let end = self.used.checked_add(bytes.len())?;
+        self.bytes.get_mut(self.used..end)?.copy_from_slice(bytes);
+        self.used = end;
+        Some(())
+    }
+}
+
+/// The numbers of messages, datagrams and undecrypted messages of a result.
 struct Lengths {
     messages: usize,
     parts: usize,
     undecrypted: usize,
-    bytes: usize,
 }
 
 impl Decrypted {
@@ -158,7 +211,6 @@ impl Decrypted {
             messages: self.last.len(),
             parts: self.parts.len(),
             undecrypted: self.undecrypted.len(),
-            bytes: self.heap.len(),
         }
     }
 
@@ -166,11 +218,11 @@ impl Decrypted {
         self.last.truncate(lengths.messages);
         self.position.truncate(lengths.messages);
         self.first.truncate(lengths.messages);
-        self.heap_ends.truncate(lengths.messages);
+        self.begin.truncate(lengths.messages);
+        self.size.truncate(lengths.messages);
         self.part_ends.truncate(lengths.messages);
         self.parts.truncate(lengths.parts);
         self.undecrypted.truncate(lengths.undecrypted);
-        self.heap.truncate(lengths.bytes);
     }
 
     /// Add the results of the handshakes that follow.
@@ -181,12 +233,12 @@ impl Decrypted {
         self.message_ends.extend(shift(other.message_ends, lengths.messages));
         self.undecrypted_ends
             .extend(shift(other.undecrypted_ends, lengths.undecrypted));
-        self.heap_ends.extend(shift(other.heap_ends, lengths.bytes));
         self.part_ends.extend(shift(other.part_ends, lengths.parts));
         self.last.extend(other.last);
         self.position.extend(other.position);
         self.first.extend(other.first);
-        self.heap.extend(other.heap);
+        self.begin.extend(other.begin);
+        self.size.extend(other.size);
         self.parts.extend(other.parts);
         self.undecrypted.extend(other.undecrypted);
     }
@@ -198,6 +250,7 @@ fn decrypt_handshake(
     rows: std::ops::Range<usize>,
     key_sets: &[KeySet],
     result: &mut Decrypted,
+    heap: &mut Heap,
 ) -> Option<()> {
     let ciphers: Vec<Ciphers> = key_sets.iter().map(make_ciphers).collect::<Option<_>>()?;
     let mut starts = Starts::new(ciphers.len());
@@ -256,19 +309,21 @@ fn decrypt_handshake(
             }
         }
         task.done = true;
+        let used = heap.used;
         if let Some((part, _)) = task.parts.values().next() {
             let header = usize::try_from(datagrams.begin[*part]).ok()?;
-            result.heap.extend_from_slice(&datagrams.heap[header..header + HEADER]);
+            heap.extend(&datagrams.heap[header..header + HEADER])?;
         }
         for (part, content) in task.parts.values() {
             result.parts.push(*part as i64);
-            result.heap.extend_from_slice(content);
+            heap.extend(content)?;
         }
         task.parts.clear();
         result.last.push(row as i64);
         result.position.push(position as i64);
         result.first.push(task.first);
-        result.heap_ends.push(result.heap.len() as i64);
+        result.begin.push((heap.begin + used) as i64);
+        result.size.push((heap.used - used) as i64);
         result.part_ends.push(result.parts.len() as i64);
     }
     for task in tasks.iter().filter(|task| !task.done) {

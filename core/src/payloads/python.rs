@@ -2,7 +2,7 @@
 
 use super::chains::{self, Chain};
 use super::handshakes::{self, Datagrams, KeySet};
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -24,7 +24,8 @@ fn are_ends(ends: &[i64], count: usize) -> bool {
 
 /// Decrypt the messages of handshakes with their key sets; returns the columns of `handshakes::Decrypted`.
 ///
-/// `keys`: SK_ei, SK_er, SK_ai and SK_ar of each key set; `encryption`, `integrity`: its transform IDs.
+/// `keys`: a heap, and offset and size of SK_ei, SK_er, SK_ai and SK_ar of each key set in it; `encryption`,
+/// `integrity`: the transform IDs of each key set; `decrypted_heap`: gets headers and plaintexts.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn decrypt_handshakes<'py>(
@@ -32,16 +33,16 @@ fn decrypt_handshakes<'py>(
     heap: PyReadonlyArray1<'py, u8>,
     columns: &Bound<'py, PyDict>,
     ends: PyReadonlyArray1<'py, i64>,
-    keys: Vec<(
-        pyo3::Bound<'py, pyo3::types::PyBytes>,
-        pyo3::Bound<'py, pyo3::types::PyBytes>,
-        pyo3::Bound<'py, pyo3::types::PyBytes>,
-        pyo3::Bound<'py, pyo3::types::PyBytes>,
-    )>,
+    keys: (
+        PyReadonlyArray1<'py, u8>,
+        PyReadonlyArray1<'py, i64>,
+        PyReadonlyArray1<'py, i64>,
+    ),
     encryption: PyReadonlyArray1<'py, u16>,
     integrity: PyReadonlyArray1<'py, u16>,
     key_ends: PyReadonlyArray1<'py, i64>,
     threads: usize,
+    mut decrypted_heap: PyReadwriteArray1<'py, u8>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let get = |name: &str| -> PyResult<Bound<'py, PyAny>> {
         columns
@@ -76,28 +77,37 @@ fn decrypt_handshakes<'py>(
         datagrams.total.len(),
         datagrams.from_initiator.len(),
     ];
+    let (key_heap, key_begin, key_size) = (keys.0.as_slice()?, keys.1.as_slice()?, keys.2.as_slice()?);
     if lengths.iter().any(|&length| length != count)
-        || encryption.len() != keys.len()
-        || integrity.len() != keys.len()
+        || key_begin.len() != 4 * encryption.len()
+        || key_size.len() != 4 * encryption.len()
+        || integrity.len() != encryption.len()
         || ends.len() != key_ends.len()
         || !are_ends(ends, count)
-        || !are_ends(key_ends, keys.len())
+        || !are_ends(key_ends, encryption.len())
     {
         return Err(PyValueError::new_err("columns differ in length"));
     }
-    let key_sets: Vec<KeySet> = keys
-        .iter()
-        .zip(encryption.iter().zip(integrity))
-        .map(|((sk_ei, sk_er, sk_ai, sk_ar), (&encryption, &integrity))| KeySet {
-            encryption,
-            integrity,
-            sk_ei: sk_ei.as_bytes(),
-            sk_er: sk_er.as_bytes(),
-            sk_ai: sk_ai.as_bytes(),
-            sk_ar: sk_ar.as_bytes(),
+    let read_key = |place: usize| -> Option<&[u8]> {
+        let begin = usize::try_from(key_begin[place]).ok()?;
+        key_heap.get(begin..begin.checked_add(usize::try_from(key_size[place]).ok()?)?)
+    };
+    let key_sets: Vec<KeySet> = (0..encryption.len())
+        .map(|number| {
+            Some(KeySet {
+                encryption: encryption[number],
+                integrity: integrity[number],
+                sk_ei: read_key(4 * number)?,
+                sk_er: read_key(4 * number + 1)?,
+                sk_ai: read_key(4 * number + 2)?,
+                sk_ar: read_key(4 * number + 3)?,
+            })
         })
-        .collect();
-    let decrypted = py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends, threads));
+        .collect::<Option<_>>()
+        .ok_or_else(|| PyValueError::new_err("keys are outside of their heap"))?;
+    let target = decrypted_heap.as_slice_mut()?;
+    let decrypted =
+        py.detach(|| handshakes::decrypt_handshakes(&datagrams, ends, &key_sets, key_ends, threads, target));
     let result = PyDict::new(py);
     result.set_item("handled", PyArray1::from_vec(py, decrypted.handled))?;
     result.set_item("message_ends", PyArray1::from_vec(py, decrypted.message_ends))?;
@@ -105,8 +115,8 @@ fn decrypt_handshakes<'py>(
     result.set_item("last", PyArray1::from_vec(py, decrypted.last))?;
     result.set_item("position", PyArray1::from_vec(py, decrypted.position))?;
     result.set_item("first", PyArray1::from_vec(py, decrypted.first))?;
-    result.set_item("heap_ends", PyArray1::from_vec(py, decrypted.heap_ends))?;
-    result.set_item("heap", PyArray1::from_vec(py, decrypted.heap))?;
+    result.set_item("begin", PyArray1::from_vec(py, decrypted.begin))?;
+    result.set_item("size", PyArray1::from_vec(py, decrypted.size))?;
     result.set_item("part_ends", PyArray1::from_vec(py, decrypted.part_ends))?;
     result.set_item("parts", PyArray1::from_vec(py, decrypted.parts))?;
     result.set_item("undecrypted", PyArray1::from_vec(py, decrypted.undecrypted))?;

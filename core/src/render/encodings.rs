@@ -139,14 +139,15 @@ fn find_by_hash(values: &[i64]) -> Option<(Vec<i64>, Vec<u32>)> {
 
 /// Append numbers of `width` bits, the lowest bit first.
 fn pack(out: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: u32) {
-    let (mut bits, mut filled) = (0u128, 0);
+    let (mut bits, mut filled) = (0u64, 0);
     for value in values {
-        bits |= u128::from(value) << filled;
+        bits |= value << filled;
         filled += width;
         if filled >= 64 {
-            out.extend_from_slice(&(bits as u64).to_le_bytes());
-            bits >>= 64;
+            out.extend_from_slice(&bits.to_le_bytes());
             filled -= 64;
+            // the highest bits of the value, which did not fit
+            bits = if filled > 0 { value >> (width - filled) } else { 0 };
         }
     }
     while filled > 0 {
@@ -156,7 +157,24 @@ fn pack(out: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: u32) {
     }
 }
 
-/// The same for at most 32 bits, in half of the time.
+/// The same for at most 8 bits, and packed in groups of eight numbers, of which the last one is filled with zeros.
+fn pack_bytes(out: &mut Vec<u8>, values: &[u32], width: u32) {
+    let mut at = out.len();
+    let end = at + values.len().div_ceil(8) * width as usize;
+    out.resize(end + 8, 0);
+    for group in values.chunks(8) {
+        let mut bits = 0u64;
+        for (&value, place) in group.iter().zip(0..) {
+            bits |= u64::from(value) << (place * width);
+        }
+        // the bytes after those of the group are overwritten by the next one
+        out[at..at + 8].copy_from_slice(&bits.to_le_bytes());
+        at += width as usize;
+    }
+    out.truncate(end);
+}
+
+/// The same as `pack` for at most 32 bits, in half of the time.
 fn pack_narrow(out: &mut Vec<u8>, values: impl Iterator<Item = u32>, width: u32) {
     let (mut bits, mut filled) = (0u64, 0);
     for value in values {
@@ -189,6 +207,9 @@ pub fn push_hybrid(out: &mut Vec<u8>, values: &[u32], width: u32) {
         Some(_) => {
             let groups = values.len().div_ceil(8);
             push_varint(out, (groups as u64) << 1 | 1);
+            if width <= 8 {
+                return pack_bytes(out, values, width);
+            }
             let end = out.len() + groups * width as usize;
             pack_narrow(out, values.iter().copied(), width);
             out.resize(end, 0);

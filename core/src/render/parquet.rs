@@ -341,7 +341,7 @@ impl Chunk {
 fn choose_codec(page: &[u8]) -> usize {
     let middle = page.len() / 2;
     match page.get(middle..middle + SAMPLE) {
-        Some(sample) if lz4_flex::block::compress(sample).len() > SAMPLE * 15 / 16 => UNCOMPRESSED,
+        Some(sample) if lz4_flex::block::compress(sample).len() > SAMPLE * 7 / 8 => UNCOMPRESSED,
         _ => LZ4_RAW,
     }
 }

@@ -4,6 +4,7 @@ local compat = require("ikex.compat")
 local exchanges = require("ikex.exchanges")
 local messages = require("ikex.diagnosis.messages")
 local names = require("ikex.names")
+local slots = require("ikex.slots")
 
 local providers = {}
 
@@ -30,19 +31,14 @@ function providers.set_ups(facts)
     return list
 end
 
--- Bytes of one transmission of each message of the set-up; of a fragmented message, of each of its fragments.
+-- Bytes that one transmission of each message of the set-up needs.
 function providers.needed_bytes(facts)
-    local sum, seen = 0, {}
+    local sum = 0
     for _, exchange in ipairs(facts.set_ups) do
         for _, list in ipairs({ exchange.requests, exchange.responses }) do
-            for _, transmission in ipairs(list) do
-                local fragments = seen[transmission.first] or { total = transmission.total }
-                seen[transmission.first] = fragments
-                for _, datagram in ipairs(transmission.datagrams) do
-                    if not fragments[datagram.fragment] and fragments.total == transmission.total then
-                        fragments[datagram.fragment] = true
-                        sum = sum + datagram.bytes
-                    end
+            for _, needed in ipairs(slots.find_needed(list)) do
+                for _, datagram in ipairs(needed) do
+                    sum = sum + datagram.bytes
                 end
             end
         end
@@ -134,11 +130,11 @@ function providers.response_ike_bytes(facts)
 end
 
 function providers.request_missing(facts)
-    return messages.describe_missing(facts.request)
+    return messages.describe_missing(facts.last.requests)
 end
 
 function providers.response_missing(facts)
-    return messages.describe_missing(facts.response)
+    return messages.describe_missing(facts.last.responses)
 end
 
 -- Transmissions of the request after the first one of the response.

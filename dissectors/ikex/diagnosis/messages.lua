@@ -1,5 +1,6 @@
 --[[ Facts about all transmissions of one message together. ]]
 local compat = require("ikex.compat")
+local exchanges = require("ikex.exchanges")
 
 local messages = {}
 
@@ -80,12 +81,33 @@ function messages.describe_transmissions(sum)
     return string.format("%d times in %.1f s", sum.transmissions, (sum.latest - sum.first) / 1e6)
 end
 
---- The IKE fragments that are in no transmission: "fragment 2 of 2"; nil if there are none. Only the first ones of very
--- many are named.
-function messages.describe_missing(sum)
+-- The largest total of the fragments of a message, which its receiver keeps (RFC 7383, section 2.6), and the numbers of
+-- those that are there, as keys.
+local function collect_fragments(transmissions)
+    local largest, numbers = 0, {}
+    for _, transmission in ipairs(transmissions) do
+        for _, datagram in ipairs(transmission.datagrams) do
+            if datagram.total > largest then
+                largest, numbers = datagram.total, largest == 0 and numbers or {}
+            end
+            if datagram.total == largest or datagram.total == 0 then -- 0: unknown, of IKEv1
+                numbers[datagram.fragment] = true
+            end
+        end
+    end
+    return largest, numbers
+end
+
+--- The IKE fragments that are in no transmission of a request or response: "fragment 2 of 2"; nil if there are none.
+-- Only the first ones of very many are named.
+function messages.describe_missing(transmissions)
+    if not exchanges.lacks_fragments(transmissions) then
+        return nil
+    end
+    local total, numbers = collect_fragments(transmissions)
     local missing = {}
-    for number = 1, sum and sum.fragments or 0 do
-        if not sum.numbers[number] then
+    for number = 1, total do
+        if not numbers[number] then
             missing[#missing + 1] = #missing < MAX_NAMED and compat.format_integer(number) or "..."
         end
         if #missing > MAX_NAMED then
@@ -96,7 +118,7 @@ function messages.describe_missing(sum)
         return nil
     end
     local word = #missing > 1 and "fragments" or "fragment"
-    return string.format("%s %s of %d", word, table.concat(missing, ", "), sum.fragments)
+    return string.format("%s %s of %d", word, table.concat(missing, ", "), total)
 end
 
 return messages

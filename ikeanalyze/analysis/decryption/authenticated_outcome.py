@@ -14,8 +14,9 @@ notify in an encrypted informational message, or by the XAUTH status (draft-beau
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.analysis.handshakes.auth_methods import FIRST_STATUS, AuthMethods
@@ -62,8 +63,7 @@ _SCHEME_NAMES: Final = {"RSASSA-PKCS1-v1_5": "rsa", "RSASSA-PSS": "rsa"}
 _CURVES: Final = {"P-256": "256", "P-384": "384", "P-521": "521"}
 
 
-@dataclass(frozen=True, slots=True)
-class DecryptedOutcome:
+class DecryptedOutcome(Struct, frozen=True):
     """Outcome and authentication methods as decrypted, not guessed."""
 
     outcome: Outcome | None  # None: unknown

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.message_records import NO_RECORDS, MessageRecords, find_epochs
 from ikeanalyze.analysis.state import AnalysisState
@@ -92,7 +93,7 @@ class DecodedMessageList(Sequence[DecodedMessage]):
     def __init__(self, state: AnalysisState, records: MessageRecords) -> None:
         self._state = state
         self._records = records
-        self._epochs = find_epochs(state, records.columns)
+        self.epochs: Final = find_epochs(state, records.columns)
         self._objects: dict[int, DecodedMessage] = {}
 
     def __len__(self) -> int:
@@ -142,7 +143,7 @@ class DecodedMessageList(Sequence[DecodedMessage]):
     def _decode_decrypted(self, index: int, data: bytes, datagrams: tuple[int, ...]) -> DecodedMessage:
         """`data`: the header and the plaintext."""
         records, columns = self._records, self._records.columns
-        keys, outer, epoch = int(columns.keys[index]), int(columns.outer[index]), int(self._epochs[index])
+        keys, outer, epoch = int(columns.keys[index]), int(columns.outer[index]), int(self.epochs[index])
         # IKEv1 encrypts all payloads
         before = () if keys < 0 or outer < 0 else parse_payloads(records.outer[outer]).payloads
         clear = tuple(payload for payload in before if payload.type not in ENCRYPTED_TYPES)
@@ -196,8 +197,19 @@ def describe_undecrypted(count: int) -> str:
     return f"{messages} could not be decrypted, although other messages of this IKE SA were"
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedMessages:
+def describe_wrong_key(origin: str, spi_i: bytes, spi_r: bytes, from_initiator: bool, count: int) -> str:
+    """The finding about messages of one sender whose SK_a is right and whose SK_e is wrong.
+
+    `origin`: file and line of the keys; `count`: of messages.
+    """
+    side, messages = "i" if from_initiator else "r", "1 message" if count == 1 else f"{count} messages"
+    return (
+        f"{origin}: SK_e{side} of IKE SA {spi_i.hex()}:{spi_r.hex()} is wrong: the integrity check of {messages} passes "
+        f"with SK_a{side}, but decryption gives no valid padding or payloads"
+    )
+
+
+class DecodedMessages(Struct, frozen=True):
     """All decoded messages of the captures that are analysed together."""
 
     of_message: Int64Array  # for each row of Messages: index into `all`; -1: not decoded
@@ -206,6 +218,8 @@ class DecodedMessages:
     decrypted: BoolArray  # for each row of Messages: sent encrypted, and could be decrypted
     findings: list[list[tuple[int, str]]]  # of each capture: frame, text
     records: MessageRecords = NO_RECORDS  # of `all`
+    #: Of `all`: see `find_epochs`.
+    epochs: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def group_by_handshake(self) -> dict[int, list[DecodedMessage]]:
         """The messages of each handshake, in the order of their exchanges, requests first."""

@@ -13,19 +13,19 @@ For an IKE SA made by rekeying, the CREATE_CHILD_SA exchange takes the place of 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, field, structs
 
-from ikeanalyze.analysis.decryption.core_decryption import CoreDecryption, decrypt_with_core
+from ikeanalyze.analysis.decryption.bulk_decryption import BulkDecryption, decrypt_in_bulk
 from ikeanalyze.analysis.decryption.decoded_messages import (
     DecodedMessage,
     DecodedMessageList,
     DecodedMessages,
     describe_undecrypted,
+    describe_wrong_key,
     read_message_lengths,
 )
 from ikeanalyze.analysis.decryption.message_records import (
@@ -48,6 +48,7 @@ from ikeanalyze.crypto.sk_payload import find_encrypted_payload
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
+from ikeanalyze.keys.key_table import KeySetTable
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
@@ -57,8 +58,7 @@ _INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_
 _MAX_RANGES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureKeys:
+class CaptureKeys(Struct, frozen=True):
     """The keys for one capture, in the order of the key files."""
 
     sets: Sequence[KeySet] = ()
@@ -69,17 +69,19 @@ class CaptureKeys:
 
     def get_spis(self) -> frozenset[int] | None:
         """Initiators' SPIs of the IKE SAs that the keys are for; None: unknown for some keys."""
-        spis = [keys.spi_i for keys in self.sets] + [key.cookie_i for key in self.phase1]
+        cookies = [int.from_bytes(key.cookie_i) for key in self.phase1]
+        if isinstance(self.sets, KeySetTable):
+            return frozenset(self.sets.spi_i.tolist() + cookies)
+        spis = [keys.spi_i for keys in self.sets]
         if None in spis:
             return None
-        return frozenset(int.from_bytes(spi, "big") for spi in spis if spi is not None)
+        return frozenset([int.from_bytes(spi) for spi in spis if spi is not None] + cookies)
 
 
 NO_KEYS = CaptureKeys()
 
 
-@dataclass(slots=True)
-class _DecryptionTask:
+class _DecryptionTask(Struct):
     """One distinct message to decrypt: a slot and body of `Messages`."""
 
     unit: int  # row of its first datagram
@@ -87,6 +89,7 @@ class _DecryptionTask:
     parts: dict[int, int] = field(default_factory=dict)  # fragment number to row of the datagram; 0: not fragmented
     position: int = 0  # in the key chain
     done: bool = False
+    failed: int | None = None  # row of a complete datagram that no key decrypts
 
 
 def decrypt_messages(
@@ -130,8 +133,7 @@ def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _NegotiatedKeys:
+class _NegotiatedKeys(Struct, frozen=True):
     """Key material parameters of one IKE SA, from the messages that set it up."""
 
     suite: IkeSuite | None
@@ -183,8 +185,19 @@ class _NegotiatedKeysLookup:
         if with_nonces and request >= 0:
             ni, nr = (self._read_nonce(int(state.inits.rows[init])) for init in (request, response))
             if ni and nr:
-                return replace(negotiated, nonces=ni + nr)
+                return structs.replace(negotiated, nonces=ni + nr)
         return negotiated
+
+    def get_all(self, handshakes: Sequence[int], rows: Sequence[int], *, with_nonces: bool) -> list[_NegotiatedKeys]:
+        """`get` of each handshake."""
+        result: list[_NegotiatedKeys] = []
+        responses, forms, of_form = self._last[True], self._form, self._of_form
+        for handshake, row in zip(handshakes, rows, strict=True):
+            response = responses[handshake]
+            # most handshakes have a form that another one has
+            negotiated = None if with_nonces or response < 0 else of_form.get(forms[response])
+            result.append(negotiated or self.get(handshake, row, with_nonces=with_nonces))
+        return result
 
     def _read_nonce(self, row: int) -> bytes | None:
         data = self._state.clear.get(int(self._state.datagrams.datagram[row]))
@@ -195,6 +208,20 @@ def _get_negotiated_keys(response: InitMessage) -> _NegotiatedKeys:
     """What the responder chose, without nonces."""
     additional = [] if response.chosen is None else response.chosen.list_additional_key_exchanges()
     return _NegotiatedKeys(get_suite(response.chosen), None, len({slot for slot, _ in additional}))
+
+
+class _KeyChains:
+    """Looks up the keys of IKE SAs."""
+
+    def __init__(self, ring: KeyRing, handshakes: Sequence[int], negotiated: Sequence[_NegotiatedKeys]) -> None:
+        """`negotiated`: of each of the handshakes."""
+        self._ring = ring
+        self._negotiated = dict(zip(handshakes, negotiated, strict=True))
+
+    def get(self, handshake: int, spi_i: int, spi_r: int) -> SaKeyChain:
+        """The keys of an IKE SA."""
+        negotiated = self._negotiated[handshake]
+        return self._ring.get_sa_keys(spi_i.to_bytes(8), spi_r.to_bytes(8), negotiated.suite, negotiated.nonces)
 
 
 class _EncryptedRows:
@@ -231,8 +258,8 @@ class _Decryption:
         self.truncated: list[int] = []  # frames of encrypted messages that the current capture truncates
         self._state = state
         self._encrypted = encrypted
-        self._compiled: list[MessageRecords] = []  # that the core decrypted
-        self._records: list[MessageRecord] = []  # that Python decrypted
+        self._in_bulk: list[MessageRecords] = []  # decrypted in bulk
+        self._records: list[MessageRecord] = []  # decrypted one by one
         self._messages: Int64Array = np.zeros(0, np.int64)  # number of encrypted messages of each handshake
         #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
         self._undone: list[tuple[int, int]] = []
@@ -262,7 +289,7 @@ class _Decryption:
             findings: of each capture.
         """
         state, datagrams = self._state, self._state.datagrams
-        decrypted = [*self._compiled, make_records(self._records)]
+        decrypted = [*self._in_bulk, make_records(self._records)]
         message = np.concatenate([part.columns.message for part in decrypted])
         is_decrypted = np.zeros(int(self._identity.max(initial=-1)) + 1, np.bool_)
         is_decrypted[self._identity[message]] = True
@@ -272,7 +299,7 @@ class _Decryption:
         records = join_records([*decrypted, *self._read_cleartext_messages(wanted, is_decrypted)])
         columns = records.columns
         handshake = np.where(columns.encrypted, state.association.handshake[columns.row], state.association.count)
-        records = replace(records, columns=columns.select(argsort_stable(handshake)))
+        records = structs.replace(records, columns=columns.select(argsort_stable(handshake)))
         index = np.full(len(is_decrypted), -1)
         index[self._identity[records.columns.message]] = np.arange(len(records))
         of_message = index[self._identity]
@@ -285,7 +312,8 @@ class _Decryption:
         is_encrypted &= with_keys[state.capture[state.association.handshake]]
         encrypted = opened.copy()  # clear payloads may precede SK
         encrypted[state.message_of_datagram[is_encrypted]] = True
-        return DecodedMessages(of_message, DecodedMessageList(state, records), encrypted, opened, findings, records)
+        messages = DecodedMessageList(state, records)
+        return DecodedMessages(of_message, messages, encrypted, opened, findings, records, messages.epochs)
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:
         """Decrypt the messages of one capture; `rows` are its encrypted datagrams, handshake by handshake.
@@ -318,14 +346,11 @@ class _Decryption:
         starts = np.flatnonzero(find_group_starts(owner))
         owners, first = owner[starts].tolist(), rows[starts].tolist()
         self._messages = np.zeros(self._state.association.count, np.int64)
-        known = [
-            self._negotiated.get(handshake, row, with_nonces=ring.has_nonces)
-            for handshake, row in zip(owners, first, strict=True)
-        ]
+        known = self._negotiated.get_all(owners, first, with_nonces=ring.has_nonces)
         is_rekeying = self._state.messages.exchange_type[self._state.message_of_datagram[rows]] == _CREATE_CHILD_SA
         rekeys = np.logical_or.reduceat(is_rekeying, starts)
         suites = [negotiated.suite for negotiated in known]
-        done = decrypt_with_core(self._state, self._encrypted, rows, starts, suites, ring)
+        done = decrypt_in_bulk(self._state, self._encrypted, rows, starts, suites, ring)
         # in order: what follows a rekeying depends on it
         is_unknown = np.array([negotiated is _UNKNOWN for negotiated in known], np.bool_)
         columns: _EncryptedRows | None = None
@@ -344,39 +369,65 @@ class _Decryption:
                 else:
                     records = make_records(self._records[before:])
                 self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
-        self._add_from_core(done, known, owners)
-        self._report_undecrypted(*np.array(self._undone, np.int64).reshape(-1, 2).T)
+        self._add_from_bulk(done, known, owners)
+        undone = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
+        undone += self._undone
         self._undone.clear()
+        if undone:
+            handshakes, first_rows = np.array(undone, np.int64).T
+            self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known))
         self.findings += self._unusable
         self._unusable.clear()
 
-    def _add_from_core(self, done: CoreDecryption, known: Sequence[_NegotiatedKeys], owners: Sequence[int]) -> None:
-        """Add the messages that the compiled core decrypted; `owners`: the handshakes."""
+    def _add_from_bulk(self, done: BulkDecryption, known: Sequence[_NegotiatedKeys], owners: Sequence[int]) -> None:
+        """Add the messages that were decrypted in bulk; `owners`: the handshakes."""
         additional = np.array([_count_additional(negotiated) for negotiated in known], np.int64)
         columns = structs.replace(done.records.columns, additional=additional[done.number])
-        self._compiled.append(replace(done.records, columns=columns))
+        self._in_bulk.append(structs.replace(done.records, columns=columns))
         handshakes = np.array(owners, np.int64)
         for numbers in (done.number, done.undecrypted_number):
             self._messages += np.bincount(handshakes[numbers], minlength=len(self._messages))
-        self._report_undecrypted(handshakes[done.undecrypted_number], done.undecrypted)
 
-    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array) -> None:
-        """Add findings about messages that could not be decrypted, although others of the handshake were.
+    def _report_undecrypted(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> None:
+        """Add findings about messages with a wrong encryption key, or of which only others of the handshake decrypted.
 
-        `row`: of the first datagram of each message, handshake by handshake.
+        `row`: of a datagram of each message that could not be decrypted, those of one handshake together.
         """
         datagrams = self._state.datagrams
         stored, length = read_message_lengths(datagrams.datagram[row], (self._state.clear, self._encrypted))
         is_truncated = stored < length
         self.truncated.extend(datagrams.number[row[is_truncated]].tolist())
         handshake, row = handshake[~is_truncated], row[~is_truncated]
+        partly = np.bincount(handshake, minlength=len(self._messages)) < self._messages
+        has_wrong_key = self._report_wrong_keys(handshake, row, chains)
+        handshake, row = handshake[~has_wrong_key], row[~has_wrong_key]
         starts = np.flatnonzero(find_group_starts(handshake))
         counts = np.diff(starts, append=len(handshake))
-        partly = counts < self._messages[handshake[starts]]
-        starts, counts = starts[partly], counts[partly]
+        is_reported = partly[handshake[starts]]
+        starts, counts = starts[is_reported], counts[is_reported]
         texts = {count: describe_undecrypted(count) for count in sort_distinct(counts).tolist()}
         places = zip(handshake[starts].tolist(), datagrams.number[row[starts]].tolist(), counts.tolist(), strict=True)
         self.findings.extend((number, frame, texts[count]) for number, frame, count in places)
+
+    def _report_wrong_keys(self, handshake: Int64Array, row: Int64Array, chains: "_KeyChains") -> BoolArray:
+        """Add findings about messages whose SK_a is right and whose SK_e is wrong; returns which these are. (n,)
+
+        Arguments as in `_report_undecrypted`.
+        """
+        datagrams, has_wrong_key = self._state.datagrams, np.zeros(len(row), np.bool_)
+        frames: dict[tuple[int, str, SaKeyChain, bool], list[int]] = {}
+        for place, (of_handshake, datagram) in enumerate(zip(handshake.tolist(), row.tolist(), strict=True)):
+            chain = chains.get(of_handshake, int(datagrams.spi_i[datagram]), int(datagrams.spi_r[datagram]))
+            from_initiator = bool(self._state.association.from_initiator[datagram])
+            keys = chain.find_wrong_encryption_key(self._get_data(datagram), from_initiator)
+            if keys is not None:
+                has_wrong_key[place] = True
+                group = of_handshake, str(keys.origin), chain, from_initiator
+                frames.setdefault(group, []).append(int(datagrams.number[datagram]))
+        for (of_handshake, origin, chain, from_initiator), numbers in frames.items():
+            text = describe_wrong_key(origin, chain.spi_i, chain.spi_r, from_initiator, len(numbers))
+            self.findings.append((of_handshake, min(numbers), text))
+        return has_wrong_key
 
     def _decrypt_handshake(
         self, handshake: int, columns: _EncryptedRows, places: range, ring: KeyRing, negotiated: _NegotiatedKeys
@@ -401,6 +452,8 @@ class _Decryption:
                 chain = chains[spis] = ring.get_sa_keys(data[:8], data[8:16], negotiated.suite, negotiated.nonces)
             decrypted = chain.decrypt(data, columns.from_initiator[place])
             if decrypted is None:
+                if task.failed is None and find_encrypted_payload(data) is not None:
+                    task.failed = row
                 continue
             opened, task.position = decrypted
             if number:
@@ -437,11 +490,11 @@ class _Decryption:
         """Note the messages of one handshake that Python could not decrypt."""
         self._messages[handshake] = len(tasks)
         for task in tasks:
-            if not task.done and task.fragments is not None:
+            if not task.done and task.fragments is not None and task.failed is None:
                 frame = int(self._state.datagrams.number[task.unit])
                 self.findings.append((handshake, frame, _describe_missing_fragments(task.fragments)))
             elif not task.done:
-                self._undone.append((handshake, task.unit))
+                self._undone.append((handshake, task.unit if task.failed is None else task.failed))
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""

@@ -7,7 +7,7 @@ fragment of any transmission is used, and the message replaces the last of these
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,13 +15,16 @@ import polars as pl
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED
 from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.write.frames import CleartextMessage
 from ikeanalyze.capture.write.rewrite import PacketEdit
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, Payload
 
-_CRITICAL = 0x80
+_CRITICAL: Final = 0x80
+#: Offsets in the IKE header (RFC 7296, section 3.1).
+_NEXT_PAYLOAD, _FLAGS, _LENGTH = 16, 19, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +39,37 @@ class Cleartext:
 
 def collect_cleartexts(contents: DecodedMessages, ids: Int64Array) -> dict[int, Cleartext]:
     """All decrypted messages, by message id; `ids` are those of the rows of Messages."""
-    by_id: dict[int, Cleartext] = {}
-    cleartexts: dict[int, Cleartext] = {}
+    columns = contents.records.columns
     rows = np.flatnonzero(contents.of_message >= 0)
-    for row, index in zip(rows.tolist(), contents.of_message[rows].tolist(), strict=True):
-        content = contents.all[index]
-        if not content.encrypted:
-            continue
-        if index not in cleartexts:
-            cleartexts[index] = Cleartext(
-                build_cleartext_message(content), content.epoch, bool(content.verified), max(len(content.datagrams), 1)
-            )
-        by_id[int(ids[row])] = cleartexts[index]
-    return by_id
+    rows = rows[columns.encrypted[contents.of_message[rows]]]
+    chosen, place = np.unique(contents.of_message[rows], return_inverse=True)
+    values = (contents.epochs, columns.verified, np.maximum(columns.parts, 1))
+    texts = [
+        Cleartext(message, None if epoch < 0 else epoch, verified, parts)
+        for message, epoch, verified, parts in zip(
+            _build_cleartext_messages(contents, chosen), *(column[chosen].tolist() for column in values), strict=True
+        )
+    ]
+    return {number: texts[index] for number, index in zip(ids[rows].tolist(), place.tolist(), strict=True)}
+
+
+def _build_cleartext_messages(contents: DecodedMessages, chosen: Int64Array) -> list[bytes]:
+    """The messages as `build_cleartext_message` returns them, most of them without decoding their payloads."""
+    columns = contents.records.columns.select(chosen)
+    store = MessageBytes(np.empty(int(columns.size.sum()), np.uint8))
+    begin = columns.begin
+    store.add(np.arange(len(columns), dtype=np.uint32), contents.records.heap, begin, begin + columns.size)
+    heap, end = store.heap, np.cumsum(columns.size)
+    begin = end - columns.size
+    heap[begin + _NEXT_PAYLOAD] = columns.first
+    is_ikev1 = columns.keys < 0
+    heap[(begin + _FLAGS)[is_ikev1]] &= np.uint8(0xFF & ~IKEV1_ENCRYPTED)
+    heap[(begin + _LENGTH)[:, None] + np.arange(4)] = columns.size.astype(">u4").view(np.uint8).reshape(-1, 4)
+    view = heap.data
+    messages = [bytes(view[low:high]) for low, high in zip(begin.tolist(), end.tolist(), strict=True)]
+    for index in np.flatnonzero(columns.outer >= 0).tolist():  # clear payloads precede the encrypted one
+        messages[index] = build_cleartext_message(contents.all[int(chosen[index])])
+    return messages
 
 
 def build_cleartext_message(content: DecodedMessage) -> bytes:
@@ -75,12 +96,21 @@ def _pack_payloads(payloads: tuple[Payload, ...], next_payload: int) -> bytes:
 _TCP: Final = "TCP 4500"
 _NAT_TRAVERSAL: Final = 4500
 _MAX_FRAMES: Final = 20
-_COLUMNS: Final = (
-    "message", "number", "fragment", "fragments", "interface", "ttl", "capture_duplicate", "encapsulation",
-    "source_port", "destination_port",
-)  # fmt: skip
 
-Row = Mapping[str, Any]
+
+class _FrameRow(NamedTuple):
+    """The columns of a frame that are needed; a named tuple, because a capture has many."""
+
+    message: int
+    number: int
+    fragment: int | None
+    fragments: int | None
+    interface: int | None
+    ttl: int | None
+    capture_duplicate: bool
+    encapsulation: str
+    source_port: int
+    destination_port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +130,15 @@ def plan_decryption_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Clearte
     wanted = frames.filter(pl.col("message").is_in(list(cleartexts)))
     outside = wanted.filter(pl.col("tunnel").is_null())
     in_tunnels = wanted["message"].n_unique() - outside["message"].n_unique()
-    wanted = outside.select(_COLUMNS).sort("number")
-    sightings: dict[int, dict[tuple[Any, ...], list[Row]]] = {}
-    for row in wanted.iter_rows(named=True):
+    wanted = outside.select(_FrameRow._fields).sort("number")
+    sightings: dict[int, dict[tuple[Any, ...], list[_FrameRow]]] = {}
+    for row in map(_FrameRow._make, zip(*(column.to_list() for column in wanted), strict=True)):
         # a frame occurs twice if it was captured on two interfaces, or before and after a router
-        place = (row["interface"], row["ttl"]) if row["capture_duplicate"] else ()
-        sightings.setdefault(row["message"], {}).setdefault(place, []).append(row)
+        place = (row.interface, row.ttl) if row.capture_duplicate else ()
+        sightings.setdefault(row.message, {}).setdefault(place, []).append(row)
     edits: dict[int, PacketEdit] = {}
     count = 0
-    partial: dict[int, list[Row]] = {}
+    partial: dict[int, list[_FrameRow]] = {}
     done: set[int] = set()
     for message, places in sightings.items():
         text = cleartexts[message]
@@ -125,40 +155,43 @@ def plan_decryption_edits(frames: pl.DataFrame, cleartexts: Mapping[int, Clearte
     for key, rows in partial.items():
         if key in done:
             continue
-        first: dict[int, Row] = {}
-        for part in sorted(rows, key=lambda part: part["number"]):
-            if part["fragments"] == rows[-1]["fragments"]:
-                first.setdefault(part["fragment"], part)
+        first: dict[int | None, _FrameRow] = {}
+        for part in sorted(rows, key=lambda part: part.number):
+            if part.fragments == rows[-1].fragments:
+                first.setdefault(part.fragment, part)
         if _is_complete(list(first.values()), texts[key]):
-            _replace(edits, sorted(first.values(), key=lambda row: row["number"]), texts[key])
+            _replace(edits, sorted(first.values(), key=lambda row: row.number), texts[key])
             count += 1
     return DecryptionEdits(edits, count, in_tunnels)
 
 
-def _is_complete(rows: Sequence[Row], text: Cleartext) -> bool:
-    if rows[0]["fragment"] is None:
+def _is_complete(rows: Sequence[_FrameRow], text: Cleartext) -> bool:
+    if rows[0].fragment is None:
         return True
     # fragments of IKEv1 do not have the total number
-    total = rows[0]["fragments"] or text.fragments
-    return len({row["fragment"] for row in rows}) == total
+    total = rows[0].fragments or text.fragments
+    return len({row.fragment for row in rows}) == total
 
 
-def _replace(edits: dict[int, PacketEdit], rows: Sequence[Row], text: Cleartext) -> None:
+def _replace(edits: dict[int, PacketEdit], rows: Sequence[_FrameRow], text: Cleartext) -> None:
     """Replace the last of the frames by the message, and remove the others."""
     last = rows[-1]
-    ports = last["source_port"], last["destination_port"]
-    numbers = list(dict.fromkeys(row["number"] for row in rows))
-    comment = _format_comment(numbers, len({row["fragment"] for row in rows}), text)
-    if last["encapsulation"] == _TCP:
+    ports = last.source_port, last.destination_port
+    numbers, fragments = [last.number], 1
+    if len(rows) > 1:
+        numbers = list(dict.fromkeys(row.number for row in rows))
+        fragments = len({row.fragment for row in rows})
+    comment = _format_comment(numbers, fragments, text)
+    if last.encapsulation == _TCP:
         # the TCP segment may contain other data
         clear = CleartextMessage(text.message, comment, (_NAT_TRAVERSAL, _NAT_TRAVERSAL), marker=True)
-        before = edits.get(last["number"])
-        edits[last["number"]] = PacketEdit((*(before.clear if before else ()), clear), keep=True)
+        before = edits.get(last.number)
+        edits[last.number] = PacketEdit((*(before.clear if before else ()), clear), keep=True)
         return
     clear = CleartextMessage(text.message, comment, ports)
-    edits[last["number"]] = PacketEdit((clear,))
+    edits[last.number] = PacketEdit((clear,))
     for number in numbers[:-1]:
-        edits[number] = PacketEdit(into=last["number"])
+        edits[number] = PacketEdit(into=last.number)
 
 
 def _format_comment(numbers: Sequence[int], fragments: int, text: Cleartext) -> str:

@@ -6,12 +6,13 @@ other messages are made only where a check fails or a message is irregular (`pay
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ikeanalyze.analysis.decryption.authenticated_outcome import (
     DecryptedOutcome,
@@ -38,9 +39,13 @@ from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 _T = TypeVar("_T")
 
+#: The types that occur at most once in a message, numbered from 1; 0: others.
+_UNIQUE_PLACE = np.zeros(256, np.int64)
+_UNIQUE_PLACE[sorted(UNIQUE_TYPES)] = np.arange(1, len(UNIQUE_TYPES) + 1)
+_UNIQUE_BITS = len(UNIQUE_TYPES).bit_length()
 
-@dataclass(frozen=True, slots=True)
-class SharedValues(Generic[_T]):
+
+class SharedValues(Struct, Generic[_T], frozen=True):
     """A value for each handshake, many of which have the same one."""
 
     distinct: list[_T] = field(default_factory=list)
@@ -57,8 +62,7 @@ class SharedValues(Generic[_T]):
         return ((handshake, self.distinct[index]) for handshake, index in self.of.items())
 
 
-@dataclass(frozen=True, slots=True)
-class HandshakeContents:
+class HandshakeContents(Struct, frozen=True):
     """Facts from the decoded messages of a handshake."""
 
     proof: DecryptedOutcome
@@ -67,8 +71,7 @@ class HandshakeContents:
     successors: list[RekeyedSa]  # IKE SAs that replace this one
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureContents:
+class CaptureContents(Struct, frozen=True):
     """The decoded messages of all captures, and the facts of each handshake that has some."""
 
     contents: DecodedMessages
@@ -237,9 +240,12 @@ def _find_messages_to_check(columns: DecodedColumns, forms: FormColumns) -> Bool
     result = ~payloads.regular
     failed = np.array([form.has_findings for form in forms.forms], np.bool_)
     result[payloads.message[failed[forms.form]]] = True
-    unique = np.isin(payloads.type, list(UNIQUE_TYPES))
-    occurrence = np.sort(payloads.message[unique] << 8 | payloads.type[unique])
-    result[occurrence[1:][occurrence[1:] == occurrence[:-1]] >> 8] = True
+    place = _UNIQUE_PLACE[payloads.type]
+    unique = np.flatnonzero(place)
+    counts = np.bincount(
+        payloads.message[unique] << _UNIQUE_BITS | place[unique], minlength=len(result) << _UNIQUE_BITS
+    )
+    result[np.flatnonzero(counts > 1) >> _UNIQUE_BITS] = True
     return result
 
 
@@ -263,7 +269,9 @@ class _SetupMessages:
         self._state = state
         self._contents = contents
         datagrams, association, messages = state.datagrams, state.association, state.messages
-        wanted = np.isin(association.handshake, order.handshakes)
+        is_decoded = np.zeros(association.count, np.bool_)
+        is_decoded[order.handshakes] = True
+        wanted = is_decoded[association.handshake]
         wanted &= state.exchanges.set_up[state.exchange_of_message[state.message_of_datagram]]
         rows = np.flatnonzero(wanted)
         rows = rows[argsort_stable(association.handshake[rows])]
@@ -290,6 +298,7 @@ class _SetupMessages:
                 np.where(index < 0, -1, order.place[index]) if len(order.place) else index,
                 datagrams.fragment[rows],
                 self._length,
+                messages.new_fragments[message],
                 messages.needed_bytes[message],
                 messages.bytes[message],
             )
@@ -318,7 +327,7 @@ class _SetupMessages:
         state, datagrams, messages = self._state, self._state.datagrams, self._state.messages
         sizes: dict[tuple[int, int], MessageSize] = {}
         seen: set[tuple[int, int, int]] = set()
-        counted: set[int] = set()
+        remaining: dict[int, int] = {}  # datagrams of each message that are first copies
         repeated = 0
         for row, length in zip(self._rows[low:high].tolist(), self._length[low:high].tolist(), strict=True):
             message = int(state.message_of_datagram[row])
@@ -327,14 +336,16 @@ class _SetupMessages:
             size = sizes.get(identity)
             if size is None:
                 size = sizes[identity] = MessageSize(self._contents.all[index] if index >= 0 else None)
-            if message not in counted:
-                counted.add(message)
+            fragment = int(datagrams.fragment[row])
+            if message not in remaining:
                 needed = int(messages.needed_bytes[message])
+                remaining[message] = int(messages.new_fragments[message]) if fragment else int(needed > 0)
                 size.frame_bytes += needed
                 repeated += int(messages.bytes[message]) - needed
-            # like `needed_bytes`: a fragment of a new fragmentation counts as a retransmission
-            part = *identity, int(datagrams.fragment[row])
-            if part not in seen:
+            # like `needed_bytes`: a fragment of a form that is not needed counts as a retransmission
+            part = *identity, fragment
+            if remaining[message] and part not in seen:
+                remaining[message] -= 1
                 seen.add(part)
                 size.ike_bytes += length
                 size.headers += 1

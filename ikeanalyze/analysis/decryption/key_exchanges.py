@@ -7,8 +7,9 @@ links to it have the other slots (section 2.2.4).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.capture.decode.classify import Protocol
@@ -31,8 +32,7 @@ CARRIERS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KePayloadSummary:
+class KePayloadSummary(Struct, frozen=True):
     """One side's KE payload."""
 
     name: str  # public value, encapsulation key, ciphertext
@@ -40,8 +40,7 @@ class KePayloadSummary:
     findings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KeyExchangeRow:
+class KeyExchangeRow(Struct, frozen=True):
     """One key exchange: the KE payloads of a request and its response."""
 
     exchange: int  # row in the capture's exchanges
@@ -53,8 +52,7 @@ class KeyExchangeRow:
     response: KePayloadSummary | None
 
 
-@dataclass(slots=True)
-class _Negotiation:
+class _Negotiation(Struct):
     """The key exchanges of one negotiation, and how many are done."""
 
     purpose: str

@@ -5,7 +5,7 @@ precede the encrypted one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,8 +23,8 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 _IKE_INTERMEDIATE: Final = int(ExchangeType.IKE_INTERMEDIATE)
 #: Offset of the type of the first payload in the IKE header.
 _NEXT_PAYLOAD: Final = 16
-#: Zeros after the messages, so that the fields of a header can be read at any offset.
-_MARGIN: Final = np.zeros(HEADER.size, np.uint8)
+#: Bytes after the messages, which are zero, so that the fields of a header can be read at any offset.
+MARGIN_BYTES: Final = HEADER.size
 
 
 class MessageRecord(NamedTuple):
@@ -65,8 +65,7 @@ class RecordColumns(Struct, frozen=True):
         return RecordColumns(*(getattr(self, name)[rows] for name in self.__struct_fields__))
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRecords:
+class MessageRecords(Struct, frozen=True):
     """Messages, and what their columns refer to."""
 
     columns: RecordColumns
@@ -74,6 +73,7 @@ class MessageRecords:
     parts: Int64Array  # rows of datagrams, those of each message by fragment number
     key_sets: Sequence[KeySet | None]
     outer: Sequence[bytes]  # messages as sent, of a fragmented one the first fragment
+    used: int | None = None  # bytes of the heap that are in use, the others are free; None: all
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -155,28 +155,51 @@ def make_clear_records(
 
 def join_records(groups: Sequence[MessageRecords]) -> MessageRecords:
     """All messages of several groups."""
-    key_sets: list[KeySet | None] = []
     outer: list[bytes] = []
-    parts = heap = 0
+    heap, begins = _join_heaps(groups)
+    parts = keys = 0
     columns: list[RecordColumns] = []
-    for group in groups:
-        shifts = {"begin": heap, "first_part": parts, "keys": len(key_sets), "outer": len(outer)}
+    for group, begin in zip(groups, begins, strict=True):
+        shifts = {"begin": begin, "first_part": parts, "keys": keys, "outer": len(outer)}
         shifted = {name: getattr(group.columns, name) for name in RecordColumns.__struct_fields__}
         for name, shift in shifts.items():
             shifted[name] = np.where(shifted[name] < 0, -1, shifted[name] + shift)
         columns.append(RecordColumns(**shifted))
-        key_sets += group.key_sets
         outer += group.outer
-        parts, heap = parts + len(group.parts), heap + len(group.heap)
+        parts, keys = parts + len(group.parts), keys + len(group.key_sets)
     return MessageRecords(
         RecordColumns(
             *(np.concatenate([getattr(part, name) for part in columns]) for name in RecordColumns.__struct_fields__)
         ),
-        heap=np.concatenate([*(group.heap for group in groups), _MARGIN]),
+        heap=heap,
         parts=np.concatenate([group.parts for group in groups]),
-        key_sets=key_sets,
+        key_sets=_join_key_sets([group.key_sets for group in groups if group.key_sets]),
         outer=outer,
     )
+
+
+def _join_heaps(groups: Sequence[MessageRecords]) -> tuple[UInt8Array, list[int]]:
+    """A heap with the bytes of all groups, and where those of each group begin.
+
+    It is the heap of the first group if that has room: copying gigabytes takes seconds.
+    """
+    sizes = [len(group.heap) if group.used is None else group.used for group in groups]
+    ends = list(accumulate(sizes))
+    first = groups[0]
+    if first.used is not None and len(first.heap) >= ends[-1] + MARGIN_BYTES:
+        heap, done = first.heap[: ends[-1] + MARGIN_BYTES], 1
+    else:
+        heap, done = np.empty(ends[-1] + MARGIN_BYTES, np.uint8), 0
+    begins = [end - size for end, size in zip(ends, sizes, strict=True)]
+    for group, begin, end in list(zip(groups, begins, ends, strict=True))[done:]:
+        heap[begin:end] = group.heap[: end - begin]
+    heap[ends[-1] :] = 0
+    return heap, begins
+
+
+def _join_key_sets(parts: Sequence[Sequence[KeySet | None]]) -> Sequence[KeySet | None]:
+    """The key sets of all parts; those of a table do not become objects if it is the only part."""
+    return parts[0] if len(parts) == 1 else [keys for part in parts for keys in part]
 
 
 def find_epochs(state: AnalysisState, columns: RecordColumns) -> Int64Array:

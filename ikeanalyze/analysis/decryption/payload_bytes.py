@@ -5,9 +5,9 @@ retransmissions they add up to the bytes of its first link.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.capture.arrays import Int64Array
@@ -42,8 +42,7 @@ def collect_payload_sizes(contents: DecodedMessages, ids: Int64Array) -> dict[in
     return {number: payloads for number, payloads in found if payloads is not None}
 
 
-@dataclass(slots=True)
-class MessageSize:
+class MessageSize(Struct):
     """The size of one distinct message: one transmission of each of its fragments."""
 
     content: DecodedMessage | None  # None: not decoded

@@ -4,10 +4,10 @@ Only regular messages are parsed here: messages of IKEv2, clear or with nothing 
 header, whose chain of payloads is complete. All others are decoded one by one (`decoded_messages`).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.analysis.decryption.message_records import MessageRecords, find_epochs
@@ -27,8 +27,7 @@ _NEXT_PAYLOAD: Final = 16
 _LENGTH: Final = 24
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadColumns:
+class PayloadColumns(Struct, frozen=True):
     """The payloads of regular messages, in the order of the messages. (payloads,) each"""
 
     heap: UInt8Array  # the bytes of the messages
@@ -50,8 +49,7 @@ class PayloadColumns:
         return Payload(int(self.type[row]), bool(self.critical[row]), body, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedColumns:
+class DecodedColumns(Struct, frozen=True):
     """Decoded messages as columns, and their payloads. (messages,) each"""
 
     handshake: Int64Array  # row of the handshake

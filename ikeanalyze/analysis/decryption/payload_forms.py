@@ -5,11 +5,11 @@ whose other bytes are the same have the same *form*: the same description, the s
 bytes belong to the form depends on the type; of a type that is not listed here, all do.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ikeanalyze import core
 from ikeanalyze.analysis.decryption.payload_columns import PayloadColumns
@@ -32,8 +32,14 @@ _OPAQUE_NOTIFIES: Final = (
     NotifyType.COOKIE,
 )
 _NOTIFY_PREFIX: Final = 4
+#: `_PREFIX` by type; -1: the whole body belongs to the form.
+_PREFIX_OF_TYPE: Final = np.full(256, -1, np.int8)
+_PREFIX_OF_TYPE[list(_PREFIX)] = list(_PREFIX.values())
+#: Whether a notify of a type is one of `_OPAQUE_NOTIFIES`.
+_IS_OPAQUE_NOTIFY: Final = np.zeros(1 << 16, np.bool_)
+_IS_OPAQUE_NOTIFY[list(_OPAQUE_NOTIFIES)] = True
 #: Masks of a number of four bytes for its first 0, 1, 2, 3 and 4 bytes.
-_MASKS: Final = np.array([0, 0xFF000000, 0xFFFF0000, 0xFFFFFF00, 0xFFFFFFFF], np.uint64)
+_MASKS: Final = np.array([0, 0xFF000000, 0xFFFF0000, 0xFFFFFF00, 0xFFFFFFFF], np.uint32)
 #: Types of which the outcome, the key exchanges and the certificates of a handshake depend on more than the size.
 _DECISIVE: Final = frozenset(
     {PayloadType.SA, PayloadType.KE, PayloadType.CERT, PayloadType.AUTH, PayloadType.NOTIFY, PayloadType.EAP}
@@ -42,8 +48,7 @@ _DECISIVE: Final = frozenset(
 _BATCH_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadForm:
+class PayloadForm(Struct, frozen=True):
     """What all payloads of a form have in common."""
 
     text: str  # description
@@ -51,8 +56,7 @@ class PayloadForm:
     has_findings: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FormColumns:
+class FormColumns(Struct, frozen=True):
     """The form of each payload."""
 
     forms: list[PayloadForm]
@@ -83,22 +87,22 @@ def _number_prefixes(payloads: PayloadColumns, answers: BoolArray) -> tuple[UInt
     bytes of the body that belong to the form, at most four.
     """
     kind, size, heap, begin = payloads.type, payloads.size, payloads.heap, payloads.begin
-    head = read_uint32_be(heap, begin).astype(np.uint64)
-    prefix = np.full(len(payloads), -1)
-    for payload_type, count in _PREFIX.items():
-        prefix[kind == payload_type] = count
+    head = read_uint32_be(heap, begin)
+    prefix = _PREFIX_OF_TYPE[kind]
     # the data of this method begin with an algorithm
-    prefix[(kind == PayloadType.AUTH) & (head >> np.uint64(24) == int(AuthMethod.DIGITAL_SIGNATURE))] = -1
-    is_opaque = (kind == PayloadType.NOTIFY) & np.isin(head & np.uint64(0xFFFF), _OPAQUE_NOTIFIES)
-    prefix[is_opaque & (size >= _NOTIFY_PREFIX)] = _NOTIFY_PREFIX
+    auths = np.flatnonzero(kind == PayloadType.AUTH)
+    prefix[auths[head[auths] >> np.uint32(24) == int(AuthMethod.DIGITAL_SIGNATURE)]] = -1
+    notifies = np.flatnonzero((kind == PayloadType.NOTIFY) & (size >= _NOTIFY_PREFIX))
+    prefix[notifies[_IS_OPAQUE_NOTIFY[head[notifies] & np.uint32(0xFFFF)]]] = _NOTIFY_PREFIX
     prefix[size <= _NOTIFY_PREFIX] = _NOTIFY_PREFIX
     prefix[_find_suspicious_keys(payloads, answers)] = -1
-    known = np.minimum(np.maximum(prefix, 0), size)
-    number = kind.astype(np.uint64) << np.uint64(56)
-    number |= payloads.critical.astype(np.uint64) << np.uint64(55)
-    number |= answers.astype(np.uint64) << np.uint64(54)
-    number |= size.astype(np.uint64) << np.uint64(32)
-    return number | (head & _MASKS[known]), prefix < 0
+    head &= _MASKS[np.minimum(np.maximum(prefix, 0), size)]
+    # type (8 bits), critical flag, response flag, size (22 bits), bytes of the body (32 bits)
+    number = kind.astype(np.uint64)
+    for value, bits in ((payloads.critical, 1), (answers, 1), (size.view(np.uint64), 22), (head, 32)):
+        number <<= np.uint64(bits)
+        number |= value
+    return number, prefix < 0
 
 
 def _find_suspicious_keys(payloads: PayloadColumns, answers: BoolArray) -> Int64Array:

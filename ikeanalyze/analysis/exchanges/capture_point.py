@@ -84,8 +84,10 @@ def infer_capture_sides(
     if given is not None:
         return np.full(count, INITIATOR if given == "initiator" else RESPONDER, np.uint8)
     # whether each handshake has datagrams: responder reduced TTL, responder initial TTL, the same of the initiator
-    case = handshake << 2 | from_initiator.astype(np.int64) << 1 | _IS_INITIAL[ttl]
-    datagrams = np.bincount(case, minlength=4 * count).reshape(-1, 4) > 0
+    case = handshake << 2
+    case |= from_initiator.view(np.uint8) << np.uint8(1) | _IS_INITIAL[ttl]
+    datagrams = np.zeros((count, 4), np.bool_)
+    datagrams.reshape(-1)[case] = True
     responder_routed, responder_direct = datagrams[:, 0] & ~datagrams[:, 1], datagrams[:, 1] & ~datagrams[:, 0]
     initiator_routed, initiator_direct = datagrams[:, 2] & ~datagrams[:, 3], datagrams[:, 3] & ~datagrams[:, 2]
     result = np.full(count, UNKNOWN_VANTAGE, np.uint8)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from ikeanalyze import core
-from ikeanalyze.analysis.grouping import RowColumns, find_group_starts
+from ikeanalyze.analysis.grouping import RowColumns, RowGroups, find_group_starts
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, sort_distinct
@@ -77,14 +77,14 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
         ordered = messages.select(order)
         pair, attempt = pair[order], attempt[order]
     new = find_group_starts(pair, attempt)
-    start = np.flatnonzero(new)
+    runs = RowGroups(new)
     exchange_of = np.cumsum(new) - 1
-    exchanges = _sum_messages(ordered, attempt, start)
+    exchanges = _sum_messages(ordered, attempt, runs)
     sequence = _sort_by_time(exchanges)
     if sequence is not None:
         exchanges = exchanges.select(sequence)
-        place = np.empty(len(start), np.int64)
-        place[sequence] = np.arange(len(start))
+        place = np.empty(len(sequence), np.int64)
+        place[sequence] = np.arange(len(sequence))
         exchange_of = place[exchange_of]
     exchange_of_message = np.empty(count, np.int64)
     exchange_of_message[order] = exchange_of
@@ -162,12 +162,11 @@ def _find_late_refusals(answered: dict[int, int], refusals: set[int]) -> list[in
     return [body for body in refusals if answered[body] > 0 and final[answered[body]] != body]
 
 
-def _sum_messages(messages: MessageColumns, attempt: Int64Array, start: Int64Array) -> ExchangeColumns:
+def _sum_messages(messages: MessageColumns, attempt: Int64Array, runs: RowGroups) -> ExchangeColumns:
+    """The exchanges whose messages are the rows of each run."""
+    start = runs.start
     count = len(start)
     response = messages.response
-
-    def total(values: Int64Array, where: BoolArray) -> Int64Array:
-        return np.add.reduceat(np.where(where, values, 0), start) if count else np.zeros(0, np.int64)
 
     def first(where: BoolArray) -> Int64Array:
         if not count:
@@ -176,11 +175,14 @@ def _sum_messages(messages: MessageColumns, attempt: Int64Array, start: Int64Arr
         return np.where(when == NEVER, UNKNOWN, when)
 
     columns: dict[str, Any] = {}
-    for role, where in (("request", ~response), ("response", response)):
-        columns[f"{role}_messages"] = total(np.ones(len(messages), np.int64), where)
-        columns[f"{role}_frames"] = total(messages.frames, where)
-        columns[f"{role}_bytes"] = total(messages.bytes, where)
-        columns[f"{role}_ns"] = first(where)
+    for name, values in (
+        ("messages", np.ones(len(messages), np.int64)),
+        ("frames", messages.frames),
+        ("bytes", messages.bytes),
+    ):
+        of_responses = runs.sum(np.where(response, values, 0))
+        columns[f"request_{name}"], columns[f"response_{name}"] = runs.sum(values) - of_responses, of_responses
+    columns["request_ns"], columns["response_ns"] = first(~response), first(response)
     for name in ("handshake", "protocol", "exchange_type", "message_id", "initiator_asked"):
         columns[name] = getattr(messages, name)[start]
     return ExchangeColumns(

@@ -5,7 +5,7 @@ certificate requests. Messages whose other bytes are the same have the same *for
 parsed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 import numpy as np
@@ -17,11 +17,20 @@ from ikeanalyze.analysis.exchanges.nat import NatClaims, encode_endpoints, locat
 from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.association import is_init
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_struct_array
-from ikeanalyze.capture.buffers import MessageBytes
+from ikeanalyze.capture.arrays import (
+    BoolArray,
+    Int64Array,
+    UInt8Array,
+    UInt32Array,
+    UInt64Array,
+    read_struct_array,
+    sort_distinct,
+)
+from ikeanalyze.capture.buffers import ClearMessages, MessageBytes
+from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import strip_capture_numbers
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
-from ikeanalyze.wire.registries.ikev2 import PayloadType
+from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 _Number = TypeVar("_Number", np.int64, np.int8)
@@ -33,6 +42,9 @@ _VARYING_NOTIFIES: Final = frozenset(
 _SPI_BYTES: Final = 16  # of both SPIs, at the beginning of a message
 #: Messages of one length are compared with at most this many forms; those that fit none are parsed one by one.
 _MAX_FORMS: Final = 64
+# plain numbers: numpy compares them faster than members of an enum
+_IKE_SA_INIT: Final = int(ExchangeType.IKE_SA_INIT)
+_IKE_SESSION_RESUME: Final = int(ExchangeType.IKE_SESSION_RESUME)
 #: Number of messages compared at once, so small that their bytes stay in the processor's cache.
 _BATCH: Final = 2048
 
@@ -50,18 +62,40 @@ class InitMessages(Struct):
 
     def look_up(self, values: npt.NDArray[_Number], rows: Int64Array) -> npt.NDArray[_Number]:
         """Return the values for these rows of datagrams; -1 for row -1. `values` has one for each message."""
+        return self.take(values, self.find(rows))
+
+    def find(self, rows: Int64Array) -> Int64Array:
+        """Return the places of the messages in these rows of datagrams; -1 for row -1."""
+        return np.where(rows < 0, -1, np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1))
+
+    def take(self, values: npt.NDArray[_Number], places: Int64Array) -> npt.NDArray[_Number]:
+        """Return the values at these places; -1 for place -1. `values` has one for each message."""
         if not len(values):
-            return np.full(len(rows), -1, values.dtype)
-        places = np.minimum(np.searchsorted(self.rows, rows), len(values) - 1)
-        return np.where(rows < 0, values.dtype.type(-1), values[places])
+            return np.full(len(places), -1, values.dtype)
+        return np.where(places < 0, values.dtype.type(-1), values[places])
 
 
-def parse_init_messages(datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes]) -> InitMessages:
+def parse_init_messages(
+    datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes], early: "InitReader | None" = None
+) -> InitMessages:
     """Parse one message of each form of the IKE_SA_INIT and IKE_SESSION_RESUME messages of IKEv2 among the datagrams.
 
-    `clear` has their bytes; `ipv6` are the addresses that the address codes stand for.
+    `clear` has their bytes; `ipv6` are the addresses that the address codes stand for; `early` has read some of them.
     """
     rows = np.flatnonzero(is_init(datagrams) & ~datagrams.is_ikev1)
+    if early is None:
+        return _parse_rows(rows, datagrams, clear, ipv6)
+    known, form, sender_differs, receiver_differs = early.look_up(datagrams.datagram[rows])
+    if known.all():
+        return InitMessages(rows, form, early.views, sender_differs, receiver_differs)
+    others = _parse_rows(rows[~known], datagrams, clear, ipv6)
+    form[~known] = others.form + len(early.views)
+    sender_differs[~known], receiver_differs[~known] = others.sender_differs, others.receiver_differs
+    return InitMessages(rows, form, early.views + others.views, sender_differs, receiver_differs)
+
+
+def _parse_rows(rows: Int64Array, datagrams: Datagrams, clear: MessageBytes, ipv6: Sequence[bytes]) -> InitMessages:
+    """Parse the messages in these rows of the datagrams."""
     begin, size = clear.places(datagrams.datagram[rows])
     reader = _FormReader(clear.heap, begin, len(rows))
     order = argsort_stable(size)
@@ -79,6 +113,16 @@ def parse_init_messages(datagrams: Datagrams, clear: MessageBytes, ipv6: Sequenc
     sender_differs = reader.source_claims.compare(spis, sources)
     receiver_differs = reader.destination_claims.compare(spis, destinations)
     return InitMessages(rows, reader.form, reader.views, sender_differs, receiver_differs)
+
+
+class _Ends(Struct, frozen=True):
+    """The address codes and ports of messages. (messages,) each"""
+
+    source: UInt64Array
+    source_port: npt.NDArray[np.uint16]
+    destination: UInt64Array
+    destination_port: npt.NDArray[np.uint16]
+    ipv6: bytes  # the addresses of the codes
 
 
 class _Form:
@@ -100,6 +144,24 @@ class _Form:
         """Return which of the messages, all as long as the sample, have this form; only with the core. (messages,)"""
         assert core.compiled is not None
         return core.compiled.fit_form(heap, begin, self._data, self._low, self._high)
+
+    def compare_ends(self, heap: UInt8Array, begin: Int64Array, ends: "_Ends") -> Iterator[npt.NDArray[np.int8]]:
+        """Whether sender and receiver differ from the hashes of each message of this form; only with the core.
+
+        1 or 0; -1 without a hash. (messages,) each
+        """
+        assert core.compiled is not None
+        sides = (
+            (self.sources, ends.source, ends.source_port),
+            (self.destinations, ends.destination, ends.destination_port),
+        )
+        for places, address, port in sides:
+            if places:
+                yield core.compiled.compare_nat_hashes(
+                    heap, begin, np.array(places, np.int64), strip_capture_numbers(address), port, ends.ipv6
+                )
+            else:
+                yield np.full(len(begin), -1, np.int8)
 
     def fits(self, matrix: UInt8Array) -> BoolArray:
         """Return which rows of the matrix, one message each, have this form. (rows,)"""
@@ -166,21 +228,19 @@ class _FormReader:
 
         `rows` are those of the messages among the datagrams.
         """
-        assert core.compiled is not None
         book = b"".join(ipv6)
         differs = np.full((2, len(self.form)), -1, np.int8)
-        ends = ((datagrams.source, datagrams.source_port), (datagrams.destination, datagrams.destination_port))
         for form, members in self._members:
-            for side, (places, (address, port)) in enumerate(zip((form.sources, form.destinations), ends, strict=True)):
-                if places:
-                    differs[side, members] = core.compiled.compare_nat_hashes(
-                        self._heap,
-                        self._begin[members],
-                        np.array(places, np.int64),
-                        strip_capture_numbers(address[rows[members]]),
-                        port[rows[members]],
-                        book,
-                    )
+            chosen = rows[members]
+            ends = _Ends(
+                source=datagrams.source[chosen],
+                source_port=datagrams.source_port[chosen],
+                destination=datagrams.destination[chosen],
+                destination_port=datagrams.destination_port[chosen],
+                ipv6=book,
+            )
+            for side, values in enumerate(form.compare_ends(self._heap, self._begin[members], ends)):
+                differs[side, members] = values
         return differs[0], differs[1]
 
     def _add_form(self, sample: bytes) -> _Form:
@@ -201,6 +261,82 @@ class _FormReader:
         self.form[rows] = form.index
         self.source_claims.add(rows, matrix, form.sources)
         self.destination_claims.add(rows, matrix, form.destinations)
+
+
+class InitReader:
+    """Reads IKE_SA_INIT messages part by part while a capture is read (`capture.buffers.MessageReader`).
+
+    Only with the core.
+    """
+
+    def __init__(self) -> None:
+        self.views: list[InitMessage] = []  # one message of each form
+        self._forms: dict[int, list[_Form]] = {}  # by bytes of the messages
+        #: Unit, form, and whether sender and receiver differ (see `InitMessages`) of the messages of each part.
+        self._parts: list[tuple[UInt32Array, Int64Array, npt.NDArray[np.int8], npt.NDArray[np.int8]]] = []
+
+    def read(self, messages: ClearMessages) -> BoolArray:
+        """Read messages; returns which of them were read. (messages,)
+
+        Those of a length that already has the most forms are not.
+        """
+        columns, rows = messages.columns, messages.rows
+        exchange_type = columns["exchange_type"][rows]
+        init = (exchange_type == _IKE_SA_INIT) | (exchange_type == _IKE_SESSION_RESUME)
+        init &= columns["protocol"][rows] == Protocol.IKEV2
+        book = b"".join(messages.ipv6)
+        form = np.full(len(rows), -1, np.int64)
+        differs = np.full((2, len(rows)), -1, np.int8)
+        size = np.where(init, messages.end - messages.begin, 0)
+        for length in sort_distinct(size[init]).tolist():
+            for fitting, members in self._match(np.flatnonzero(size == length), length, messages):
+                form[members] = fitting.index
+                begin, frames = messages.begin[members], rows[members]
+                ends = _Ends(
+                    source=columns["source"][frames],
+                    source_port=columns["source_port"][frames],
+                    destination=columns["destination"][frames],
+                    destination_port=columns["destination_port"][frames],
+                    ipv6=book,
+                )
+                for side, values in enumerate(fitting.compare_ends(messages.heap, begin, ends)):
+                    differs[side, members] = values
+        read: BoolArray = form >= 0
+        self._parts.append((messages.units[read], form[read], differs[0, read], differs[1, read]))
+        return read
+
+    def renumber(self, number: Int64Array) -> None:
+        """Give each unit another number: `number[unit]`."""
+        self._parts = [
+            (number[units].astype(np.uint32), form, sender, receiver) for units, form, sender, receiver in self._parts
+        ]
+
+    def look_up(self, units: UInt32Array) -> tuple[BoolArray, Int64Array, npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+        """Which of these units were read, and as in `InitMessages` the forms and which ends differ. (units,) each"""
+        if not self._parts:
+            nothing = np.full(len(units), -1, np.int8)
+            return np.zeros(len(units), np.bool_), nothing.astype(np.int64), nothing, nothing.copy()
+        known, form, sender, receiver = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        if np.array_equal(known, units):  # as usual
+            return np.ones(len(units), np.bool_), form, sender, receiver
+        order = np.argsort(known)
+        place = order[np.minimum(np.searchsorted(known, units, sorter=order), len(known) - 1)]
+        return known[place] == units, form[place], sender[place], receiver[place]
+
+    def _match(self, rows: Int64Array, size: int, messages: ClearMessages) -> Iterator[tuple[_Form, Int64Array]]:
+        """Yield the forms of messages that all have `size` bytes, and the messages of each."""
+        forms = self._forms.setdefault(size, [])
+        for place in range(_MAX_FORMS):
+            if not len(rows):
+                return
+            if place == len(forms):
+                at = int(messages.begin[rows[0]])
+                sample = messages.heap[at : at + size].tobytes()
+                self.views.append(parse_init(sample))
+                forms.append(_Form(len(self.views) - 1, sample, self.views[-1]))
+            fits = forms[place].find(messages.heap, messages.begin[rows])
+            yield forms[place], rows[fits]
+            rows = rows[~fits]
 
 
 def _find_form_bytes(sample: bytes) -> BoolArray:

@@ -10,11 +10,13 @@ from typing import Final
 import numpy as np
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
+from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
-from ikeanalyze.capture.buffers import Columns
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, read_uint16_be
+from ikeanalyze.capture.buffers import Columns, MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 _ENCRYPTED: Final = (
     ExchangeType.IKE_AUTH,
@@ -27,6 +29,8 @@ _ENCRYPTED: Final = (
 #: A message that begins with a notify may have an SK payload after it, if it has this length: IKE header, notify, SK
 #: header, and of the shortest ciphers and integrity algorithms 8 bytes of IV, one of padding and 8 of ICV.
 _SHORTEST_ENCRYPTED: Final = 28 + 8 + 4 + 8 + 1 + 8
+#: Offset of the notify type: after the IKE header, the generic header, protocol ID and SPI size (RFC 7296, 3.10).
+_NOTIFY_TYPE: Final = 28 + 4 + 2
 
 
 def find_clear_notifies(columns: Columns) -> UInt32Array:
@@ -36,6 +40,22 @@ def find_clear_notifies(columns: Columns) -> UInt32Array:
     rows = rows[columns["ike_bytes"][rows] < _SHORTEST_ENCRYPTED]
     rows = rows[columns["protocol"][rows] == int(Protocol.IKEV2)]
     return np.asarray(columns["unit"][rows])
+
+
+def find_invalid_spi_notifies(datagrams: Datagrams, in_clear: BoolArray, clear: MessageBytes) -> BoolArray:
+    """Which datagrams are INVALID_SPI outside of an IKE SA: about an ESP or AH packet (RFC 7296, 1.5). (datagrams,)
+
+    It is a request in the clear with any SPIs, and nothing answers it. `in_clear`: of `find_clear_notifies`.
+    """
+    is_about_esp: BoolArray = (
+        in_clear & (datagrams.exchange_type == int(ExchangeType.INFORMATIONAL)) & ~datagrams.is_response
+    )
+    rows = np.flatnonzero(is_about_esp)
+    begin, size = clear.places(datagrams.datagram[rows])
+    is_about_esp[rows[size < _NOTIFY_TYPE + 2]] = False
+    rows, begin = rows[size >= _NOTIFY_TYPE + 2], begin[size >= _NOTIFY_TYPE + 2]
+    is_about_esp[rows] = read_uint16_be(clear.heap, begin + _NOTIFY_TYPE) == int(NotifyType.INVALID_SPI)
+    return is_about_esp
 
 
 def find_unprotected_exchanges(

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from ikeanalyze import core
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions, find_unreceived_responses
 from ikeanalyze.analysis.exchanges.capture_point import NetworkPath
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
@@ -27,6 +28,7 @@ from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
 if TYPE_CHECKING:
@@ -126,31 +128,52 @@ class _DistinctFacts:
         return place
 
 
+class DatagramSummary(Struct, frozen=True):
+    """What the datagrams of each handshake tell about it. (handshakes,) each"""
+
+    request: Int64Array  # row of the last IKE_SA_INIT request, -1: none
+    response: Int64Array  # the same of the response
+    spi_r: UInt64Array
+    one_sided: npt.NDArray[np.int8]  # as in `HandshakeColumns`
+
+
+def summarise_datagrams(datagrams: Datagrams, association: SaAssociation) -> DatagramSummary:
+    """Summarise the datagrams of each handshake."""
+    count = association.count
+    if core.compiled is not None:
+        return DatagramSummary(**core.compiled.summarise_datagrams(datagrams, association, count))
+    request, response = _find_last_inits(datagrams, association, count)
+    spi_r = _get_responder_spis(datagrams, association, count)
+    return DatagramSummary(request, response, spi_r, _find_one_sided(datagrams, association, count))
+
+
 def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
     """Build the handshakes from the results of the previous steps."""
-    state, count = sources.state, sources.state.association.count
+    state = sources.state
     datagrams, association, exchanges = state.datagrams, state.association, state.exchanges
     head = association.find_first_rows()
-    request, response = _find_last_inits(datagrams, association, count)
+    summary = summarise_datagrams(datagrams, association)
+    request, response = summary.request, summary.response
     endpoints = _get_endpoints(state, head, request)
     phase1 = _collect_phase1_facts(state, datagrams.protocol[head])
     hip = _collect_hip_facts(state)
     facts = _DistinctFacts()
     # no form, -1, stays -1
     of_form = np.array([*(facts.add(auth_methods.extract_init_facts(view)) for view in state.inits.views), -1])
-    request_form, response_form = (of_form[state.inits.look_up(state.inits.form, rows)] for rows in (request, response))
+    places = state.inits.find(request), state.inits.find(response)
+    request_form, response_form = (of_form[state.inits.take(state.inits.form, of)] for of in places)
     # an error before a further request did not end the handshake
     final_form = np.where(_is_followed(state, request, response), -1, response_form)
     wanted = _find_wanted_requests(facts.all, final_form)
     reason = _find_errors(facts.all, final_form, phase1, hip, sources)
-    one_sided = _find_one_sided(datagrams, association, count)
+    one_sided = summary.one_sided
     evidence = _collect_evidence(sources, head, reason, one_sided)
     outcome = decide_outcome(evidence)
     breakdown = _compute_breakdown(sources, endpoints, evidence, outcome)
     auths, auth = _find_auth_methods(sources, phase1, hip)
     extra_of_exchange, extra = _find_extra_round_trips(state)
     spi_i = datagrams.spi_i[np.where(request >= 0, request, head)]
-    spi_r = _get_responder_spis(datagrams, association, count)
+    spi_r = summary.spi_r
     replaces: dict[int, int] = {}
     for row, (predecessor, created) in _match_rekeyed_sas(sources.contents, state.capture, spi_i, spi_r).items():
         replaces[row] = predecessor
@@ -179,7 +202,7 @@ def group_handshakes(sources: HandshakeSources) -> HandshakeColumns:
         rtt_source=sources.path.rtt_source,
         uncertain=_find_uncertain_set_ups(sources, breakdown),
         one_sided=one_sided,
-        nat=_classify_nat(state, request, response, endpoints),
+        nat=_classify_nat(state, *places, endpoints),
         request_form=request_form,
         response_form=response_form,
         facts=facts.all,
@@ -388,12 +411,13 @@ def _select_reasons(
 ) -> dict[int, str]:
     """The reasons of handshakes: of failed ones from decrypted contents, or else from `reason`.
 
-    Those of half-open and cut ones are in `wanted`.
+    Those of half-open and cut ones are in `wanted`, or INVALID_SPI.
     """
     proved = {row: proof.reason for row, proof in sources.proofs.items() if proof.reason is not None}
     failed = {row: text for row, text in {**reason, **proved}.items() if outcome[row] == Outcome.FAILED}
     unfinished = (Outcome.HALF_OPEN, Outcome.CUT)
-    stopped = {row: text for row, text in wanted.items() if outcome[row] in unfinished}
+    about_esp = dict.fromkeys(sources.state.about_esp.tolist(), NotifyType.INVALID_SPI.label)
+    stopped = {row: text for row, text in {**wanted, **about_esp}.items() if outcome[row] in unfinished}
     return failed | stopped | dict.fromkeys(np.flatnonzero(rekeyed).tolist(), REKEYED)
 
 
@@ -522,15 +546,18 @@ def _find_last_requests(exchanges: ExchangeColumns) -> BoolArray:
 def _classify_nat(
     state: AnalysisState, request: Int64Array, response: Int64Array, endpoints: HandshakeEndpoints
 ) -> npt.NDArray[np.int8]:
-    """The sides behind a NAT, from clear messages and translated endpoints: index into `nat.WORDS`. (handshakes,)"""
+    """The sides behind a NAT, from clear messages and translated endpoints: index into `nat.WORDS`. (handshakes,)
+
+    `request` and `response` are the places of the last ones among the IKE_SA_INIT messages, -1: none.
+    """
     inits, association = state.inits, state.association
     known = {*state.translated, *state.translated.values()}
     end = endpoints.initiator << np.uint64(16) | endpoints.initiator_port
     translated = np.where(np.isin(end, np.fromiter(known, np.uint64, len(known))), 1, -1).astype(np.int8)
     sender, receiver = inits.sender_differs, inits.receiver_differs
-    initiator = np.maximum(inits.look_up(sender, request), inits.look_up(receiver, response))
+    initiator = np.maximum(inits.take(sender, request), inits.take(receiver, response))
     initiator = np.maximum(initiator, translated)
-    responder = np.maximum(inits.look_up(receiver, request), inits.look_up(sender, response))
+    responder = np.maximum(inits.take(receiver, request), inits.take(sender, response))
     old = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
     return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
 

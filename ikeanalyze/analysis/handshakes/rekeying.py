@@ -1,8 +1,9 @@
 """IKE SAs that replace others, read from the CREATE_CHILD_SA exchanges that rekey them (RFC 7296, section 2.18)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
 from ikeanalyze.wire.ikev2.proposals import Proposal, parse_sa
@@ -11,8 +12,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, Protocol
 _SPI: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class RekeyedSa:
+class RekeyedSa(Struct, frozen=True):
     """The IKE SA that a CREATE_CHILD_SA exchange made."""
 
     spi_i: int  # of who asked for it, who is its initiator

@@ -61,6 +61,8 @@ class SaAssociation(Struct):
 
     def find_first_rows(self) -> Int64Array:
         """The row of the first datagram of each handshake. (handshakes,)"""
+        if core.compiled is not None:
+            return core.compiled.find_first_rows(self.handshake, self.count)
         latest = np.maximum.accumulate(self.handshake)
         first: Int64Array = np.flatnonzero(find_group_starts(latest))
         if len(first) < self.count:  # a redirect has led to a handshake that began before

@@ -78,7 +78,8 @@ def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts 
     if not keep.all():
         columns = {name: column[keep] for name, column in columns.items()}
     scope = separate_tunnels(columns)
-    columns = {**columns, "scope": np.zeros(len(columns["tunnel"]), np.uint32) if scope is None else scope}
+    # one value for all rows takes no memory
+    columns = {**columns, "scope": np.broadcast_to(np.uint32(0), len(columns["tunnel"])) if scope is None else scope}
     time = columns["time_ns"].astype(np.int64, copy=False)
     count = len(time)
     datagram = columns["unit"]
@@ -88,7 +89,6 @@ def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts 
     several = facts.total(SharedFact.SEVERAL_FRAMES, several=several)["several"] > 0
     first_ns, last_ns = time, time
     size = columns["bytes"].astype(np.int64)
-    # one value for all rows takes no memory
     frames, nothing = np.broadcast_to(np.int64(1), count), np.broadcast_to(np.int64(0), count)
     fragments = resent = nothing
     if several:

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from ikeanalyze import core
-from ikeanalyze.analysis.grouping import find_group_starts, group_order, number_within_captures
+from ikeanalyze.analysis.grouping import find_equal_rows, find_group_starts, group_order, number_within_captures
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
 from ikeanalyze.analysis.messages.datagrams import RESPONSE
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
@@ -186,12 +186,17 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
     time, ttl, interface = columns["time_ns"], columns["ttl"], columns["interface"]
     if core.compiled is not None:
         return core.compiled.find_candidates(digest, time, ttl, interface)
-    order = group_order(digest)
+    # almost every content is that of one frame: only the others are sorted
+    equal = find_equal_rows(digest)
+    several = np.zeros(len(digest), np.bool_)
+    several[equal[equal != np.arange(len(digest))]] = True
+    frames = np.flatnonzero(several[equal])
+    order = frames[group_order(digest[frames])]
     content = digest[order]
     same = np.flatnonzero(content[1:] == content[:-1])
     repeated = len(same)
     if (time[order[same + 1]] < time[order[same]]).any():  # packets out of order
-        order = np.lexsort((time, digest))
+        order = frames[np.lexsort((time[frames], digest[frames]))]
         content = digest[order]
         same = np.flatnonzero(content[1:] == content[:-1])
     earlier, later = order[same], order[same + 1]

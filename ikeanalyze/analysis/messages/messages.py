@@ -35,7 +35,7 @@ class MessageColumns(RowColumns, frozen=True):
     needed_bytes: Int64Array
     fragments: Int64Array  # 0: not fragmented
     fragments_seen: Int64Array  # 0: not fragmented
-    new_fragments: Int64Array  # those of them that no earlier transmission had
+    new_fragments: Int64Array  # first copies among them
     ip_fragments: Int64Array
     digest: UInt64Array
 
@@ -54,6 +54,9 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
             slot, datagrams, association, asked, response, datagrams.is_ikev1, several
         )
         of_datagram: Int64Array = columns.pop("of_datagram")
+        for name in ("body", "ip_fragments"):
+            if not len(columns[name]):  # all are 0
+                columns[name] = np.broadcast_to(np.int64(0), len(columns["slot"]))  # takes no memory
         return MessageColumns(**columns), of_datagram
     order, slot, turn, first_copy = _sort_by_transmission(datagrams, slot)
     totals = datagrams.fragments[order].astype(np.int64)
@@ -72,7 +75,7 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
         needed -= np.where(first_copy, datagrams.resent_bytes[order], 0)
     ip_fragments = datagrams.ip_fragments[order] if datagrams.ip_fragments.any() else None
     if ip_fragments is not None:
-        _count_bytes_of_later_copies(needed, size, slot, turn >> 20, fragment, ip_fragments)
+        _count_bytes_of_later_copies(needed, size, slot, turn >> 20, fragment, totals, ip_fragments)
     head = order[start]
     fragmented = fragment[start] > 0
     messages = MessageColumns(
@@ -136,16 +139,19 @@ def _count_bytes_of_later_copies(
     slot: Int64Array,
     body: Int64Array,
     fragment: npt.NDArray[np.uint16],
+    total: Int64Array,
     ip_fragments: Int64Array,
 ) -> None:
     """Count the bytes that a later copy has in addition to a first copy with lost IP fragments, in place."""
     rows = np.flatnonzero((ip_fragments > 0) & (needed == 0))
     if not len(rows):
         return
-    largest: dict[tuple[int, int, int], int] = {}
+    largest: dict[tuple[int, int, int, int], int] = {}  # only of the form that is needed
     for row in np.flatnonzero(np.isin(slot, slot[rows])).tolist():
-        place = int(slot[row]), int(body[row]), int(fragment[row])
+        place = int(slot[row]), int(body[row]), int(fragment[row]), int(total[row])
         previous = largest.get(place)
+        if previous is None and not needed[row]:
+            continue
         if previous is not None and ip_fragments[row]:
             needed[row] = max(int(size[row]) - previous, 0)
         largest[place] = max(int(size[row]), previous or 0)
@@ -177,18 +183,16 @@ def _number_slots(
     datagrams: Datagrams, association: SaAssociation, asked: BoolArray, response: BoolArray
 ) -> Int64Array:
     """Number the slots by handshake, message ID, exchange type, requesting side and response. (n,)"""
-    message_id = datagrams.message_id.astype(np.int64)
+    message_id: npt.NDArray[np.integer] = datagrams.message_id
     if len(message_id) and message_id.max() >= 1 << 16:
         # IKEv1 chooses random 32-bit numbers
         message_id = np.unique(message_id, return_inverse=True)[1].astype(np.int64)
     width = int(message_id.max()).bit_length() if len(message_id) else 0
     # in place: columns have millions of rows, and new memory for each step takes longer than the steps
-    slot = association.handshake << (width + 10)
-    message_id <<= 10
-    slot |= message_id
-    slot |= datagrams.exchange_type.astype(np.uint16) << 2
-    slot |= (~asked).view(np.uint8) << 1
-    slot |= response
+    slot = association.handshake.copy()
+    for bits, column in ((width, message_id), (8, datagrams.exchange_type), (1, ~asked), (1, response)):
+        slot <<= bits
+        slot |= column
     return slot
 
 
@@ -201,6 +205,7 @@ def find_incomplete_messages(messages: MessageColumns) -> Int64Array:
     rows = np.flatnonzero(np.isin(messages.slot, sort_distinct(messages.slot[lacking])))
     start = np.flatnonzero(find_group_starts(messages.slot[rows], messages.body[rows]))
     seen = np.add.reduceat(messages.new_fragments[rows], start)
-    first = rows[start]
-    incomplete: Int64Array = first[seen < messages.fragments[first]]
+    # of the form that one transmission needs, which is not always that of the first transmission
+    total = np.maximum.reduceat(np.where(messages.new_fragments[rows] > 0, messages.fragments[rows], 0), start)
+    incomplete: Int64Array = rows[start][seen < total]
     return incomplete

@@ -13,13 +13,18 @@ slot are classified in order of time:
    and repeats them after a timer. A transmission that is complete and in order ends with its last fragment.
 3. A fragment number that comes again with other bytes begins another body, unless the total has changed. Then the
    sender has fragmented the same message again, into smaller pieces (RFC 7383, section 2.5.1) or for the first time,
-   and this is a transmission of the same body. In IKEv1 it is another body, because a slot has several messages and
-   only some of them need fragments.
+   and this is a transmission of the same body. Fragments with the same total belong together, also if they arrive
+   between others. In IKEv1 another total is another body, because a slot has several messages and only some of them
+   need fragments.
 
-A datagram is a *first copy* if no earlier datagram of its body had the same fragment number. One transmission of each
-message needs the bytes of the first copies; the bytes sent divided by these are the blow-up.
+One transmission of a message needs either its unfragmented form or all fragments of one total. The receiver discards
+its fragments when one with a larger total arrives, and ignores those with a smaller total (RFC 7383, section 2.6). So
+the needed form is the one that becomes complete first at the capture point; if none does, the one of which the capture
+has the largest part. A datagram is a *first copy* if it belongs to this form and no earlier datagram of it had the same
+fragment number. The bytes sent divided by the bytes of the first copies are the blow-up.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,33 +68,55 @@ def classify_slot(datagrams: list[SlotDatagram], *, ikev1: bool = False) -> list
 
 def _classify_fragmented(datagrams: list[SlotDatagram], ikev1: bool) -> list[DatagramTransmission]:
     """Rules 2 and 3: find where transmissions begin, by fragment number alone, and then the body of each."""
-    starts = _find_transmission_starts(datagrams)
-    result: list[DatagramTransmission] = []
-    body = transmission = 0
+    bodies: list[list[int]] = []  # indexes of the datagrams of each
+    place: dict[int, tuple[int, int]] = {}  # body and transmission of each datagram
+    transmission = 0
     digests: dict[tuple[int, int], int] = {}  # of the body's fragments, by total and fragment number
-    copied: set[int] = set()  # fragment numbers of the body so far
-    for start, end in zip(starts, [*starts[1:], len(datagrams)], strict=True):
-        fragments = datagrams[start:end]
+    for indexes in _find_transmissions(datagrams, ikev1):
+        fragments = [datagrams[index] for index in indexes]
         changed = any(digests.get((part.total, part.fragment), part.digest) != part.digest for part in fragments)
-        changed |= ikev1 and start > 0 and _is_refragmented(datagrams[start - 1], fragments[0])
-        if start == 0 or changed:
-            body += start > 0
-            transmission = 1
-            digests, copied = {}, set()
-        else:
-            transmission += 1
-        refragmented = bool(digests) and fragments[0].total not in {total for total, _ in digests}
-        for fragment in fragments:
-            digests[fragment.total, fragment.fragment] = fragment.digest
-            # one transmission in either fragmentation is enough, so a second fragmentation is not needed
-            first_copy = not refragmented and fragment.fragment not in copied
-            result.append(DatagramTransmission(body, transmission, first_copy))
-            copied.add(fragment.fragment)
-    return result
+        changed |= ikev1 and indexes[0] > 0 and _is_refragmented(datagrams[indexes[0] - 1], fragments[0])
+        if not bodies or changed:
+            bodies.append([])
+            transmission, digests = 0, {}
+        transmission += 1
+        bodies[-1] += indexes
+        place.update((index, (len(bodies) - 1, transmission)) for index in indexes)
+        digests.update(((part.total, part.fragment), part.digest) for part in fragments)
+    first_copies = {index for body in bodies for index in _find_first_copies(datagrams, sorted(body), ikev1)}
+    return [DatagramTransmission(*place[index], index in first_copies) for index in range(len(datagrams))]
+
+
+def _find_transmissions(datagrams: list[SlotDatagram], ikev1: bool) -> list[list[int]]:
+    """The indexes of the datagrams of each transmission, in order of the first one."""
+    by_total: dict[int, list[int]] = {}
+    for index, datagram in enumerate(datagrams):
+        by_total.setdefault(0 if ikev1 else datagram.total, []).append(index)
+    transmissions = []
+    for indexes in by_total.values():
+        starts = _find_transmission_starts([datagrams[index] for index in indexes])
+        transmissions += [indexes[start:end] for start, end in zip(starts, [*starts[1:], len(indexes)], strict=True)]
+    return sorted(transmissions)
+
+
+def _find_first_copies(datagrams: list[SlotDatagram], body: list[int], ikev1: bool) -> Collection[int]:
+    """The indexes of the datagrams that one transmission of a body needs; `body`: of all its datagrams, in order."""
+    forms: dict[int, dict[int, int]] = {}  # by total: the index of each fragment number
+    largest = 0
+    for index in body:
+        fragment, total = datagrams[index].fragment, 0 if ikev1 else datagrams[index].total
+        if fragment and total < largest:
+            continue  # the receiver ignores it
+        largest = max(largest, total)
+        form = forms.setdefault(total, {})
+        form.setdefault(fragment, index)
+        if not ikev1 and len(form) == max(total, 1):
+            return form.values()
+    return forms[max(forms, key=lambda total: (len(forms[total]) / max(total, 1), total))].values()
 
 
 def _find_transmission_starts(datagrams: list[SlotDatagram]) -> list[int]:
-    """The index of the first datagram of each transmission (rule 2)."""
+    """The index of the first datagram of each transmission (rule 2), among datagrams of one total."""
     starts = [0]
     last_index = {datagrams[0].fragment: 0}  # of each fragment number of the transmission
     for index in range(1, len(datagrams)):

@@ -185,6 +185,11 @@ def _get_ids(ids: Array, rows: Array) -> Array:
     return ids[rows] if len(ids) else rows
 
 
+def _are_all(numbers: npt.NDArray[np.uint32], count: int) -> bool:
+    """Whether these are all numbers below `count`, in ascending order."""
+    return len(numbers) == count and bool((numbers == np.arange(count, dtype=np.uint32)).all())
+
+
 class DatagramLabels(Struct, frozen=True):
     """The message and handshake of each datagram; -1: none."""
 
@@ -203,10 +208,13 @@ def label_datagrams(
     """Label the datagrams by their numbers, after RADIUS was assigned."""
     unit = columns["unit"]
     count = int(unit.max()) + 1 if len(unit) else 0
-    message = np.full(count, -1, np.int32)
-    handshake = np.full(count, -1, np.int32)
     ike = state.datagrams.datagram
-    message[ike], handshake[ike] = ids.of_row[state.message_of_datagram], state.association.handshake
+    of_ike = ids.of_row.astype(np.int32)[state.message_of_datagram], state.association.handshake.astype(np.int32)
+    if _are_all(ike, count):
+        message, handshake = of_ike
+    else:
+        message, handshake = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
+        message[ike], handshake[ike] = of_ike
     message[radius.datagrams.datagram] = ids.of_row[len(ids.of_row) - len(radius.datagrams) :]
     for pair in radius.pairs:
         if pair.handshake is not None:
@@ -230,7 +238,9 @@ def build_frame_columns(
     `tunnels` are the names of the tunnels, from number 1 on.
     """
     unit = columns["unit"]
-    message, handshake = labels.message[unit], labels.handshake[unit]
+    message, handshake = labels.message, labels.handshake
+    if not _are_all(unit, len(message)):
+        message, handshake = message[unit], handshake[unit]
     known_handshake = handshake >= 0
     handshake = _get_ids(handshake_ids.astype(np.uint32), handshake)
     several = len(numbering.paths) > 1

@@ -34,11 +34,24 @@ def _check_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> Verifica
         sa.handshake,
         "ICV",
         "failed" if message.missing is None else "not made",
-        why=message.missing or "it fits with none of the keys of its IKE SA",
+        why=message.missing or _explain_undecrypted(sa, message),
         side=name_sender(message.from_initiator),
         exchange=describe_message(message.exchange_type, message.message_id, message.response),
         frame=message.frame,
     )
+
+
+def _explain_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> str:
+    """Why a complete message could not be decrypted."""
+    side = "i" if message.from_initiator else "r"
+    for entry in sa.key_sets:
+        try:
+            decryptor = Decryptor(entry.keys, get_suite(sa.chosen))
+        except UnusableKeyError:
+            continue
+        if decryptor.has_wrong_encryption_key(message.data, message.from_initiator):
+            return f"it fits with SK_a{side}, but SK_e{side} is wrong: it gives no valid padding or payloads"
+    return "it fits with none of the keys of its IKE SA"
 
 
 def _find_key_problem(sa: IkeSaRecord) -> str | None:

@@ -41,6 +41,7 @@ class UndecryptedMessage:
     response: bool
     frame: int  # number of its first frame
     missing: str | None  # parts that are not in the capture; None: the message is complete
+    data: bytes = field(default=b"", repr=False)  # its first datagram; empty: truncated in the capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ class _MessageLookup:
                 response=bool(messages.response[row]),
                 frame=int(messages.first_frame[row]),
                 missing=self._find_missing(unit for transmission in transmissions for unit in rows_of[transmission]),
+                data=self._encrypted.get(int(self._state.datagrams.datagram[rows_of[row][0]])) or b"",
             )
             undecrypted.setdefault(int(messages.handshake[row]), []).append(message)
         return undecrypted

@@ -437,9 +437,10 @@ def find_cleartext_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolA
 
 def find_phase1_fragments(header: Mapping[str, npt.NDArray[np.generic]]) -> BoolArray:
     """Which messages are fragments of IKEv1's phase 1. The complete message may be in clear: no fragment shows it."""
-    fragments: BoolArray = (header["protocol"] == Protocol.IKEV1) & (header["next_payload"] == PAYLOAD_IKEV1_FRAGMENT)
+    fragments: BoolArray = header["next_payload"] == PAYLOAD_IKEV1_FRAGMENT
     if not fragments.any():
         return fragments
+    fragments &= header["protocol"] == Protocol.IKEV1
     # in phase 1 the message ID is 0 (RFC 2408, section 3.1)
     phase1: BoolArray = fragments & np.isin(header["exchange_type"], PHASE1_EXCHANGES) & (header["message_id"] == 0)
     return phase1

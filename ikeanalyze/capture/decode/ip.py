@@ -7,6 +7,7 @@ only a packet whose headers are truncated or invalid is malformed.
 import ipaddress
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -74,12 +75,12 @@ class AddressBook(Struct):
 
     def translation(self, ipv6: list[bytes]) -> Callable[[npt.NDArray[np.generic]], UInt64Array]:
         """A function that translates codes of an AddressBook with the addresses `ipv6` into codes of this one."""
-        encoded = self.encode(np.frombuffer(b"".join(ipv6), "V16")) if ipv6 else np.zeros(1, np.uint64)
+        if not ipv6:
+            return _to_codes
+        encoded = self.encode(np.frombuffer(b"".join(ipv6), "V16"))
 
         def translate(codes: npt.NDArray[Any]) -> UInt64Array:
-            codes = codes.astype(np.uint64, copy=False)
-            if not ipv6:
-                return codes
+            codes = _to_codes(codes)
             first = np.uint64(FIRST_IPV6)
             is_ipv6 = codes >= first
             return np.where(is_ipv6, encoded[np.where(is_ipv6, codes - first, 0)], codes)
@@ -87,14 +88,23 @@ class AddressBook(Struct):
         return translate
 
 
+def _to_codes(codes: npt.NDArray[Any]) -> UInt64Array:
+    return codes.astype(np.uint64, copy=False)
+
+
 def format_address_code(code: int, ipv6: Sequence[bytes]) -> str:
     """The address of an AddressBook code as text; `ipv6` are the addresses of that AddressBook."""
     code &= ADDRESS_BITS
     if code >= FIRST_IPV6:
-        text = socket.inet_ntop(socket.AF_INET6, ipv6[code - FIRST_IPV6])
-        # ipaddress is slow; it is used for IPv4-mapped addresses only, whose last 32 bits it writes in hexadecimal
-        return text if "." not in text else str(ipaddress.IPv6Address(ipv6[code - FIRST_IPV6]))
+        return _format_ipv6(ipv6[code - FIRST_IPV6])
     return f"{code >> 24}.{code >> 16 & 255}.{code >> 8 & 255}.{code & 255}"
+
+
+@lru_cache(maxsize=4096)  # several columns have the same addresses
+def _format_ipv6(address: bytes) -> str:
+    text = socket.inet_ntop(socket.AF_INET6, address)
+    # ipaddress is slow; it is used for IPv4-mapped addresses only, whose last 32 bits it writes in hexadecimal
+    return text if "." not in text else str(ipaddress.IPv6Address(address))
 
 
 def get_capture_numbers(codes: UInt64Array) -> Int64Array:

@@ -72,7 +72,7 @@ class PlainPackets(Struct, frozen=True):
     packets: Int64Array  # by PacketCategory
     wire_bytes: Int64Array  # by PacketCategory
     ipv6: list[bytes]  # addresses of an AddressBook of its own, whose codes are in the columns
-    rest: RecordBatch  # the other packets
+    rest: RecordBatch | None  # the other packets; None: there are none
 
 
 def read_plain_packets(
@@ -91,7 +91,8 @@ def read_plain_packets(
     scan = core.compiled.scan_packets(_make_tables(frozenset(ports)), links, first, batch.buffer, *columns)
     if len(scan.rest) == len(batch):
         return None
-    return PlainPackets(scan.columns, scan.packets, scan.wire_bytes, scan.ipv6, batch.pick(scan.rest))
+    rest = batch.pick(scan.rest) if len(scan.rest) else None
+    return PlainPackets(scan.columns, scan.packets, scan.wire_bytes, scan.ipv6, rest)
 
 
 def can_read_file(layout: Pcap) -> bool:

@@ -23,6 +23,8 @@ _MAGICS: Final = (_MICROSECONDS, _NANOSECONDS, _MODIFIED)
 _USUAL_RECORD: Final = 262144
 #: Number of plausible record headers in sequence that identify a record.
 _CHAIN: Final = 64
+#: Positions at which a record header is looked for at once.
+_GUESSED_AT_ONCE: Final = 2048
 #: The number that suffices if the data ends before, because the records are large.
 _MIN_CHAIN: Final = 8
 #: Bits of the network field with the link type; the FCS length and reserved bits are above them.
@@ -139,10 +141,23 @@ class Pcap:
 
     def guess(self, data: bytes) -> int | None:
         """The position of the first record in a part of a file: one that is followed by many plausible records."""
-        for first in range(min(len(data), _USUAL_RECORD)):
-            if self._chain(data, first):
-                return first
+        stop = min(len(data) - self.header_size + 1, _USUAL_RECORD)
+        for low in range(0, stop, _GUESSED_AT_ONCE):
+            positions: list[int] = self._find_plausible(data, low, min(low + _GUESSED_AT_ONCE, stop)).tolist()
+            for first in positions:
+                if self._chain(data, first):
+                    return first
         return None
+
+    def _find_plausible(self, data: bytes, low: int, high: int) -> Int64Array:
+        """The positions from `low` to `high` with a plausible record header, as `_plausible` decides."""
+        header = read_struct_array(np.frombuffer(data, np.uint8), np.arange(low, high), self._layout)
+        captured, length = header["captured"].astype(np.int64), header["length"].astype(np.int64)
+        if self._lengths_unordered:
+            captured, length = np.minimum(captured, length), np.maximum(captured, length)
+        plausible = (captured > 0) & (captured <= np.minimum(length, self._usual)) & (length <= MAX_RECORD)
+        plausible &= header["fraction"].astype(np.int64) * self._fraction_ns < 1_000_000_000
+        return low + np.flatnonzero(plausible)
 
     def _chain(self, data: bytes, at: int) -> bool:
         for count in range(_CHAIN):

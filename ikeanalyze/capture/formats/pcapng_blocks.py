@@ -35,7 +35,13 @@ _UNKNOWN_LENGTH: Final = b"\xff" * 8
 _LENGTH_AT: Final = 16
 _SECTION_OPTIONS_AT: Final = 24
 _END_OF_OPTIONS: Final = bytes(4)
+#: Code and size of an option, by byte order.
+_OPTION_HEADERS: Final = {order: Struct(order + "2H") for order in "<>"}
 _MAX_OPTION_BYTES: Final = 0xFFFF
+#: Of an enhanced packet block without frame and options.
+_ENHANCED_PACKET_BYTES: Final = 32
+#: Type, size, interface, time, captured and original length of an enhanced packet block, by byte order.
+_ENHANCED_PACKET_FIELDS: Final = {order: Struct(order + "3I8s2I") for order in "<>"}
 #: Drop count of an obsolete packet block if it is unknown.
 _DROPS_UNKNOWN: Final = 0xFFFF
 
@@ -69,7 +75,7 @@ def read_options(data: bytes, order: str) -> Iterator[Option]:
 
 def write_options(options: Iterable[Option], order: str) -> bytes:
     """Encode options and the end of options; empty without options."""
-    header = Struct(order + "2H")
+    header = _OPTION_HEADERS[order]
     parts = [header.pack(code, len(value)) + _padded(value) for code, value in options]
     return b"".join([*parts, _END_OF_OPTIONS]) if parts else b""
 
@@ -172,10 +178,12 @@ def get_packet_block_frame(block: bytes, order: str) -> tuple[bytes, int]:
 
 def encode_enhanced_packet(head: PacketBlockHeader, frame: bytes, order: str, length: int | None = None) -> bytes:
     """An enhanced packet block; `length` is that of the frame on the wire if `frame` is only a part of it."""
-    word = Struct(order + "I")
-    lengths = word.pack(len(frame)) + word.pack(len(frame) if length is None else min(length, 0xFFFFFFFF))
-    fixed = word.pack(head.interface) + head.time + lengths
-    return _block(ENHANCED_PACKET, fixed + _padded(frame) + write_options(head.options, order), order)
+    captured, options = len(frame), write_options(head.options, order)
+    padding = bytes(-captured % 4)
+    size = _ENHANCED_PACKET_BYTES + captured + len(padding) + len(options)
+    fields, length = _ENHANCED_PACKET_FIELDS[order], captured if length is None else min(length, 0xFFFFFFFF)
+    begin = fields.pack(ENHANCED_PACKET, size, head.interface, head.time, captured, length)
+    return b"".join((begin, frame, padding, options, begin[4:8]))
 
 
 def _block(block_type: int, body: bytes, order: str) -> bytes:

@@ -63,6 +63,11 @@ class CaptureSource:
         status = os.fstat(self._raw.fileno())
         return status.st_dev, status.st_ino
 
+    @property
+    def descriptor(self) -> int:
+        """The file descriptor."""
+        return self._raw.fileno()
+
     def peek(self, offset: int, size: int) -> bytes:
         """Bytes at an offset of an uncompressed file, without changing the position."""
         return os.pread(self._raw.fileno(), size, offset)

@@ -8,7 +8,7 @@ UDP datagram between the same hosts, because messages do not begin and end at se
 import struct
 import zlib
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import dpkt
 
@@ -33,8 +33,8 @@ def internet_checksum(data: bytes | bytearray) -> int:
     768).
     """
     # The words are the digits to the base 65536, which is 1 modulo 65535, of one number.
-    total = int.from_bytes(data, "big") << 8 * (len(data) % 2)
-    return -total % 0xFFFF
+    total = int.from_bytes(data, "big")
+    return -(total << 8 if len(data) % 2 else total) % 0xFFFF
 
 
 def frame_check_sequence(frame: bytes) -> bytes:
@@ -82,9 +82,8 @@ class CleartextFrame:
     tcp: bool  # the captured frame is a TCP segment
 
 
-@dataclass(frozen=True, slots=True)
-class _IpPacket:
-    """The parts of an IP packet."""
+class _IpPacket(NamedTuple):
+    """The parts of an IP packet; a named tuple, because one is made for each message."""
 
     version: int
     headers: bytearray  # with options and extension headers, without fragment header

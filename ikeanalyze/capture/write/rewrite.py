@@ -177,10 +177,12 @@ class _CaptureRewriter:
         """The packets whose edit cannot be applied because a message is too long."""
         too_long: set[int] = set()
         for number in self._numbers.tolist():
-            size = max((len(clear.message) for clear in self._edits[number].clear), default=0)
-            if size > MAX_MESSAGE_BYTES:
-                too_long.add(number)
-                self._warn(number, f"a message of {size} bytes does not fit into an IP packet")
+            for clear in self._edits[number].clear:
+                if len(clear.message) > MAX_MESSAGE_BYTES:
+                    size = max(len(clear.message) for clear in self._edits[number].clear)
+                    too_long.add(number)
+                    self._warn(number, f"a message of {size} bytes does not fit into an IP packet")
+                    break
         return too_long
 
     def _edit(self, number: int) -> PacketEdit | None:
@@ -334,11 +336,11 @@ class _CaptureRewriter:
         left_out = np.zeros(len(batch), np.bool_)
         new: dict[int, bytes] = {}
         if edits:
-            high, low = encode_timestamps(batch, interface.resolution)
+            times = np.column_stack(encode_timestamps(batch, interface.resolution)).tobytes()
         for row, edit in edits.items():
             self._count(edit)
             left_out[row] = not edit.keep
-            head = PacketBlockHeader(0, high[row].tobytes() + low[row].tobytes(), ())
+            head = PacketBlockHeader(0, times[8 * row : 8 * row + 8], ())
             new[row] = b"".join(
                 self._enhanced(head, clear, frame, interface, again=False)
                 for clear, frame in zip(edit.clear, frames.get(row, ()), strict=True)

@@ -17,7 +17,6 @@ from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.progress import is_progress_visible
 from ikeanalyze.cli.selection_options import SelectionOptions
 from ikeanalyze.dataset.batch.discovery import DiscoveryResult, find_captures
-from ikeanalyze.dataset.batch.dispatch import Workers
 from ikeanalyze.dataset.batch.groups import group_captures
 from ikeanalyze.dataset.batch.processes import LocalWorkers
 from ikeanalyze.dataset.labels import LabelError, PatternError, parse_pattern

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 Capture = TypeVar("Capture")
 
 #: A group is full with this number of captures or bytes. Captures of at least that many bytes are read alone.
-_MAX_CAPTURES: Final = 128
+_MAX_CAPTURES: Final = 256
 _MAX_BYTES: Final = 16 << 20
 
 

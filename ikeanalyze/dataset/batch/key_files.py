@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from itertools import takewhile
 from typing import Final
 
@@ -21,6 +21,8 @@ from ikeanalyze.io.lab_manifest import get_recording_stem
 
 #: Suffixes of files of the lab that contain no keys.
 _NO_KEYS: Final = (".manifest.json", ".truth.json", ".aaa.log", ".aaa.log.gz")
+#: Bytes of a file that are hashed at once.
+_BLOCK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,11 @@ def get_file_state(path: str) -> FileState | None:
 
 def hash_file(path: str) -> str:
     """SHA-256 of a file, hex digits; OSError if it cannot be read."""
-    with open(path, "rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+    digest = sha256()
+    with open(path, "rb", buffering=0) as file:  # file_digest would make a large buffer for each small capture
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def hash_files(files: Sequence[FileState]) -> str | None:

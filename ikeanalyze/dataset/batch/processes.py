@@ -118,6 +118,11 @@ class LocalWorkers:
 
 def _load_shared_modules() -> None:
     """Load what processes need to read captures, except for modules that load polars."""
+    # polars loads the first two
+    import importlib.metadata  # noqa: F401
+
+    import numpy.ma  # noqa: F401
+
     import ikeanalyze.analysis.handshakes.handshakes
     import ikeanalyze.analysis.messages.duplicates
     import ikeanalyze.analysis.read

@@ -24,9 +24,6 @@ from ikeanalyze.analysis.tables.selection import EVERY_HANDSHAKE, HandshakeSelec
 from ikeanalyze.capture.formats.records import CaptureError
 from ikeanalyze.dataset import shards
 from ikeanalyze.dataset.batch.key_files import FileState, hash_file, hash_files
-from ikeanalyze.dataset.buckets.analysis import BucketSettings, analyse_in_buckets
-from ikeanalyze.dataset.buckets.frame_buckets import BucketSpaceError
-from ikeanalyze.dataset.buckets.numbering import UnorderedBucketError
 from ikeanalyze.dataset.buckets.plan import measure_captures, plan_buckets
 from ikeanalyze.dataset.columns import add_label_columns, get_columns, to_portable_types
 from ikeanalyze.dataset.labels import LabelType, Value
@@ -260,10 +257,17 @@ def _read_large_capture(paths: Sequence[str], options: ReadOptions) -> Analysis 
     Raises:
         TaskError: the disk has not enough space.
     """
-    size = measure_captures(paths)
-    plan = None if len(paths) > 1 or size is None else plan_buckets(size, 1, None)
-    if plan is None or options.keys or options.own_keys:
+    if len(paths) > 1 or options.keys or options.own_keys:
         return None
+    size = measure_captures(paths)
+    plan = None if size is None else plan_buckets(size, 1, None)
+    if plan is None:
+        return None
+    # most batches have no such capture
+    from ikeanalyze.dataset.buckets.analysis import BucketSettings, analyse_in_buckets
+    from ikeanalyze.dataset.buckets.frame_buckets import BucketSpaceError
+    from ikeanalyze.dataset.buckets.numbering import UnorderedBucketError
+
     settings = BucketSettings(plan.buckets, tempfile.gettempdir())
     try:
         with analyse_in_buckets(paths, replace(options, frames_table=False), settings) as (result, tables):

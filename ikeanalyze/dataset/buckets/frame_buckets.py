@@ -238,11 +238,11 @@ class _BucketRows(FrameRows):
         self._folder = folder
         self._written = 0
 
-    def append(self, count: int, part: Mapping[str, Any]) -> None:
+    def append(self, count: int, part: Mapping[str, Any], *, take: bool = False) -> None:
         """Add `count` rows; each column is an array of this length or a single value."""
         if len(self) and len(self) + count > _ROWS_AT_ONCE:
             self.flush()
-        super().append(count, part)
+        super().append(count, part, take=take)
 
     def flush(self) -> None:
         """Write all rows."""

@@ -13,7 +13,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import ClassVar, Final
+
+from msgspec.structs import replace
+
+from ikeanalyze.crypto.sk_payload import WithSecrets
 
 #: A thread: the process name of syslog, empty if missing, and the thread number, None if missing.
 Thread = tuple[bytes, int | None]
@@ -27,25 +31,20 @@ _HEX: Final = re.compile(rb"\s*(\d{1,7}): ((?:[0-9A-Fa-f]{2}[ ]*){1,16})")
 _BYTES_PER_LINE: Final = 16
 #: No dump is longer than an IKE message; longer ones are ignored.
 _MAX_DUMP_BYTES: Final = 1 << 17
-#: The layout of a line of a dump: the offset, three characters for each byte, and the bytes as text.
-_OFFSETS: Final = b"".join(b"%4d: " % offset for offset in range(0, 10_000, _BYTES_PER_LINE))
-_OFFSET_CHARACTERS: Final = 6
-_BYTE_CHARACTERS: Final = 3
-_TEXT_POSITION: Final = _OFFSET_CHARACTERS + _BYTE_CHARACTERS * _BYTES_PER_LINE
 #: Threads with an incomplete dump. charon has 16 threads; a merged log may have more.
 _MAX_THREADS: Final = 4096
 
 
-@dataclass(slots=True)
-class LogMessage:
+class LogMessage(WithSecrets, frozen=True):
     """A complete message of charon, or a hex dump."""
 
+    SHOWN: ClassVar[tuple[str, ...]] = ("thread", "group", "sa", "line", "text", "dump")
     thread: Thread
     group: bytes | None  # b"IKE"; None: not logged
     sa: int | None  # unique ID of the IKE SA; None: not logged
     line: int  # number of its first line, from 1
     text: bytes  # of a dump: the label before the arrow
-    data: bytes | None = field(default=None, repr=False)  # of a dump; None: not a dump, or incomplete
+    data: bytes | None = None  # of a dump; None: not a dump, or incomplete
     dump: bool = False
 
 
@@ -98,28 +97,12 @@ class LogMessageReader:
 
     @cached_property
     def text_pattern(self) -> bytes:
-        """Pattern of the wanted dumps and other messages. The groups are the label and the size of a dump."""
-        labels = b"|".join(map(re.escape, sorted(self._wanted)))
-        return rb"(?:(%b) => (\d{1,7}) bytes @ (?:0x[0-9a-fA-F]+|\(nil\))[^\S\n]*$|%b)" % (labels, self._messages)
+        """Pattern of the wanted dumps and other messages.
 
-    def read_dump(self, block: bytes, start: int, match: re.Match[bytes], number: int) -> tuple[LogMessage, int] | None:
-        """Read all lines of a dump at once, if none of another thread is between them.
-
-        `start` and `number` belong to the line with the label, which `text_pattern` matches.
-        Returns the message, and the end of the dump in the block; None: the lines must be read one by one.
+        The groups are the label and the size of a dump, or the beginning of another message.
         """
-        before, size = block[start : match.start(1)], int(match[2])
-        prefix = _parse_prefix(before)
-        if self._open or prefix is None or prefix.size != len(before):
-            return None
-        if prefix.group is None:
-            self._unnumbered = prefix.thread
-            before = b" " * len(before)  # which the journal has instead in further lines
-        dump = _read_dump_lines(block, match.end() + 1, before, size)
-        if dump is None:
-            return None
-        data, end = dump
-        return LogMessage(prefix.thread, prefix.group, prefix.sa, number, match[1], data, dump=True), end
+        labels = b"|".join(map(re.escape, sorted(self._wanted)))
+        return rb"(?:(%b) => (\d{1,7}) bytes @ (?:0x[0-9a-fA-F]+|\(nil\))[^\S\n]*$|(%b))" % (labels, self._messages)
 
     def make_dump(
         self, number: int, before: bytes, label: bytes, data: bytes, indented: bool | None
@@ -175,8 +158,7 @@ class LogMessageReader:
                 if len(dump.data) < dump.size:
                     return []
                 del self._open[thread]
-                dump.message.data = bytes(dump.data)
-                return [dump.message]
+                return [replace(dump.message, data=bytes(dump.data))]
             del self._open[thread]
             completed.append(dump.message)  # without data: lines are missing
         if text[:1] == b" ":  # belongs to a skipped dump or to the message before
@@ -192,8 +174,7 @@ class LogMessageReader:
         message = LogMessage(thread, group, sa, number, label[1], dump=True)
         size = int(label[2])
         if size == 0:
-            message.data = b""
-            completed.append(message)
+            completed.append(replace(message, data=b""))
         elif size <= _MAX_DUMP_BYTES:
             if len(self._open) >= _MAX_THREADS:
                 completed.append(self._open.pop(next(iter(self._open))).message)
@@ -212,26 +193,3 @@ class LogMessageReader:
             return False
         dump.data += octets
         return True
-
-
-def _read_dump_lines(block: bytes, start: int, prefix: bytes, size: int) -> tuple[bytes, int] | None:
-    """The bytes of a dump and the end of its last line; None: its lines do not follow each other in charon's layout."""
-    if not size:
-        return b"", start
-    count = -(-size // _BYTES_PER_LINE)
-    stride = block.find(b"\n", start) + 1 - start
-    end = block.find(b"\n", start + (count - 1) * stride) + 1
-    if stride <= 0 or end <= 0 or block.count(b"\n", start, end) != count:
-        return None
-    lines = block[start - 1 : end].split(b"\n" + prefix)
-    del lines[0]  # empty
-    if b"".join([line[:_OFFSET_CHARACTERS] for line in lines]) != _OFFSETS[: count * _OFFSET_CHARACTERS]:
-        return None
-    digits = b"".join([line[_OFFSET_CHARACTERS:_TEXT_POSITION] for line in lines])[: size * _BYTE_CHARACTERS]
-    if digits[_BYTE_CHARACTERS - 1 :: _BYTE_CHARACTERS] != b" " * size:
-        return None
-    try:
-        data = bytes.fromhex(digits.decode())
-    except ValueError:
-        return None
-    return (data, end) if len(data) == size else None

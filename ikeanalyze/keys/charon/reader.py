@@ -150,36 +150,24 @@ class CharonReader:
             self._message(message)
         return ours
 
-    def read_dump(self, block: bytes, start: int, match: re.Match[bytes], number: int) -> int | None:
-        """Read a dump whose lines follow each other in a block; returns its end, or None: read it line by line.
-
-        `start` and `number` belong to the line with the label, which `text_pattern` matches.
-        """
-        dump = self._lines.read_dump(block, start, match, number)
-        if dump is None:
-            return None
-        message, end = dump
-        self._message(message)
-        return end
-
     @property
     def wanted(self) -> tuple[list[bytes], tuple[tuple[bytes, tuple[bytes, ...]], ...]]:
-        """What matters, for the compiled core: labels of dumps, and the beginnings and phrases of messages."""
+        """What matters: labels of dumps, and the beginnings and phrases of messages."""
         return self._labels, _MESSAGES
 
     def use_dump(self, number: int, before: bytes, label: int, data: bytes, indented: bool | None) -> bool:
-        """Use a whole dump that the compiled core has read; returns False if its lines must be read one by one.
+        """Use a whole dump that was found in a block; returns False if its lines must be read one by one.
 
         `label` is an index of `wanted`; the others are those of `LogMessageReader.make_dump`.
         """
         message = self._lines.make_dump(number, before, self._labels[label], data, indented)
         if message is None:
             return False
-        self._message(message)
+        self._handle_dump(message)
         return True
 
     def use_text(self, number: int, before: bytes, text: bytes) -> bool:
-        """Use a message, `text` after `before`, that the compiled core has found; returns False: read its line."""
+        """Use a message, `text` after `before`, that was found in a block; returns False: read its line."""
         message = self._lines.make_text(number, before, text)
         if message is None:
             return False
@@ -201,25 +189,25 @@ class CharonReader:
         return None
 
     def _message(self, message: LogMessage) -> None:
-        if not message.dump:
-            if _PARSED.match(message.text):
-                self._text(message)
-            return
+        if message.dump:
+            self._handle_dump(message)
+        elif _PARSED.match(message.text):
+            self._text(message)
+
+    def _handle_dump(self, message: LogMessage) -> None:
+        text, data = message.text, message.data
         if message.group not in (None, b"IKE"):
             return
-        place = _DERIVATION.get(message.text)
-        handler = self._dumps.get(message.text)
-        if place is None and handler is None:
-            return
-        if message.data is None:
+        if data is None:
             self._collector.warn(
-                message.line, f'the hex dump of "{message.text.decode("ascii", "replace")}" is incomplete; not used'
+                message.line, f'the hex dump of "{text.decode("ascii", "replace")}" is incomplete; not used'
             )
         thread = self._thread(message)
+        place = _DERIVATION.get(text)
         if place is not None:
             self._derivation(message, place, thread)
-        elif handler is not None and message.data is not None:
-            handler(message, message.data, thread)
+        elif data is not None:
+            self._dumps[text](message, data, thread)
 
     # Messages other than dumps
 

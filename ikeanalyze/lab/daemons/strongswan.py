@@ -121,13 +121,11 @@ class StrongswanDaemon:
                     for event in answer:
                         progress.add(event.get("msg", b"").decode(errors="replace"))
         except (vici.exception.CommandException, vici.exception.SessionException) as error:
-            _raise_interrupt(error)
             if command == "initiate" and not self._log_keys:
                 progress = self._read_messages()
             failed = str(error).splitlines()[0].removeprefix("Command failed: ")
             return CommandResult(False, progress.describe_failure(failed))
         except OSError as error:
-            _raise_interrupt(error)
             return CommandResult(False, f"no answer: {type(error).__name__}")
         return CommandResult(True, None)
 
@@ -152,10 +150,14 @@ class StrongswanDaemon:
         """Connect to vici."""
         import vici  # late: see above
 
-        with _InterruptibleSocket(socket.AF_UNIX) as sock:
-            sock.settimeout(self._timeout + 5)
-            sock.connect(str(self.daemon.folder / _SOCKET))
-            yield vici.Session(sock)
+        try:
+            with _InterruptibleSocket(socket.AF_UNIX) as sock:
+                sock.settimeout(self._timeout + 5)
+                sock.connect(str(self.daemon.folder / _SOCKET))
+                yield vici.Session(sock)
+        except (vici.exception.CommandException, vici.exception.SessionException, OSError) as error:
+            _raise_interrupt(error)
+            raise
 
     def is_ready(self) -> bool:
         """Whether it accepts vici connections."""
@@ -185,7 +187,6 @@ class StrongswanDaemon:
             with self._listen() as events, ThreadPoolExecutor(1) as pool:
                 result = self._await_child(events, pool.submit(send_packet))
         except (vici.exception.SessionException, OSError) as error:
-            _raise_interrupt(error)
             return CommandResult(False, f"no answer: {type(error).__name__}")
         if result.done or result.why is None:
             return result
@@ -232,7 +233,6 @@ class StrongswanDaemon:
                     if not name and commands.done() and all(sa.established for sa in self.list_ike_sas()):
                         break  # the others have failed
         except (vici.exception.SessionException, OSError) as error:
-            _raise_interrupt(error)
             raise LabError(f"strongSwan on the initiator does not answer: {type(error).__name__}") from None
         return up
 
@@ -401,7 +401,7 @@ def _format_refusal(command: str, content: Mapping[str, Any], why: str) -> str:
 
 
 def _raise_interrupt(error: BaseException) -> None:
-    """Raise the KeyboardInterrupt that vici wraps in its own error."""
+    """Raise the KeyboardInterrupt that closed the socket, and so made vici raise an error of its own."""
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, KeyboardInterrupt):

@@ -1,6 +1,6 @@
 """A comparison as an HTML page."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ikeanalyze.dataset.compare.columns import format_value
 from ikeanalyze.dataset.compare.result import Comparison

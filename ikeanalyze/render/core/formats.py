@@ -9,8 +9,9 @@ capture, and polars must not be loaded before the reader process forks.
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TextIO, TypeVar
+
+from msgspec import Struct, field
 
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.core.output import open_output
@@ -31,8 +32,7 @@ class SectionsFunction(Protocol[_Rendered]):
         """Return the sections of `result`."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFormats(Generic[Result]):
+class OutputFormats(Struct, Generic[Result], frozen=True):
     """The formats of a kind of result with their writers."""
 
     texts: Mapping[Format, Writer[Result]]  # for formats that are one stream of text

@@ -1,8 +1,9 @@
 """The sections of a result in text formats: headings with key-value pairs or a table, without widths or colours."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from ikeanalyze.render.core.table import TableColumn
 from ikeanalyze.render.core.values import Cell, format_cell
@@ -15,8 +16,7 @@ Columns = Sequence[tuple[TableColumn, Callable[[Item], Cell]]]
 FEW: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValueSection:
+class KeyValueSection(Struct, frozen=True):
     """Names and values, one below the other."""
 
     title: str
@@ -25,8 +25,7 @@ class KeyValueSection:
     outcome: str | None = None  # of the handshake that the section is about
 
 
-@dataclass(frozen=True, slots=True)
-class TableSection:
+class TableSection(Struct, frozen=True):
     """Rows in columns."""
 
     title: str

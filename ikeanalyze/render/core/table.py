@@ -1,16 +1,15 @@
 """Text in columns that fit a width, fast enough for a hundred thousand rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
 _GAP: Final = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(Struct, frozen=True):
     """One column of a table."""
 
     name: str
@@ -26,8 +25,7 @@ def number_columns(*names: str, optional: int = 0) -> tuple[TableColumn, ...]:
     return tuple(TableColumn(name, right=True, optional=optional) for name in names)
 
 
-@dataclass(frozen=True, slots=True)
-class FittedTable:
+class FittedTable(Struct, frozen=True):
     """The columns that fit a width."""
 
     columns: tuple[int, ...]  # indices of the shown columns

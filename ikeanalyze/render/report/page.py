@@ -1,9 +1,10 @@
 """A report as an HTML page that needs no network and no other file."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TextIO
+
+from msgspec.structs import replace
 
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis, AnalysisWarning, CaptureSummary, SkippedFile
 from ikeanalyze.render import RenderOptions

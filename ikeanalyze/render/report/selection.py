@@ -1,10 +1,11 @@
 """Selection of handshakes: one by its id, or the noteworthy ones of many."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
+from msgspec import Struct
 
 from ikeanalyze.analysis.result import Analysis
 from ikeanalyze.render.core.columns import cast_text_columns
@@ -67,8 +68,7 @@ ALL: Final = 30
 _OUTCOMES: Final = 6  # outcomes of which the first handshake is selected
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedHandshake:
+class SelectedHandshake(Struct, frozen=True):
     """A selected handshake and the reason."""
 
     handshake: int

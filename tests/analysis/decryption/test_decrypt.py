@@ -15,7 +15,7 @@ from ikeanalyze.analysis.decryption.decrypt import NO_KEYS, CaptureKeys
 from ikeanalyze.keys.key_set import KeySet, Origin, Phase1Key
 from tests.analysis.daemon_log_payloads import differences, generated, looked_into
 from tests.analysis.decrypt_captures import is_what_was_sealed, look
-from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, nameless, table
+from tests.analysis.encrypted_handshakes import CHILD, ENCR_AES_CTR, IDENTITIES, PSK, Sa, nameless, table
 from tests.analysis.recorded_captures import LOGGED, log_of
 from tests.craft import MS, SECOND, Trace, ike, pcap
 from tests.paths import CAPTURES
@@ -290,6 +290,37 @@ def test_wrong_keys_with_the_right_names_open_nothing():
     result = look(played(*sa.whole()), text.replace(other.spi_r.hex(), sa.spi_r.hex()))
     assert not result.opened()
     assert result.findings == [(None, "none of the keys fits any of its encrypted messages")]
+
+
+@pytest.mark.parametrize("cipher", [ike.ENCR_AES_CBC, ENCR_AES_CTR])
+@pytest.mark.parametrize("fragments", [1, 3])
+@pytest.mark.parametrize(("wrong", "right"), [("sk_ei", "sk_ai"), ("sk_er", "sk_ar")])
+def test_a_wrong_encryption_key_with_the_right_integrity_key_is_named(cipher, fragments, wrong, right):
+    proposal = ike.Proposal([ike.Transform(ike.ENCR, cipher, 128), *ike.CLASSIC.transforms[1:]])
+    sa = Sa(proposals=(proposal,))
+    messages = sa.whole(auth=(fragments, fragments))
+    (keys,) = sa.key_sets
+    changed = bytes(byte ^ 0x55 for byte in getattr(keys, wrong))
+    result = look(played(*messages), table(structs.replace(keys, **{wrong: changed})))
+    ((frame, text),) = result.findings
+    assert frame == (3 if wrong == "sk_ei" else 3 + fragments)
+    name, integrity = ("SK_" + key[3:] for key in (wrong, right))
+    assert f":1: {name} of IKE SA {sa.spi_i.hex()}:{sa.spi_r.hex()} is wrong: the integrity check of 1 message" in text
+    assert f"passes with {integrity}, but decryption gives no valid padding or payloads" in text
+    assert not any(key.hex() in text for key in (changed, keys.sk_ei, keys.sk_er, keys.sk_ai, keys.sk_ar))
+    # the other side's message is decrypted, and what the wrong key gives decides nothing
+    assert len(result.opened()) == 1
+    assert result.outcomes == [("established" if wrong == "sk_ei" else "completed", None)]
+
+
+def test_a_wrong_key_of_an_aead_cipher_fails_the_integrity_check():
+    """It has one key for both: nothing shows which part is wrong."""
+    gcm = [ike.Transform(ike.ENCR, ike.ENCR_AES_GCM_16, 256), *ike.CLASSIC.transforms[2:]]
+    sa = Sa(proposals=(ike.Proposal(gcm),))
+    messages = sa.whole()
+    (keys,) = sa.key_sets
+    result = look(played(*messages), table(structs.replace(keys, sk_ei=bytes(36))))
+    assert result.findings == [(3, "1 message could not be decrypted, although other messages of this IKE SA were")]
 
 
 def test_a_message_that_no_key_fits_is_told_of():

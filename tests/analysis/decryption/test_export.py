@@ -3,16 +3,14 @@
 import struct
 from dataclasses import replace
 
-import numpy as np
-import pytest
+import polars as pl
 
-from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessages
-from ikeanalyze.analysis.decryption.export import build_cleartext_message, collect_cleartexts
+from ikeanalyze.analysis.decryption.export import build_cleartext_message
 from tests.analysis.decrypt_captures import look
 from tests.analysis.decryption.test_authenticated_outcome import content
 from tests.analysis.encrypted_handshakes import CHILD, IDENTITIES, PSK, Sa, table
 from tests.analysis.ikev1_phase1 import NAME, Phase
-from tests.craft import Trace, ike
+from tests.craft import MS, Trace, ike
 from tests.craft.ike import ike_header
 
 
@@ -91,19 +89,23 @@ def test_ikev1_messages_are_exported_in_clear():
 
 
 def test_clear_messages_are_left_alone():
-    one = content(ike.IKE_SA_INIT, [ike.nonce(b"n")], encrypted=False)
-    nobody = np.zeros(1, np.bool_)
-    contents = DecodedMessages(np.zeros(1, np.int64), [one], nobody, nobody, [])
-    assert collect_cleartexts(contents, np.array([5])) == {}
+    sa = Sa(proposals=(ike.CLASSIC,))
+    trace = Trace()
+    trace.play(sa.init())
+    result = look(trace, table(*sa.key_sets), cleartext=True, payloads=True)
+    assert (result.contents.of_message >= 0).all()
+    assert result.analysis.cleartexts == {}
 
 
-@pytest.mark.parametrize("rows", [[0, 0, -1], [-1, -1, 0]])
-def test_by_the_ids_of_all_transmissions(rows):
-    header = ike_header(bytes(8), bytes(8), 46, ike.IKE_AUTH, 8, 1, 100)
-
-    one = replace(content(ike.IKE_AUTH, []), header=header)
-    nobody = np.zeros(3, np.bool_)
-    contents = DecodedMessages(np.array(rows), [one], nobody, nobody, [])
-    cleartexts = collect_cleartexts(contents, np.array([7, 8, 9]))
-    assert sorted(cleartexts) == [number for number, row in zip((7, 8, 9), rows, strict=True) if row == 0]
-    assert len({id(text) for text in cleartexts.values()}) == 1
+def test_transmissions_of_a_message_share_its_cleartext():
+    sa = Sa(proposals=(ike.CLASSIC,))
+    *init, request, response = sa.whole()
+    trace = Trace()
+    time = trace.play([*init, request])
+    trace.play([request, response], at=time + 2000 * MS)
+    result = look(trace, table(*sa.key_sets), cleartext=True)
+    messages = result.analysis.messages.filter(pl.col("type") == "IKE_AUTH")
+    first, again, answer = (result.analysis.cleartexts[number] for number in messages["message"].to_list())
+    assert first is again
+    assert first != answer
+    assert len(result.analysis.cleartexts) == 3

@@ -100,22 +100,28 @@ def test_headers_of_ip_fragments_are_overhead():
 
 
 def test_first_copies_of_refragmented_messages_are_counted():
-    """The first copies of fragments count, of whichever cut (see `retransmission`): they may lack payloads."""
+    """The fragments of the first complete fragmentation count (see `retransmission`)."""
     sa = Sa(proposals=(ike.CLASSIC,))
     inits = sa.init()
     inside = [IDENTITIES[True], PSK, ike.notify(40960, bytes(900))]
     larger, smaller = (sa.put(ike.IKE_AUTH, inside, fragments=count) for count in (2, 4))
     response = sa.put(ike.IKE_AUTH, [IDENTITIES[False], PSK, *CHILD], from_initiator=False, response=True,
                       message_id=1)  # fmt: skip
-    for seen in ([1], [2], [1, 2]):
+    for seen, lost, fragments in (([1], larger, 4), ([2], larger, 4), ([1, 2], smaller, 2)):
         trace = Trace()
         trace.play(inits)
-        trace.message(SECOND, larger, only=seen)
-        trace.message(2 * SECOND, smaller)
+        sent = [trace.message(SECOND, larger, only=seen), trace.message(2 * SECOND, smaller)]
         trace.message(3 * SECOND, response)
         result = look(trace, table(*sa.key_sets))
         assert result.analysis.messages["decrypted"].to_list().count(False) == 0
-        assert all(size > 0 for size in parts(result).values())
+        assert parts(result)[REPEATED] == sum(len(packet.data) for packet in sent[lost is smaller])
+        # IKE_SA_INIT, the fragments, the response
+        assert parts(result)[IKE_HEADERS] == (2 + fragments + 1) * 28
+        assert parts(result)["IDi"] == 4 + 7
+        sizes = [len(packet.data) for packet in trace.packets]
+        assert sum(parts(result).values()) == sum(sizes)
+        needed = sum(sizes) - parts(result)[REPEATED]
+        assert result.analysis.handshakes["blowup"].to_list() == [pytest.approx(sum(sizes) / needed)]
 
 
 @pytest.mark.parametrize(

@@ -161,4 +161,6 @@ def test_an_error_about_an_esp_packet_is_no_ike_sa():
     notify = ike.notify(11, b"\1\2\3\4", protocol=3)
     for spi_i, spi_r in ((bytes(8), bytes(8)), (SPI_I, SPI_R)):
         trace.send(0, ike.message(spi_i, spi_r, ike.INFORMATIONAL, ike.INITIATOR, 0, [notify]))
-    assert analyse(trace).handshakes.select("rekeyed", "outcome", "reason").rows() == [(False, "cut", None)] * 2
+    assert (
+        analyse(trace).handshakes.select("rekeyed", "outcome", "reason").rows() == [(False, "cut", "INVALID_SPI")] * 2
+    )

@@ -123,6 +123,18 @@ def test_wrong_keys_that_name_the_ike_sa(tmp_path):
     assert {check.outcome for check in icvs(recorded("psk-classic", table))} == {"failed"}
 
 
+def test_a_wrong_encryption_key_with_the_right_integrity_key_is_named(tmp_path):
+    """AES-CBC with HMAC-SHA2-256: the initiator's IKE_AUTH request is frame 3."""
+    keys = json.loads((CAPTURES / "psk-classic.keys.json").read_text())
+    keys[0]["Sk_ei"] = "00" * (len(keys[0]["Sk_ei"]) // 2)
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps(keys))
+    bad, good = icvs(verify_capture(capture_of("psk-classic"), path))
+    assert (bad.outcome, bad.frame) == ("failed", 3)
+    assert bad.why == "it fits with SK_ai, but SK_ei is wrong: it gives no valid padding or payloads"
+    assert (good.outcome, good.frame) == ("passed", 4)
+
+
 @pytest.mark.parametrize("keys", [LOGS / "charon-5.9.8-rekeys.i.log.gz"])
 def test_icvs_of_ikev1_are_not_checked(keys):
     result = verify_capture(CAPTURES / "ikev1-xauth.pcap", keys)

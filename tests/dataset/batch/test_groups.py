@@ -17,7 +17,7 @@ def grouped(sizes):
 
 
 def test_small_captures_by_number():
-    assert [len(captures) for captures, _ in grouped([10] * 300)] == [128, 128, 44]
+    assert [len(captures) for captures, _ in grouped([10] * 600)] == [256, 256, 88]
 
 
 def test_by_bytes():

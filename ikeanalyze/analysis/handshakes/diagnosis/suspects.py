@@ -323,6 +323,9 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
     message = state.message_of_datagram[rows]
     exchange = state.exchange_of_message[message]
     ports = datagrams.source_port[rows], datagrams.destination_port[rows]
+    lacking = np.zeros((len(state.exchanges), 2), np.bool_)
+    first = state.lacking_fragments
+    lacking[state.exchange_of_message[first], messages.response[first].astype(np.intp)] = True
     table = pl.DataFrame(
         {
             "row": messages.handshake[message],
@@ -335,6 +338,7 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
             "transmission": messages.transmission[message],
             "fragment": datagrams.fragment[rows],
             "fragments": datagrams.fragments[rows].astype(np.int64),
+            "lacking": lacking[exchange, messages.response[message].astype(np.intp)],
             "bytes": datagrams.bytes[rows],
             "ip_fragments": datagrams.ip_fragments[rows],
             "frame": datagrams.number[rows],
@@ -349,9 +353,12 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
 
 def _summarise_messages(datagrams: pl.DataFrame) -> pl.DataFrame:
     """The request and the response of each exchange, all transmissions together."""
+    # the receiver keeps the fragments with the largest total (RFC 7383, section 2.6); 0: unknown, of IKEv1
+    is_kept = (pl.col("fragments") == pl.col("fragments").max()) | (pl.col("fragments") == 0)
     return datagrams.group_by("exchange", "response").agg(
         pl.col("bytes", "fragments", "ike_bytes").max(),
-        pl.col("fragment").unique().sort(),
+        pl.col("fragment").filter(is_kept).unique().sort(),
+        pl.col("lacking").any(),
         (pl.col("ip_fragments") > 0).any().alias("ip_fragmented"),
         pl.col("on_4500").any(),
         pl.col("message").n_unique().alias("transmissions"),
@@ -494,7 +501,7 @@ def _describe_missing() -> pl.Expr:
     missing = every.list.set_difference(pl.col("fragment")).list.sort()
     numbers = missing.cast(pl.List(pl.String)).list.join(", ")
     word = pl.when(missing.list.len() > 1).then(pl.lit("fragments")).otherwise(pl.lit("fragment"))
-    return pl.when(missing.list.len() > 0).then(pl.format("{} {} of {}", word, numbers, pl.col("fragments")))
+    return pl.when("lacking", missing.list.len() > 0).then(pl.format("{} {} of {}", word, numbers, pl.col("fragments")))
 
 
 def _describe_transmissions(count: str, span: str) -> pl.Expr:

@@ -1,0 +1,70 @@
+"""Captures with encrypted handshakes of every cipher, and all that is read from them."""
+
+from pathlib import Path
+
+from ikeanalyze.analysis.options import ReadOptions
+from ikeanalyze.analysis.read import read_captures
+from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY
+from ikeanalyze.keys.export import build_key_json
+from ikeanalyze.keys.key_set import KeySet, Origin
+from tests.analysis import encrypted_handshakes
+from tests.analysis.encrypted_handshakes import Sa
+from tests.craft import Trace, ike
+
+SUITES = [
+    (algorithm, size, mac)
+    for algorithm in ENCRYPTION.values()
+    for size in algorithm.key_sizes
+    for mac in ([None] if algorithm.aead else INTEGRITY.values())
+]
+#: Recordings with fragments, losses, rekeying, several additional key exchanges, certificates.
+RECORDED = (
+    "psk-classic",
+    "pq-mlkem768-psk",
+    "two-additional",
+    "followup",
+    "loss20",
+    "fragments-dropped_fragment-size-0",
+)
+
+
+def describe(path: Path, keys: Path):
+    """All that was read: contents of messages, tables, warnings."""
+    contents: list[object] = []
+    analysis = read_captures(
+        path, ReadOptions(keys=[keys], payloads=True, on_contents=lambda *parts: contents.append(list(parts[2].all)))
+    )
+    tables = [table.rows() for table in (analysis.messages, analysis.exchanges, analysis.handshakes)]
+    return contents, tables, analysis.warnings
+
+
+def make_handshakes(monkeypatch, algorithm, size, mac, count: int = 3) -> list[Sa]:
+    """Handshakes with an additional key exchange, and messages in fragments."""
+    sizes = size + algorithm.salt, 0 if mac is None else mac.key
+    monkeypatch.setitem(encrypted_handshakes.CIPHERS, algorithm.transform, (*sizes, algorithm.iv, "", ""))
+
+    def make_keys(sa: Sa) -> KeySet:
+        parts = [sa.rng.randbytes(sizes[number // 2]) for number in range(4)]
+        return KeySet(
+            origin=Origin("test", None), spi_i=sa.spi_i, spi_r=sa.spi_r, encryption=algorithm.transform,
+            integrity=0 if mac is None else mac.transform,
+            sk_ei=parts[0], sk_er=parts[1], sk_ai=parts[2], sk_ar=parts[3],
+        )  # fmt: skip
+
+    monkeypatch.setattr(Sa, "_keys", make_keys)
+    transforms = [
+        ike.Transform(ike.ENCR, algorithm.transform, 8 * size),
+        *([] if mac is None else [ike.Transform(ike.INTEG, mac.transform)]),
+        *(item for item in ike.HYBRID.transforms if item.kind not in (ike.ENCR, ike.INTEG)),
+    ]
+    return [Sa(seed, proposals=(ike.Proposal(transforms),)) for seed in range(count)]
+
+
+def write(folder: Path, sas: list[Sa]) -> tuple[Path, Path]:
+    """A capture of all of these handshakes, and their keys."""
+    trace, path, keys = Trace(), folder / "capture.pcap", folder / "keys.json"
+    for sa in sas:
+        trace.play(sa.whole(auth=(2, 1)))
+    path.write_bytes(trace.pcap())
+    keys.write_text(build_key_json([key_set for sa in sas for key_set in sa.key_sets], (), ()))
+    return path, keys
