@@ -162,7 +162,19 @@ local function read_preferences()
     end
 end
 
+-- Whether the time of the last packet is needed, which ends the capture; nil before the first packet.
+local needs_last_time = nil
+-- The same for statistics, whose packets tshark may list too.
+local has_statistics = false
+
+-- Only tshark lists packets while it reads them for the first time: it reads them once then, and does not ask for what
+-- depends on the end of the capture.
+local function is_read_once(pinfo)
+    return not has_window and not has_statistics and View.has_columns(pinfo)
+end
+
 function ikex.init()
+    needs_last_time = nil
     read_preferences()
     capture = Capture.new(load_keys(), has_window)
     own_dissector = own_dissector or Dissector.get("ikex")
@@ -190,7 +202,7 @@ local function show_datagram(tvb, pinfo, tree, datagram)
     if tab and preferences.dissect then
         subdissect.show(root, pinfo, tab)
     end
-    return slot and view.has_columns and preferences.info and info.describe(datagram, transmission) or nil
+    return slot and view.builds_columns and preferences.info and info.describe(datagram, transmission) or nil
 end
 
 local function show_packet(tvb, pinfo, tree, number, visible, visited)
@@ -239,7 +251,7 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
         end
     else
         visited = pinfo.visited
-        if visited then
+        if visited and (capture.finished or has_window) then
             capture:finish()
             if capture.by_frame[number] == nil then
                 return
@@ -250,9 +262,13 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
     -- expert infos, which uses none of them: it reads a capture again that has been read
     local visible = tree.visible
     referenced = referenced or tree.referenced
-    if visible or referenced(tree, own_dissector) or capture.keyring.size > 0 or (visited and has_window) then
-        show_packet(tvb, pinfo, tree, number, visible, visited)
+    if not (visible or referenced(tree, own_dissector) or capture.keyring.size > 0 or (visited and has_window)) then
+        return
     end
+    if visited then
+        capture:finish()
+    end
+    show_packet(tvb, pinfo, tree, number, visible, visited)
 end
 
 local function guarded(tvb, pinfo, tree, number, source_port, destination_port)
@@ -280,9 +296,14 @@ function ikex.dissector(tvb, pinfo, tree)
     if whole then
         source_port, destination_port = find_ports(start, ports)
         if source_port == false then
-            local queue, time = capture.queue, pinfo.abs_ts
-            if time > queue.last_time then
-                queue.last_time = time
+            if needs_last_time == nil then
+                needs_last_time = not is_read_once(pinfo)
+            end
+            if needs_last_time then
+                local queue, time = capture.queue, pinfo.abs_ts
+                if time > queue.last_time then
+                    queue.last_time = time
+                end
             end
             return
         end
@@ -301,6 +322,7 @@ end
 
 local function register_statistics(name)
     register_stat_cmd_arg("ikex," .. name, function()
+        has_statistics = true
         local tap = Listener.new("frame")
         function tap.draw()
             print(statistics_text(name))

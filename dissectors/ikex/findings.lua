@@ -155,7 +155,8 @@ local list = {}
 -- By whether the initiator is the sender.
 local WRONG_KEY = {
     [true] = "SK_ei is wrong: the integrity check passes with SK_ai, but decryption gives no valid padding or payloads",
-    [false] = "SK_er is wrong: the integrity check passes with SK_ar, but decryption gives no valid padding or payloads",
+    [false] = "SK_er is wrong: the integrity check passes with SK_ar, but decryption gives no valid padding"
+        .. " or payloads",
 }
 
 --- The findings about a datagram, a list that is valid until the next call; `exchange`, `transmission`: from

@@ -137,7 +137,8 @@ local function is_garbage(plaintext, encrypted)
         most = (most + MAX_PADDING) * encrypted.total
     end
     local errors = 0
-    for _, wrong in ipairs({ following ~= 0 and not names.payload[following], flags % 128 ~= 0, size < 4 or size > most }) do
+    local unknown = following ~= 0 and not names.payload[following]
+    for _, wrong in ipairs({ unknown, flags % 128 ~= 0, size < 4 or size > most }) do
         errors = errors + (wrong and 1 or 0)
     end
     return errors > 1
@@ -206,7 +207,8 @@ end
 
 --- Decrypt a message. `encrypted`: {data, start, first, fragment, total, from_initiator}; `suite`: the negotiated one;
 -- `nonces`: of both sides, which created the IKE SA; `epoch`: the index of the key set by order, from 0.
--- Returns {plaintext, verified, keys, first, position, count}; nil if no key set fits, and true if the SK_a of one does,
+-- Returns {plaintext, verified, keys, first, position, count}; nil if no key set fits, and true if the SK_a of one
+-- does,
 -- so that its SK_e is wrong. `position`: of the key set among those of the IKE SA, from 1.
 function Keyring:decrypt(spi_i, spi_r, encrypted, suite, nonces, epoch)
     local chain = get_chain(self, spi_i .. spi_r, nonces)

@@ -121,31 +121,32 @@ packet.START, packet.START_SIZE = 12, 41
 --- A fast test for the most frequent frames: unfragmented IPv4 in Ethernet, with or without a VLAN tag. `start`:
 -- START_SIZE bytes of the frame from START on; `ports`: those of IKE, as keys. Returns false if the frame has no IKE
 -- message: it is TCP on other ports, ICMP, ESP, or ESP in UDP. Returns source and destination port if it is UDP on a
--- port of IKE, and nil if the frame must be examined.
+-- port of IKE, and nil if the frame must be examined. All bytes are read in one call, which is faster than in two.
 function packet.find_ports(start, ports)
-    local at = 1
-    local kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol = byte(start, 1, 12)
+    local kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol, _, _, _, _, _, _, _, _, _, _,
+        a, b, c, d, _, _, _, _, e, f, g, h = byte(start, 1, 34)
     if kind == 0x81 and kind_low == 0 then -- a VLAN tag
-        at = 5
-        kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol = byte(start, 5, 16)
+        kind, kind_low, head, _, _, _, _, _, flags, offset, _, protocol, _, _, _, _, _, _, _, _, _, _,
+            a, b, c, d, _, _, _, _, e, f, g, h = byte(start, 5, 38)
     end
     -- other EtherTypes than 0x0800, and fragments
     if kind ~= 8 or kind_low ~= 0 or head ~= 0x45 or offset ~= 0 or flags % 64 ~= 0 then
         return nil
     end
-    local a, b, c, d, _, _, _, _, e, f, g, h = byte(start, at + 22, at + 33)
-    local source_port, destination_port = a * 256 + b, c * 256 + d
     if protocol == UDP then
-        if not ports[source_port] and not ports[destination_port] then
-            return nil -- it may be a tunnel
+        local on_4500 = (c == 0x11 and d == 0x94) or (a == 0x11 and b == 0x94)
+        if on_4500 and (e ~= 0 or f ~= 0 or g ~= 0 or h ~= 0) then
+            local on_500 = (a == 0x01 and b == 0xF4) or (c == 0x01 and d == 0xF4)
+            if not on_500 then
+                return false -- ESP
+            end
         end
-        local on_4500 = source_port == 4500 or destination_port == 4500
-        local on_500 = source_port == 500 or destination_port == 500
-        if on_4500 and not on_500 and (e ~= 0 or f ~= 0 or g ~= 0 or h ~= 0) then
-            return false -- ESP
+        local source_port, destination_port = a * 256 + b, c * 256 + d
+        if ports[source_port] or ports[destination_port] then
+            return source_port, destination_port
         end
-        return source_port, destination_port
-    elseif protocol == TCP and (ports[source_port] or ports[destination_port]) then
+        return nil -- it may be a tunnel
+    elseif protocol == TCP and (ports[a * 256 + b] or ports[c * 256 + d]) then
         return nil
     elseif protocol == TCP or protocol == ESP or protocol == ICMP then
         return false

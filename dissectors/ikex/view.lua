@@ -70,14 +70,19 @@ local EVERYTHING = setmetatable({}, {
 
 local NO_COLUMN = "(info)" -- the text of the Info column where no columns are built
 
--- Prepare for a packet: `needed` has the fields that are used, `has_columns` whether columns are built. tshark uses the
--- same ones in all packets of a pass; a window has a purpose of its own for each packet.
+--- Whether the columns of a packet are built.
+function View.has_columns(pinfo)
+    return tostring(pinfo.cols.info) ~= NO_COLUMN
+end
+
+-- Prepare for a packet: `needed` has the fields that are used, `builds_columns` whether columns are built. tshark uses
+-- the same ones in all packets of a pass; a window has a purpose of its own for each packet.
 function View:begin(tree, pinfo, number, visible, visited)
     local same_purpose = not self.has_window and number > self.latest and visited == self.visited
     if not same_purpose or visible ~= self.visible then
         self.referenced = self.referenced or tree.referenced
         self.needed = visible and EVERYTHING or setmetatable({}, self.is_referenced)
-        self.has_columns = tostring(pinfo.cols.info) ~= NO_COLUMN
+        self.builds_columns = View.has_columns(pinfo)
     end
     self.latest, self.visible, self.visited, self.root = number, visible, visited, tree
 end
