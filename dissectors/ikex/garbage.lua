@@ -10,7 +10,7 @@ local CALLS = 1024 -- of `adjust`, from one adjustment to the next
 
 local calls = 0
 -- %; more than the default of 200, because most of what grows with a capture is kept
-local least = math.max(collectgarbage("setpause", 200), 300)
+local least = math.max(collectgarbage("setpause", 200), 250)
 
 --- Set how far the memory in use may grow until the next collection.
 function garbage.adjust()

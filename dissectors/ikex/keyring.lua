@@ -208,8 +208,7 @@ end
 --- Decrypt a message. `encrypted`: {data, start, first, fragment, total, from_initiator}; `suite`: the negotiated one;
 -- `nonces`: of both sides, which created the IKE SA; `epoch`: the index of the key set by order, from 0.
 -- Returns {plaintext, verified, keys, first, position, count}; nil if no key set fits, and true if the SK_a of one
--- does,
--- so that its SK_e is wrong. `position`: of the key set among those of the IKE SA, from 1.
+-- does, so that its SK_e is wrong. `position`: of the key set among those of the IKE SA, from 1.
 function Keyring:decrypt(spi_i, spi_r, encrypted, suite, nonces, epoch)
     local chain = get_chain(self, spi_i .. spi_r, nonces)
     local decrypted, wrong, has_wrong_key
