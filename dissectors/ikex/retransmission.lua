@@ -147,7 +147,7 @@ function retransmission.find_needed(datagrams, ikev1)
                 form[#form + 1] = datagram
                 form.total = math.max(form.total, datagram.total)
             end
-            if not ikev1 and #form == math.max(total, 1) then
+            if not ikev1 and #form == (fragment == 0 and 1 or total) then -- never where the total is unknown (0)
                 return form
             end
         end

@@ -187,7 +187,8 @@ fn mark_first_copies(result: &mut [Transmission], datagrams: &[SlotDatagram], ik
         if form.numbers.insert(datagram.fragment) {
             form.first_copies.push(index);
         }
-        if !ikev1 && form.numbers.len() == usize::from(total.max(1)) {
+        let complete = if datagram.fragment == 0 { 1 } else { total }; // never where the total is unknown (0)
+        if !ikev1 && form.numbers.len() == usize::from(complete) {
             body.complete = Some(total);
         }
     }

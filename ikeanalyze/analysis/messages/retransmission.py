@@ -110,7 +110,7 @@ def _find_first_copies(datagrams: list[SlotDatagram], body: list[int], ikev1: bo
         largest = max(largest, total)
         form = forms.setdefault(total, {})
         form.setdefault(fragment, index)
-        if not ikev1 and len(form) == max(total, 1):
+        if not ikev1 and len(form) == (total if fragment else 1):  # never where the total is unknown (0)
             return form.values()
     return forms[max(forms, key=lambda total: (len(forms[total]) / max(total, 1), total))].values()
 
