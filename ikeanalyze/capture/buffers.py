@@ -19,7 +19,8 @@ from ikeanalyze.capture.decode.classify import HEADER_COLUMNS, find_phase1_fragm
 
 #: Linux's MAP_NORESERVE, which the mmap module has since Python 3.12.
 _NO_RESERVE: Final = 0x4000
-#: Numbers of units up to this multiple of the units that are stored or looked up make a table of all units worthwhile.
+#: A table with a place for every unit is faster than a search if it has at most so many places for each unit that is
+#: stored or looked up.
 _MAX_SPARSITY: Final = 4
 #: What a store without messages has, which is not written to. Each of many small captures has two of them. The heap is
 #: as large as the first one with messages, so that a header can be read at any offset that is in use.

@@ -115,7 +115,7 @@ def _parse_rows(rows: Int64Array, datagrams: Datagrams, clear: MessageBytes, ipv
     return InitMessages(rows, reader.form, reader.views, sender_differs, receiver_differs)
 
 
-class _Ends(Struct, frozen=True):
+class _Endpoints(Struct, frozen=True):
     """The address codes and ports of messages. (messages,) each"""
 
     source: UInt64Array
@@ -145,7 +145,9 @@ class _Form:
         assert core.compiled is not None
         return core.compiled.fit_form(heap, begin, self._data, self._low, self._high)
 
-    def compare_ends(self, heap: UInt8Array, begin: Int64Array, ends: "_Ends") -> Iterator[npt.NDArray[np.int8]]:
+    def compare_endpoints(
+        self, heap: UInt8Array, begin: Int64Array, ends: "_Endpoints"
+    ) -> Iterator[npt.NDArray[np.int8]]:
         """Whether sender and receiver differ from the hashes of each message of this form; only with the core.
 
         1 or 0; -1 without a hash. (messages,) each
@@ -232,14 +234,14 @@ class _FormReader:
         differs = np.full((2, len(self.form)), -1, np.int8)
         for form, members in self._members:
             chosen = rows[members]
-            ends = _Ends(
+            ends = _Endpoints(
                 source=datagrams.source[chosen],
                 source_port=datagrams.source_port[chosen],
                 destination=datagrams.destination[chosen],
                 destination_port=datagrams.destination_port[chosen],
                 ipv6=book,
             )
-            for side, values in enumerate(form.compare_ends(self._heap, self._begin[members], ends)):
+            for side, values in enumerate(form.compare_endpoints(self._heap, self._begin[members], ends)):
                 differs[side, members] = values
         return differs[0], differs[1]
 
@@ -292,14 +294,14 @@ class InitReader:
             for fitting, members in self._match(np.flatnonzero(size == length), length, messages):
                 form[members] = fitting.index
                 begin, frames = messages.begin[members], rows[members]
-                ends = _Ends(
+                ends = _Endpoints(
                     source=columns["source"][frames],
                     source_port=columns["source_port"][frames],
                     destination=columns["destination"][frames],
                     destination_port=columns["destination_port"][frames],
                     ipv6=book,
                 )
-                for side, values in enumerate(fitting.compare_ends(messages.heap, begin, ends)):
+                for side, values in enumerate(fitting.compare_endpoints(messages.heap, begin, ends)):
                     differs[side, members] = values
         read: BoolArray = form >= 0
         self._parts.append((messages.units[read], form[read], differs[0, read], differs[1, read]))

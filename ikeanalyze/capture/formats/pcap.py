@@ -23,10 +23,10 @@ _MAGICS: Final = (_MICROSECONDS, _NANOSECONDS, _MODIFIED)
 _USUAL_RECORD: Final = 262144
 #: Number of plausible record headers in sequence that identify a record.
 _CHAIN: Final = 64
-#: Positions at which a record header is looked for at once.
-_GUESSED_AT_ONCE: Final = 2048
 #: The number that suffices if the data ends before, because the records are large.
 _MIN_CHAIN: Final = 8
+#: So many byte positions are checked for a record header in one numpy operation.
+_GUESSED_AT_ONCE: Final = 2048
 #: Bits of the network field with the link type; the FCS length and reserved bits are above them.
 _LINK_TYPE_BITS: Final = 0x03FFFFFF
 _FCS_TOLD: Final = 0x04000000
