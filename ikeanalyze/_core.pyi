@@ -10,7 +10,15 @@ from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array
+from ikeanalyze.capture.arrays import (
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    UInt16Array,
+    UInt32Array,
+    UInt64Array,
+)
 
 INTERFACE: int
 
@@ -206,7 +214,7 @@ def find_candidates(
     The latter are all frames of such a content, in order of time. (k,)
     """
 
-def find_first_rows(handshake: Int64Array, count: int) -> Int64Array:
+def find_first_rows(handshake: Int32Array, count: int) -> Int64Array:
     """The row of the first datagram of each of so many handshakes; 0 without one. (handshakes,)
 
     Raises:
@@ -220,7 +228,7 @@ def summarise_datagrams(datagrams: Datagrams, association: SaAssociation, count:
         ValueError: the columns have different lengths, or a datagram is of no handshake.
     """
 
-def group_by_spi(key: UInt64Array, datagrams: Datagrams) -> tuple[Int64Array, BoolArray]:
+def group_by_spi(key: UInt64Array, datagrams: Datagrams) -> tuple[Int32Array, BoolArray]:
     """Group datagrams by `key`: initiator SPIs, or numbers that also differ by capture and tunnel.
 
     Returns the group of each datagram, numbered in order of the first datagrams, and whether each group may contain
@@ -264,14 +272,14 @@ def compare_nat_hashes(
         ValueError: a message, hash or address is outside of its buffer.
     """
 
-def pair_exchanges(messages: MessageColumns, attempt: Int64Array) -> dict[str, Any]:
+def pair_exchanges(messages: MessageColumns, attempt: Int32Array) -> dict[str, Any]:
     """The columns of `ExchangeColumns` but `set_up` by name, and `of_message`: the row of the exchange of each message.
 
     `attempt` is that of each message.
     """
 
 def end_in_order(
-    messages: MessageColumns, exchange_of_message: Int64Array, exchange_columns: ExchangeColumns
+    messages: MessageColumns, exchange_of_message: Int32Array, exchange_columns: ExchangeColumns
 ) -> dict[str, Int64Array]:
     """The columns of `ExchangeEndings` but `uncertain` by name, by the order of the transmissions.
 

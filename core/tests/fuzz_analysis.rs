@@ -99,7 +99,7 @@ fn init_messages(rng: &mut Rng) {
 }
 
 fn summaries(rng: &mut Rng, rows: usize) {
-    let handshake = column(rng, rows, |rng| rng.i64(-1..HANDSHAKES as i64 * 9) / 9);
+    let handshake = column(rng, rows, |rng| rng.i32(-1..HANDSHAKES as i32 * 9) / 9);
     let columns = handshakes::Datagrams {
         handshake: &handshake,
         from_initiator: &column(rng, rows, |rng| rng.bool()),
@@ -111,7 +111,7 @@ fn summaries(rng: &mut Rng, rows: usize) {
     };
     let count = rng.usize(..=HANDSHAKES);
     let summary = handshakes::summarise(&columns, count);
-    let all_exist = handshake.iter().all(|&number| (0..count as i64).contains(&number));
+    let all_exist = handshake.iter().all(|&number| (0..count as i32).contains(&number));
     assert_eq!(summary.is_some(), all_exist);
     let first = handshakes::find_first_rows(&handshake, count);
     assert_eq!(first.is_some(), all_exist);
@@ -143,21 +143,19 @@ fn spis(rng: &mut Rng, rows: usize) {
     let (labels, ambiguous) = group_by_spi(&spi_i, &columns);
     let (distinct, place) = find_distinct(&spi_i);
     assert_eq!(ambiguous.len(), distinct.len());
-    assert!(labels
-        .iter()
-        .zip(place)
-        .all(|(&label, place)| label == i64::from(place)));
+    assert!(labels.iter().zip(place).all(|(&label, place)| label == place as i32));
 }
 
 /// Datagrams to messages, exchanges and sums of handshakes: messages, frames and bytes are the same in all of them.
 fn datagrams(rng: &mut Rng, rows: usize) {
-    let handshake = column(rng, rows, |rng| rng.i64(0..HANDSHAKES as i64));
+    let handshake = column(rng, rows, |rng| rng.i32(0..HANDSHAKES as i32));
     let message_id = column(rng, rows, choose(&[0, 1, 2]));
     let exchange_type = column(rng, rows, choose(&[34, 35, 37]));
     let (asked, response) = (column(rng, rows, Rng::bool), column(rng, rows, Rng::bool));
     let slot: Vec<i64> = (0..rows)
         .map(|row| {
-            let pair = (handshake[row] << 2 | i64::from(message_id[row])) << 8 | i64::from(exchange_type[row]);
+            let pair =
+                (i64::from(handshake[row]) << 2 | i64::from(message_id[row])) << 8 | i64::from(exchange_type[row]);
             (pair << 1 | i64::from(!asked[row])) << 1 | i64::from(response[row])
         })
         .collect();
@@ -180,7 +178,8 @@ fn datagrams(rng: &mut Rng, rows: usize) {
         .map(|&when| when.saturating_add(rng.i64(0..1000)))
         .collect();
     let frames = column(rng, rows, |rng| rng.i64(1..4));
-    let bytes = column(rng, rows, |rng| i64::from(rng.u32(..)));
+    let narrow = column(rng, rows, |rng| rng.u32(..));
+    let bytes: Vec<i64> = narrow.iter().map(|&size| i64::from(size)).collect();
     let resent_bytes: Vec<i64> = bytes.iter().map(|&size| rng.i64(0..=size)).collect();
     let ip_fragments = column(rng, rows, choose(&[0, 0, 2]));
     let columns = Datagrams {
@@ -197,7 +196,11 @@ fn datagrams(rng: &mut Rng, rows: usize) {
         } else {
             Column::Same(1)
         },
-        bytes: &bytes,
+        bytes: if rng.bool() {
+            Column::Rows(&bytes)
+        } else {
+            Column::Narrow(&narrow)
+        },
         resent_bytes: if rng.bool() {
             Column::Rows(&resent_bytes)
         } else {
@@ -244,7 +247,7 @@ fn exchanges_and_sums(rng: &mut Rng, messages: &Messages, first_ns: &[i64]) {
         vec![0; count]
     } else {
         (0..count)
-            .map(|row| messages.body.get(row).copied().unwrap_or(0))
+            .map(|row| messages.body.get(row).map_or(0, |&body| body as i32))
             .collect()
     };
     let paired = pair_exchanges(&columns, &attempt);

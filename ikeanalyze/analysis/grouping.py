@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze import core
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 
 _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
@@ -119,7 +119,7 @@ def number_within_captures(values: UInt64Array, codes: UInt64Array) -> UInt64Arr
     return find_distinct(values)[1] | get_capture_numbers(codes).astype(np.uint64) << np.uint64(32)
 
 
-def number_by_first_row(labels: Int64Array, count: int) -> Int64Array:
+def number_by_first_row(labels: Int32Array, count: int) -> Int64Array:
     """Number groups in order of their first rows; returns the number of each of the `count` labels. (count,)"""
     first = np.full(count, len(labels), np.int64)
     first[labels[::-1]] = np.arange(len(labels))[::-1]

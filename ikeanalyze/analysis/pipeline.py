@@ -341,7 +341,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     messages, message_of_datagram = group_messages(datagrams, association)
     exchanges, exchange_of_message = pair_exchanges(messages)
     clear_datagrams = np.isin(datagrams.datagram, find_clear_notifies(traffic.columns))
-    in_clear = sort_distinct(message_of_datagram[clear_datagrams])
+    in_clear = sort_distinct(message_of_datagram[clear_datagrams]).astype(np.int64)
     about_esp = find_invalid_spi_notifies(datagrams, clear_datagrams, clear)
     parsed = inits.result()
     if not _wants_contents(run):

@@ -10,7 +10,7 @@ from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.ikev1_fragments import ReassembledMessage
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 
@@ -21,9 +21,9 @@ class AnalysisState(Struct, frozen=True):
     datagrams: Datagrams
     association: SaAssociation
     messages: MessageColumns
-    message_of_datagram: Int64Array
+    message_of_datagram: Int32Array
     exchanges: ExchangeColumns
-    exchange_of_message: Int64Array
+    exchange_of_message: Int32Array
     inits: InitMessages
     clear: MessageBytes
     reassembled: Mapping[int, ReassembledMessage]  # clear messages of IKEv1 in fragments (see `ikev1_fragments`)

@@ -138,7 +138,7 @@ def test_messages(seed):
     rng = np.random.default_rng(seed)
     datagrams = make_datagrams(rng, int(rng.integers(1, 80)))
     handshake = rng.integers(0, 4, len(datagrams))
-    association = SaAssociation(handshake, datagrams.source > 1, 5)
+    association = SaAssociation(handshake.astype(np.int32), datagrams.source > 1, 5)
     (ours, of_datagram), (theirs, expected) = (
         group_messages(datagrams, association),
         without_core(group_messages, datagrams, association),
@@ -151,13 +151,13 @@ def group(seed):
     """Messages of generated datagrams of a few IKE SAs."""
     rng = np.random.default_rng(seed)
     datagrams = make_datagrams(rng, int(rng.integers(1, 80)))
-    association = SaAssociation(rng.integers(0, 4, len(datagrams)), datagrams.source > 1, 5)
+    association = SaAssociation(rng.integers(0, 4, len(datagrams), np.int32), datagrams.source > 1, 5)
     return group_messages(datagrams, association)[0], rng
 
 
 def test_messages_that_two_threads_sum():
     datagrams = make_datagrams(np.random.default_rng(3), 70_000)
-    association = SaAssociation(np.arange(70_000) // 9, datagrams.source > 1, 7778)
+    association = SaAssociation(np.arange(70_000, dtype=np.int32) // 9, datagrams.source > 1, 7778)
     (ours, of_datagram), (theirs, expected) = (
         group_messages(datagrams, association),
         without_core(group_messages, datagrams, association),
@@ -245,7 +245,7 @@ def test_summaries_of_datagrams(seed, count):
     rng = np.random.default_rng(seed)
     datagrams = make_datagrams(rng, count, protocols=(Protocol.IKEV2, Protocol.IKEV1, Protocol.HIP))
     datagrams = replace(datagrams, next_payload=rng.choice(np.array([33, 41, 46], np.uint8), count))
-    association = SaAssociation(rng.integers(0, 4, count), rng.random(count) < 0.5, 4)
+    association = SaAssociation(rng.integers(0, 4, count, np.int32), rng.random(count) < 0.5, 4)
     ours = summarise_datagrams(datagrams, association)
     theirs = without_core(summarise_datagrams, datagrams, association)
     for name in theirs.__struct_fields__:
@@ -256,7 +256,7 @@ def test_summaries_of_datagrams(seed, count):
 
 def test_wrong_columns_are_python_errors():
     datagrams = make_datagrams(np.random.default_rng(0), 3)
-    association = SaAssociation(np.array([0, 0, -1]), np.ones(3, np.bool_), 1)
+    association = SaAssociation(np.array([0, 0, -1], np.int32), np.ones(3, np.bool_), 1)
     with pytest.raises(ValueError, match="negative"):
         group_messages(datagrams, association)
     with pytest.raises(ValueError, match="no handshake"):

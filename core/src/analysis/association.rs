@@ -37,7 +37,7 @@ struct Group {
 ///
 /// Returns the group of each datagram, numbered in order of the first datagrams, and whether each group may contain
 /// several IKE SAs: then more than its SPI must decide.
-pub fn group_by_spi(key: &[u64], datagrams: &Datagrams) -> (Vec<i64>, Vec<bool>) {
+pub fn group_by_spi(key: &[u64], datagrams: &Datagrams) -> (Vec<i32>, Vec<bool>) {
     let mut numbering = Numbering::default();
     let mut groups: Vec<Group> = Vec::new();
     let mut ambiguous: Vec<bool> = Vec::new();
@@ -54,7 +54,7 @@ pub fn group_by_spi(key: &[u64], datagrams: &Datagrams) -> (Vec<i64>, Vec<bool>)
             ambiguous.push(false);
         }
         ambiguous[number as usize] |= !groups[number as usize].fits(datagrams, row);
-        labels.push(i64::from(number));
+        labels.push(number as i32);
     }
     (labels, ambiguous)
 }

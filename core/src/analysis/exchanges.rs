@@ -10,39 +10,48 @@ const IKEV1: u8 = 1;
 /// The columns of the messages, all of one length, in order of slot, so of handshake.
 pub struct Messages<'a> {
     pub slot: &'a [i64],
-    pub handshake: &'a [i64],
+    pub handshake: &'a [i32],
     pub protocol: &'a [u8],
     pub exchange_type: &'a [u8],
     pub message_id: &'a [u32],
     pub initiator_asked: &'a [bool],
     pub response: &'a [bool],
     pub first_ns: &'a [i64],
-    pub frames: &'a [i64],
+    pub frames: &'a [u32],
     pub bytes: &'a [i64],
 }
 
 /// The requests, or the responses, of each exchange.
-#[derive(Default)]
 pub struct Sent {
-    pub messages: Vec<i64>,
-    pub frames: Vec<i64>,
+    pub messages: Vec<u32>,
+    pub frames: Vec<u32>,
     pub bytes: Vec<i64>,
     pub first_ns: Vec<i64>, // UNKNOWN: none
 }
 
+impl Sent {
+    fn with_capacity(count: usize) -> Self {
+        Self {
+            messages: Vec::with_capacity(count),
+            frames: Vec::with_capacity(count),
+            bytes: Vec::with_capacity(count),
+            first_ns: Vec::with_capacity(count),
+        }
+    }
+}
+
 /// The columns of `ExchangeColumns` but `set_up`, and `of_message`: the row of the exchange of each message.
-#[derive(Default)]
 pub struct Exchanges {
-    pub handshake: Vec<i64>,
+    pub handshake: Vec<i32>,
     pub protocol: Vec<u8>,
     pub exchange_type: Vec<u8>,
     pub message_id: Vec<u32>,
-    pub attempt: Vec<i64>,
+    pub attempt: Vec<i32>,
     pub initiator_asked: Vec<bool>,
     pub start_ns: Vec<i64>,
     pub request: Sent,
     pub response: Sent,
-    pub of_message: Vec<i64>,
+    pub of_message: Vec<i32>,
 }
 
 /// An exchange before it has a row: its messages, among `rows`, and when it began.
@@ -52,11 +61,8 @@ struct Pairing {
 }
 
 /// Group messages into exchanges; `attempt` is that of each message. They are in order of handshake and time.
-pub fn pair_exchanges(messages: &Messages, attempt: &[i64]) -> Exchanges {
-    let mut exchanges = Exchanges {
-        of_message: vec![0; messages.slot.len()],
-        ..Exchanges::default()
-    };
+pub fn pair_exchanges(messages: &Messages, attempt: &[i32]) -> Exchanges {
+    let mut exchanges = Exchanges::with_capacity(messages);
     let mut rows: Vec<u32> = Vec::new(); // of the messages of a handshake
     let mut pairings: Vec<Pairing> = Vec::new();
     let mut begin = 0;
@@ -74,7 +80,7 @@ pub fn pair_exchanges(messages: &Messages, attempt: &[i64]) -> Exchanges {
 }
 
 /// Sort the messages of a handshake by pair of slots, attempt and role, and find those of each exchange.
-fn find_pairings(messages: &Messages, attempt: &[i64], rows: &mut [u32], pairings: &mut Vec<Pairing>) {
+fn find_pairings(messages: &Messages, attempt: &[i32], rows: &mut [u32], pairings: &mut Vec<Pairing>) {
     let key = |&row: &u32| {
         let row = row as usize;
         (messages.slot[row] >> 1, attempt[row])
@@ -101,38 +107,57 @@ fn find_pairings(messages: &Messages, attempt: &[i64], rows: &mut [u32], pairing
 }
 
 impl Exchanges {
-    fn add(&mut self, messages: &Messages, attempt: &[i64], rows: &[u32]) {
+    /// No exchange yet, and room for one in each pair of slots: most pairs have one.
+    fn with_capacity(messages: &Messages) -> Self {
+        let pairs = messages
+            .slot
+            .chunk_by(|first, second| first >> 1 == second >> 1)
+            .count();
+        Self {
+            handshake: Vec::with_capacity(pairs),
+            protocol: Vec::with_capacity(pairs),
+            exchange_type: Vec::with_capacity(pairs),
+            message_id: Vec::with_capacity(pairs),
+            attempt: Vec::with_capacity(pairs),
+            initiator_asked: Vec::with_capacity(pairs),
+            start_ns: Vec::with_capacity(pairs),
+            request: Sent::with_capacity(pairs),
+            response: Sent::with_capacity(pairs),
+            of_message: vec![0; messages.slot.len()],
+        }
+    }
+
+    fn add(&mut self, messages: &Messages, attempt: &[i32], rows: &[u32]) {
         let head = rows[0] as usize;
-        let exchange = self.handshake.len() as i64;
+        let exchange = self.handshake.len();
         for sent in [&mut self.request, &mut self.response] {
             sent.messages.push(0);
             sent.frames.push(0);
             sent.bytes.push(0);
             sent.first_ns.push(UNKNOWN);
         }
-        let place = exchange as usize;
         for &row in rows {
             let row = row as usize;
-            self.of_message[row] = exchange;
+            self.of_message[row] = exchange as i32;
             let sent = if messages.response[row] {
                 &mut self.response
             } else {
                 &mut self.request
             };
-            sent.messages[place] += 1;
-            sent.frames[place] += messages.frames[row];
-            sent.bytes[place] += messages.bytes[row];
+            sent.messages[exchange] += 1;
+            sent.frames[exchange] = sent.frames[exchange].wrapping_add(messages.frames[row]);
+            sent.bytes[exchange] += messages.bytes[row];
             let when = messages.first_ns[row];
-            let first_ns = &mut sent.first_ns[place];
+            let first_ns = &mut sent.first_ns[exchange];
             *first_ns = if *first_ns == UNKNOWN {
                 when
             } else {
                 when.min(*first_ns)
             };
         }
-        let asked_ns = self.request.first_ns[place];
+        let asked_ns = self.request.first_ns[exchange];
         self.start_ns.push(if asked_ns == UNKNOWN {
-            self.response.first_ns[place]
+            self.response.first_ns[exchange]
         } else {
             asked_ns
         });
@@ -147,7 +172,7 @@ impl Exchanges {
 
 /// The columns of the exchanges that decide about their endings.
 pub struct ExchangeTimes<'a> {
-    pub handshake: &'a [i64],
+    pub handshake: &'a [i32],
     pub protocol: &'a [u8],
     pub initiator_asked: &'a [bool],
     pub start_ns: &'a [i64],
@@ -157,14 +182,13 @@ pub struct ExchangeTimes<'a> {
 
 /// The columns of the messages that decide about the endings of exchanges, and the exchange of each.
 pub struct MessageTimes<'a> {
-    pub exchange: &'a [i64],
+    pub exchange: &'a [i32],
     pub response: &'a [bool],
     pub first_ns: &'a [i64],
     pub last_ns: &'a [i64],
 }
 
 /// The columns of `ExchangeEndings` but `uncertain`.
-#[derive(Default)]
 pub struct Endings {
     pub answer_ns: Vec<i64>,
     pub end_ns: Vec<i64>,
@@ -180,7 +204,7 @@ pub fn end_in_order(messages: &MessageTimes, exchanges: &ExchangeTimes) -> Optio
     let count = exchanges.handshake.len();
     let (rows, ends) = sort_by_exchange(messages.exchange, count)?;
     let until = find_next_requests(exchanges);
-    let mut endings = Endings::default();
+    let mut endings = Endings::with_capacity(count);
     let mut begin = 0;
     for exchange in 0..count {
         let own = rows.get(begin..ends[exchange] as usize).filter(|own| !own.is_empty())?;
@@ -191,7 +215,7 @@ pub fn end_in_order(messages: &MessageTimes, exchanges: &ExchangeTimes) -> Optio
 }
 
 /// The rows of the messages in order of their exchanges, and where those of each exchange end.
-fn sort_by_exchange(exchange: &[i64], count: usize) -> Option<(Vec<u32>, Vec<u32>)> {
+fn sort_by_exchange(exchange: &[i32], count: usize) -> Option<(Vec<u32>, Vec<u32>)> {
     let mut ends = vec![0_u32; count];
     for &exchange in exchange {
         *ends.get_mut(usize::try_from(exchange).ok()?)? += 1;
@@ -234,6 +258,18 @@ fn find_next_requests(exchanges: &ExchangeTimes) -> Vec<i64> {
 }
 
 impl Endings {
+    fn with_capacity(count: usize) -> Self {
+        let column = || Vec::with_capacity(count);
+        Self {
+            answer_ns: column(),
+            end_ns: column(),
+            answered_ns: column(),
+            last_request_ns: column(),
+            repeated_ns: column(),
+            response_wait_ns: column(),
+        }
+    }
+
     /// Add an exchange with the messages `rows`; the same side began its next exchange at `until`.
     fn add(&mut self, messages: &MessageTimes, exchanges: &ExchangeTimes, rows: &[u32], exchange: usize, until: i64) {
         let rows = || rows.iter().map(|&row| row as usize);

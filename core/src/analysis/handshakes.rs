@@ -13,7 +13,7 @@ const HIP_I1: u8 = 129;
 
 /// The columns of the datagrams, all of one length, in order of time.
 pub struct Datagrams<'a> {
-    pub handshake: &'a [i64],
+    pub handshake: &'a [i32],
     pub from_initiator: &'a [bool],
     pub protocol: &'a [u8],
     pub exchange_type: &'a [u8],
@@ -68,7 +68,7 @@ pub fn summarise(datagrams: &Datagrams, count: usize) -> Option<Summary> {
 }
 
 /// The row of the first datagram of each of `count` handshakes; 0 without one. None: a datagram belongs to none of them.
-pub fn find_first_rows(handshake: &[i64], count: usize) -> Option<Vec<i64>> {
+pub fn find_first_rows(handshake: &[i32], count: usize) -> Option<Vec<i64>> {
     let mut first = vec![0; count];
     for (row, &handshake) in handshake.iter().enumerate().rev() {
         *first.get_mut(usize::try_from(handshake).ok()?)? = row as i64;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 /// A column of numbers, or one number that all rows have.
 pub enum Column<'a> {
     Rows(&'a [i64]),
+    Narrow(&'a [u32]),
     Same(i64),
 }
 
@@ -14,6 +15,7 @@ impl Column<'_> {
     pub fn get(&self, row: usize) -> i64 {
         match self {
             Column::Rows(values) => values[row],
+            Column::Narrow(values) => i64::from(values[row]),
             Column::Same(value) => *value,
         }
     }
@@ -21,7 +23,7 @@ impl Column<'_> {
 
 /// The columns of the datagrams, all of one length, in order of capture and time.
 pub struct Datagrams<'a> {
-    pub handshake: &'a [i64],
+    pub handshake: &'a [i32],
     pub from_initiator: &'a [bool],
     pub initiator_asked: &'a [bool],
     pub response: &'a [bool],
@@ -30,7 +32,7 @@ pub struct Datagrams<'a> {
     pub last_ns: &'a [i64],
     pub number: &'a [u32],
     pub frames: Column<'a>,
-    pub bytes: &'a [i64],
+    pub bytes: Column<'a>,
     pub resent_bytes: Column<'a>,
     pub ip_fragments: Column<'a>,
     pub protocol: &'a [u8],
@@ -45,7 +47,7 @@ pub struct Datagrams<'a> {
 /// The columns of `MessageColumns`, and `of_datagram`: the row of the message of each datagram.
 pub struct Messages {
     pub slot: Vec<i64>,
-    pub handshake: Vec<i64>,
+    pub handshake: Vec<i32>,
     pub from_initiator: Vec<bool>,
     pub initiator_asked: Vec<bool>,
     pub response: Vec<bool>,
@@ -55,20 +57,20 @@ pub struct Messages {
     pub message_id: Vec<u32>,
     /// Empty: all are 0.
     pub body: Vec<i64>,
-    pub transmission: Vec<i64>,
+    pub transmission: Vec<u32>,
     pub first_ns: Vec<i64>,
     pub last_ns: Vec<i64>,
-    pub first_frame: Vec<i64>,
-    pub frames: Vec<i64>,
+    pub first_frame: Vec<u32>,
+    pub frames: Vec<u32>,
     pub bytes: Vec<i64>,
     pub needed_bytes: Vec<i64>,
-    pub fragments: Vec<i64>,
-    pub fragments_seen: Vec<i64>,
-    pub new_fragments: Vec<i64>,
+    pub fragments: Vec<u16>,
+    pub fragments_seen: Vec<u32>,
+    pub new_fragments: Vec<u32>,
     /// Empty: all are 0.
     pub ip_fragments: Vec<i64>,
     pub digest: Vec<u64>,
-    pub of_datagram: Vec<i64>,
+    pub of_datagram: Vec<i32>,
 }
 
 /// A datagram in the order of slots, bodies and transmissions.
@@ -98,7 +100,7 @@ pub fn group_messages(slot: &[i64], datagrams: &Datagrams) -> Option<Messages> {
 
 /// The rows in order of slot, rows of one slot in order. Slots are in order of handshakes, so each handshake's rows are
 /// sorted by themselves.
-fn sort_by_slot(slot: &[i64], handshake: &[i64]) -> Option<Vec<u32>> {
+fn sort_by_slot(slot: &[i64], handshake: &[i32]) -> Option<Vec<u32>> {
     let mut end: Vec<u32> = Vec::new(); // where the rows of each handshake end
     for &handshake in handshake {
         let handshake = usize::try_from(handshake).ok()?;
@@ -240,7 +242,7 @@ impl Messages {
 /// The columns of messages that are those of their first datagrams.
 struct Heads {
     slot: Vec<i64>,
-    handshake: Vec<i64>,
+    handshake: Vec<i32>,
     from_initiator: Vec<bool>,
     initiator_asked: Vec<bool>,
     response: Vec<bool>,
@@ -249,7 +251,7 @@ struct Heads {
     next_payload: Vec<u8>,
     message_id: Vec<u32>,
     body: Vec<i64>,
-    transmission: Vec<i64>,
+    transmission: Vec<u32>,
     first_ns: Vec<i64>,
 }
 
@@ -273,7 +275,10 @@ impl Heads {
             next_payload: select(&rows, datagrams.next_payload),
             message_id: select(&rows, datagrams.message_id),
             body: bodies.iter().map(|turn| turn >> TRANSMISSION_BITS).collect(),
-            transmission: turns.iter().map(|turn| turn & ((1 << TRANSMISSION_BITS) - 1)).collect(),
+            transmission: turns
+                .iter()
+                .map(|turn| (turn & ((1 << TRANSMISSION_BITS) - 1)) as u32)
+                .collect(),
             first_ns: select(&rows, datagrams.first_ns),
         }
     }
@@ -282,16 +287,16 @@ impl Heads {
 /// The columns of messages that depend on all their datagrams.
 struct Sums {
     last_ns: Vec<i64>,
-    first_frame: Vec<i64>,
-    frames: Vec<i64>,
+    first_frame: Vec<u32>,
+    frames: Vec<u32>,
     bytes: Vec<i64>,
     needed_bytes: Vec<i64>,
-    fragments: Vec<i64>,
-    fragments_seen: Vec<i64>,
-    new_fragments: Vec<i64>,
+    fragments: Vec<u16>,
+    fragments_seen: Vec<u32>,
+    new_fragments: Vec<u32>,
     ip_fragments: Vec<i64>,
     digest: Vec<u64>,
-    of_datagram: Vec<i64>,
+    of_datagram: Vec<i32>,
 }
 
 impl Sums {
@@ -332,7 +337,7 @@ impl Sums {
 
     /// Add a message: a transmission with these datagrams; returns its IP fragments.
     fn add(&mut self, turn: i64, datagrams: &Datagrams, places: &[Place], later_copies: &mut LaterCopies) -> i64 {
-        let message = self.bytes.len() as i64;
+        let message = self.bytes.len() as i32;
         let (mut last_ns, mut first_frame, mut fragments) = (i64::MIN, u32::MAX, 0);
         let (mut frames, mut bytes, mut needed, mut new_fragments, mut ip_fragments) = (0, 0, 0, 0, 0);
         let mut digest: u64 = 0;
@@ -343,8 +348,8 @@ impl Sums {
             first_frame = first_frame.min(datagrams.number[row]);
             fragments = fragments.max(datagrams.fragments[row]);
             frames += datagrams.frames.get(row);
-            bytes += datagrams.bytes[row];
-            new_fragments += i64::from(place.first_copy);
+            bytes += datagrams.bytes.get(row);
+            new_fragments += u32::from(place.first_copy);
             ip_fragments += datagrams.ip_fragments.get(row);
             needed += later_copies.count(datagrams, place, turn >> TRANSMISSION_BITS);
             // of a fragmented message: a combination of those of its fragments, in any order
@@ -353,13 +358,13 @@ impl Sums {
         }
         let is_fragmented = datagrams.fragment[places[0].row as usize] > 0;
         self.last_ns.push(last_ns);
-        self.first_frame.push(i64::from(first_frame));
-        self.frames.push(frames);
+        self.first_frame.push(first_frame);
+        self.frames.push(frames as u32);
         self.bytes.push(bytes);
         self.needed_bytes.push(needed);
-        self.fragments.push(i64::from(fragments));
+        self.fragments.push(fragments);
         self.fragments_seen
-            .push(if is_fragmented { places.len() as i64 } else { 0 });
+            .push(if is_fragmented { places.len() as u32 } else { 0 });
         self.new_fragments.push(if is_fragmented { new_fragments } else { 0 });
         self.digest.push(digest);
         ip_fragments
@@ -397,7 +402,7 @@ impl LaterCopies {
             return needed;
         }
         let row = place.row as usize;
-        let size = datagrams.bytes[row];
+        let size = datagrams.bytes.get(row);
         let part = (body, datagrams.fragment[row], datagrams.fragments[row]);
         match self.largest.get_mut(&part) {
             None => {
@@ -421,7 +426,7 @@ impl LaterCopies {
 fn count_first_copy(datagrams: &Datagrams, place: &Place) -> i64 {
     let row = place.row as usize;
     if place.first_copy {
-        datagrams.bytes[row] - datagrams.resent_bytes.get(row)
+        datagrams.bytes.get(row) - datagrams.resent_bytes.get(row)
     } else {
         0
     }

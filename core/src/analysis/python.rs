@@ -29,14 +29,15 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
-fn array<T: Element>(py: Python<'_>, values: Vec<T>) -> Array<'_, T> {
+fn array<T: Element>(py: Python<'_>, mut values: Vec<T>) -> Array<'_, T> {
+    values.shrink_to_fit(); // the capacity would stay with the array
     PyArray1::from_vec(py, values)
 }
 
-/// Rows are numbered with 32 bits, and all columns must have them.
+/// Rows are numbered with 31 bits, and all columns must have them.
 fn check_lengths(count: usize, others: &[usize]) -> PyResult<()> {
-    if count >= 1 << 32 || others.iter().any(|&other| other != count) {
-        return Err(PyValueError::new_err("columns differ in length, or have 2**32 rows"));
+    if count >= 1 << 31 || others.iter().any(|&other| other != count) {
+        return Err(PyValueError::new_err("columns differ in length, or have 2**31 rows"));
     }
     Ok(())
 }
@@ -108,7 +109,7 @@ fn group_by_spi<'py>(
     py: Python<'py>,
     key: PyReadonlyArray1<'py, u64>,
     datagrams: &Bound<'py, PyAny>,
-) -> PyResult<(Array<'py, i64>, Array<'py, bool>)> {
+) -> PyResult<(Array<'py, i32>, Array<'py, bool>)> {
     let columns = Columns(datagrams);
     let (spi_i, spi_r) = (columns.get("spi_i")?, columns.get("spi_r")?);
     let (protocol, exchange_type, flags) = (
@@ -186,6 +187,35 @@ fn read_column<'a>(array: &'a PyReadonlyArray1<'_, i64>) -> PyResult<Column<'a>>
     Ok(Column::Rows(array.as_slice()?))
 }
 
+/// The bytes of datagrams: those of frames, or sums of them.
+enum Bytes<'py> {
+    OfFrames(PyReadonlyArray1<'py, u32>),
+    Sums(PyReadonlyArray1<'py, i64>),
+}
+
+impl<'py> Bytes<'py> {
+    fn read(columns: &Columns<'_, 'py>) -> PyResult<Self> {
+        columns
+            .get("bytes")
+            .map(Bytes::OfFrames)
+            .or_else(|_| columns.get("bytes").map(Bytes::Sums))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Bytes::OfFrames(values) => values.len(),
+            Bytes::Sums(values) => values.len(),
+        }
+    }
+
+    fn column(&self) -> PyResult<Column<'_>> {
+        Ok(match self {
+            Bytes::OfFrames(values) => Column::Narrow(values.as_slice()?),
+            Bytes::Sums(values) => Column::Rows(values.as_slice()?),
+        })
+    }
+}
+
 /// The columns of the messages by name, with `of_datagram`: the row of the message of each datagram. `body` and
 /// `ip_fragments` are empty where all are 0.
 ///
@@ -212,7 +242,7 @@ fn group_messages<'py>(
         columns.get("last_ns")?,
         columns.get("number")?,
     );
-    let (frames, bytes) = (columns.get("frames")?, columns.get("bytes")?);
+    let (frames, bytes) = (columns.get("frames")?, Bytes::read(&columns)?);
     let (resent_bytes, ip_fragments) = (columns.get("resent_bytes")?, columns.get("ip_fragments")?);
     let (protocol, exchange_type) = (columns.get("protocol")?, columns.get("exchange_type")?);
     let (next_payload, message_id) = (columns.get("next_payload")?, columns.get("message_id")?);
@@ -233,7 +263,7 @@ fn group_messages<'py>(
         } else {
             Column::Same(1)
         },
-        bytes: bytes.as_slice()?,
+        bytes: bytes.column()?,
         resent_bytes: if several {
             read_column(&resent_bytes)?
         } else {
@@ -258,7 +288,7 @@ fn group_messages<'py>(
         input.last_ns.len(),
         input.number.len(),
         frames.len(),
-        input.bytes.len(),
+        bytes.len(),
         resent_bytes.len(),
         ip_fragments.len(),
         input.protocol.len(),
@@ -305,7 +335,7 @@ fn group_messages<'py>(
 fn pair_exchanges<'py>(
     py: Python<'py>,
     messages: &Bound<'py, PyAny>,
-    attempt: PyReadonlyArray1<'py, i64>,
+    attempt: PyReadonlyArray1<'py, i32>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let columns = Columns(messages);
     let (slot, handshake, protocol) = (
@@ -366,7 +396,7 @@ fn pair_exchanges<'py>(
 fn end_in_order<'py>(
     py: Python<'py>,
     messages: &Bound<'py, PyAny>,
-    exchange_of_message: PyReadonlyArray1<'py, i64>,
+    exchange_of_message: PyReadonlyArray1<'py, i32>,
     exchange_columns: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let columns = Columns(messages);
@@ -463,7 +493,7 @@ fn of_no_handshake() -> PyErr {
 #[pyfunction]
 fn find_first_rows<'py>(
     py: Python<'py>,
-    handshake: PyReadonlyArray1<'py, i64>,
+    handshake: PyReadonlyArray1<'py, i32>,
     count: usize,
 ) -> PyResult<Array<'py, i64>> {
     let handshake = handshake.as_slice()?;
@@ -515,17 +545,17 @@ fn summarise_datagrams<'py>(
 
 /// Columns of `MessageColumns`, and whether each message sets up its IKE SA.
 struct MessageArrays<'py> {
-    handshake: PyReadonlyArray1<'py, i64>,
+    handshake: PyReadonlyArray1<'py, i32>,
     set_up: PyReadonlyArray1<'py, bool>,
     from_initiator: PyReadonlyArray1<'py, bool>,
     protocol: PyReadonlyArray1<'py, u8>,
     exchange_type: PyReadonlyArray1<'py, u8>,
-    transmission: PyReadonlyArray1<'py, i64>,
+    transmission: PyReadonlyArray1<'py, u32>,
     first_ns: PyReadonlyArray1<'py, i64>,
-    frames: PyReadonlyArray1<'py, i64>,
+    frames: PyReadonlyArray1<'py, u32>,
     bytes: PyReadonlyArray1<'py, i64>,
     needed_bytes: PyReadonlyArray1<'py, i64>,
-    fragments_seen: PyReadonlyArray1<'py, i64>,
+    fragments_seen: PyReadonlyArray1<'py, u32>,
     ip_fragments: PyReadonlyArray1<'py, i64>,
 }
 

@@ -4,17 +4,17 @@ use super::messages::Column;
 
 /// The columns of the messages, all of one length, in order of handshake.
 pub struct Messages<'a> {
-    pub handshake: &'a [i64],
+    pub handshake: &'a [i32],
     pub set_up: &'a [bool],
     pub from_initiator: &'a [bool],
     pub protocol: &'a [u8],
     pub exchange_type: &'a [u8],
-    pub transmission: &'a [i64],
+    pub transmission: &'a [u32],
     pub first_ns: &'a [i64],
-    pub frames: &'a [i64],
+    pub frames: &'a [u32],
     pub bytes: &'a [i64],
     pub needed_bytes: &'a [i64],
-    pub fragments_seen: &'a [i64],
+    pub fragments_seen: &'a [u32],
     pub ip_fragments: Column<'a>,
 }
 
@@ -36,7 +36,7 @@ impl Volume {
 
     fn add(&mut self, handshake: usize, messages: &Messages, row: usize) {
         self.messages[handshake] += 1;
-        self.frames[handshake] = self.frames[handshake].wrapping_add(messages.frames[row] as u32);
+        self.frames[handshake] = self.frames[handshake].wrapping_add(messages.frames[row]);
         self.bytes[handshake] += messages.bytes[row];
     }
 }
@@ -77,7 +77,7 @@ pub fn sum_volumes(messages: &Messages, count: usize) -> Option<Volumes> {
         let seen = messages.fragments_seen[row];
         sums.needed_bytes[handshake] += messages.needed_bytes[row];
         sums.fragmented[handshake] += u32::from(seen > 0);
-        sums.fragments[handshake] = sums.fragments[handshake].wrapping_add(seen as u32);
+        sums.fragments[handshake] = sums.fragments[handshake].wrapping_add(seen);
         let ip_fragments = messages.ip_fragments.get(row) as u32;
         sums.ip_fragments[handshake] = sums.ip_fragments[handshake].wrapping_add(ip_fragments);
     }
@@ -152,6 +152,6 @@ fn add_to_phase(phases: &mut Vec<Phase>, messages: &Messages, row: usize) {
     };
     phase.begin_ns = phase.begin_ns.min(begin_ns);
     phase.messages += 1;
-    phase.frames = phase.frames.wrapping_add(messages.frames[row] as u32);
+    phase.frames = phase.frames.wrapping_add(messages.frames[row]);
     phase.bytes = phase.bytes.wrapping_add(messages.bytes[row] as u64);
 }

@@ -148,7 +148,7 @@ def _collect_messages(
     row, position = rows[result["last"]], result["position"]
     count = len(row)
     columns = RecordColumns(
-        message=state.message_of_datagram[row],
+        message=state.message_of_datagram[row].astype(np.int64),
         row=row,
         begin=result["begin"],
         size=result["size"],

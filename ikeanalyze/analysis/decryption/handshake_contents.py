@@ -283,7 +283,7 @@ class _SetupMessages:
         self._ranges = dict(
             zip(handshake[starts].tolist(), zip(starts.tolist(), ends.tolist(), strict=True), strict=True)
         )
-        message = state.message_of_datagram[rows]
+        message = state.message_of_datagram[rows].astype(np.int64)
         index = contents.of_message[message]
 
         def count_from_first(values: Int64Array) -> Int64Array:

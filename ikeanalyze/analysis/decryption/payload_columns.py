@@ -74,9 +74,9 @@ def build_decoded_columns(state: AnalysisState, records: MessageRecords) -> Deco
     """Build the columns of decoded messages."""
     columns = records.columns
     message, sent = columns.message, state.messages
-    exchange = state.exchange_of_message[message]
+    exchange = state.exchange_of_message[message].astype(np.int64)
     return DecodedColumns(
-        handshake=state.association.handshake[columns.row],
+        handshake=state.association.handshake[columns.row].astype(np.int64),
         exchange=exchange,
         protocol=sent.protocol[message],
         exchange_type=sent.exchange_type[message],

@@ -15,7 +15,7 @@ from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.analysis.messages.capture_facts import Rows
 from ikeanalyze.analysis.options import Vantage
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, UInt64Array
 from ikeanalyze.io.lab_manifest import LabManifest
 
 #: Whether each time to live is an initial one.
@@ -78,13 +78,14 @@ def determine_paths(
 
 
 def infer_capture_sides(
-    handshake: Int64Array, from_initiator: BoolArray, ttl: UInt8Array, count: int, given: Vantage | None = None
+    handshake: Int32Array, from_initiator: BoolArray, ttl: UInt8Array, count: int, given: Vantage | None = None
 ) -> UInt8Array:
     """INITIATOR, RESPONDER or UNKNOWN_VANTAGE for each handshake: as given, else by the TTLs. (count,)"""
     if given is not None:
         return np.full(count, INITIATOR if given == "initiator" else RESPONDER, np.uint8)
     # whether each handshake has datagrams: responder reduced TTL, responder initial TTL, the same of the initiator
-    case = handshake << 2
+    case = handshake.astype(np.int64)
+    case <<= 2
     case |= from_initiator.view(np.uint8) << np.uint8(1) | _IS_INITIAL[ttl]
     datagrams = np.zeros((count, 4), np.bool_)
     datagrams.reshape(-1)[case] = True

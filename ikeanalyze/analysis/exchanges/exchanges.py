@@ -16,7 +16,7 @@ from ikeanalyze import core
 from ikeanalyze.analysis.grouping import RowColumns, RowGroups, find_group_starts
 from ikeanalyze.analysis.handshakes.hip.exchange_types import I1_R1, I2_R2
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, UInt32Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES, ExchangeType, PayloadType
@@ -39,31 +39,31 @@ _IKEV1_SET_UP: Final = (
 class ExchangeColumns(RowColumns, frozen=True):
     """Columns of one length, ordered by handshake and time."""
 
-    handshake: Int64Array
+    handshake: Int32Array
     protocol: UInt8Array
     exchange_type: UInt8Array
     message_id: npt.NDArray[np.uint32]
-    attempt: Int64Array  # from 0
+    attempt: Int32Array  # from 0
     initiator_asked: BoolArray
     set_up: BoolArray
     start_ns: Int64Array
-    request_messages: Int64Array  # 0: none in the capture
-    request_frames: Int64Array
+    request_messages: UInt32Array  # 0: none in the capture
+    request_frames: UInt32Array
     request_bytes: Int64Array
     request_ns: Int64Array
-    response_messages: Int64Array
-    response_frames: Int64Array
+    response_messages: UInt32Array
+    response_frames: UInt32Array
     response_bytes: Int64Array
     response_ns: Int64Array  # UNKNOWN: none
 
 
-def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Array]:
+def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int32Array]:
     """Group messages into exchanges; returns them and the row of the exchange of each message."""
     count = len(messages)
     attempt = _number_attempts(messages)
     if core.compiled is not None:
         columns = core.compiled.pair_exchanges(messages, attempt)
-        of_message: Int64Array = columns.pop("of_message")
+        of_message: Int32Array = columns.pop("of_message")
         unmarked = ExchangeColumns(**columns, set_up=np.zeros(len(columns["attempt"]), np.bool_))
         return replace(unmarked, set_up=_sets_up(unmarked)), of_message
     pair = messages.slot >> 1
@@ -86,7 +86,7 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int64Arra
         place = np.empty(len(sequence), np.int64)
         place[sequence] = np.arange(len(sequence))
         exchange_of = place[exchange_of]
-    exchange_of_message = np.empty(count, np.int64)
+    exchange_of_message = np.empty(count, np.int32)
     exchange_of_message[order] = exchange_of
     return replace(exchanges, set_up=_sets_up(exchanges)), exchange_of_message
 
@@ -106,13 +106,13 @@ def _sort_by_time(exchanges: ExchangeColumns) -> Int64Array | None:
     return order
 
 
-def _number_attempts(messages: MessageColumns) -> Int64Array:
+def _number_attempts(messages: MessageColumns) -> Int32Array:
     """The attempt of each message, from 0, if a request was repeated with another body. (messages,)
 
     A response belongs to the last request that was first sent before it. In IKEv1 the n-th message of one side answers
     the n-th of the other.
     """
-    attempt = np.zeros(len(messages), np.int64)
+    attempt = np.zeros(len(messages), np.int32)
     old = messages.protocol == Protocol.IKEV1
     attempt[old] = messages.body[old]
     pair = messages.slot >> 1
@@ -162,7 +162,7 @@ def _find_late_refusals(answered: dict[int, int], refusals: set[int]) -> list[in
     return [body for body in refusals if answered[body] > 0 and final[answered[body]] != body]
 
 
-def _sum_messages(messages: MessageColumns, attempt: Int64Array, runs: RowGroups) -> ExchangeColumns:
+def _sum_messages(messages: MessageColumns, attempt: Int32Array, runs: RowGroups) -> ExchangeColumns:
     """The exchanges whose messages are the rows of each run."""
     start = runs.start
     count = len(start)
@@ -175,12 +175,13 @@ def _sum_messages(messages: MessageColumns, attempt: Int64Array, runs: RowGroups
         return np.where(when == NEVER, UNKNOWN, when)
 
     columns: dict[str, Any] = {}
-    for name, values in (
-        ("messages", np.ones(len(messages), np.int64)),
-        ("frames", messages.frames),
-        ("bytes", messages.bytes),
-    ):
-        of_responses = runs.sum(np.where(response, values, 0))
+    counted: dict[str, npt.NDArray[Any]] = {
+        "messages": np.ones(len(messages), np.uint32),
+        "frames": messages.frames,
+        "bytes": messages.bytes,
+    }
+    for name, values in counted.items():
+        of_responses = runs.sum(np.where(response, values, values.dtype.type(0)))
         columns[f"request_{name}"], columns[f"response_{name}"] = runs.sum(values) - of_responses, of_responses
     columns["request_ns"], columns["response_ns"] = first(~response), first(response)
     for name in ("handshake", "protocol", "exchange_type", "message_id", "initiator_asked"):

@@ -182,7 +182,7 @@ def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: 
         last = exchanged[-1]
         if last.exchange is None or last.responses or len(last.requests) < 2 or last.view.eap_message is None:
             continue
-        until = int(np.searchsorted(exchanges.handshake, handshake, side="right"))
+        until = int(np.searchsorted(exchanges.handshake, np.int32(handshake), side="right"))
         followed = exchanges.set_up[last.exchange + 1 : until].any()
         is_auth = exchanges.exchange_type[last.exchange] == ExchangeType.IKE_AUTH
         if is_auth and exchanges.response_messages[last.exchange] > 0 and not followed:

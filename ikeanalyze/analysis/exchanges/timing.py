@@ -44,7 +44,7 @@ from ikeanalyze.analysis.exchanges.capture_point import (
 )
 from ikeanalyze.analysis.exchanges.exchanges import NEVER, UNKNOWN, ExchangeColumns
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 
 #: In round trips: an interval below the first bound is too short for one; about one is between the others.
 _TOO_SHORT: Final = 0.75
@@ -76,7 +76,7 @@ class AaaTimes(Struct, frozen=True):
 class _Intervals(Struct, frozen=True):
     """Consecutive intervals of the set-ups in ns, one row per exchange."""
 
-    handshake: Int64Array
+    handshake: Int32Array
     request_ns: Int64Array  # time of the first transmission
     end_ns: Int64Array  # time of the last frame of the response
     last: BoolArray  # the last exchange of its handshake
@@ -242,7 +242,7 @@ def _build_intervals(
 class _PathIntervals(Struct, frozen=True):
     """Intervals that may contain a round trip. (intervals,) each"""
 
-    handshake: Int64Array
+    handshake: Int32Array
     by_responder: BoolArray  # captured on the responder's side
     interval: Int64Array  # ns
     wait: Int64Array  # from the first transmission of the request to the beginning of the interval

@@ -12,7 +12,7 @@ import numpy as np
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, read_uint16_be
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt32Array, read_uint16_be
 from ikeanalyze.capture.buffers import Columns, MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
@@ -59,7 +59,7 @@ def find_invalid_spi_notifies(datagrams: Datagrams, in_clear: BoolArray, clear: 
 
 
 def find_unprotected_exchanges(
-    exchanges: ExchangeColumns, messages: MessageColumns, exchange_of_message: Int64Array, in_clear: Int64Array
+    exchanges: ExchangeColumns, messages: MessageColumns, exchange_of_message: Int32Array, in_clear: Int64Array
 ) -> BoolArray:
     """Which exchanges have responses, and none that is encrypted. (exchanges,)
 

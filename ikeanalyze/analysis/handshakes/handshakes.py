@@ -24,7 +24,7 @@ from ikeanalyze.analysis.messages.association import ASKS_AGAIN, SaAssociation, 
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
@@ -574,7 +574,7 @@ def _find_auth_methods(
     rows = (exchanges.exchange_type == int(ExchangeType.IKE_AUTH)) & (exchanges.protocol == Protocol.IKEV2)
     rounds = np.bincount(exchanges.handshake[rows], minlength=count)
 
-    def per_message(size: Int64Array, sent: Int64Array) -> Float64Array:
+    def per_message(size: Int64Array, sent: UInt32Array) -> Float64Array:
         together = np.bincount(exchanges.handshake[rows], size[rows].astype(np.float64), minlength=count)
         return together / np.maximum(np.bincount(exchanges.handshake[rows], sent[rows], minlength=count), 1)
 

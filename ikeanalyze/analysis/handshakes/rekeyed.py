@@ -18,7 +18,7 @@ import numpy as np
 
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
@@ -31,7 +31,7 @@ def find_rekeyed_ike_sas(
     initiator: UInt64Array,
     responder: UInt64Array,
     decrypted: Iterable[int],
-    in_clear: Int64Array,
+    in_clear: Int32Array,
     facts: CaptureFacts = WHOLE_CAPTURE,
 ) -> BoolArray:
     """Return which IKE SAs replaced another one. (handshakes,)
@@ -86,7 +86,7 @@ def _find_successors(exchanges: ExchangeColumns, ends: UInt64Array, rows: Int64A
         hosts = frozenset(pair)
         first_ns[hosts] = min(ns, first_ns.get(hosts, ns))
     # exchanges are ordered by handshake and time
-    began_ns = exchanges.start_ns[np.searchsorted(exchanges.handshake, rows)].tolist()
+    began_ns = exchanges.start_ns[np.searchsorted(exchanges.handshake, rows.astype(np.int32))].tolist()
     hosts_of_rows = map(frozenset, ends[rows].tolist())
     return [
         row

@@ -35,7 +35,7 @@ from ikeanalyze.analysis.grouping import (
     number_within_captures,
 )
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
@@ -55,7 +55,7 @@ Endpoint = int
 class SaAssociation(Struct):
     """The handshake of each datagram, and the side that sent it. (datagrams,) each"""
 
-    handshake: Int64Array  # numbered from 0 in order of the first datagrams, so by capture first
+    handshake: Int32Array  # numbered from 0 in order of the first datagrams, so by capture first
     from_initiator: BoolArray
     count: int  # number of handshakes
 
@@ -81,7 +81,7 @@ def associate_datagrams(
     stands for both.
     """
     if not len(datagrams):
-        return SaAssociation(np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
+        return SaAssociation(np.zeros(0, np.int32), np.zeros(0, np.bool_), 0)
     label, ambiguous = group_by_spi(datagrams)
     count = len(ambiguous)
     rows = np.flatnonzero(ambiguous[label]) if ambiguous.any() else np.zeros(0, np.int64)
@@ -91,11 +91,11 @@ def associate_datagrams(
             candidate = SpiDisambiguator(datagrams, clear, translated).assign(own)
             label[own] = np.where(candidate == 0, label[own[0]], count + candidate - 1)
             count += int(candidate.max())
-        label = number_by_first_row(label, count)[label]
+        label = number_by_first_row(label, count)[label].astype(np.int32)
     return SaAssociation(label, _find_senders(datagrams, label, count), count)
 
 
-def group_by_spi(datagrams: Datagrams) -> tuple[Int64Array, BoolArray]:
+def group_by_spi(datagrams: Datagrams) -> tuple[Int32Array, BoolArray]:
     """The group of each datagram by SPIi, numbered in order of the first datagrams; and which may be several IKE SAs.
 
     (datagrams,), (groups,)
@@ -107,12 +107,13 @@ def group_by_spi(datagrams: Datagrams) -> tuple[Int64Array, BoolArray]:
     new = find_group_starts(spi[order])
     group = np.cumsum(new, dtype=np.int32) - np.int32(1)
     count = int(group[-1]) + 1
-    label = np.empty(len(spi), np.int64)
+    label = np.empty(len(spi), np.int32)
     label[order] = group
     rank = number_by_first_row(label, count)
     ambiguous = np.empty(count, np.bool_)
     ambiguous[rank] = _find_ambiguous(datagrams, order, group)
-    return rank[label], ambiguous
+    distinct: Int32Array = rank.astype(np.int32)[label]
+    return distinct, ambiguous
 
 
 def _separate_spis(datagrams: Datagrams) -> UInt64Array:
@@ -188,7 +189,7 @@ def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[
     return ambiguous
 
 
-def _find_senders(datagrams: Datagrams, handshake: Int64Array, count: int) -> BoolArray:
+def _find_senders(datagrams: Datagrams, handshake: Int32Array, count: int) -> BoolArray:
     """Whether the initiator sent each datagram: a flag in IKEv2; in IKEv1 the initiator sends the first message."""
     result = datagrams.from_initiator.copy()
     old = np.flatnonzero(datagrams.is_ikev1)
@@ -369,7 +370,7 @@ def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Ma
                 break
     # merged handshakes keep the number of the first; the others are renumbered
     labels, renumbered = np.unique(label, return_inverse=True)
-    return SaAssociation(renumbered[association.handshake], association.from_initiator, len(labels))
+    return SaAssociation(renumbered.astype(np.int32)[association.handshake], association.from_initiator, len(labels))
 
 
 def _has_notify(clear: Mapping[int, bytes], datagrams: Datagrams, row: int, notify_type: int) -> bool:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ikeanalyze.analysis.grouping import RowColumns, find_group_starts
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
@@ -30,7 +30,7 @@ class Datagrams(RowColumns, frozen=True):
     last_ns: Int64Array  # of its last frame
     number: npt.NDArray[np.uint32]  # of its first frame
     frames: Int64Array
-    bytes: Int64Array  # of all its frames
+    bytes: UInt32Array | Int64Array  # of all its frames; sums have 64 bits
     resent_bytes: Int64Array  # of frames without new content
     ip_fragments: Int64Array  # frames that are IP fragments
     protocol: UInt8Array
@@ -88,10 +88,11 @@ def group_datagrams(columns: Columns, duplicate: BoolArray, facts: CaptureFacts 
     # decides the order of datagrams of the same time
     several = facts.total(SharedFact.SEVERAL_FRAMES, several=several)["several"] > 0
     first_ns, last_ns = time, time
-    size = columns["bytes"].astype(np.int64)
+    size = columns["bytes"]
     frames, nothing = np.broadcast_to(np.int64(1), count), np.broadcast_to(np.int64(0), count)
     fragments = resent = nothing
     if several:
+        size = size.astype(np.int64)
         order = np.argsort(datagram, kind="stable")
         start = np.flatnonzero(find_group_starts(datagram[order]))
         first_ns = np.minimum.reduceat(time[order], start)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int64Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import HEADER, parse_header
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
@@ -63,7 +63,7 @@ def find_ikev1_fragments(datagrams: Datagrams) -> BoolArray:
 
 
 def reassemble_clear_messages(
-    datagrams: Datagrams, messages: MessageColumns, message_of_datagram: Int64Array, clear: Mapping[int, bytes]
+    datagrams: Datagrams, messages: MessageColumns, message_of_datagram: Int32Array, clear: Mapping[int, bytes]
 ) -> dict[int, ReassembledMessage]:
     """Reassemble the clear messages in fragments; by the row of the datagram that completed each of them.
 

@@ -9,7 +9,16 @@ from ikeanalyze import core
 from ikeanalyze.analysis.grouping import RowColumns, RowGroups, argsort_stable, find_group_starts
 from ikeanalyze.analysis.messages.association import SaAssociation
 from ikeanalyze.analysis.messages.datagrams import Datagrams
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array, sort_distinct
+from ikeanalyze.capture.arrays import (
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    UInt16Array,
+    UInt32Array,
+    UInt64Array,
+    sort_distinct,
+)
 from ikeanalyze.wire.registries.ikev1 import Ikev1ExchangeType
 
 
@@ -17,7 +26,7 @@ class MessageColumns(RowColumns, frozen=True):
     """Columns of one length, ordered by slot, body and transmission (see `retransmission`), so by handshake first."""
 
     slot: Int64Array  # slots that differ in their last bit alone are the request and the response of one exchange
-    handshake: Int64Array
+    handshake: Int32Array
     from_initiator: BoolArray
     initiator_asked: BoolArray  # the initiator sent the request of the exchange
     response: BoolArray
@@ -26,16 +35,16 @@ class MessageColumns(RowColumns, frozen=True):
     next_payload: UInt8Array
     message_id: npt.NDArray[np.uint32]
     body: Int64Array  # from 0
-    transmission: Int64Array  # from 1
+    transmission: UInt32Array  # from 1
     first_ns: Int64Array
     last_ns: Int64Array
-    first_frame: Int64Array
-    frames: Int64Array
+    first_frame: UInt32Array
+    frames: UInt32Array
     bytes: Int64Array
     needed_bytes: Int64Array
-    fragments: Int64Array  # 0: not fragmented
-    fragments_seen: Int64Array  # 0: not fragmented
-    new_fragments: Int64Array  # first copies among them
+    fragments: UInt16Array  # 0: not fragmented
+    fragments_seen: UInt32Array  # 0: not fragmented
+    new_fragments: UInt32Array  # first copies among them
     ip_fragments: Int64Array
     digest: UInt64Array
 
@@ -43,7 +52,7 @@ class MessageColumns(RowColumns, frozen=True):
 _HEADER_FIELDS: Final = ("protocol", "exchange_type", "next_payload", "message_id")
 
 
-def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int64Array]:
+def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int32Array]:
     """Group IKE datagrams into messages; returns them and the row of the message of each datagram."""
     asked, response = _find_roles(datagrams, association)
     slot = _number_slots(datagrams, association, asked, response)
@@ -53,20 +62,20 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
         columns = core.compiled.group_messages(
             slot, datagrams, association, asked, response, datagrams.is_ikev1, several
         )
-        of_datagram: Int64Array = columns.pop("of_datagram")
+        of_datagram: Int32Array = columns.pop("of_datagram")
         for name in ("body", "ip_fragments"):
             if not len(columns[name]):  # all are 0
                 columns[name] = np.broadcast_to(np.int64(0), len(columns["slot"]))  # takes no memory
         return MessageColumns(**columns), of_datagram
     order, slot, turn, first_copy = _sort_by_transmission(datagrams, slot)
-    totals = datagrams.fragments[order].astype(np.int64)
+    totals = datagrams.fragments[order]
     new = find_group_starts(slot, turn)
     runs = RowGroups(new)
     start = runs.start
-    message_of_datagram = np.empty(len(slot), np.int64)
+    message_of_datagram = np.empty(len(slot), np.int32)
     message_of_datagram[order] = np.cumsum(new) - 1
 
-    size = datagrams.bytes[order]
+    size = datagrams.bytes[order].astype(np.int64)
     fragment = datagrams.fragment[order]
     # the digest of a fragmented message combines those of its fragments, in any order
     part = datagrams.digest[order] * (2 * fragment.astype(np.uint64) + np.uint64(1))
@@ -86,16 +95,16 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
         response=response[head],
         **{name: getattr(datagrams, name)[head] for name in _HEADER_FIELDS},
         body=turn[start] >> 20,
-        transmission=turn[start] & 0xFFFFF,
+        transmission=(turn[start] & 0xFFFFF).astype(np.uint32),
         first_ns=datagrams.first_ns[head],  # datagrams are in order of time
         last_ns=runs.max(datagrams.last_ns[order]),
-        first_frame=runs.min(datagrams.number[order]).astype(np.int64),
-        frames=runs.sum(datagrams.frames[order]) if several else runs.size,
+        first_frame=runs.min(datagrams.number[order]),
+        frames=(runs.sum(datagrams.frames[order]) if several else runs.size).astype(np.uint32),
         bytes=runs.sum(size),
         needed_bytes=runs.sum(needed),
         fragments=runs.max(totals),
-        fragments_seen=np.where(fragmented, runs.size, 0),
-        new_fragments=np.where(fragmented, runs.sum(first_copy.astype(np.int64)), 0),
+        fragments_seen=np.where(fragmented, runs.size, 0).astype(np.uint32),
+        new_fragments=np.where(fragmented, runs.sum(first_copy.astype(np.uint32)), np.uint32(0)),
         ip_fragments=np.zeros(len(start), np.int64) if ip_fragments is None else runs.sum(ip_fragments),
         digest=runs.sum(part),
     )
@@ -139,7 +148,7 @@ def _count_bytes_of_later_copies(
     slot: Int64Array,
     body: Int64Array,
     fragment: npt.NDArray[np.uint16],
-    total: Int64Array,
+    total: UInt16Array,
     ip_fragments: Int64Array,
 ) -> None:
     """Count the bytes that a later copy has in addition to a first copy with lost IP fragments, in place."""
@@ -171,7 +180,10 @@ def _find_roles(datagrams: Datagrams, association: SaAssociation) -> tuple[BoolA
         asked[old] = sender
         response[old] = False
         spoken = old[datagrams.exchange_type[old] != int(Ikev1ExchangeType.INFORMATIONAL)]
-        exchange = association.handshake[spoken] << 40 | datagrams.exchange_type[spoken].astype(np.int64) << 32
+        exchange = (
+            association.handshake[spoken].astype(np.int64) << 40
+            | datagrams.exchange_type[spoken].astype(np.int64) << 32
+        )
         exchange |= datagrams.message_id[spoken]
         _, first, inverse = np.unique(exchange, return_index=True, return_inverse=True)
         asked[spoken] = association.from_initiator[spoken[first]][inverse]
@@ -189,7 +201,7 @@ def _number_slots(
         message_id = np.unique(message_id, return_inverse=True)[1].astype(np.int64)
     width = int(message_id.max()).bit_length() if len(message_id) else 0
     # in place: columns have millions of rows, and new memory for each step takes longer than the steps
-    slot = association.handshake.copy()
+    slot = association.handshake.astype(np.int64)
     for bits, column in ((width, message_id), (8, datagrams.exchange_type), (1, ~asked), (1, response)):
         slot <<= bits
         slot |= column

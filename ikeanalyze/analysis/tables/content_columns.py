@@ -14,7 +14,7 @@ from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.grouping import expand_ranges
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables.polars_columns import SharedListColumn, gather_known, make_lists
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import Int32Array, Int64Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.describe import describe_payloads
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
@@ -56,7 +56,7 @@ def build_message_content_columns(
 
 
 def build_exchange_content_columns(
-    count: int, exchange_of_message: Int64Array, contents: CaptureContents
+    count: int, exchange_of_message: Int32Array, contents: CaptureContents
 ) -> dict[str, Any]:
     """Columns of the exchanges table: the epoch, and whether all encrypted messages were decrypted."""
     encrypted = np.bincount(exchange_of_message[contents.contents.encrypted], minlength=count)

@@ -265,7 +265,7 @@ def sum_phases(messages: MessageColumns, set_up: Array, count: int) -> PhaseVolu
     exchange_type = messages.protocol[rows].astype(np.int64) * 256 + messages.exchange_type[rows]
     present = np.flatnonzero(np.bincount(exchange_type))
     width = max(len(present), 1)
-    cell = messages.handshake[rows] * width + np.searchsorted(present, exchange_type)
+    cell = messages.handshake[rows].astype(np.int64) * width + np.searchsorted(present, exchange_type)
     size = count * width
     sent = np.bincount(cell, minlength=size)
     frames = np.bincount(cell, messages.frames[rows], minlength=size)

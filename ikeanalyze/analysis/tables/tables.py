@@ -32,7 +32,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
     scatter_texts,
 )
 from ikeanalyze.analysis.tables.row_ids import FirstRowIds, MessageRowIds, RowIds, RowNumbering
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array
 from ikeanalyze.capture.buffers import Columns, release_free_memory
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
@@ -78,7 +78,7 @@ class TableSources(Struct):
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
     messages: MessageColumns | None  # None: in the table of messages
     exchanges: ExchangeColumns
-    exchange_of_message: Int64Array  # row of the exchange of each message of IKE and HIP
+    exchange_of_message: Int32Array  # row of the exchange of each message of IKE and HIP
     answers: AnsweredTransmissions
     radius: RadiusMessages
     handshakes: HandshakeColumns
@@ -150,7 +150,7 @@ def build_message_columns(sources: TableSources) -> TableColumns:
         "kind": join(ike.response, radius.response).astype(np.uint8),
         "set_up": join(sources.exchanges.set_up[exchange], radius.handshake >= 0),
         "transmission": join(ike.transmission, radius.transmission),
-        "first_frame": join(ike.first_frame, datagrams.number.astype(np.int64)),
+        "first_frame": join(ike.first_frame, datagrams.number),
         "needed_bytes": join(ike.needed_bytes, np.where(radius.transmission == 1, datagrams.bytes, 0)),
         "fragments": null_zero(join(ike.fragments, not_fragmented)),
         "fragments_seen": null_zero(join(ike.fragments_seen, not_fragmented)),
@@ -212,9 +212,11 @@ def label_datagrams(
     unit = columns["unit"]
     count = int(unit.max()) + 1 if len(unit) else 0
     ike = state.datagrams.datagram
-    of_ike = ids.of_row.astype(np.int32)[state.message_of_datagram], state.association.handshake.astype(np.int32)
+    of_ike = ids.of_row.astype(np.int32)[state.message_of_datagram], state.association.handshake
     if _are_all(ike, count):
         message, handshake = of_ike
+        if radius.pairs or duplicate.any():
+            handshake = handshake.copy()
     else:
         message, handshake = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
         message[ike], handshake[ike] = of_ike

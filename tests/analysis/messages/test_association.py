@@ -307,7 +307,7 @@ def test_a_marker_is_no_part_of_the_message():
 
 def test_first_rows_of_handshakes():
     sides = np.zeros(6, np.bool_)
-    assert SaAssociation(np.array([0, 0, 1, 0, 2, 1]), sides, 3).find_first_rows().tolist() == [0, 2, 4]
+    assert SaAssociation(np.array([0, 0, 1, 0, 2, 1], np.int32), sides, 3).find_first_rows().tolist() == [0, 2, 4]
     # numbered in another order
-    assert SaAssociation(np.array([1, 0, 2, 0, 1, 2]), sides, 3).find_first_rows().tolist() == [1, 0, 2]
-    assert SaAssociation(np.zeros(0, np.int64), sides[:0], 0).find_first_rows().tolist() == []
+    assert SaAssociation(np.array([1, 0, 2, 0, 1, 2], np.int32), sides, 3).find_first_rows().tolist() == [1, 0, 2]
+    assert SaAssociation(np.zeros(0, np.int32), sides[:0], 0).find_first_rows().tolist() == []

@@ -39,7 +39,7 @@ def _find_messages(decoded: "DecodedMessages | None", state: AnalysisState, row:
     """The decrypted messages of a handshake, in the order of their exchanges, requests first."""
     if decoded is None:
         return []
-    low, high = np.searchsorted(state.messages.handshake, [row, row + 1]).tolist()
+    low, high = np.searchsorted(state.messages.handshake, np.array([row, row + 1], np.int32)).tolist()
     places = np.unique(decoded.of_message[low:high])
     messages = [decoded.all[place] for place in places[places >= 0].tolist()]
     return sorted((message for message in messages if message.encrypted), key=lambda one: (one.exchange, one.response))
@@ -47,7 +47,7 @@ def _find_messages(decoded: "DecodedMessages | None", state: AnalysisState, row:
 
 def _get_time(state: AnalysisState, row: int) -> int:
     """When a handshake began, in seconds since 1970."""
-    low = int(np.searchsorted(state.messages.handshake, row))
+    low = int(np.searchsorted(state.messages.handshake, np.int32(row)))
     return int(state.messages.first_ns[low]) // _SECOND_NS
 
 

@@ -23,7 +23,7 @@ from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts
 from ikeanalyze.analysis.state import AnalysisState
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
@@ -196,7 +196,7 @@ def find_steps_back(state: AnalysisState) -> Int64Array:
     return result
 
 
-def _steps_back(times: Int64Array, group: Int64Array) -> Int64Array:
+def _steps_back(times: Int64Array, group: Int32Array | Int64Array) -> Int64Array:
     """How much earlier each time is than the latest one before it in its group; groups follow one another. (n,)"""
     table = pl.DataFrame({"time": times, "group": group})
     steps = table.select(pl.col("time").cum_max().over("group") - pl.col("time")).to_series()
@@ -300,7 +300,7 @@ def _tabulate_exchanges(suspects: BoolArray, state: AnalysisState, answers: Answ
     sides = pl.Series(["responder", "initiator"], dtype=pl.String)
     table = pl.DataFrame(
         {
-            "row": exchanges.handshake[rows],
+            "row": exchanges.handshake[rows].astype(np.int64),
             "exchange": rows,
             "type": names.gather(protocol * 256 + exchanges.exchange_type[rows]),
             "message_id": exchanges.message_id[rows],
@@ -320,15 +320,15 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
     """The datagrams of suspects, with facts about their messages."""
     datagrams, messages = state.datagrams, state.messages
     rows: Int64Array = np.flatnonzero(suspects[state.association.handshake])
-    message = state.message_of_datagram[rows]
-    exchange = state.exchange_of_message[message]
+    message = state.message_of_datagram[rows].astype(np.int64)
+    exchange = state.exchange_of_message[message].astype(np.int64)
     ports = datagrams.source_port[rows], datagrams.destination_port[rows]
     lacking = np.zeros((len(state.exchanges), 2), np.bool_)
     first = state.lacking_fragments
     lacking[state.exchange_of_message[first], messages.response[first].astype(np.intp)] = True
     table = pl.DataFrame(
         {
-            "row": messages.handshake[message],
+            "row": messages.handshake[message].astype(np.int64),
             "exchange": exchange,
             "response": messages.response[message],
             "from_initiator": messages.from_initiator[message],
@@ -339,7 +339,7 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
             "fragment": datagrams.fragment[rows],
             "fragments": datagrams.fragments[rows].astype(np.int64),
             "lacking": lacking[exchange, messages.response[message].astype(np.intp)],
-            "bytes": datagrams.bytes[rows],
+            "bytes": datagrams.bytes[rows].astype(np.int64),
             "ip_fragments": datagrams.ip_fragments[rows],
             "frame": datagrams.number[rows],
             "time": datagrams.first_ns[rows],

@@ -109,7 +109,7 @@ def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams,
     """
     hosts = _HostAssociator()
     count = len(datagrams)
-    handshake, from_initiator = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    handshake, from_initiator = np.zeros(count, np.int32), np.zeros(count, np.bool_)
     exchange_type, flags = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
     message_id = np.zeros(count, np.uint32)
     for row, packet in enumerate(_packets(datagrams, clear)):
@@ -130,14 +130,14 @@ def merge_associations(datagrams: Datagrams, ike: SaAssociation, hip: HostAssoci
     `ike` holds the datagrams that are not HIP, `hip` the others, both in the order of `datagrams`.
     """
     rows = np.equal(datagrams.protocol, Protocol.HIP)
-    label = np.empty(len(datagrams), np.int64)
+    label = np.empty(len(datagrams), np.int32)
     label[~rows], label[rows] = ike.handshake, hip.association.handshake + ike.count
     from_initiator = np.empty(len(datagrams), np.bool_)
     from_initiator[~rows], from_initiator[rows] = ike.from_initiator, hip.association.from_initiator
     count = ike.count + hip.association.count
     rank = number_by_first_row(label, count)
     hits = {int(rank[index + ike.count]): both for index, both in hip.hits.items()}
-    return HostAssociations(SaAssociation(rank[label], from_initiator, count), hits)
+    return HostAssociations(SaAssociation(rank.astype(np.int32)[label], from_initiator, count), hits)
 
 
 def _packets(datagrams: Datagrams, clear: MessageBytes) -> Iterator[_Packet]:
