@@ -187,7 +187,8 @@ def write_parquet(
     of them are known (None: all), and the texts in which the values are places, of 8 or 32 bits (None: the values are
     numbers): one after another, with the byte where each ends. Of 64 bits, the places are codes of an AddressBook, and
     the texts are its IPv6 addresses. 64-bit numbers without texts in a column of texts are written as 16 hexadecimal
-    digits. A column in lists has the known values alone, and definition and repetition levels.
+    digits. An array of 32-bit numbers may be one number repeated without memory. A column in lists has the known
+    values alone, and definition and repetition levels.
 
     Raises:
         ValueError: the columns differ in length, or are not those of the schema.

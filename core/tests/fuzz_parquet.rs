@@ -111,7 +111,7 @@ fn what_is_written_is_read() {
     for _ in 0..number("RUNS", 3000) {
         let rows = rng.usize(..600);
         let wide = numbers(&mut rng, rows);
-        let narrow: Vec<u32> = numbers(&mut rng, rows).into_iter().map(|value| value as u32).collect();
+        let mut narrow: Vec<u32> = numbers(&mut rng, rows).into_iter().map(|value| value as u32).collect();
         let truths: Vec<bool> = (0..rows).map(|_| rng.bool()).collect();
         let texts: Vec<String> = (0..rng.usize(1..50))
             .map(|size| "é".repeat(size % 7) + &size.to_string())
@@ -137,6 +137,11 @@ fn what_is_written_is_read() {
                 code | rng.u64(..9) << 33
             })
             .collect();
+        let repeated = rows > 0 && rng.u8(..4) == 0;
+        if repeated {
+            let value = narrow[0];
+            narrow.fill(value);
+        }
         let with_addresses = rng.u8(..3) == 0;
         let share = rng.u8(..);
         let known: Vec<bool> = (0..rows).map(|_| rng.u8(..) <= share).collect();
@@ -152,7 +157,11 @@ fn what_is_written_is_read() {
                 levels: None,
             },
             Column {
-                values: Values::U32(&narrow),
+                values: if repeated {
+                    Values::Repeated(narrow[0])
+                } else {
+                    Values::U32(&narrow)
+                },
                 known: None,
                 levels: None,
             },

@@ -286,6 +286,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     warnings += _warn_of_uncertain_times(state, handshakes, facts)
     lab = match_lab_handshakes(run.captures.manifests, capture, handshakes.spi_i, handshakes.spi_r, facts)
     warnings += [(number, (None, text)) for number, text in lab.missing]
+    release_free_memory()  # polars has an allocator of its own
     suspects = collect_facts(handshakes, state, answers, short, facts)
     clear.clear()
     exchange_ids = numbering.number_exchanges(state)
@@ -567,6 +568,9 @@ def _find_first_aaa_requests(radius: RadiusMessages, count: int) -> Int64Array:
 
 def _sum_aaa_times(radius: RadiusMessages, count: int) -> AaaTimes:
     """How long the responder waited for its AAA server in each exchange."""
+    if not radius.pairs:
+        nothing = np.broadcast_to(np.int64(0), count)  # takes no memory
+        return AaaTimes(nothing, nothing)
     times = AaaTimes(np.zeros(count, np.int64), np.zeros(count, np.int64))
     for pair in radius.pairs:
         if pair.exchange is not None:

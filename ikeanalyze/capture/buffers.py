@@ -278,7 +278,8 @@ class FrameRows:
     """Columns of one length that grow together.
 
     Concatenating parts at the end would need twice the memory. Instead, the capacity for the whole capture is estimated
-    from the share of it that has been read, since memory that is not written to costs nothing.
+    from the share of it that has been read, since memory that is not written to costs nothing. A column whose rows all
+    have one value is that value, repeated without memory and not to be written to.
     """
 
     def __init__(self, layout: Mapping[str, type[np.generic]], columns: Columns | None = None) -> None:
@@ -297,15 +298,22 @@ class FrameRows:
 
         `take`: arrays, which have the byte order of this machine, may be kept, because they belong to nothing else.
         """
+        if not count:
+            return
         if take and not self._columns:
             self._columns = {name: _take(part[name], count, dtype) for name, dtype in self._layout.items()}
             self._capacity = self._count = count
             return
         stop = self._count + count
         if stop > self._capacity:
-            self._grow(stop)
+            self._grow(stop, part)
         for name, column in self._columns.items():
-            column[self._count : stop] = part[name]
+            value = part[name]
+            if is_repeated(column):
+                if not isinstance(value, np.ndarray) and value == column[0]:
+                    continue
+                column = self._columns[name] = column.copy()
+            column[self._count : stop] = value
         self._count = stop
 
     @staticmethod
@@ -324,20 +332,37 @@ class FrameRows:
             return dict(self._columns)
         return {name: column[: self._count] for name, column in self._columns.items()}
 
-    def _grow(self, needed: int) -> None:
+    def _grow(self, needed: int, part: Mapping[str, Any]) -> None:
+        """Make room for so many rows, of which `part` are the next."""
         self._capacity = _choose_capacity(needed, max(self._capacity, _INITIAL_ROWS // 2), self.share)
         for name, dtype in self._layout.items():
+            column = self._columns.get(name)
+            if column is None and not isinstance(part[name], np.ndarray):
+                self._columns[name] = _repeat(part[name], self._capacity, dtype)
+                continue
+            if column is not None and is_repeated(column):
+                self._columns[name] = np.broadcast_to(column[0], self._capacity)
+                continue
             grown = np.empty(self._capacity, dtype)
-            if self._count:
-                grown[: self._count] = self._columns[name][: self._count]
+            if column is not None:
+                grown[: self._count] = column[: self._count]
             self._columns[name] = grown
+
+
+def is_repeated(column: npt.NDArray[Any]) -> bool:
+    """Whether a column is one value, repeated without memory."""
+    return column.strides == (0,)
+
+
+def _repeat(value: Any, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    return np.broadcast_to(np.array(value, dtype), count)
 
 
 def _take(values: Any, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
     """The array itself if it has the type of its column; `count` times the value if it is a single one."""
     if isinstance(values, np.ndarray) and values.dtype.type is dtype:
         return values
-    return np.full(count, values, dtype)
+    return np.array(values, dtype) if isinstance(values, np.ndarray) else _repeat(values, count, dtype)
 
 
 def _choose_capacity(needed: int, current: int, share: float | None) -> int:

@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -195,7 +195,9 @@ class FrameCollector:
         plain = part.plain
         self.accounting.add_counts(plain.packets, plain.wire_bytes)
         columns = plain.columns
-        units = self._append_plain({**columns, "number": columns["number"] + np.uint32(self.packets + 1)}, plain.ipv6)
+        number = columns["number"] + np.uint32(self.packets + 1)
+        # a pcap file has one interface
+        units = self._append_plain({**columns, "number": number, "interface": 0}, plain.ipv6)
         self._store_clear(part, units)
         rows, begin, end, heap, _ = part.sealed
         if len(rows):
@@ -226,7 +228,7 @@ class FrameCollector:
         self.first_ns = low if self.first_ns is None else min(self.first_ns, low)
         self.last_ns = high if self.last_ns is None else max(self.last_ns, high)
 
-    def _append_plain(self, columns: Columns, ipv6: list[builtins.bytes]) -> UInt32Array:
+    def _append_plain(self, columns: Mapping[str, Any], ipv6: list[builtins.bytes]) -> UInt32Array:
         """Append the rows of plain packets with a message, and return their units; `ipv6` as in `PlainPackets`."""
         count = len(columns["number"])
         units = np.arange(self._units, self._units + count, dtype=np.uint32)

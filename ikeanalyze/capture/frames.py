@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from msgspec import Struct, field
 
 from ikeanalyze.capture.buffers import (
@@ -177,6 +178,8 @@ def _finish(
     collector.finish()
     columns = collector.columns()
     if kept:
+        if np.array_equal(columns["captured"], columns["bytes"]):
+            columns["captured"] = columns["bytes"]  # as usual; without memory of its own
         collector.number_by_appearance(columns)
     warnings = collector.warnings()
     warnings.extend((None, damage) for damage in damages)

@@ -27,6 +27,19 @@ def test_appended_rows_are_columns(share: float | None) -> None:
     assert columns["flag"].tolist() == [number // 100 % 2 == 0 for number in range(5000)]
 
 
+@pytest.mark.parametrize("take", [False, True])
+def test_a_value_that_all_rows_have_takes_no_memory(take: bool) -> None:
+    rows = FrameRows(TWO)
+    for begin in range(0, 300, 100):
+        rows.append(100, {"number": np.arange(begin, begin + 100, dtype=np.uint32), "flag": False}, take=take)
+    flag = rows.columns()["flag"]
+    assert (flag.dtype, flag.strides, flag.tolist()) == (np.bool_, (0,), [False] * 300)
+    rows.append(0, {"number": np.zeros(0, np.uint32), "flag": True})
+    rows.append(2, {"number": np.arange(2), "flag": np.array([True, False])})
+    rows.append(1000, {"number": np.arange(1000), "flag": True})
+    assert rows.columns()["flag"].tolist() == [False] * 300 + [True, False] + [True] * 1000
+
+
 def test_shared_rows_have_their_final_size() -> None:
     rows = FrameRows.shared(TWO, 7)
     rows.append(7, {"number": np.arange(7), "flag": True})

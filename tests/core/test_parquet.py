@@ -120,6 +120,14 @@ def test_numbers(name: str, rows: int, nulls: str, tmp_path: Path):
     assert_round_trip(expected, [(np.ascontiguousarray(values), known, None, None)], tmp_path)
 
 
+@pytest.mark.parametrize("rows", [1, 2, ROWS])
+def test_a_number_that_all_rows_have(rows: int, tmp_path: Path):
+    values, known = np.broadcast_to(np.uint32(2**32 - 1), rows), np.arange(rows) % 3 == 0
+    numbers = pl.Series(np.full(rows, 2**32 - 1, np.uint32))
+    expected = pl.DataFrame({"x": numbers, "y": numbers}).with_columns(pl.when(pl.Series(known)).then("y").alias("y"))
+    assert_round_trip(expected, [(values, None, None, None), (values, known, None, None)], tmp_path)
+
+
 @pytest.mark.parametrize("count", [1, 2, 200])
 def test_texts(count: int, tmp_path: Path):
     texts = [f"2001:db8::{number:x} é" * (number % 3) for number in range(count)]

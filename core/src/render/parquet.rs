@@ -86,6 +86,8 @@ pub enum Values<'a> {
     /// Addresses as codes (AddressBook in ikeanalyze/capture/decode/ip.py), whose lowest bits are an IPv4 address or,
     /// from FIRST_IPV6 on, the place of a text.
     Addresses(Texts<'a>, &'a [u64]),
+    /// All rows have this number.
+    Repeated(u32),
     /// All rows have this text.
     Same(&'a str),
     /// No row has a value.
@@ -123,7 +125,7 @@ impl Values<'_> {
             Values::Texts(_, places) => Some(places.len()),
             Values::Names(_, places) => Some(places.len()),
             Values::Addresses(_, codes) => Some(codes.len()),
-            Values::Same(_) | Values::Missing => None,
+            Values::Repeated(_) | Values::Same(_) | Values::Missing => None,
         }
     }
 }
@@ -406,8 +408,11 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
             }
             Ok(Pages::plain(out))
         }
+        (Values::Repeated(value), INT32 | INT64) => {
+            encode_integers(&vec![i64::from(*value); count_known(first, last, known)], kind)
+        }
         (Values::Same(text), BYTE_ARRAY) => {
-            let count = known.map_or(last - first, |known| known.iter().filter(|&&known| known).count());
+            let count = count_known(first, last, known);
             let mut dictionary = Vec::new();
             push_sized(&mut dictionary, text.as_bytes());
             Ok(Pages::coded(dictionary, 1, &vec![0; count]))
@@ -440,6 +445,11 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
         ),
         _ => Err(Error::Invalid("values of another type than in the schema")),
     }
+}
+
+/// How many of the rows are known.
+fn count_known(first: usize, last: usize, known: Option<&[bool]>) -> usize {
+    known.map_or(last - first, |known| known.iter().filter(|&&known| known).count())
 }
 
 /// The known values, converted.

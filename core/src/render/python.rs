@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use numpy::PyReadonlyArray1;
+use numpy::{PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -56,6 +56,9 @@ fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
         (Some(_), Some(_)) => return Err(PyValueError::new_err("places of texts must be uint8, uint32 or uint64")),
         (Some(Array::U8(values)), _) => Values::U8(values.as_slice()?),
         (Some(Array::U16(values)), _) => Values::U16(values.as_slice()?),
+        (Some(Array::U32(values)), _) if values.len() > 1 && values.strides() == [0] => {
+            Values::Repeated(values.as_array()[0])
+        }
         (Some(Array::U32(values)), _) => Values::U32(values.as_slice()?),
         (Some(Array::U64(values)), _) => Values::U64(values.as_slice()?),
         (Some(Array::I32(values)), _) => Values::I32(values.as_slice()?),

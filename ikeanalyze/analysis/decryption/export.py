@@ -14,7 +14,7 @@ import polars as pl
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.write.frames import CleartextMessage
@@ -37,7 +37,7 @@ class Cleartext:
     fragments: int = 1  # that it was reassembled from
 
 
-def collect_cleartexts(contents: DecodedMessages, ids: Int64Array) -> dict[int, Cleartext]:
+def collect_cleartexts(contents: DecodedMessages, ids: UInt32Array) -> dict[int, Cleartext]:
     """All decrypted messages, by message id; `ids` are those of the rows of Messages."""
     columns = contents.records.columns
     rows = np.flatnonzero(contents.of_message >= 0)

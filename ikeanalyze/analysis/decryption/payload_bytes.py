@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import UInt32Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import HEADER
 from ikeanalyze.wire.ikev2.payload_size import PayloadSize, measure_payload
@@ -26,7 +26,7 @@ NOT_READ = "not read"  # IKE messages without decoded payloads
 REPEATED = "retransmissions"
 
 
-def collect_payload_sizes(contents: DecodedMessages, ids: Int64Array) -> dict[int, tuple[PayloadSize, ...]]:
+def collect_payload_sizes(contents: DecodedMessages, ids: UInt32Array) -> dict[int, tuple[PayloadSize, ...]]:
     """The sizes of the payloads of each completely decoded message of IKEv2, by message id.
 
     `ids` are those of the rows of Messages.

@@ -204,21 +204,36 @@ def _build_intervals(
     repeated = ~answered & ~by_responder & next_by_responder & (answers.wait_ns[rows] > 0)
     sent = np.where(repeated, request + answers.wait_ns[rows], request)
     asked = np.where(answered, answers.answered_ns[rows], np.where(sent < next_ns, sent, request))
+    del repeated, sent  # a flood has millions of intervals
     # the transmission time of a fragmented response counts for its sender
     end = np.where(answered, answers.end_ns[rows], asked)
     following = np.where(last, end, next_ns)
+    del next_ns
     # a response that was captured late cannot be later than the request that followed it
     answer = np.minimum(end, following)
     asked = np.minimum(asked, answer)
-    response_wait = np.minimum(answers.response_wait_ns[rows], answer - asked)
-    wait, turn = asked - request, answer - asked - response_wait
-
-    answering = np.where(by_responder, 0, aaa_times.answering_ns[rows])
-    # if the response was lost and the request was repeated, the AAA server had answered before
-    lost = answered & (exchanges.response_ns[rows] < asked)
-    aaa_before = np.where(lost, np.minimum(answering, wait), 0)
-    aaa = np.where(lost, 0, np.minimum(answering, turn))
-    aaa_wait = np.minimum(np.where(by_responder | lost, 0, aaa_times.wait_ns[rows]), turn - aaa)
+    wait, turn = asked - request, answer - asked
+    response_wait = np.minimum(answers.response_wait_ns[rows], turn)
+    turn -= response_wait
+    wait += response_wait
+    del response_wait
+    aaa = aaa_before = np.broadcast_to(np.int64(0), len(rows))  # takes no memory
+    if aaa_times.answering_ns.any() or aaa_times.wait_ns.any():
+        answering = np.where(by_responder, 0, aaa_times.answering_ns[rows])
+        # if the response was lost and the request was repeated, the AAA server had answered before
+        lost = answered & (exchanges.response_ns[rows] < asked)
+        aaa_before = np.where(lost, np.minimum(answering, asked - request), 0)
+        aaa = np.where(lost, 0, np.minimum(answering, turn))
+        aaa_wait = np.minimum(np.where(by_responder | lost, 0, aaa_times.wait_ns[rows]), turn - aaa)
+        wait += aaa_wait - aaa_before
+        turn -= aaa_wait
+    del asked
+    gap = following - answer
+    longest_gap = gap
+    uncertain = answers.uncertain[rows]
+    if uncertain.any():
+        longest_gap = following - np.where(uncertain, np.minimum(exchanges.response_ns[rows], answer), answer)
+    del following, answer
     return _Intervals(
         handshake=handshake,
         request_ns=request,
@@ -227,13 +242,12 @@ def _build_intervals(
         answered=answered,
         by_responder=by_responder,
         next_by_responder=next_by_responder,
-        wait=wait + aaa_wait - aaa_before + response_wait,
-        turn=turn - aaa_wait,
+        wait=wait,
+        turn=turn,
         aaa=aaa,
         aaa_before=aaa_before,
-        gap=following - answer,
-        longest_gap=following
-        - np.where(answers.uncertain[rows], np.minimum(exchanges.response_ns[rows], answer), answer),
+        gap=gap,
+        longest_gap=longest_gap,
         doubtful=(exchanges.request_messages[rows] > 1)
         & (exchanges.request_messages[rows] != exchanges.response_messages[rows]),
     )

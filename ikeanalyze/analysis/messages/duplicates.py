@@ -183,7 +183,7 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
 
     The latter are all frames of such a content, in order of time. (k,)
     """
-    time, ttl, interface = columns["time_ns"], columns["ttl"], columns["interface"]
+    time, ttl, interface = columns["time_ns"], columns["ttl"], np.ascontiguousarray(columns["interface"])
     if core.compiled is not None:
         return core.compiled.find_candidates(digest, time, ttl, interface)
     # almost every content is that of one frame: only the others are sorted

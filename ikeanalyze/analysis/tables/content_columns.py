@@ -14,7 +14,7 @@ from ikeanalyze.analysis.decryption.key_exchanges import KeyExchangeRow
 from ikeanalyze.analysis.grouping import expand_ranges
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.tables.polars_columns import SharedListColumn, gather_known, make_lists
-from ikeanalyze.capture.arrays import Int32Array, Int64Array
+from ikeanalyze.capture.arrays import Int32Array, Int64Array, UInt32Array
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.ikev2.describe import describe_payloads
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
@@ -22,7 +22,7 @@ from ikeanalyze.wire.x509.certificates import ParsedCertificate
 
 
 def build_message_content_columns(
-    ike: MessageColumns, extra: int, ids: Int64Array, capture_contents: CaptureContents
+    ike: MessageColumns, extra: int, ids: UInt32Array, capture_contents: CaptureContents
 ) -> dict[str, Any]:
     """Columns of the messages table: IKE and HIP, then `extra` RADIUS packets; `ids` are the ids of all rows."""
     contents, columns = capture_contents.contents, capture_contents.columns

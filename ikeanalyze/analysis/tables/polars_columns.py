@@ -11,7 +11,7 @@ from msgspec import Struct
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.capture.arrays import Int64Array, UInt64Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.capture.frames import format_address_code
 
@@ -264,6 +264,11 @@ def narrow_integers(values: Any, dtype: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and dtype in _NARROW:
         return values.astype(_NARROW[dtype], copy=False)
     return values
+
+
+def null_where_unknown(values: Array, known: BoolArray) -> Array | tuple[Array, BoolArray]:
+    """Values, with null where they are not known; without the mask if all are."""
+    return values if known.all() else (values, known)
 
 
 def null_unknown(values: Array) -> tuple[Array, Array]:

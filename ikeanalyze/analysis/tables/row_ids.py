@@ -11,7 +11,7 @@ from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import TextColumn
-from ikeanalyze.capture.arrays import Int64Array
+from ikeanalyze.capture.arrays import Int32Array, Int64Array, UInt32Array
 from ikeanalyze.capture.decode.ip import get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
 
@@ -55,15 +55,15 @@ class RowNumbering(Struct, frozen=True):
         if len(radius):
             first_ns = np.concatenate([first_ns, radius.first_ns])
         if len(self.paths) == 1:
-            order = argsort_stable(first_ns - first_ns.min(initial=LATEST_NS))
+            order = argsort_stable(first_ns - first_ns.min(initial=LATEST_NS)).astype(np.int32)
             captures = np.broadcast_to(np.int64(0), len(order))  # takes no memory
         else:
             captures = state.capture[state.messages.handshake]
             if len(radius):
                 captures = np.concatenate([captures, get_capture_numbers(radius.source)])
-            order = np.lexsort((first_ns, captures))
+            order = np.lexsort((first_ns, captures)).astype(np.int32)
             captures = captures[order]
-        of_row = np.empty(len(order), np.int64)
+        of_row = np.empty(len(order), np.uint32)  # as in the tables
         of_row[order] = self.get_ids(captures, self.first.message)
         return MessageRowIds(order, of_row, captures)
 
@@ -77,8 +77,8 @@ class RowNumbering(Struct, frozen=True):
 class MessageRowIds(Struct, frozen=True):
     """The ids of the messages of IKE, HIP and RADIUS together."""
 
-    order: Int64Array  # row of each message (RADIUS rows follow the others), by capture and time
-    of_row: Int64Array  # id of each row
+    order: Int32Array  # row of each message (RADIUS rows follow the others), by capture and time
+    of_row: UInt32Array  # id of each row
     capture: Int64Array  # of each message in `order`
 
 

@@ -28,6 +28,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
     gather,
     narrow_integers,
     null_unknown,
+    null_where_unknown,
     null_zero,
     scatter_texts,
 )
@@ -212,7 +213,7 @@ def label_datagrams(
     unit = columns["unit"]
     count = int(unit.max()) + 1 if len(unit) else 0
     ike = state.datagrams.datagram
-    of_ike = ids.of_row.astype(np.int32)[state.message_of_datagram], state.association.handshake
+    of_ike = ids.of_row.view(np.int32)[state.message_of_datagram], state.association.handshake
     if _are_all(ike, count):
         message, handshake = of_ike
         if radius.pairs or duplicate.any():
@@ -266,12 +267,12 @@ def build_frame_columns(
     return TableColumns(
         {
             **unchanged,
-            **{name: (columns[name], mask) for name, mask in known.items()},
+            **{name: null_where_unknown(columns[name], mask) for name, mask in known.items()},
             **{name: AddressColumn(columns[name], addresses, pl.Categorical) for name in ("source", "destination")},
             **tunnel,
             "capture_duplicate": duplicate,
-            "message": (message.view(np.uint32), message >= 0),  # without a copy
-            "handshake": (handshake, known_handshake),
+            "message": null_where_unknown(message.view(np.uint32), message >= 0),  # without a copy
+            "handshake": null_where_unknown(handshake, known_handshake),
         },
         schema.FRAMES,
         numbering.select_paths(captures),

@@ -189,8 +189,8 @@ class BucketNumbering(RowNumbering, frozen=True, kw_only=True):
     def number_messages(self, state: AnalysisState, radius: Datagrams) -> MessageRowIds:
         """The ids of the messages and of the RADIUS datagrams."""
         own = RowNumbering.number_messages(self, state, radius)
-        ids = np.fromfile(self.folder.get_file(self.index, _MESSAGE_IDS), np.uint32).astype(np.int64)
+        ids = np.fromfile(self.folder.get_file(self.index, _MESSAGE_IDS), np.uint32)
         assert len(ids) == len(own.order)
-        of_row = np.empty(len(ids), np.int64)
+        of_row = np.empty(len(ids), np.uint32)
         of_row[own.order] = ids
         return MessageRowIds(own.order, of_row, own.capture)

@@ -27,6 +27,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
     narrow_integers,
 )
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array
+from ikeanalyze.capture.buffers import is_repeated
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, format_address_code
 from ikeanalyze.dataset.columns import to_portable_types
 from ikeanalyze.render.report.parquet_levels import Leaf, make_struct_levels, split_lists
@@ -128,6 +129,8 @@ def _convert(value: Any, dtype: Any) -> _CoreColumn | None:
         places = value if value.dtype.type is np.uint8 else value.astype(np.uint32)
         return np.ascontiguousarray(places), known, _join_texts(dtype.categories), None
     value = narrow_integers(value, dtype)
+    if value.dtype.type is np.uint32 and is_repeated(value):
+        return value, known, None, None
     return (np.ascontiguousarray(value), known, None, None) if value.dtype.type in _TYPES else None
 
 

@@ -184,9 +184,8 @@ def find_steps_back(state: AnalysisState) -> Int64Array:
     datagrams, handshake = state.datagrams, state.association.handshake
     result = np.zeros(len(state.capture), np.int64)
     # the rows are in order of capture and time
-    falling = np.diff(datagrams.number.astype(np.int64)) < 0
-    falling &= np.diff(state.capture[handshake]) == 0
-    if not falling.any():
+    falling = np.flatnonzero(datagrams.number[1:] < datagrams.number[:-1])
+    if (state.capture[handshake[falling + 1]] != state.capture[handshake[falling]]).all():
         return result
     order = np.lexsort((datagrams.number, state.capture[handshake]))
     if not _steps_back(datagrams.first_ns[order], state.capture[handshake[order]]).max(initial=0) > STEP_BACK_NS:
