@@ -135,6 +135,7 @@ fn spis(rng: &mut Rng, rows: usize) {
         exchange_type: &column(rng, rows, choose(&[5, 34, 35, 38])),
         flags: &column(rng, rows, |rng| rng.u8(..)),
         digest: &column(rng, rows, choose(&[1, 2])),
+        first_ns: &times(rng, rows),
         source: &column(rng, rows, choose(&[1, u64::MAX])),
         source_port: &column(rng, rows, choose(&[500, u16::MAX])),
         destination: &column(rng, rows, choose(&[1, u64::MAX])),

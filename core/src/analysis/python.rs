@@ -116,7 +116,7 @@ fn group_by_spi<'py>(
         columns.get("exchange_type")?,
         columns.get("flags")?,
     );
-    let digest = columns.get("digest")?;
+    let (digest, first_ns) = (columns.get("digest")?, columns.get("first_ns")?);
     let (source, source_port) = (columns.get("source")?, columns.get("source_port")?);
     let (destination, destination_port) = (columns.get("destination")?, columns.get("destination_port")?);
     let datagrams = association::Datagrams {
@@ -126,6 +126,7 @@ fn group_by_spi<'py>(
         exchange_type: exchange_type.as_slice()?,
         flags: flags.as_slice()?,
         digest: digest.as_slice()?,
+        first_ns: first_ns.as_slice()?,
         source: source.as_slice()?,
         source_port: source_port.as_slice()?,
         destination: destination.as_slice()?,
@@ -139,6 +140,7 @@ fn group_by_spi<'py>(
         datagrams.exchange_type.len(),
         datagrams.flags.len(),
         datagrams.digest.len(),
+        datagrams.first_ns.len(),
         datagrams.source.len(),
         datagrams.source_port.len(),
         datagrams.destination.len(),
