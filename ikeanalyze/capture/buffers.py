@@ -5,8 +5,9 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -274,6 +275,11 @@ LAYOUT: Final[dict[str, type[np.generic]]] = {
 _INITIAL_ROWS: Final = 64
 
 
+#: From so many rows on, columns are copied in several threads: the rows of a worker process, when it has ended. Most of
+#: the time is that of new pages of memory.
+_MANY_ROWS: Final = 1 << 17
+
+
 class FrameRows:
     """Columns of one length that grow together.
 
@@ -307,14 +313,22 @@ class FrameRows:
         stop = self._count + count
         if stop > self._capacity:
             self._grow(stop, part)
-        for name, column in self._columns.items():
-            value = part[name]
-            if is_repeated(column):
-                if not isinstance(value, np.ndarray) and value == column[0]:
-                    continue
-                column = self._columns[name] = column.copy()
-            column[self._count : stop] = value
+        rows = slice(self._count, stop)
+        if count < _MANY_ROWS:
+            for name in self._columns:
+                self._copy(name, rows, part)
+        else:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(self._copy, self._columns, repeat(rows), repeat(part)))
         self._count = stop
+
+    def _copy(self, name: str, rows: slice, part: Mapping[str, Any]) -> None:
+        column, values = self._columns[name], part[name]
+        if is_repeated(column):
+            if not isinstance(values, np.ndarray) and values == column[0]:
+                return
+            column = self._columns[name] = column.copy()
+        column[rows] = values
 
     @staticmethod
     def shared(layout: Mapping[str, type[np.generic]], capacity: int) -> "FrameRows":
