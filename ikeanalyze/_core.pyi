@@ -179,6 +179,7 @@ def write_parquet(
         ]
     ],
     rows: int,
+    order: Int32Array | None,
     row_group: int,
 ) -> None:
     """Write a table of `rows` rows as a Parquet file with the schema of the empty file `template`.
@@ -190,8 +191,11 @@ def write_parquet(
     digits. An array of 32-bit numbers may be one number repeated without memory. A column in lists has the known
     values alone, and definition and repetition levels.
 
+    `order` is the row of the columns that each row of the table is, except of columns in lists, whose rows are those of
+    the table; None: all are.
+
     Raises:
-        ValueError: the columns differ in length, or are not those of the schema.
+        ValueError: the columns differ in length, or are not those of the schema, or `order` has other rows.
         OSError: the file cannot be written.
     """
 

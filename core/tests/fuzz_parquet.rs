@@ -186,8 +186,22 @@ fn what_is_written_is_read() {
                 levels: None,
             },
         ];
+        let mut order: Option<Vec<i32>> = rng.bool().then(|| (0..rows as i32).collect());
+        if let Some(order) = &mut order {
+            rng.shuffle(order);
+            let wrong = vec![rows as i32; rows.max(1)];
+            assert!(write_table(Vec::new(), &template, &columns, rows, Some(&wrong), 100).is_err());
+        }
         let mut file = Vec::new();
-        write_table(&mut file, &template, &columns, rows, rng.usize(1..700)).expect("a file");
+        write_table(
+            &mut file,
+            &template,
+            &columns,
+            rows,
+            order.as_deref(),
+            rng.usize(1..700),
+        )
+        .expect("a file");
         let mut damaged = template.clone();
         for _ in 0..rng.usize(1..4) {
             let place = rng.usize(..damaged.len());
@@ -198,10 +212,11 @@ fn what_is_written_is_read() {
         } else {
             damaged.len()
         });
-        let _ = write_table(Vec::new(), &damaged, &columns, rows, 100); // without panic
+        let _ = write_table(Vec::new(), &damaged, &columns, rows, None, 100); // without panic
         let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
         let expect = |known: Option<&[bool]>, value: &dyn Fn(usize) -> Vec<u8>| -> Vec<Option<Vec<u8>>> {
             (0..rows)
+                .map(|row| order.as_ref().map_or(row, |order| order[row] as usize))
                 .map(|row| known.map_or(true, |known| known[row]).then(|| value(row)))
                 .collect()
         };
@@ -273,7 +288,7 @@ fn lists_that_are_written_are_read() {
         let values = numbers(&mut rng, count);
         let mut file = Vec::new();
         let columns = [list_column(&values, &definition, &repetition)];
-        write_table(&mut file, &template, &columns, rows, rng.usize(1..300)).expect("a file");
+        write_table(&mut file, &template, &columns, rows, None, rng.usize(1..300)).expect("a file");
         let file = SerializedFileReader::new(Bytes::from(file)).expect("a Parquet file");
         let (mut read, mut definitions, mut repetitions) = (Vec::new(), Vec::new(), Vec::new());
         for group in 0..file.num_row_groups() {
@@ -304,6 +319,6 @@ fn lists_that_are_written_are_read() {
             }
         }
         let wrong = [list_column(&values, &definition, &repetition)];
-        let _ = write_table(Vec::new(), &template, &wrong, rows, 100); // without panic
+        let _ = write_table(Vec::new(), &template, &wrong, rows, None, 100); // without panic
     }
 }

@@ -122,6 +122,26 @@ def test_a_number_that_all_rows_have(rows: int, tmp_path: Path):
     assert_round_trip(expected, [(values, None, None, None), (values, known, None, None)], tmp_path)
 
 
+def test_rows_in_another_order(tmp_path: Path):
+    order = _RNG.permutation(ROWS).astype(np.int32)
+    numbers, known, places = (
+        NUMBERS["identifiers"],
+        _RNG.random(ROWS) < 0.5,
+        _RNG.integers(0, 2, ROWS).astype(np.uint32),
+    )
+    table = pl.DataFrame({"x": numbers, "y": numbers, "z": pl.Series(["a", "b"]).gather(places)})
+    expected = table.with_columns(pl.when(pl.Series(known)).then("y").alias("y"))[order.tolist()]
+    columns = [
+        (numbers, None, None, None),
+        (numbers, known, None, None),
+        (places, None, ("ab", np.array([1, 2])), None),
+    ]
+    assert_round_trip(expected, columns, tmp_path, order)
+    for wrong in (order[1:], order - 1, order + 1):
+        with pytest.raises(ValueError, match="order"):
+            assert_round_trip(expected, columns, tmp_path, wrong)
+
+
 @pytest.mark.parametrize("count", [1, 2, 200])
 def test_texts(count: int, tmp_path: Path):
     texts = [f"2001:db8::{number:x} é" * (number % 3) for number in range(count)]
@@ -165,11 +185,11 @@ def test_floats(tmp_path: Path):
     assert_round_trip(expected, [(few, None, None, None), (many, known, None, None)], tmp_path)
 
 
-def assert_round_trip(expected: pl.DataFrame, columns, directory: Path) -> None:
+def assert_round_trip(expected: pl.DataFrame, columns, directory: Path, order=None) -> None:
     template = BytesIO()
     expected.clear().write_parquet(template)
     path = directory / "table.parquet"
-    core.compiled.write_parquet(str(path), template.getvalue(), columns, len(expected), 1000)
+    core.compiled.write_parquet(str(path), template.getvalue(), columns, len(expected), order, 1000)
     assert pl.read_parquet(path).equals(expected)
     arrow = pq.read_table(path)
     assert pl.from_arrow(arrow).equals(expected)
@@ -189,10 +209,10 @@ def test_columns_of_wrong_lengths_and_types_are_refused(tmp_path: Path):
         ([(number, None, None, (np.ones(2, np.uint8), np.zeros(2, np.uint8)))], 2),
     ):
         with pytest.raises(ValueError):  # noqa: PT011
-            core.compiled.write_parquet(str(tmp_path / "x"), template.getvalue(), columns, rows, 10)
+            core.compiled.write_parquet(str(tmp_path / "x"), template.getvalue(), columns, rows, None, 10)
     with pytest.raises(OSError, match="No space left"):
-        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None, None)], 3, 10)
+        core.compiled.write_parquet("/dev/full", template.getvalue(), [(number, None, None, None)], 3, None, 10)
     with pytest.raises(OSError, match="No such file"):
         core.compiled.write_parquet(
-            str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None, None)], 3, 10
+            str(tmp_path / "none" / "x"), template.getvalue(), [(number, None, None, None)], 3, None, 10
         )

@@ -131,7 +131,21 @@ impl Values<'_> {
 }
 
 /// Write a table of so many rows with the schema of the empty file `template`, in groups of `group` rows.
-pub fn write_table(out: impl Write, template: &[u8], columns: &[Column], rows: usize, group: usize) -> Result<()> {
+///
+/// `order`: the row of the columns that each row of the table is; None: their order is that of the table, as that of
+/// columns in lists always is.
+pub fn write_table(
+    out: impl Write,
+    template: &[u8],
+    columns: &[Column],
+    rows: usize,
+    order: Option<&[i32]>,
+    group: usize,
+) -> Result<()> {
+    let is_outside = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= rows);
+    if order.is_some_and(|order| order.len() != rows || order.iter().any(is_outside)) {
+        return Err(Error::Invalid("an order of other rows"));
+    }
     let template = Template::read(template).ok_or(Error::Invalid("the template is not a Parquet file"))?;
     if template.leaves.len() != columns.len() || group == 0 {
         return Err(Error::Invalid("other columns than in the schema"));
@@ -147,7 +161,7 @@ pub fn write_table(out: impl Write, template: &[u8], columns: &[Column], rows: u
     for (number, first) in (0..rows).step_by(group).enumerate() {
         let (mut chunks, mut bytes) = (Vec::new(), 0);
         for ((column, leaf), bounds) in columns.iter().zip(&template.leaves).zip(&bounds) {
-            let chunk = encode_chunk(column, &bounds[number], &bounds[number + 1], leaf)?;
+            let chunk = encode_chunk(column, order, &bounds[number], &bounds[number + 1], leaf)?;
             out.write_all(&chunk.data)?;
             chunks.push(describe_chunk(&chunk, leaf, at));
             at += chunk.data.len();
@@ -277,17 +291,18 @@ impl Pages {
 }
 
 /// A row group of a column as a column chunk.
-fn encode_chunk(column: &Column, begin: &Bound, end: &Bound, leaf: &Leaf) -> Result<Chunk> {
+fn encode_chunk(column: &Column, order: Option<&[i32]>, begin: &Bound, end: &Bound, leaf: &Leaf) -> Result<Chunk> {
     let (first, last) = (begin.value, end.value);
-    let mut page = Vec::new();
-    let mut missing = Vec::new();
-    let known = match (&column.values, column.known) {
-        (Values::Missing, _) if column.levels.is_none() => {
-            missing.resize(last - first, false);
-            Some(&missing[..])
-        }
-        (_, known) => known.map(|known| &known[first..last]),
+    let span = match (order, column.levels) {
+        (Some(order), None) => Span::Ordered(&order[first..last]),
+        _ => Span::Range(first, last),
     };
+    let mut page = Vec::new();
+    let known = match (&column.values, column.known) {
+        (Values::Missing, _) if column.levels.is_none() => Some(vec![false; last - first]),
+        (_, known) => known.map(|known| select(known, &span, None, |&known| known)),
+    };
+    let known = known.as_deref();
     if let Some(levels) = column.levels {
         push_levels(&mut page, leaf.repetition, &levels.repetition[begin.level..end.level]);
         push_levels(&mut page, leaf.definition, &levels.definition[begin.level..end.level]);
@@ -301,7 +316,7 @@ fn encode_chunk(column: &Column, begin: &Bound, end: &Bound, leaf: &Leaf) -> Res
         }
         push_known(&mut page, leaf.definition, last - first, known)?;
     }
-    let pages = encode_values(&column.values, first, last, known, leaf.kind)?;
+    let pages = encode_values(&column.values, &span, known, leaf.kind)?;
     page.extend_from_slice(&pages.values);
     let values = end.level - begin.level;
     let mut chunk = Chunk {
@@ -385,23 +400,20 @@ fn push_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[bool]>, kind: i64) -> Result<Pages> {
+fn encode_values(values: &Values, span: &Span, known: Option<&[bool]>, kind: i64) -> Result<Pages> {
     macro_rules! integers {
         ($values:expr) => {
-            encode_integers(
-                &select($values.get(first..last), known, |&value| value as i64),
-                kind,
-            )
+            encode_integers(&select($values, span, known, |&value| value as i64), kind)
         };
     }
     match (values, kind) {
         (Values::Missing, _) => Ok(Pages::plain(Vec::new())),
         (Values::Bool(values), BOOLEAN) => {
-            let values = select(values.get(first..last), known, |&value| value);
+            let values = select(values, span, known, |&value| value);
             Ok(Pages::plain(pack_booleans(values.into_iter())))
         }
         (Values::U64(values), BYTE_ARRAY) => {
-            let values = select(values.get(first..last), known, |&value| value);
+            let values = select(values, span, known, |&value| value);
             let mut out = Vec::with_capacity(values.len() * 20);
             for value in values {
                 push_sized(&mut out, &hex_digits(value));
@@ -409,57 +421,72 @@ fn encode_values(values: &Values, first: usize, last: usize, known: Option<&[boo
             Ok(Pages::plain(out))
         }
         (Values::Repeated(value), INT32 | INT64) => {
-            encode_integers(&vec![i64::from(*value); count_known(first, last, known)], kind)
+            encode_integers(&vec![i64::from(*value); count_known(span, known)], kind)
         }
         (Values::Same(text), BYTE_ARRAY) => {
-            let count = count_known(first, last, known);
+            let count = count_known(span, known);
             let mut dictionary = Vec::new();
             push_sized(&mut dictionary, text.as_bytes());
             Ok(Pages::coded(dictionary, 1, &vec![0; count]))
         }
         (Values::Texts(texts, places), BYTE_ARRAY) => {
-            encode_texts(*texts, &select(places.get(first..last), known, |&place| place))
+            encode_texts(*texts, &select(places, span, known, |&place| place))
         }
         (Values::Names(texts, places), BYTE_ARRAY) => {
-            encode_texts(*texts, &select(places.get(first..last), known, |&place| place.into()))
+            encode_texts(*texts, &select(places, span, known, |&place| place.into()))
         }
-        (Values::Addresses(texts, codes), BYTE_ARRAY) => encode_addresses(
-            *texts,
-            &select(codes.get(first..last), known, |&code| code & ADDRESS_BITS),
-        ),
+        (Values::Addresses(texts, codes), BYTE_ARRAY) => {
+            encode_addresses(*texts, &select(codes, span, known, |&code| code & ADDRESS_BITS))
+        }
         (Values::U8(values), INT32 | INT64) => {
-            let values = select(values.get(first..last), known, |&value| u16::from(value));
+            let values = select(values, span, known, |&value| u16::from(value));
             Ok(encode_small(&values, kind))
         }
-        (Values::U16(values), INT32 | INT64) => Ok(encode_small(
-            &select(values.get(first..last), known, |&value| value),
-            kind,
-        )),
+        (Values::U16(values), INT32 | INT64) => Ok(encode_small(&select(values, span, known, |&value| value), kind)),
         (Values::U32(values), INT32 | INT64) => integers!(values),
         (Values::I32(values), INT32 | INT64) => integers!(values),
         (Values::U64(values), INT64) => integers!(values),
         (Values::I64(values), INT64) => integers!(values),
-        (Values::F64(values), DOUBLE) => encode_integers(
-            &select(values.get(first..last), known, |&value| value.to_bits() as i64),
-            kind,
-        ),
+        (Values::F64(values), DOUBLE) => {
+            encode_integers(&select(values, span, known, |&value| value.to_bits() as i64), kind)
+        }
         _ => Err(Error::Invalid("values of another type than in the schema")),
     }
 }
 
 /// How many of the rows are known.
-fn count_known(first: usize, last: usize, known: Option<&[bool]>) -> usize {
-    known.map_or(last - first, |known| known.iter().filter(|&&known| known).count())
+fn count_known(span: &Span, known: Option<&[bool]>) -> usize {
+    known.map_or(span.len(), |known| known.iter().filter(|&&known| known).count())
 }
 
-/// The known values, converted.
-fn select<T, U>(values: Option<&[T]>, known: Option<&[bool]>, convert: impl Fn(&T) -> U) -> Vec<U> {
-    let values = values.unwrap_or(&[]);
-    match known {
-        None => values.iter().map(convert).collect(),
-        Some(known) => {
-            let known = values.iter().zip(known).filter(|(_, &known)| known);
+/// The rows of a row group.
+enum Span<'a> {
+    Range(usize, usize),
+    Ordered(&'a [i32]),
+}
+
+impl Span<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Span::Range(first, last) => last - first,
+            Span::Ordered(rows) => rows.len(),
+        }
+    }
+}
+
+/// The known values of a row group, converted; `known`: which of them are known.
+fn select<T, U>(values: &[T], span: &Span, known: Option<&[bool]>, convert: impl Fn(&T) -> U) -> Vec<U> {
+    match (span, known) {
+        (Span::Range(first, last), None) => values.get(*first..*last).unwrap_or(&[]).iter().map(convert).collect(),
+        (Span::Range(first, last), Some(known)) => {
+            let values = values.get(*first..*last).unwrap_or(&[]).iter();
+            let known = values.zip(known).filter(|(_, &known)| known);
             known.map(|(value, _)| convert(value)).collect()
+        }
+        (Span::Ordered(rows), None) => rows.iter().map(|&row| convert(&values[row as usize])).collect(),
+        (Span::Ordered(rows), Some(known)) => {
+            let known = rows.iter().zip(known).filter(|(_, &known)| known);
+            known.map(|(&row, _)| convert(&values[row as usize])).collect()
         }
     }
 }

@@ -86,11 +86,13 @@ fn write_parquet(
     template: &[u8],
     columns: Vec<ColumnArguments<'_>>,
     rows: usize,
+    order: Option<PyReadonlyArray1<'_, i32>>,
     row_group: usize,
 ) -> PyResult<()> {
     let columns: Vec<Column> = columns.iter().map(make_column).collect::<PyResult<_>>()?;
+    let order = order.as_ref().map(|order| order.as_slice()).transpose()?;
     let file = File::create(path)?;
-    py.detach(|| write_table(file, template, &columns, rows, row_group))
+    py.detach(|| write_table(file, template, &columns, rows, order, row_group))
         .map_err(|error| match error {
             Error::Io(error) => error.into(),
             Error::Invalid(reason) => PyValueError::new_err(reason),

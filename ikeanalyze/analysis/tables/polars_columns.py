@@ -11,7 +11,8 @@ from msgspec import Struct
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
-from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
+from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, sort_distinct
+from ikeanalyze.capture.buffers import is_repeated, release_free_memory
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
 from ikeanalyze.capture.frames import format_address_code
 
@@ -185,9 +186,24 @@ class TableColumns(Struct, frozen=True):
     layout: schema.Schema
     capture: str | TextColumn  # path of the capture of all rows, or of each row
     height: int
+    order: Int32Array | None = None  # the row of the columns that each row of the table is; None: they are in order
+
+    def sort_rows(self) -> "TableColumns":
+        """The same with columns in order; `columns` is empty afterwards if they were not."""
+        if self.order is None:
+            return self
+        columns: dict[str, Any] = {}
+        for name in list(self.columns):
+            value = self.columns.pop(name)  # its memory is free when it is sorted
+            if isinstance(value, tuple):
+                value = narrow_integers(value[0], self.layout.get(name)), value[1]
+            columns[name] = _select(narrow_integers(value, self.layout.get(name)), self.order)
+            del value
+        release_free_memory()  # polars has an allocator of its own
+        return TableColumns(columns, self.layout, self.capture, self.height)
 
     def select(self, rows: Int64Array) -> "TableColumns":
-        """The columns of these rows."""
+        """The columns of these rows; the columns must be in order."""
         columns = {name: _select(value, rows) for name, value in self.columns.items()}
         capture = self.capture if isinstance(self.capture, str) else self.capture.select(rows)
         return TableColumns(columns, self.layout, capture, len(rows))
@@ -196,6 +212,8 @@ class TableColumns(Struct, frozen=True):
         """The table; `columns` is empty afterwards."""
         if not self.height:
             return pl.DataFrame(schema=self.layout)
+        if self.order is not None:
+            return self.sort_rows().make_table()
         capture: pl.Series | pl.Expr
         if isinstance(self.capture, TextColumn):
             capture = self.capture.gather()
@@ -263,7 +281,15 @@ _NARROW: Final = {
 def narrow_integers(values: Any, dtype: Any) -> Any:
     """An integer array with the type of its column, so that polars does not copy it."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and dtype in _NARROW:
-        return values.astype(_NARROW[dtype], copy=False)
+        narrow = _NARROW[dtype]
+        if is_repeated(values):
+            return np.broadcast_to(values[:1].astype(narrow), len(values))
+        # the same bits
+        return (
+            values.view(np.uint64)
+            if (values.dtype, narrow) == (np.int64, np.uint64)
+            else values.astype(narrow, copy=False)
+        )
     return values
 
 

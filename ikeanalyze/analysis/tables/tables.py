@@ -8,6 +8,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
+from ikeanalyze import core
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import AnsweredTransmissions
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
@@ -22,11 +23,8 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.polars_columns import (
     AddressColumn,
     Array,
-    SharedListColumn,
     TableColumns,
     TextColumn,
-    gather,
-    narrow_integers,
     null_unknown,
     null_where_unknown,
     null_zero,
@@ -34,7 +32,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
 )
 from ikeanalyze.analysis.tables.row_ids import FirstRowIds, MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt8Array
-from ikeanalyze.capture.buffers import Columns, release_free_memory
+from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
 
@@ -149,15 +147,15 @@ def build_message_columns(sources: MessageTableSources) -> TableColumns:
         return np.concatenate([of_ike, of_radius]) if extra else of_ike
 
     handshakes, exchanges = join(ike.handshake, radius.handshake), join(exchange, radius.exchange)
-    by_client = np.where(radius.from_client, _RESPONDER, _AAA)
+    by_client = np.where(radius.from_client, _RESPONDER, _AAA).astype(np.uint8)
     protocol = join(ike.protocol, datagrams.protocol)
     columns: dict[str, Any] = {
-        "handshake": (_get_ids(ids.handshake, handshakes), handshakes >= 0),
-        "exchange": (_get_ids(ids.exchange, exchanges), exchanges >= 0),
+        "handshake": (_get_ids(ids.handshake.astype(np.uint32), handshakes), handshakes >= 0),
+        "exchange": (_get_ids(ids.exchange.astype(np.uint32), exchanges), exchanges >= 0),
         "protocol": protocol,
         "type": _get_type_names(protocol, join(get_exchange_types(ike), datagrams.exchange_type)),
-        "sender": join(np.where(ike.from_initiator, _INITIATOR, _RESPONDER), by_client).astype(np.uint8),
-        "kind": join(ike.response, radius.response).astype(np.uint8),
+        "sender": join((~ike.from_initiator).view(np.uint8), by_client),  # _INITIATOR is 0, _RESPONDER 1
+        "kind": join(ike.response, radius.response).view(np.uint8),
         "set_up": join(sources.exchanges.set_up[exchange], radius.handshake >= 0),
         "transmission": join(ike.transmission, radius.transmission),
         "first_frame": join(ike.first_frame, datagrams.number),
@@ -176,24 +174,16 @@ def build_message_columns(sources: MessageTableSources) -> TableColumns:
         from ikeanalyze.analysis.tables.content_columns import build_message_content_columns
 
         columns.update(build_message_content_columns(ike, extra, ids.message.of_row, sources.contents))
-    del ike
-    order = ids.message.order
-    ordered: dict[str, Any] = {"message": ids.message.of_row[order]}
-    for name, dtype in schema.MESSAGES.items():
-        value = columns.pop(name, None)  # its memory is free then
-        if isinstance(value, tuple):
-            ordered[name] = (narrow_integers(value[0], dtype)[order], value[1][order])
-        elif isinstance(value, pl.Series):
-            ordered[name] = gather(value, order)
-        elif isinstance(value, TextColumn):
-            ordered[name] = TextColumn(value.texts, value.place[order])
-        elif isinstance(value, SharedListColumn):
-            ordered[name] = value.select(order)
-        elif value is not None:
-            ordered[name] = narrow_integers(value, dtype)[order]
-        value = None
-    release_free_memory()  # polars has an allocator of its own
-    return TableColumns(ordered, schema.MESSAGES, ids.numbering.select_paths(ids.message.capture), len(order))
+    table = TableColumns(
+        {"message": ids.message.of_row, **columns},
+        schema.MESSAGES,
+        ids.numbering.select_paths(ids.message.capture),
+        len(protocol),
+        ids.message.order,
+    )
+    columns.clear()
+    # the core sorts them while it writes them
+    return table.sort_rows() if core.compiled is None or isinstance(table.capture, TextColumn) else table
 
 
 def _get_ids(ids: Array, rows: Array) -> Array:

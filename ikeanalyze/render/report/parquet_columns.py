@@ -58,13 +58,17 @@ def make_column_writer(name: str, columns: TableColumns) -> Callable[[Path, int]
     converted: list[_CoreColumn] = []
     for column, dtype in columns.layout.items():
         value = columns.capture if column == "capture" else columns.columns.get(column)
+        if columns.order is not None and isinstance(value, (SharedListColumn, StructListColumn)):
+            value = value.select(columns.order)
         leaves = _convert_leaves(value, dtype)
         if leaves is None:
             return None
         converted.extend(leaves)
 
     def write(path: Path, row_group: int) -> None:
-        core.compiled.write_parquet(str(path), _make_template(name), converted, columns.height, row_group)
+        core.compiled.write_parquet(
+            str(path), _make_template(name), converted, columns.height, columns.order, row_group
+        )
 
     return write
 
