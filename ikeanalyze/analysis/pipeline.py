@@ -352,6 +352,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     in_clear = sort_distinct(message_of_datagram[clear_datagrams]).astype(np.int64)
     about_esp = find_invalid_spi_notifies(datagrams, clear_datagrams, clear)
     parsed = inits.result()
+    traffic.reader = None  # its memory is free then
     if not _wants_contents(run):
         # the only clear messages of IKEv2 are IKE_SA_INIT, which are parsed
         others = datagrams.datagram[datagrams.protocol != Protocol.IKEV2]

@@ -72,6 +72,7 @@ from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFac
 from ikeanalyze.analysis.messages.messages import MessageColumns
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array
+from ikeanalyze.capture.buffers import is_repeated
 from ikeanalyze.capture.decode.classify import Protocol
 
 #: A shorter time, in round trips, contains no round trip, even with jitter.
@@ -228,6 +229,8 @@ def end_in_order(state: AnalysisState) -> ExchangeEndings:
         messages, exchange = messages.select(rows), exchange[rows]
     if core.compiled is not None:
         columns = core.compiled.end_in_order(messages, exchange, exchanges)
+        if not columns["response_wait_ns"].any():  # only IKEv1 has some
+            columns["response_wait_ns"] = np.broadcast_to(np.int64(0), count)  # takes no memory
         return ExchangeEndings(**columns, uncertain=np.zeros(count, np.bool_))
     if (exchange[1:] < exchange[:-1]).any():  # they usually are in order
         order = argsort_stable(exchange)
@@ -294,33 +297,37 @@ def _end_by_path(
     hosts = _get_hosts(state)
     following = _find_next_exchanges(exchanges)
     continues = _continues_at_once(exchanges, following)
-    known = path.initiator_rtt_ns[exchanges.handshake]
-    estimated = _estimate_round_trips(exchanges, endings, following, hosts, facts, rows)
-    rtt = np.where(known != UNKNOWN, known, estimated)
+    # of the rows alone: an exchange is seldom ambiguous
+    handshake = exchanges.handshake[rows]
+    known = path.initiator_rtt_ns[handshake]
+    rtt = np.where(known != UNKNOWN, known, _estimate_round_trips(exchanges, endings, following, hosts, facts, rows))
     uncertain = np.zeros(len(exchanges), np.bool_)
-    unknown = rows[(known[rows] == UNKNOWN) & (rtt[rows] == 0) & exchanges.set_up[rows]]
-    possibly_long = _find_possibly_long_paths(state, endings, following, hosts, facts, unknown)
-    uncertain[unknown] = possibly_long[unknown]
+    unknown = rows[(known == UNKNOWN) & (rtt == 0) & exchanges.set_up[rows]]
+    uncertain[unknown] = _find_possibly_long_paths(state, endings, following, hosts, facts, unknown)
     if not len(rows):
         return endings
-    timer = path.timer_ns[exchanges.handshake]
-    rows = rows[(rtt[rows] > 0) & ((timer[rows] == UNKNOWN) | (_MAX_ROUND_TRIP * rtt[rows] > timer[rows]))]
+    timer = path.timer_ns[handshake]
+    usable = (rtt > 0) & ((timer == UNKNOWN) | (_MAX_ROUND_TRIP * rtt > timer))
+    rows, rtt = rows[usable], rtt[usable]
     gap = exchanges.request_ns[following[rows]] - endings.end_ns[rows]
-    too_soon = (following[rows] >= 0) & (gap < _MIN_ROUND_TRIP * rtt[rows])
+    too_soon = (following[rows] >= 0) & (gap < _MIN_ROUND_TRIP * rtt)
     # where the next request does not decide: if the timer expired before the response arrived, transmissions and
     # responses crossed
     since = endings.answered_ns[rows] - exchanges.response_ns[rows]
     crossing = ~continues[rows] & (since > 0)
-    crossing &= (since < 2 * rtt[rows]) | (exchanges.response_messages[rows] > 2)
+    crossing &= (since < 2 * rtt) | (exchanges.response_messages[rows] > 2)
+    chosen = too_soon | crossing
+    rows, rtt = rows[chosen], rtt[chosen]
 
     # the exchange after the set-up does not follow its last exchange at once
-    following = np.where(exchanges.set_up & ~continues, -1, following)
+    following = np.where(exchanges.set_up[rows] & ~continues[rows], -1, following[rows])
     next_ns = np.where(following >= 0, exchanges.request_ns[following], NEVER)
     answer, end, answered = endings.answer_ns.copy(), endings.end_ns.copy(), endings.answered_ns.copy()
-    for row, members in _iterate_messages(state, rows[too_soon | crossing]):
-        if continues[row] and next_ns[row] - end[row] >= _TOO_SHORT * rtt[row]:
+    times = zip(next_ns.tolist(), rtt.tolist(), strict=True)
+    for (row, members), (until, round_trip) in zip(_iterate_messages(state, rows), times, strict=True):
+        if continues[row] and until - end[row] >= _TOO_SHORT * round_trip:
             continue
-        response = _find_fitting_response(messages, members, int(next_ns[row]), bool(continues[row]), int(rtt[row]))
+        response = _find_fitting_response(messages, members, until, bool(continues[row]), round_trip)
         if response is None or messages.last_ns[response] >= end[row]:
             continue
         sent = messages.first_ns[members[~messages.response[members]]]
@@ -328,7 +335,9 @@ def _end_by_path(
         if len(sent):
             answer[row], end[row] = messages.first_ns[response], messages.last_ns[response]
             answered[row] = sent.max()
-    waited = np.where(end == endings.end_ns, endings.response_wait_ns, 0)
+    waited = endings.response_wait_ns
+    if not is_repeated(waited):
+        waited = np.where(end == endings.end_ns, waited, 0)
     corrected = replace(endings, answer_ns=answer, end_ns=end, answered_ns=answered)
     return replace(corrected, response_wait_ns=waited, uncertain=uncertain)
 
@@ -368,9 +377,9 @@ def _find_possibly_long_paths(
     facts: CaptureFacts,
     wanted: Int64Array,
 ) -> BoolArray:
-    """Whether the round trip of each exchange may take longer than the retransmission timer. (exchanges,)
+    """Whether the round trip of the exchanges `wanted` may take longer than the retransmission timer. (wanted,)
 
-    `hosts` are the hosts of each handshake. (2, handshakes). Only the rows `wanted` need to be right.
+    `hosts` are the hosts of each handshake. (2, handshakes)
     """
     exchanges, messages = state.exchanges, state.messages
     of_handshake = number_host_pairs(*hosts)
@@ -401,13 +410,12 @@ def _find_possibly_long_paths(
     )
     if shared is not None:
         of_handshake, of_shared = number_shared_host_pairs((hosts[0], hosts[1]), shared)
-        pair = of_handshake[exchanges.handshake]
         count = int(max(of_handshake.max(initial=0), of_shared.max(initial=0))) + 1
         often, seldom = (np.bincount(of_shared, shared[name], minlength=count) for name in ("often", "seldom"))
         longest, timer = np.full(count, NEVER), np.full(count, NEVER)
         np.minimum.at(longest, of_shared, shared["longest"])
         np.minimum.at(timer, of_shared, shared["timer"])
-    return np.asarray((often > seldom) & (_MAX_ROUND_TRIP * longest > timer))[pair]
+    return np.asarray((often > seldom) & (_MAX_ROUND_TRIP * longest > timer))[of_handshake[exchanges.handshake[wanted]]]
 
 
 def _get_hosts(state: AnalysisState) -> UInt64Array:
@@ -452,9 +460,9 @@ def _estimate_round_trips(
     facts: CaptureFacts,
     wanted: Int64Array,
 ) -> Int64Array:
-    """The shortest round trip between capture point and initiator for the hosts of each exchange; 0: unknown.
+    """The shortest round trip between capture point and initiator for the hosts of the exchanges `wanted`. (wanted,)
 
-    `hosts` are the hosts of each handshake. (2, handshakes). Only the rows `wanted` need to be right. Returns ns.
+    `hosts` are the hosts of each handshake. (2, handshakes). Returns ns; 0: unknown.
     """
     single = exchanges.initiator_asked & (exchanges.response_messages == 1) & (endings.end_ns != UNKNOWN)
     rows = np.flatnonzero(single & _continues_at_once(exchanges, following))
@@ -478,4 +486,4 @@ def _estimate_round_trips(
     np.minimum.at(shortest, measured, gap)
     agree = repeated & (gap <= _MAX_ROUND_TRIP * shortest[measured])
     certain = (np.bincount(measured[agree], minlength=count) > 1) & (shortest > 0)
-    return np.where(certain, shortest, 0)[pair[exchanges.handshake]]
+    return np.where(certain, shortest, 0)[pair[exchanges.handshake[wanted]]]

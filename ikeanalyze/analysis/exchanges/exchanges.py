@@ -64,6 +64,8 @@ def pair_exchanges(messages: MessageColumns) -> tuple[ExchangeColumns, Int32Arra
     if core.compiled is not None:
         columns = core.compiled.pair_exchanges(messages, attempt)
         of_message: Int32Array = columns.pop("of_message")
+        if np.array_equal(columns["start_ns"], columns["request_ns"]):
+            columns["start_ns"] = columns["request_ns"]  # as usual; without memory of its own
         unmarked = ExchangeColumns(**columns, set_up=np.zeros(len(columns["attempt"]), np.bool_))
         return replace(unmarked, set_up=_sets_up(unmarked)), of_message
     pair = messages.slot >> 1
