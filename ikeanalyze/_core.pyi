@@ -228,7 +228,12 @@ def group_by_spi(key: UInt64Array, datagrams: Datagrams) -> tuple[Int64Array, Bo
     """
 
 def classify_slot(
-    time_ns: Int64Array, fragment: UInt16Array, total: UInt16Array, digest: UInt64Array, ikev1: bool
+    time_ns: Int64Array,
+    fragment: UInt16Array,
+    total: UInt16Array,
+    digest: UInt64Array,
+    arrived: BoolArray,
+    ikev1: bool,
 ) -> tuple[Int64Array, Int64Array, BoolArray]:
     """Body, transmission and first copy of each datagram of one slot, in order of time. (n,) each"""
 
@@ -239,11 +244,13 @@ def group_messages(
     initiator_asked: BoolArray,
     response: BoolArray,
     ikev1: BoolArray,
+    arrived: BoolArray | None,
     several: bool,
 ) -> dict[str, Any]:
     """The columns of `MessageColumns` by name, and `of_datagram`: the row of the message of each datagram.
 
-    `body` and `ip_fragments` are empty where all are 0. `several`: some datagrams have several frames.
+    `body` and `ip_fragments` are empty where all are 0. `arrived`: which datagrams have all their IP fragments, None:
+    all. `several`: some datagrams have several frames.
     """
 
 def fit_form(heap: UInt8Array, begin: Int64Array, sample: bytes, low: Int64Array, high: Int64Array) -> BoolArray:

@@ -135,6 +135,7 @@ fn spis(rng: &mut Rng, rows: usize) {
         exchange_type: &column(rng, rows, choose(&[5, 34, 35, 38])),
         flags: &column(rng, rows, |rng| rng.u8(..)),
         digest: &column(rng, rows, choose(&[1, 2])),
+        first_ns: &times(rng, rows),
         source: &column(rng, rows, choose(&[1, u64::MAX])),
         source_port: &column(rng, rows, choose(&[500, u16::MAX])),
         destination: &column(rng, rows, choose(&[1, u64::MAX])),
@@ -183,12 +184,14 @@ fn datagrams(rng: &mut Rng, rows: usize) {
     let bytes = column(rng, rows, |rng| i64::from(rng.u32(..)));
     let resent_bytes: Vec<i64> = bytes.iter().map(|&size| rng.i64(0..=size)).collect();
     let ip_fragments = column(rng, rows, choose(&[0, 0, 2]));
+    let arrived = column(rng, rows, choose(&[true, true, false]));
     let columns = Datagrams {
         handshake: &handshake,
         from_initiator: &asked,
         initiator_asked: &asked,
         response: &response,
         ikev1: &column(rng, rows, choose(&[false, false, true])),
+        arrived: rng.bool().then_some(&arrived[..]),
         first_ns: &first_ns,
         last_ns: &last_ns,
         number: &column(rng, rows, |rng| rng.u32(..)),
@@ -281,6 +284,7 @@ fn exchanges_and_sums(rng: &mut Rng, messages: &Messages, first_ns: &[i64]) {
         frames: &messages.frames,
         bytes: &messages.bytes,
         needed_bytes: &messages.needed_bytes,
+        fragments: &messages.fragments,
         fragments_seen: &messages.fragments_seen,
         ip_fragments: match &messages.ip_fragments[..] {
             [] => Column::Same(0),

@@ -3,7 +3,8 @@
 Its two SPIs identify an IKE SA, independent of addresses. Only IKE_SA_INIT needs more, because the responder's SPI is
 still 0 in the request. A request with another body belongs to the same IKE SA if the responder asked for it (COOKIE,
 INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its nonce. It belongs to another one if it comes from elsewhere, or if the
-IKE SA had been answered. A request after a REDIRECT continues the redirected handshake. ]]
+IKE SA had been answered. A request after a REDIRECT continues the redirected handshake. The same IKE_SA_INIT request,
+more than 2 minutes after the initiator's next request, is a replay of recorded traffic and begins another IKE SA. ]]
 local message = require("ikex.message")
 local message_table = require("ikex.message_table")
 
@@ -17,6 +18,7 @@ local COOKIE, REDIRECT, REDIRECTED_FROM = 16390, 16407, 16408
 --- Notifies by which a responder asks for another request.
 Association.ASKS_AGAIN = { [17] = "INVALID_KE_PAYLOAD", [16390] = "COOKIE", [16407] = "REDIRECT" }
 local REDIRECT_WITHIN = 60e6 -- us until the request to the new gateway, which initiators send at once
+local MAX_LIFETIME = 120e6 -- us in which a network delivers a packet (RFC 9293, 3.4.2)
 
 --- `new_sa`: called with the first message of each new IKE SA, returns the IKE SA.
 function Association.new(new_sa)
@@ -123,7 +125,8 @@ end
 
 local function add_key(self, candidate, parsed)
     local key = parsed.head.key
-    if not self.by_spis[key] then
+    local known = self.candidates[key]
+    if not known or known.replayed_by then
         self.by_spis[key], self.candidates[key] = candidate.sa, candidate
         candidate.spi_known = true
     end
@@ -162,21 +165,45 @@ local function find_without_request(group, parsed, address)
     return nil
 end
 
+-- The latest replay of the handshake of a candidate, or the candidate.
+local function find_latest_replay(candidate)
+    while candidate.replayed_by do
+        candidate = candidate.replayed_by
+    end
+    return candidate
+end
+
+-- Whether the initiator sent its first request after IKE_SA_INIT so long ago that it cannot have repeated IKE_SA_INIT.
+local function has_moved_on(candidate, time)
+    for _, pair in ipairs(candidate.protocol == 2 and candidate.sa and candidate.sa.requests_initiator or {}) do
+        if not INITS[pair.exchange] then
+            return time - pair.request[1].time > MAX_LIFETIME
+        end
+    end
+    return false
+end
+
 local function associate_request(self, group, parsed, endpoint, address)
     local known = message_table.get(group.by_digest, parsed.digest)
-    local candidate = known or find_without_request(group, parsed, address)
+    local candidate = known and find_latest_replay(known) or find_without_request(group, parsed, address)
     if not candidate and group.count > 0 then
         local notifies = read_notifies(parsed.data)
         candidate = find_by_nonce(group, notifies.nonce)
-        if not candidate then
+        if candidate then
+            candidate = find_latest_replay(candidate)
+        else
             candidate = group.by_endpoint[endpoint]
             if candidate and not continues(candidate, notifies, parsed.head.major) then
                 candidate = nil
             end
         end
     end
-    if not candidate then
+    local replayed = candidate and has_moved_on(candidate, parsed.time) and candidate
+    if not candidate or replayed then
         candidate = add_candidate(group, parsed, endpoint, address)
+        if replayed then
+            replayed.replayed_by = candidate
+        end
         -- a REDIRECT to another gateway continues the handshake
         local redirected = self.redirects[parsed.source]
         local recent = redirected and parsed.time - redirected.time <= REDIRECT_WITHIN
@@ -208,7 +235,7 @@ local function associate_response(self, group, parsed, endpoint, address)
     if head.spi_r ~= NO_SPI then
         candidate = self.candidates[head.key]
     end
-    candidate = candidate
+    candidate = candidate and find_latest_replay(candidate)
         or group.by_endpoint[endpoint] or find_by_address(group, address) or find_only_candidate(group, head)
     if not candidate then
         candidate = add_candidate(group, parsed, endpoint, address)

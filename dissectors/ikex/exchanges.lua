@@ -229,7 +229,8 @@ local function is_measurable(responses)
     for _, transmission in ipairs(responses) do
         local lacks = false
         for _, datagram in ipairs(transmission.datagrams) do
-            lacks = lacks or datagram.incomplete
+            -- an IKE fragment without all IP fragments is one that the message lacks
+            lacks = lacks or datagram.incomplete and (datagram.fragment == 0 or transmission.slot.pair.sa.version == 1)
         end
         if not lacks then
             return not exchanges.lacks_fragments(responses)

@@ -8,6 +8,8 @@ A slot is a position in the exchanges of one IKE SA: sender, request or response
 3. A fragment number that comes again with other bytes begins another body. If the total has changed, the sender has
    fragmented the same message again, and this is a transmission of the same body. Fragments with the same total belong
    together, also if they arrive between others.
+4. A datagram that lacks IP fragments (`incomplete`) was sent, and belongs to its transmission. It did not arrive,
+   because IP delivers whole datagrams alone. So it makes no message complete.
 
 One transmission of a message needs either its unfragmented form or all fragments of one total. The receiver discards
 its fragments when one with a larger total arrives, and ignores those with a smaller total (RFC 7383, section 2.6). So
@@ -129,23 +131,37 @@ function retransmission.classify_fragments(datagrams, ikev1)
     return transmissions
 end
 
---- The datagrams of a body that one transmission of it needs, a list with its `total`, 0 if unknown or not fragmented.
--- `datagrams`: all of the body, in order of time.
+local function add_lost(form, datagram)
+    local fragment = datagram.fragment
+    local known = form.lost[fragment]
+    if not form.numbers[fragment] and (not known or known.bytes < datagram.bytes) then
+        form.lost[fragment] = datagram
+    end
+end
+
+--- The datagrams of a body that one transmission of it needs and that arrived, a list with its `total`, 0 if unknown or
+-- not fragmented; and `lost`: of each other fragment number the longest datagram that did not arrive. `datagrams`: all
+-- of the body, in order of time. Datagrams of IKEv1 count as arrived: the number of its fragments is unknown.
 function retransmission.find_needed(datagrams, ikev1)
     local forms, totals, largest = {}, {}, 0
     for _, datagram in ipairs(datagrams) do
         local fragment, total = datagram.fragment, ikev1 and 0 or datagram.total
         if fragment == 0 or total >= largest then -- the receiver ignores others
-            largest = math.max(largest, total)
             local form = forms[total]
             if not form then
-                form = { total = 0, numbers = {} }
+                form = { total = 0, numbers = {}, lost = {} }
                 forms[total], totals[#totals + 1] = form, total
             end
-            if not form.numbers[fragment] then
-                form.numbers[fragment] = true
-                form[#form + 1] = datagram
-                form.total = math.max(form.total, datagram.total)
+            form.total = math.max(form.total, datagram.total)
+            if datagram.incomplete and not ikev1 then
+                add_lost(form, datagram)
+            else
+                largest = math.max(largest, total)
+                if not form.numbers[fragment] then
+                    form.numbers[fragment] = true
+                    form[#form + 1] = datagram
+                    form.lost[fragment] = nil
+                end
             end
             if not ikev1 and #form == (fragment == 0 and 1 or total) then -- never where the total is unknown (0)
                 return form

@@ -34,7 +34,9 @@ function slots.new(pair, response, sender, datagram)
     local fragment = datagram[FRAGMENT]
     if fragment > 0 then
         slot.fragmented = true
-        if fragment > 1 then
+        if datagram.incomplete then
+            slot.single = false
+        elseif fragment > 1 then
             slot.fragments = { [fragment] = datagram }
         end
     end
@@ -94,7 +96,8 @@ local function add_fragment(transmission, datagram)
     transmission.frames = transmission.frames + datagram.frames
     transmission.last_time = math.max(transmission.last_time, datagram.last_time)
     transmission.total = math.max(transmission.total, datagram[TOTAL])
-    if fragment > 0 and not transmission.fragments[fragment] then
+    local lost = datagram.incomplete and transmission.slot.pair.sa.version ~= 1
+    if fragment > 0 and not lost and not transmission.fragments[fragment] then
         transmission.fragments[fragment] = datagram
         transmission.fragment_count = transmission.fragment_count + 1
     end
@@ -216,7 +219,7 @@ function slots.find_needed(transmissions)
     local result = {}
     for index, first in ipairs(firsts) do
         result[index] = slot.fragmented and retransmission.find_needed(of_body[first], slot.pair.sa.version == 1)
-            or { first.datagrams[1], total = 0 }
+            or { first.datagrams[1], total = 0, lost = NONE }
     end
     return result
 end
@@ -296,7 +299,7 @@ function slots.append(slot, datagram)
         slot.single, slot.stale, slot.unsorted = false, true, true
         slot.fragmented = slot.fragmented or fragment > 0
     elseif slot.single then
-        if not note_fragment(slot, datagram, count) then
+        if datagram.incomplete or not note_fragment(slot, datagram, count) then
             slot.single, slot.fragments = false, nil
             slot.fragmented = slot.fragmented or fragment > 0
         end

@@ -344,7 +344,8 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     capture = np.zeros(association.count, np.int64)
     if len(run.numbering.paths) > 1:
         capture[association.handshake] = get_capture_numbers(datagrams.source)
-    messages, message_of_datagram = group_messages(datagrams, association)
+    incomplete = np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete)))
+    messages, message_of_datagram = group_messages(datagrams, association, incomplete)
     exchanges, exchange_of_message = pair_exchanges(messages)
     clear_datagrams = np.isin(datagrams.datagram, find_clear_notifies(traffic.columns))
     in_clear = sort_distinct(message_of_datagram[clear_datagrams])
@@ -370,7 +371,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         in_clear=in_clear,
         about_esp=_find_handshakes_of_alone(about_esp, association),
         unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
-        incomplete=np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete))),
+        incomplete=incomplete,
         last_ns=traffic.last_ns,
         translated=grouped.translated,
         hits=hits,

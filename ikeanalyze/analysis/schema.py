@@ -74,7 +74,7 @@ MESSAGES: Final[Schema] = {
     "bytes": pl.UInt64,
     "needed_bytes": pl.UInt64,  # bytes of those of its fragments that no earlier transmission had already carried
     "fragments": pl.UInt16,  # RFC 7383 total; null: not fragmented
-    "fragments_seen": pl.UInt16,  # distinct fragments of this transmission in the capture; null: not fragmented
+    "fragments_seen": pl.UInt16,  # fragments of this transmission that the capture has whole; null: not fragmented
     "ip_fragments": pl.UInt32,  # frames that are IP fragments
     "digest": pl.UInt64,  # equal digests, SPIs, message ID and direction: the same message
     "decrypted": pl.Boolean,  # null: no keys were given, or it was not encrypted

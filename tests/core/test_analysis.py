@@ -139,9 +139,10 @@ def test_messages(seed):
     datagrams = make_datagrams(rng, int(rng.integers(1, 80)))
     handshake = rng.integers(0, 4, len(datagrams))
     association = SaAssociation(handshake, datagrams.source > 1, 5)
+    incomplete = rng.random(len(datagrams)) < rng.choice([0, 0.2])
     (ours, of_datagram), (theirs, expected) = (
-        group_messages(datagrams, association),
-        without_core(group_messages, datagrams, association),
+        group_messages(datagrams, association, incomplete),
+        without_core(group_messages, datagrams, association, incomplete),
     )
     assert_equal_columns(ours, theirs)
     assert of_datagram.tolist() == expected.tolist()

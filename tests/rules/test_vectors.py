@@ -21,9 +21,10 @@ each_capture = pytest.mark.parametrize("case", WITH_CAPTURE, ids=str)
 
 
 def make_columns(datagrams):
-    """Time, fragment, total and digest of each."""
-    names = ("time_ns", "fragment", "total", "digest")
-    return [np.array([getattr(datagram, name) for datagram in datagrams]) for name in names]
+    """Time, fragment, total, digest and arrival of each."""
+    names = ("time_ns", "fragment", "total", "digest", "lost")
+    *columns, lost = (np.array([getattr(datagram, name) for datagram in datagrams]) for name in names)
+    return [*columns, ~lost]
 
 
 def expect(datagrams):
@@ -40,7 +41,8 @@ def as_list(*columns):
 def test_the_definition_classifies_datagrams(case):
     for datagrams in case.slots:
         units = [
-            SlotDatagram(datagram.time_ns, datagram.fragment, datagram.total, datagram.digest) for datagram in datagrams
+            SlotDatagram(datagram.time_ns, datagram.fragment, datagram.total, datagram.digest, not datagram.lost)
+            for datagram in datagrams
         ]
         assert classify_slot(units, ikev1=case.ikev1) == expect(datagrams)
 
@@ -49,9 +51,9 @@ def test_the_definition_classifies_datagrams(case):
 def test_columns_classify_datagrams(case):
     datagrams = [datagram for slot in case.slots for datagram in slot]
     slot = np.repeat(np.arange(len(case.slots)), [len(slot) for slot in case.slots])
-    time, fragment, total, digest = make_columns(datagrams)
+    time, fragment, total, digest, arrived = make_columns(datagrams)
     columns = classify_transmissions(
-        slot, time, fragment, total, digest.astype(np.uint64), np.full(len(slot), case.ikev1)
+        slot, time, fragment, total, digest.astype(np.uint64), np.full(len(slot), case.ikev1), arrived
     )
     assert as_list(*columns) == expect(datagrams)
 
@@ -61,9 +63,9 @@ def test_the_core_classifies_datagrams(case):
     if core.compiled is None:
         pytest.skip(f"the compiled core is {core.problem}; make core builds it")
     for datagrams in case.slots:
-        time, fragment, total, digest = make_columns(datagrams)
+        time, fragment, total, digest, arrived = make_columns(datagrams)
         columns = core.compiled.classify_slot(
-            time, fragment.astype(np.uint16), total.astype(np.uint16), digest.astype(np.uint64), case.ikev1
+            time, fragment.astype(np.uint16), total.astype(np.uint16), digest.astype(np.uint64), arrived, case.ikev1
         )
         assert as_list(*columns) == expect(datagrams)
 
@@ -78,7 +80,7 @@ def test_reports_have_the_messages_and_exchanges(case, compiled, tmp_path, monke
     analysis = ikeanalyze.read(make_capture([case], tmp_path / "capture.pcap"))
     message_of_frame = dict(analysis.frames.select("number", "message").rows())
     messages = {row["message"]: row for row in analysis.messages.iter_rows(named=True)}
-    keys, needed = {}, {}
+    keys, needed, arrived = {}, {}, {}
     for number, datagram in enumerate(case.datagrams, 1):
         message = message_of_frame[number]
         assert messages[message]["transmission"] == datagram.transmission
@@ -87,8 +89,11 @@ def test_reports_have_the_messages_and_exchanges(case, compiled, tmp_path, monke
         assert keys.setdefault(message, key) == key
         size = analysis.frames["bytes"][number - 1]
         needed[message] = needed.get(message, 0) + size * datagram.first_copy
+        seen = None if not datagram.fragment else arrived.get(message, 0) + (not datagram.lost)
+        arrived[message] = seen
     assert len(set(keys.values())) == len(keys) == len(messages)
     assert {message: row["needed_bytes"] for message, row in messages.items()} == needed
+    assert {message: row["fragments_seen"] for message, row in messages.items()} == arrived
     assert list_exchanges(analysis) == [
         (
             "initiator" if exchange.by_initiator else "responder",
@@ -126,6 +131,19 @@ def test_the_plugin_has_the_transmissions_and_times(tshark, tmp_path):
         times = sorted({float(time) for _, time in own if time})
         assert times == pytest.approx(sorted({exchange.rtt for exchange in case.exchanges if exchange.rtt})), case
     assert not list(rows)
+
+
+def test_the_plugin_names_the_fragments_that_did_not_arrive(tshark, tmp_path):
+    path = make_capture(WITH_CAPTURE, tmp_path / "capture.pcap")
+    rows = iter(fields(tshark, path, "ikex.transmission", "ikex.fragment.missing"))
+    for case in WITH_CAPTURE:
+        arrived = {}
+        for vector in case.datagrams:
+            place = vector.slot, vector.body, vector.transmission
+            arrived.setdefault(place, set()).update(() if vector.lost else (vector.fragment,))
+        for vector in case.datagrams:
+            missing = set(range(1, vector.total + 1)) - arrived[vector.slot, vector.body, vector.transmission]
+            assert next(rows)[1] == ",".join(map(str, sorted(missing))), case
 
 
 def test_the_plugin_has_the_handshakes(tshark, tmp_path):

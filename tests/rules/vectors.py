@@ -16,6 +16,8 @@ from tests.craft.transport import udp
 
 #: Notifies without encryption (RFC 7296, section 1.5): INVALID_IKE_SPI, and INVALID_SPI of an ESP packet.
 CLEAR = {"clear": ike.notify(4), "invalid_spi": ike.notify(11, b"\1\2\3\4", protocol=3)}
+#: An MTU at which messages of a case are sent in two IP fragments.
+IN_TWO_PARTS = 108
 EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2, "240": 240}
 
 
@@ -34,6 +36,7 @@ class Vector:
     body: int  # from 1
     transmission: int  # from 1
     first_copy: bool
+    lost: bool  # the capture has only the first of its two IP fragments
 
     @property
     def slot(self):
@@ -87,12 +90,12 @@ class Case:
 
 
 def _read_datagram(line: str) -> Vector:
-    time, sender, exchange_type, message_id, kind, fragment, content, expected, *again = line.split()
+    time, sender, exchange_type, message_id, kind, fragment, content, expected, *words = line.split()
     number, _, total = ("0/0" if fragment == "-" else fragment).partition("/")
     body, _, transmission = expected.partition(".")
     assert sender in ("initiator", "responder"), line
     assert kind in ("request", "response"), line
-    assert again in ([], ["again"]), line
+    assert words in ([], ["again"], ["lost"], ["again", "lost"]), line
     return Vector(
         time_ns=round(float(time) * MS),
         from_initiator=sender == "initiator",
@@ -104,7 +107,8 @@ def _read_datagram(line: str) -> Vector:
         content=content,
         body=int(body),
         transmission=int(transmission),
-        first_copy=not again,
+        first_copy="again" not in words,
+        lost="lost" in words,
     )
 
 
@@ -162,13 +166,16 @@ def make_capture(cases: Sequence[Case], path: Path) -> Path:
         start, initiator = number * 1000 * SECOND, f"198.51.100.{number + 1}"
         for vector in case.datagrams:
             ends = (initiator, trace.responder) if vector.from_initiator else (trace.responder, initiator)
-            trace.send(
+            trace.mtu = IN_TWO_PARTS if vector.lost else 1500
+            packets = trace.send(
                 start + vector.time_ns,
                 make_datagram(vector, number),
                 source=ends[0],
                 destination=ends[1],
                 ttl=case.ttl[not vector.from_initiator],
             )
+            trace.drop(packets[1:])
+            trace.mtu = 1500
         trace.send(start + case.datagrams[-1].time_ns + 60 * SECOND, b"other traffic", sport=53, dport=53)
     return trace.write(path)
 

@@ -10,6 +10,8 @@ const IKE_SA_INIT: u8 = 34;
 const IKE_SESSION_RESUME: u8 = 38;
 /// RFC 2408, 3.1.
 const IKEV1_INFORMATIONAL: u8 = 5;
+/// `MAX_LIFETIME_NS` of association.py.
+const MAX_LIFETIME_NS: i64 = 120_000_000_000;
 
 /// The columns of the datagrams that the association uses, all of one length.
 pub struct Datagrams<'a> {
@@ -19,6 +21,7 @@ pub struct Datagrams<'a> {
     pub exchange_type: &'a [u8],
     pub flags: &'a [u8],
     pub digest: &'a [u64],
+    pub first_ns: &'a [i64],
     pub source: &'a [u64],
     pub source_port: &'a [u16],
     pub destination: &'a [u64],
@@ -30,7 +33,7 @@ struct Group {
     protocol: u8,
     spi_r: u64, // 0: unknown
     initiator: Option<u64>,
-    request: Option<u64>, // digest
+    request: Option<(u64, i64)>, // digest and time
 }
 
 /// Group datagrams by `key`, which is the initiator SPI or a number that also differs by capture and tunnel.
@@ -83,8 +86,9 @@ impl Group {
             };
             fits &= *self.initiator.get_or_insert(initiator) == initiator;
             if is_request {
-                let digest = datagrams.digest[row];
-                fits &= *self.request.get_or_insert(digest) == digest;
+                let (digest, when) = (datagrams.digest[row], datagrams.first_ns[row]);
+                let (first, begin) = *self.request.get_or_insert((digest, when));
+                fits &= digest == first && when.wrapping_sub(begin) <= MAX_LIFETIME_NS;
             }
         }
         fits

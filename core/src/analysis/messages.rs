@@ -26,6 +26,7 @@ pub struct Datagrams<'a> {
     pub initiator_asked: &'a [bool],
     pub response: &'a [bool],
     pub ikev1: &'a [bool],
+    pub arrived: Option<&'a [bool]>, // None: all
     pub first_ns: &'a [i64],
     pub last_ns: &'a [i64],
     pub number: &'a [u32],
@@ -184,7 +185,13 @@ impl Datagrams<'_> {
             fragment: self.fragment[row],
             total: self.fragments[row],
             digest: self.digest[row],
+            arrived: self.has_arrived(row),
         }
+    }
+
+    /// Whether a datagram has all its IP fragments.
+    fn has_arrived(&self, row: usize) -> bool {
+        self.arrived.is_none_or(|arrived| arrived[row])
     }
 }
 
@@ -334,7 +341,8 @@ impl Sums {
     fn add(&mut self, turn: i64, datagrams: &Datagrams, places: &[Place], later_copies: &mut LaterCopies) -> i64 {
         let message = self.bytes.len() as i64;
         let (mut last_ns, mut first_frame, mut fragments) = (i64::MIN, u32::MAX, 0);
-        let (mut frames, mut bytes, mut needed, mut new_fragments, mut ip_fragments) = (0, 0, 0, 0, 0);
+        let (mut frames, mut bytes, mut needed, mut ip_fragments) = (0, 0, 0, 0);
+        let (mut fragments_seen, mut new_fragments) = (0, 0);
         let mut digest: u64 = 0;
         for place in places {
             let row = place.row as usize;
@@ -344,7 +352,9 @@ impl Sums {
             fragments = fragments.max(datagrams.fragments[row]);
             frames += datagrams.frames.get(row);
             bytes += datagrams.bytes[row];
-            new_fragments += i64::from(place.first_copy);
+            let arrived = datagrams.has_arrived(row);
+            fragments_seen += i64::from(arrived);
+            new_fragments += i64::from(arrived && place.first_copy);
             ip_fragments += datagrams.ip_fragments.get(row);
             needed += later_copies.count(datagrams, place, turn >> TRANSMISSION_BITS);
             // of a fragmented message: a combination of those of its fragments, in any order
@@ -358,8 +368,7 @@ impl Sums {
         self.bytes.push(bytes);
         self.needed_bytes.push(needed);
         self.fragments.push(i64::from(fragments));
-        self.fragments_seen
-            .push(if is_fragmented { places.len() as i64 } else { 0 });
+        self.fragments_seen.push(if is_fragmented { fragments_seen } else { 0 });
         self.new_fragments.push(if is_fragmented { new_fragments } else { 0 });
         self.digest.push(digest);
         ip_fragments

@@ -116,7 +116,7 @@ fn group_by_spi<'py>(
         columns.get("exchange_type")?,
         columns.get("flags")?,
     );
-    let digest = columns.get("digest")?;
+    let (digest, first_ns) = (columns.get("digest")?, columns.get("first_ns")?);
     let (source, source_port) = (columns.get("source")?, columns.get("source_port")?);
     let (destination, destination_port) = (columns.get("destination")?, columns.get("destination_port")?);
     let datagrams = association::Datagrams {
@@ -126,6 +126,7 @@ fn group_by_spi<'py>(
         exchange_type: exchange_type.as_slice()?,
         flags: flags.as_slice()?,
         digest: digest.as_slice()?,
+        first_ns: first_ns.as_slice()?,
         source: source.as_slice()?,
         source_port: source_port.as_slice()?,
         destination: destination.as_slice()?,
@@ -139,6 +140,7 @@ fn group_by_spi<'py>(
         datagrams.exchange_type.len(),
         datagrams.flags.len(),
         datagrams.digest.len(),
+        datagrams.first_ns.len(),
         datagrams.source.len(),
         datagrams.source_port.len(),
         datagrams.destination.len(),
@@ -151,23 +153,27 @@ fn group_by_spi<'py>(
 
 /// Body, transmission and first copy of each datagram of one slot.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 fn classify_slot<'py>(
     py: Python<'py>,
     time_ns: PyReadonlyArray1<'py, i64>,
     fragment: PyReadonlyArray1<'py, u16>,
     total: PyReadonlyArray1<'py, u16>,
     digest: PyReadonlyArray1<'py, u64>,
+    arrived: PyReadonlyArray1<'py, bool>,
     ikev1: bool,
 ) -> PyResult<(Array<'py, i64>, Array<'py, i64>, Array<'py, bool>)> {
     let (time_ns, fragment) = (time_ns.as_slice()?, fragment.as_slice()?);
-    let (total, digest) = (total.as_slice()?, digest.as_slice()?);
-    check_lengths(time_ns.len(), &[fragment.len(), total.len(), digest.len()])?;
+    let (total, digest, arrived) = (total.as_slice()?, digest.as_slice()?, arrived.as_slice()?);
+    let lengths = [fragment.len(), total.len(), digest.len(), arrived.len()];
+    check_lengths(time_ns.len(), &lengths)?;
     let datagrams: Vec<retransmission::SlotDatagram> = (0..time_ns.len())
         .map(|row| retransmission::SlotDatagram {
             time_ns: time_ns[row],
             fragment: fragment[row],
             total: total[row],
             digest: digest[row],
+            arrived: arrived[row],
         })
         .collect();
     let classified = retransmission::Classifier::default().classify_slot(&datagrams, ikev1);
@@ -189,7 +195,7 @@ fn read_column<'a>(array: &'a PyReadonlyArray1<'_, i64>) -> PyResult<Column<'a>>
 /// The columns of the messages by name, with `of_datagram`: the row of the message of each datagram. `body` and
 /// `ip_fragments` are empty where all are 0.
 ///
-/// `several`: some datagrams have several frames.
+/// `arrived`: which datagrams have all their IP fragments, None: all. `several`: some datagrams have several frames.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn group_messages<'py>(
@@ -200,6 +206,7 @@ fn group_messages<'py>(
     initiator_asked: PyReadonlyArray1<'py, bool>,
     response: PyReadonlyArray1<'py, bool>,
     ikev1: PyReadonlyArray1<'py, bool>,
+    arrived: Option<PyReadonlyArray1<'py, bool>>,
     several: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let columns = Columns(datagrams);
@@ -225,6 +232,7 @@ fn group_messages<'py>(
         initiator_asked: initiator_asked.as_slice()?,
         response: response.as_slice()?,
         ikev1: ikev1.as_slice()?,
+        arrived: arrived.as_ref().map(|column| column.as_slice()).transpose()?,
         first_ns: first_ns.as_slice()?,
         last_ns: last_ns.as_slice()?,
         number: number.as_slice()?,
@@ -254,6 +262,7 @@ fn group_messages<'py>(
         input.initiator_asked.len(),
         input.response.len(),
         input.ikev1.len(),
+        input.arrived.map_or(slot.len(), |column| column.len()),
         input.first_ns.len(),
         input.last_ns.len(),
         input.number.len(),
@@ -525,6 +534,7 @@ struct MessageArrays<'py> {
     frames: PyReadonlyArray1<'py, i64>,
     bytes: PyReadonlyArray1<'py, i64>,
     needed_bytes: PyReadonlyArray1<'py, i64>,
+    fragments: PyReadonlyArray1<'py, i64>,
     fragments_seen: PyReadonlyArray1<'py, i64>,
     ip_fragments: PyReadonlyArray1<'py, i64>,
 }
@@ -543,6 +553,7 @@ impl<'py> MessageArrays<'py> {
             frames: columns.get("frames")?,
             bytes: columns.get("bytes")?,
             needed_bytes: columns.get("needed_bytes")?,
+            fragments: columns.get("fragments")?,
             fragments_seen: columns.get("fragments_seen")?,
             ip_fragments: columns.get("ip_fragments")?,
         })
@@ -559,6 +570,7 @@ impl<'py> MessageArrays<'py> {
             self.frames.len(),
             self.bytes.len(),
             self.needed_bytes.len(),
+            self.fragments.len(),
             self.fragments_seen.len(),
             self.ip_fragments.len(),
         ];
@@ -574,6 +586,7 @@ impl<'py> MessageArrays<'py> {
             frames: self.frames.as_slice()?,
             bytes: self.bytes.as_slice()?,
             needed_bytes: self.needed_bytes.as_slice()?,
+            fragments: self.fragments.as_slice()?,
             fragments_seen: self.fragments_seen.as_slice()?,
             ip_fragments: read_column(&self.ip_fragments)?,
         })

@@ -10,6 +10,7 @@ pub struct SlotDatagram {
     pub fragment: u16, // RFC 7383; 0: not fragmented
     pub total: u16,    // fragments of the message; 0: not fragmented, or unknown
     pub digest: u64,
+    pub arrived: bool, // the capture has all its IP fragments
 }
 
 /// The classification of one datagram of a slot.
@@ -157,8 +158,19 @@ impl Classifier {
 /// The unfragmented form of a body, or its fragments with one total.
 #[derive(Default)]
 struct Form {
-    numbers: HashSet<u16>,
-    first_copies: Vec<usize>, // indexes of datagrams
+    numbers: HashSet<u16>,    // of fragments that arrived
+    first_copies: Vec<usize>, // indexes of datagrams that arrived
+    lost: Vec<usize>,         // indexes of those that did not arrive
+}
+
+impl Form {
+    /// The datagrams that did not arrive, of each fragment number the first one if none arrived.
+    fn find_lost_copies(&self, datagrams: &[SlotDatagram]) -> Vec<usize> {
+        let mut numbers = self.numbers.clone();
+        let lost = self.lost.iter().copied();
+        lost.filter(|&index| numbers.insert(datagrams[index].fragment))
+            .collect()
+    }
 }
 
 /// The forms of a body by total, and the largest total so far.
@@ -182,8 +194,12 @@ fn mark_first_copies(result: &mut [Transmission], datagrams: &[SlotDatagram], ik
         if body.complete.is_some() || (datagram.fragment != 0 && total < body.largest) {
             continue; // not needed, or ignored by the receiver
         }
-        body.largest = body.largest.max(total);
         let form = body.forms.entry(total).or_default();
+        if !datagram.arrived {
+            form.lost.push(index);
+            continue;
+        }
+        body.largest = body.largest.max(total);
         if form.numbers.insert(datagram.fragment) {
             form.first_copies.push(index);
         }
@@ -199,7 +215,14 @@ fn mark_first_copies(result: &mut [Transmission], datagrams: &[SlotDatagram], ik
             parts.0.total_cmp(&parts.1).then(first.cmp(&second))
         });
         let needed = body.complete.or(of_largest_part.map(|(&total, _)| total));
-        for &index in needed.map_or(&[][..], |total| &body.forms[&total].first_copies) {
+        let Some(form) = needed.map(|total| &body.forms[&total]) else {
+            continue;
+        };
+        let lost = match body.complete {
+            Some(_) => Vec::new(),
+            None => form.find_lost_copies(datagrams),
+        };
+        for &index in form.first_copies.iter().chain(&lost) {
             result[index].first_copy = true;
         }
     }

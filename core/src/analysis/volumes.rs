@@ -14,6 +14,7 @@ pub struct Messages<'a> {
     pub frames: &'a [i64],
     pub bytes: &'a [i64],
     pub needed_bytes: &'a [i64],
+    pub fragments: &'a [i64],
     pub fragments_seen: &'a [i64],
     pub ip_fragments: Column<'a>,
 }
@@ -76,7 +77,7 @@ pub fn sum_volumes(messages: &Messages, count: usize) -> Option<Volumes> {
         }
         let seen = messages.fragments_seen[row];
         sums.needed_bytes[handshake] += messages.needed_bytes[row];
-        sums.fragmented[handshake] += u32::from(seen > 0);
+        sums.fragmented[handshake] += u32::from(seen > 0 || messages.fragments[row] > 0);
         sums.fragments[handshake] = sums.fragments[handshake].wrapping_add(seen as u32);
         let ip_fragments = messages.ip_fragments.get(row) as u32;
         sums.ip_fragments[handshake] = sums.ip_fragments[handshake].wrapping_add(ip_fragments);

@@ -40,6 +40,9 @@ function providers.needed_bytes(facts)
                 for _, datagram in ipairs(needed) do
                     sum = sum + datagram.bytes
                 end
+                for _, datagram in pairs(needed.lost) do
+                    sum = sum + datagram.bytes
+                end
             end
         end
     end

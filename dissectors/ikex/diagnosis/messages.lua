@@ -90,7 +90,7 @@ local function collect_fragments(transmissions)
             if datagram.total > largest then
                 largest, numbers = datagram.total, largest == 0 and numbers or {}
             end
-            if datagram.total == largest or datagram.total == 0 then -- 0: unknown, of IKEv1
+            if datagram.total == 0 or datagram.total == largest and not datagram.incomplete then -- 0: unknown, of IKEv1
                 numbers[datagram.fragment] = true
             end
         end

@@ -285,6 +285,7 @@ class _SetupMessages:
         )
         message = state.message_of_datagram[rows]
         index = contents.of_message[message]
+        fragment = datagrams.fragment[rows].astype(np.int64)
 
         def count_from_first(values: Int64Array) -> Int64Array:
             return values - np.repeat(np.minimum.reduceat(values, starts), ends - starts) if len(values) else values
@@ -296,7 +297,7 @@ class _SetupMessages:
                 count_from_first(messages.slot[message]),
                 messages.body[message],
                 np.where(index < 0, -1, order.place[index]) if len(order.place) else index,
-                datagrams.fragment[rows],
+                np.where(state.incomplete[rows], -1 - fragment, fragment),
                 self._length,
                 messages.new_fragments[message],
                 messages.needed_bytes[message],
@@ -344,6 +345,8 @@ class _SetupMessages:
                 repeated += int(messages.bytes[message]) - needed
             # like `needed_bytes`: a fragment of a form that is not needed counts as a retransmission
             part = *identity, fragment
+            if fragment and state.incomplete[row]:
+                continue  # it did not arrive
             if remaining[message] and part not in seen:
                 remaining[message] -= 1
                 seen.add(part)

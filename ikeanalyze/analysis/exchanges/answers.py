@@ -169,12 +169,14 @@ def _find_unmeasurable_responses(state: AnalysisState) -> BoolArray:
     """Which exchanges have no response that became complete, or none that is encrypted. (exchanges,)
 
     A response may lack IKE fragments, IP fragments or TCP segments. IP does not combine fragments of several
-    transmissions.
+    transmissions. An IKE fragment that lacks IP fragments is one that the response lacks.
     """
     unmeasurable = _find_incomplete_responses(state) | state.unprotected
     if state.incomplete.any():
         lacking = np.zeros(len(state.messages), np.bool_)
-        lacking[state.message_of_datagram[state.incomplete]] = True
+        datagrams = state.datagrams
+        whole_messages = (datagrams.fragment == 0) | datagrams.is_ikev1
+        lacking[state.message_of_datagram[state.incomplete & whole_messages]] = True
         rows = state.messages.response & ~lacking
         complete = np.bincount(state.exchange_of_message[rows], minlength=len(unmeasurable)) > 0
         unmeasurable |= ~complete

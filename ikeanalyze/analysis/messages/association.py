@@ -10,6 +10,9 @@ section 2.11). Only IKE_SA_INIT needs more, because the responder's SPI is still
   belongs to the same IKE SA if the responder asked for it (COOKIE, INVALID_KE_PAYLOAD, REDIRECT) or if it keeps its
   nonce. It belongs to another one if it comes from elsewhere (two initiators chose the same SPI) or if the IKE SA had
   been answered (an SPI is used again).
+- An initiator that has sent its next request does not repeat IKE_SA_INIT (RFC 7296, section 2.1), and a network
+  delivers packets within 2 minutes (RFC 9293, section 3.4.2). The same request later than that is a replay of recorded
+  traffic, and begins another IKE SA; the messages from its response on belong to that one.
 
 A gateway that answers IKE_SA_INIT with N(REDIRECT) makes the initiator begin again at another gateway, with
 N(REDIRECTED_FROM) in the new request and, in most stacks, with a new SPI (RFC 5685, section 3). Both attempts are one
@@ -47,6 +50,9 @@ ASKS_AGAIN: Final = {
     int(notify_type): notify_type.label
     for notify_type in (NotifyType.INVALID_KE_PAYLOAD, NotifyType.COOKIE, NotifyType.REDIRECT)
 }
+
+#: How long a network can delay a packet (the maximum segment lifetime of RFC 9293, section 3.4.2).
+MAX_LIFETIME_NS: Final = 120_000_000_000
 
 Endpoint = int
 """Address code << 16 | port."""
@@ -184,6 +190,11 @@ def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[
     request = (datagrams.is_ikev1 | ~datagrams.is_response)[rows]
     require_equal(_endpoints(datagrams, request, rows), group[inits])
     require_equal(datagrams.digest[rows[request]], group[inits[request]])
+    requests = inits[request]
+    if len(requests):  # in order of group and time
+        when, start = datagrams.first_ns[order[requests]], find_group_starts(group[requests])
+        late = when - when[start][np.cumsum(start) - 1] > MAX_LIFETIME_NS
+        ambiguous[group[requests[late]]] = True
     ambiguous[group[(datagrams.spi_i == 0)[order]]] = True
     return ambiguous
 
@@ -215,6 +226,8 @@ class _IkeSaCandidate(Struct):
     asked_again: bool = False  # the last IKE_SA_INIT response asked for another request
     answered: bool = False  # an IKE_SA_INIT response accepted the request
     closed: bool = False  # no encrypted messages with a new responder SPI can follow
+    moved_on_ns: int | None = None  # time of the initiator's first request after IKE_SA_INIT
+    replayed_by: "_IkeSaCandidate | None" = None
 
 
 class SpiDisambiguator:
@@ -242,17 +255,25 @@ class SpiDisambiguator:
         request = np.where(chosen.is_ikev1, init, ~chosen.is_response)
         endpoint = _endpoints(chosen, np.where(chosen.is_ikev1, request, chosen.from_initiator))
         result: list[int] = []
-        columns = (init, request, endpoint, chosen.spi_r, chosen.protocol, chosen.digest, chosen.datagram)
-        for is_first, asks, end, spi_r, protocol, digest, datagram in zip(
+        next_request = ~init & chosen.from_initiator & ~chosen.is_response & ~chosen.is_ikev1
+        columns = (
+            *(init, request, next_request, endpoint, chosen.spi_r),
+            *(chosen.protocol, chosen.digest, chosen.datagram, chosen.first_ns),
+        )
+        for is_first, asks, moves_on, end, spi_r, protocol, digest, datagram, time_ns in zip(
             *(column.tolist() for column in columns), strict=True
         ):
             here = self._translated.get(end, end)
             if is_first:
                 view = parse_init(self._clear.get(datagram, b""))
-                assign = self._assign_request if asks else self._assign_response
-                candidate = assign(view, here, protocol, digest, spi_r)
+                if asks:
+                    candidate = self._assign_request(view, here, protocol, digest, spi_r, time_ns)
+                else:
+                    candidate = self._assign_response(view, here, protocol, spi_r)
             else:
                 candidate = self._assign_later_message(here, protocol, spi_r)
+                if moves_on and candidate.moved_on_ns is None:
+                    candidate.moved_on_ns = time_ns
             result.append(candidate.index)
         return np.array(result, np.int64)
 
@@ -268,11 +289,16 @@ class SpiDisambiguator:
         return candidate
 
     def _assign_request(
-        self, view: InitMessage, endpoint: Endpoint, protocol: int, digest: int, spi_r: int
+        self, view: InitMessage, endpoint: Endpoint, protocol: int, digest: int, spi_r: int, time_ns: int
     ) -> _IkeSaCandidate:
         candidate = self._by_digest.get(digest)
         if candidate is None and view.nonce is not None:
             candidate = self._by_nonce.get(view.nonce)
+        if candidate is not None:
+            candidate = _find_latest_replay(candidate)
+            if candidate.moved_on_ns is not None and time_ns - candidate.moved_on_ns > MAX_LIFETIME_NS:
+                candidate.replayed_by = self._add_candidate(endpoint, protocol)
+                candidate = candidate.replayed_by
         if candidate is None:
             candidate = self._by_endpoint.get(endpoint)
             if candidate is not None and not self._continues(candidate, view, protocol):
@@ -298,10 +324,10 @@ class SpiDisambiguator:
         has_cookie = any(notify_type == NotifyType.COOKIE for notify_type, _ in view.notifies)
         return has_cookie and not candidate.answered
 
-    def _assign_response(
-        self, view: InitMessage, endpoint: Endpoint, protocol: int, _digest: int, spi_r: int
-    ) -> _IkeSaCandidate:
+    def _assign_response(self, view: InitMessage, endpoint: Endpoint, protocol: int, spi_r: int) -> _IkeSaCandidate:
         candidate = self._by_spi.get((protocol, spi_r)) if spi_r else None
+        if candidate is not None and candidate.replayed_by is not None:
+            candidate = self._by_spi[protocol, spi_r] = _find_latest_replay(candidate)
         if candidate is None:
             candidate = self._by_endpoint.get(endpoint) or self._by_address.get(endpoint >> 16)
         if candidate is None:
@@ -340,6 +366,12 @@ class SpiDisambiguator:
     def _add_spi(self, candidate: _IkeSaCandidate, protocol: int, spi_r: int) -> None:
         candidate.spis.add(spi_r)
         self._by_spi.setdefault((protocol, spi_r), candidate)
+
+
+def _find_latest_replay(candidate: _IkeSaCandidate) -> _IkeSaCandidate:
+    while candidate.replayed_by is not None:
+        candidate = candidate.replayed_by
+    return candidate
 
 
 #: An initiator contacts the new gateway at once; after this time it is a new attempt.

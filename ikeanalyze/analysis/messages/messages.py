@@ -34,7 +34,7 @@ class MessageColumns(RowColumns, frozen=True):
     bytes: Int64Array
     needed_bytes: Int64Array
     fragments: Int64Array  # 0: not fragmented
-    fragments_seen: Int64Array  # 0: not fragmented
+    fragments_seen: Int64Array  # that arrived; 0: not fragmented, or `fragments` are all lost
     new_fragments: Int64Array  # first copies among them
     ip_fragments: Int64Array
     digest: UInt64Array
@@ -43,22 +43,30 @@ class MessageColumns(RowColumns, frozen=True):
 _HEADER_FIELDS: Final = ("protocol", "exchange_type", "next_payload", "message_id")
 
 
-def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[MessageColumns, Int64Array]:
-    """Group IKE datagrams into messages; returns them and the row of the message of each datagram."""
+def group_messages(
+    datagrams: Datagrams, association: SaAssociation, incomplete: BoolArray | None = None
+) -> tuple[MessageColumns, Int64Array]:
+    """Group IKE datagrams into messages; returns them and the row of the message of each datagram.
+
+    `incomplete`: which datagrams lack IP fragments or TCP segments; None: none does. (datagrams,)
+    """
     asked, response = _find_roles(datagrams, association)
     slot = _number_slots(datagrams, association, asked, response)
     # almost always each datagram is one frame, and sums over its frames are not needed
     several = bool((datagrams.frames > 1).any())
+    arrived: BoolArray | None = None
+    if incomplete is not None and incomplete.any():
+        arrived = ~incomplete | datagrams.is_ikev1  # the number of IKEv1's fragments is unknown
     if core.compiled is not None:
         columns = core.compiled.group_messages(
-            slot, datagrams, association, asked, response, datagrams.is_ikev1, several
+            slot, datagrams, association, asked, response, datagrams.is_ikev1, arrived, several
         )
         of_datagram: Int64Array = columns.pop("of_datagram")
         for name in ("body", "ip_fragments"):
             if not len(columns[name]):  # all are 0
                 columns[name] = np.broadcast_to(np.int64(0), len(columns["slot"]))  # takes no memory
         return MessageColumns(**columns), of_datagram
-    order, slot, turn, first_copy = _sort_by_transmission(datagrams, slot)
+    order, slot, turn, first_copy = _sort_by_transmission(datagrams, slot, arrived)
     totals = datagrams.fragments[order].astype(np.int64)
     new = find_group_starts(slot, turn)
     runs = RowGroups(new)
@@ -78,6 +86,10 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
         _count_bytes_of_later_copies(needed, size, slot, turn >> 20, fragment, totals, ip_fragments)
     head = order[start]
     fragmented = fragment[start] > 0
+    seen, new_fragments = runs.size, first_copy.astype(np.int64)
+    if arrived is not None:
+        seen = runs.sum(arrived[order].astype(np.int64))
+        new_fragments *= arrived[order]
     messages = MessageColumns(
         slot=slot[start],
         handshake=association.handshake[head],
@@ -94,8 +106,8 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
         bytes=runs.sum(size),
         needed_bytes=runs.sum(needed),
         fragments=runs.max(totals),
-        fragments_seen=np.where(fragmented, runs.size, 0),
-        new_fragments=np.where(fragmented, runs.sum(first_copy.astype(np.int64)), 0),
+        fragments_seen=np.where(fragmented, seen, 0),
+        new_fragments=np.where(fragmented, runs.sum(new_fragments), 0),
         ip_fragments=np.zeros(len(start), np.int64) if ip_fragments is None else runs.sum(ip_fragments),
         digest=runs.sum(part),
     )
@@ -103,7 +115,7 @@ def group_messages(datagrams: Datagrams, association: SaAssociation) -> tuple[Me
 
 
 def _sort_by_transmission(
-    datagrams: Datagrams, slot: Int64Array
+    datagrams: Datagrams, slot: Int64Array, arrived: BoolArray | None
 ) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
     """The order of the datagrams by slot, body and transmission; and in that order slot, turn and first copy of each.
 
@@ -120,6 +132,7 @@ def _sort_by_transmission(
         datagrams.fragments[order].astype(np.int64),
         datagrams.digest[order],
         datagrams.is_ikev1[order],
+        None if arrived is None else arrived[order],
     )
     turn = body << 20
     turn |= transmission
@@ -197,15 +210,19 @@ def _number_slots(
 
 
 def find_incomplete_messages(messages: MessageColumns) -> Int64Array:
-    """Rows of the first transmissions of messages whose transmissions together lack fragments (RFC 7383)."""
+    """Rows of the first transmissions of messages whose transmissions together lack fragments (RFC 7383).
+
+    A fragment that lacks IP fragments did not arrive.
+    """
     # mostly the first transmission has all
-    lacking = (messages.transmission == 1) & (messages.new_fragments < messages.fragments)
+    lacking = messages.new_fragments < messages.fragments
+    lacking &= (messages.transmission == 1) | (messages.needed_bytes > 0)
     if not lacking.any():
         return np.zeros(0, np.int64)
     rows = np.flatnonzero(np.isin(messages.slot, sort_distinct(messages.slot[lacking])))
     start = np.flatnonzero(find_group_starts(messages.slot[rows], messages.body[rows]))
     seen = np.add.reduceat(messages.new_fragments[rows], start)
     # of the form that one transmission needs, which is not always that of the first transmission
-    total = np.maximum.reduceat(np.where(messages.new_fragments[rows] > 0, messages.fragments[rows], 0), start)
+    total = np.maximum.reduceat(np.where(messages.needed_bytes[rows] > 0, messages.fragments[rows], 0), start)
     incomplete: Int64Array = rows[start][seen < total]
     return incomplete

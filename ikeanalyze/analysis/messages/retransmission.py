@@ -16,12 +16,15 @@ slot are classified in order of time:
    and this is a transmission of the same body. Fragments with the same total belong together, also if they arrive
    between others. In IKEv1 another total is another body, because a slot has several messages and only some of them
    need fragments.
+4. A datagram that lacks IP fragments was sent, and belongs to its transmission. It did not arrive, because IP delivers
+   whole datagrams alone. So it makes no message complete.
 
 One transmission of a message needs either its unfragmented form or all fragments of one total. The receiver discards
 its fragments when one with a larger total arrives, and ignores those with a smaller total (RFC 7383, section 2.6). So
 the needed form is the one that becomes complete first at the capture point; if none does, the one of which the capture
-has the largest part. A datagram is a *first copy* if it belongs to this form and no earlier datagram of it had the same
-fragment number. The bytes sent divided by the bytes of the first copies are the blow-up.
+has the largest part. A datagram is a *first copy* if it belongs to this form and is the first one with its fragment
+number that arrived, or the first one that was sent if none arrived. The bytes sent divided by the bytes of the first
+copies are the blow-up.
 """
 
 from collections.abc import Collection
@@ -50,6 +53,7 @@ class SlotDatagram:
     fragment: int  # fragment number (RFC 7383); 0: not fragmented
     total: int  # fragments of the message; 0: not fragmented, or unknown
     digest: int  # of the content
+    arrived: bool = True  # the capture has all its IP fragments
 
 
 def classify_slot(datagrams: list[SlotDatagram], *, ikev1: bool = False) -> list[DatagramTransmission]:
@@ -101,18 +105,23 @@ def _find_transmissions(datagrams: list[SlotDatagram], ikev1: bool) -> list[list
 
 def _find_first_copies(datagrams: list[SlotDatagram], body: list[int], ikev1: bool) -> Collection[int]:
     """The indexes of the datagrams that one transmission of a body needs; `body`: of all its datagrams, in order."""
-    forms: dict[int, dict[int, int]] = {}  # by total: the index of each fragment number
+    forms: dict[int, dict[int, int]] = {}  # by total: the index of each fragment number that arrived
+    lost: dict[int, dict[int, int]] = {}  # as above: of each that did not arrive
     largest = 0
     for index in body:
         fragment, total = datagrams[index].fragment, 0 if ikev1 else datagrams[index].total
         if fragment and total < largest:
             continue  # the receiver ignores it
-        largest = max(largest, total)
         form = forms.setdefault(total, {})
+        if not datagrams[index].arrived:
+            lost.setdefault(total, {}).setdefault(fragment, index)
+            continue
+        largest = max(largest, total)
         form.setdefault(fragment, index)
         if not ikev1 and len(form) == (total if fragment else 1):  # never where the total is unknown (0)
             return form.values()
-    return forms[max(forms, key=lambda total: (len(forms[total]) / max(total, 1), total))].values()
+    needed = max(forms, key=lambda total: (len(forms[total]) / max(total, 1), total))
+    return {**lost.get(needed, {}), **forms[needed]}.values()
 
 
 def _find_transmission_starts(datagrams: list[SlotDatagram]) -> list[int]:
@@ -151,11 +160,13 @@ def classify_transmissions(
     total: Int64Array,
     digest: UInt64Array,
     ikev1: BoolArray,
+    arrived: BoolArray | None = None,
 ) -> tuple[Int64Array, Int64Array, BoolArray]:
     """`classify_slot` for all slots at once: body, transmission and first copy of each datagram. (n,) each
 
-    The datagrams are ordered by slot and time. Slots without repetition, slots without fragments, and slots in which
-    all fragments come again in order are classified in columns; only the others one by one.
+    The datagrams are ordered by slot and time; `arrived`: None if all did. Slots without repetition, slots without
+    fragments, and slots in which all fragments come again in order are classified in columns; only the others one by
+    one.
     """
     count = len(slot)
     body = np.zeros(count, np.int64)
@@ -183,12 +194,16 @@ def classify_transmissions(
     rows = np.flatnonzero(remaining[group])
     if len(rows):
         cycle, regular = _find_fragment_cycles(group[rows], fragment[rows], total[rows], digest[rows])
+        if arrived is not None:
+            all_arrived = np.logical_and.reduceat(arrived, start)
+            regular &= all_arrived[group[rows]]
         transmission[rows[regular]] = cycle[regular] + 1
         first_copy[rows[regular]] = cycle[regular] == 0
         remaining[group[rows[regular]]] = False
     for low, high in zip(start[remaining].tolist(), end[remaining].tolist(), strict=True):
-        columns = (column[low:high].tolist() for column in (time_ns, fragment, total, digest))
-        datagrams = [SlotDatagram(*values) for values in zip(*columns, strict=True)]
+        own = [column[low:high].tolist() for column in (time_ns, fragment, total, digest)]
+        own.append([True] * (high - low) if arrived is None else arrived[low:high].tolist())
+        datagrams = [SlotDatagram(*values) for values in zip(*own, strict=True)]
         classified = classify_slot(datagrams, ikev1=bool(ikev1[low]))
         body[low:high] = [datagram.body for datagram in classified]
         transmission[low:high] = [datagram.transmission for datagram in classified]

@@ -160,9 +160,10 @@ def sum_volumes(messages: MessageColumns, set_up: Array, count: int) -> dict[str
         add(side, sent & set_up)
         add(f"after_setup_{side}", sent & ~set_up)
     add("retransmitted", set_up & (messages.transmission > 1))
+    fragmented = (messages.fragments > 0) | (messages.fragments_seen > 0)
     return columns | {
         "needed_bytes": total(messages.needed_bytes, set_up),
-        "ike_messages_fragmented": total(None, set_up & (messages.fragments_seen > 0)).astype(np.uint32),
+        "ike_messages_fragmented": total(None, set_up & fragmented).astype(np.uint32),
         "ike_fragments": total(messages.fragments_seen, set_up).astype(np.uint32),
         "ip_fragments": total(messages.ip_fragments, set_up).astype(np.uint32),
     }

@@ -162,7 +162,10 @@ def build_message_columns(sources: MessageTableSources) -> TableColumns:
         "first_frame": join(ike.first_frame, datagrams.number.astype(np.int64)),
         "needed_bytes": join(ike.needed_bytes, np.where(radius.transmission == 1, datagrams.bytes, 0)),
         "fragments": null_zero(join(ike.fragments, not_fragmented)),
-        "fragments_seen": null_zero(join(ike.fragments_seen, not_fragmented)),
+        "fragments_seen": (
+            join(ike.fragments_seen, not_fragmented),
+            join((ike.fragments > 0) | (ike.fragments_seen > 0), not_fragmented).astype(np.bool_),
+        ),
         **{name: join(getattr(ike, name), getattr(datagrams, name)) for name in _COMMON_COLUMNS},
     }
     if sources.radius.pairs:

@@ -338,6 +338,7 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
             "transmission": messages.transmission[message],
             "fragment": datagrams.fragment[rows],
             "fragments": datagrams.fragments[rows].astype(np.int64),
+            "arrived": ~state.incomplete[rows],
             "lacking": lacking[exchange, messages.response[message].astype(np.intp)],
             "bytes": datagrams.bytes[rows],
             "ip_fragments": datagrams.ip_fragments[rows],
@@ -354,7 +355,7 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
 def _summarise_messages(datagrams: pl.DataFrame) -> pl.DataFrame:
     """The request and the response of each exchange, all transmissions together."""
     # the receiver keeps the fragments with the largest total (RFC 7383, section 2.6); 0: unknown, of IKEv1
-    is_kept = (pl.col("fragments") == pl.col("fragments").max()) | (pl.col("fragments") == 0)
+    is_kept = (pl.col("fragments") == pl.col("fragments").max()) & pl.col("arrived") | (pl.col("fragments") == 0)
     return datagrams.group_by("exchange", "response").agg(
         pl.col("bytes", "fragments", "ike_bytes").max(),
         pl.col("fragment").filter(is_kept).unique().sort(),

@@ -1,0 +1,91 @@
+"""Python, the compiled core and the Wireshark plugin recognise the replay of recorded traffic (docs/rules.md)."""
+
+import pytest
+
+import ikeanalyze
+from ikeanalyze import core
+from tests.craft import SECOND, Handshake, Trace, ike
+from tests.dissectors.run_plugin import fields
+
+HOUR = 3600 * SECOND
+
+
+def play_set_up():
+    """IKE_SA_INIT and IKE_AUTH: four packets, and what follows them."""
+    handshake, trace = Handshake(1), Trace()
+    trace.play(handshake.setup())
+    return handshake, trace, trace.packets
+
+
+def replay_all():
+    _, trace, packets = play_set_up()
+    trace.repeat(packets, HOUR)
+    trace.repeat(packets, 2 * HOUR)
+    return trace, [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]
+
+
+def replay_with_three_requests():
+    """The responder asks for a cookie and for another key exchange, so that IKE_SA_INIT has three requests."""
+    trace = Trace()
+    trace.play(Handshake(1).setup(before="both"))
+    trace.repeat(trace.packets, HOUR)
+    return trace, [1] * 8 + [2] * 8
+
+
+def replay_the_first_request():
+    """The IKE SA goes on: it has a request an hour later, after the replay."""
+    handshake, trace, packets = play_set_up()
+    trace.repeat(packets[:1], HOUR)
+    trace.message(HOUR + SECOND, handshake.sealed(ike.INFORMATIONAL, 10, message_id=2))
+    return trace, [1, 1, 1, 1, 2, 1]
+
+
+def delay_the_first_request():
+    """The IKE_AUTH request is the third packet, so the network can deliver this for 2 minutes after it."""
+    _, trace, packets = play_set_up()
+    trace.repeat(packets[:1], 120 * SECOND)
+    return trace, [1, 1, 1, 1, 1]
+
+
+def repeat_a_request_without_response():
+    _, trace, packets = play_set_up()
+    trace.drop(packets[1:])
+    trace.repeat(packets[:1], HOUR)
+    return trace, [1, 1]
+
+
+CASES = (
+    replay_all,
+    replay_with_three_requests,
+    replay_the_first_request,
+    delay_the_first_request,
+    repeat_a_request_without_response,
+)
+each_case = pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@each_case
+def test_reports_have_the_replays(make, compiled, tmp_path, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(core, "compiled", None)
+    elif core.compiled is None:
+        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+    trace, expected = make()
+    analysis = ikeanalyze.read(trace.write(tmp_path / "capture.pcap"))
+    assert analysis.frames["handshake"].to_list() == expected
+
+
+@each_case
+def test_the_plugin_has_the_replays(make, tshark):
+    trace, expected = make()
+    assert [int(number) for (number,) in fields(tshark, trace.pcap(), "ikex.handshake")] == expected
+
+
+def test_a_replayed_handshake_has_its_own_messages_and_times():
+    _, trace, packets = play_set_up()
+    trace.repeat(packets, HOUR)
+    first, second = ikeanalyze.read(trace.pcap()).handshakes.iter_rows(named=True)
+    for name in ("outcome", "initiator_messages", "responder_messages", "setup_ns", "blowup"):
+        assert first[name] == second[name]
+    assert (first["outcome"], first["retransmitted_messages"], first["blowup"]) == ("completed", 0, 1)
