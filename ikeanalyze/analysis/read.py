@@ -8,7 +8,7 @@ A step of the analysis costs about the same for ten frames as for ten thousand. 
 together, in groups that take little memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -43,6 +43,8 @@ SMALL_BYTES = 1 << 20
 #: A group is full with so many bytes, or so many captures. More of either gains little.
 _FULL: Final = 16 << 20
 _MOST: Final = 256
+#: A capture with fewer frames rarely needs all modules.
+_MANY_FRAMES: Final = 1000
 _DEFAULT: Final = ReadOptions()
 #: Fields of CaptureSummary that CaptureFrames has too.
 _SUMMARY_FIELDS: Final = tuple(field.name for field in fields(CaptureSummary) if field.name not in ("path", "files"))
@@ -282,12 +284,19 @@ def _make_init_reader() -> "InitReader":
     return InitReader()
 
 
-def _load_steps() -> None:
-    """Load what the analysis of a large capture needs, while the capture is read."""
-    import numpy.ma  # polars loads it for the first large array  # noqa: F401
+def _load_steps(count_frames: Callable[[], int]) -> None:
+    """Load what the analysis of a large capture needs, while the capture is read.
 
-    import ikeanalyze.analysis.handshakes.diagnosis.diagnose
-    import ikeanalyze.analysis.pipeline  # noqa: F401
+    `count_frames` returns the number of frames so far.
+    """
+    import ikeanalyze.analysis.pipeline
+
+    if count_frames() < _MANY_FRAMES:
+        return
+    # polars loads numpy.ma for the first large array, and some of many handshakes need a diagnosis
+    import numpy.ma  # noqa: F401
+
+    import ikeanalyze.analysis.handshakes.diagnosis.diagnose  # noqa: F401
 
 
 def _summarize(path: str, capture: CaptureFrames, files: tuple[str, ...]) -> CaptureSummary:

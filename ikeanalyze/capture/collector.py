@@ -360,6 +360,10 @@ class FrameCollector:
         self.first_ns = min((time for time in (self.first_ns, part.first_ns) if time is not None), default=None)
         self.last_ns = max((time for time in (self.last_ns, part.last_ns) if time is not None), default=None)
 
+    def count_frames(self) -> int:
+        """Number of frames kept so far; can be called from another thread."""
+        return len(self._rows)
+
     def columns(self) -> Columns:
         """All kept frames, in the order of their numbers."""
         columns = self._rows.columns()

@@ -43,6 +43,9 @@ _PROGRESS_S: Final = 0.05
 Progress = Callable[[int, int | None], None]
 """Called with the number of bytes read from the file, and the size of the file (None if unknown)."""
 
+Meanwhile = Callable[[Callable[[], int]], object]
+"""Other work while a large capture is read; called with a function that returns the number of frames kept so far."""
+
 
 class CaptureFrames(Struct):
     """The contents of a capture: the input of the analysis."""
@@ -85,7 +88,7 @@ def read_frames(
     path: str,
     ports: Collection[int] = (),
     progress: Progress | None = None,
-    meanwhile: Callable[[], object] | None = None,
+    meanwhile: Meanwhile | None = None,
     spis: Collection[int] | None = (),
     storage: FrameStorage | None = None,
     make_reader: Callable[[], MessageReader] | None = None,
@@ -236,7 +239,7 @@ class _CompiledStretches:
         self._position = reader.position
         self._stopped = False
 
-    def collect(self, progress: Progress | None, meanwhile: Callable[[], object] | None) -> None:
+    def collect(self, progress: Progress | None, meanwhile: Meanwhile | None) -> None:
         """Collect the packets in another thread, and leave the reader at the first record that Python must read.
 
         The core does not hold Python's lock while it reads, so that `meanwhile` runs in parallel.
@@ -245,7 +248,7 @@ class _CompiledStretches:
             work = pool.submit(self._collect_all)
             try:
                 if meanwhile is not None:
-                    meanwhile()
+                    meanwhile(self._collector.count_frames)
                 while not wait([work], timeout=None if progress is None else _PROGRESS_S).done:
                     if progress is not None:
                         progress(self._position, self._size)
@@ -297,7 +300,7 @@ def _collect(
     collector: FrameCollector,
     parallel: ParallelReader | None,
     progress: Progress | None,
-    meanwhile: Callable[[], object] | None,
+    meanwhile: Meanwhile | None,
 ) -> None:
     """Collect all batches; those of the second part come from the parallel reader if its result can be used."""
     size = reader.source.size
@@ -310,7 +313,7 @@ def _collect(
                 collector.add(batch.select(slice(index)), None)
                 remaining = batch.select(slice(index, None))
                 if meanwhile is not None:
-                    meanwhile()
+                    meanwhile(collector.count_frames)
                 result = None if collector.has_open_fragments else parallel.result()
                 if result is not None:
                     collector.merge_partial_result(*result)

@@ -199,9 +199,11 @@ def test_progress_of_both_halves_ends_at_the_file_size(used: list[bool], tmp_pat
 
 def test_what_is_done_meanwhile(used: list[bool], tmp_path: Path) -> None:
     path = many().write(tmp_path / "some.pcap")
-    done: list[bool] = []
-    read_frames(str(path), meanwhile=lambda: done.append(True))
-    assert done == [True]
+    counts: list[int] = []
+    frames = read_frames(str(path), meanwhile=lambda count_frames: counts.append(count_frames()))
+    assert used == [True]
+    assert len(counts) == 1
+    assert 0 < counts[0] < len(frames.columns["number"])  # those of the first half
 
 
 def test_random_traces_are_read_the_same(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:

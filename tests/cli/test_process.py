@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ikeanalyze.capture.frames import MIN_COMPILED_BYTES
+from tests.craft import SECOND, Handshake, Trace, transport
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.alone
@@ -136,6 +138,17 @@ def test_a_small_report_loads_little_but_numpy_and_polars(form):
     protocols = ("ikev1.message", "eap", "radius", "hip", "x509")
     assert not {f"ikeanalyze.wire.{name}" for name in protocols} & loaded
     assert sum(name.startswith("ikeanalyze") for name in loaded) <= 142
+
+
+def test_a_large_capture_with_few_ike_packets_loads_as_little(tmp_path):
+    trace = Trace()
+    trace.play(Handshake(1).setup())
+    for number in range(7000):
+        trace.send(SECOND, transport.esp(1, number, bytes(1400)), sport=4500, dport=4500)
+    path = trace.write(tmp_path / "esp.pcap")
+    assert path.stat().st_size > MIN_COMPILED_BYTES
+    loaded = list_loaded_modules("report", str(path), "--format", "parquet", "-o", str(tmp_path / "tables"))
+    assert not {"numpy.ma", "ikeanalyze.analysis.handshakes.diagnosis.diagnose"} & loaded
 
 
 def test_a_small_report_makes_few_dataclasses():

@@ -170,12 +170,12 @@ def test_progress_ends_at_the_size_of_the_file(tmp_path: Path):
 def test_other_work_is_done_once_while_the_core_reads(tmp_path: Path):
     done: list[bool] = []
     with in_stretches(20_000):
-        read_frames(str(make_trace().write(tmp_path / "some.pcap")), meanwhile=lambda: done.append(True))
+        read_frames(str(make_trace().write(tmp_path / "some.pcap")), meanwhile=lambda _: done.append(True))
     assert done == [True]
 
 
 def test_an_error_in_other_work_ends_the_reading(tmp_path: Path):
-    def fail() -> None:
+    def fail(_: Callable[[], int]) -> None:
         raise ImportError("no such module")
 
     with in_stretches(2000), pytest.raises(ImportError, match="no such module"):
