@@ -26,12 +26,14 @@ local View = require("ikex.view")
 local compat = require("ikex.compat")
 local contents = require("ikex.contents")
 local fields = require("ikex.fields")
+local findings = require("ikex.findings")
 local garbage = require("ikex.garbage")
 local info = require("ikex.info")
 local keyfile = require("ikex.keyfile")
 local menus = require("ikex.menus")
 local packet = require("ikex.packet")
 local subdissect = require("ikex.subdissect")
+local slots = require("ikex.slots")
 local statistics = require("ikex.statistics")
 
 local SLOT = Datagram.SLOT
@@ -173,8 +175,11 @@ local function is_read_once(pinfo)
     return not has_window and not has_statistics and View.has_columns(pinfo)
 end
 
+-- What the second pass of tshark needs, the same for all packets: {visible, shown}; nil before it.
+local second_pass = nil
+
 function ikex.init()
-    needs_last_time = nil
+    needs_last_time, second_pass = nil, nil
     read_preferences()
     capture = Capture.new(load_keys(), has_window)
     own_dissector = own_dissector or Dissector.get("ikex")
@@ -182,6 +187,10 @@ end
 
 -- Show a datagram; returns the text for the Info column, nil if there is none.
 local function show_datagram(tvb, pinfo, tree, datagram)
+    if view.needs_exceptional_only and findings.is_unremarkable(capture, datagram) then
+        view:plain_datagram(tree)
+        return view.builds_columns and preferences.info and info.describe(datagram, slots.FIRST) or nil
+    end
     local slot, tab, source, offset = datagram[SLOT], nil, nil, nil
     if slot then
         local has_keys = capture.keyring.size > 0
@@ -232,6 +241,23 @@ ikex.prefs_changed = read_preferences
 -- Methods of Wireshark's objects, which are looked up once.
 local raw, referenced
 
+-- Whether anything of the plugin is needed for a packet: its details are shown, or a filter or column uses a field.
+local function is_needed(tree, visible)
+    referenced = referenced or tree.referenced
+    return visible or referenced(tree, own_dissector) or capture.keyring.size > 0
+end
+
+-- Dissect a packet again in tshark, which has read all packets.
+local function dissect_again(tvb, pinfo, tree, number)
+    if not second_pass then
+        local visible = tree.visible
+        second_pass = { visible = visible, shown = is_needed(tree, visible) }
+    end
+    if second_pass.shown then
+        show_packet(tvb, pinfo, tree, number, second_pass.visible, true)
+    end
+end
+
 -- The ports are nil if they are not known yet.
 local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
     local queue, visited = capture.queue, false
@@ -261,8 +287,7 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
     -- needed only if the details are shown, if a filter or column uses a field of the plugin, or for the window of
     -- expert infos, which uses none of them: it reads a capture again that has been read
     local visible = tree.visible
-    referenced = referenced or tree.referenced
-    if not (visible or referenced(tree, own_dissector) or capture.keyring.size > 0 or (visited and has_window)) then
+    if not (is_needed(tree, visible) or (visited and has_window)) then
         return
     end
     if visited then
@@ -271,9 +296,9 @@ local function dissect(tvb, pinfo, tree, number, source_port, destination_port)
     show_packet(tvb, pinfo, tree, number, visible, visited)
 end
 
-local function guarded(tvb, pinfo, tree, number, source_port, destination_port)
+local function guarded(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port)
     garbage.count_call()
-    local ok, problem = pcall(dissect, tvb, pinfo, tree, number, source_port, destination_port)
+    local ok, problem = pcall(dissect_packet, tvb, pinfo, tree, number, source_port, destination_port)
     if not ok then
         tree:add_proto_expert_info(experts.internal, "ikex internal error: " .. tostring(problem))
     end
@@ -286,7 +311,11 @@ function ikex.dissector(tvb, pinfo, tree)
     if capture.finished then
         local number = pinfo.number
         if number <= capture.queue.latest then -- it has been dissected before
-            guarded(tvb, pinfo, tree, number)
+            if has_window then
+                guarded(dissect, tvb, pinfo, tree, number)
+            elseif capture.by_frame[number] ~= nil then
+                guarded(dissect_again, tvb, pinfo, tree, number)
+            end
             return
         end
     end
@@ -308,7 +337,7 @@ function ikex.dissector(tvb, pinfo, tree)
             return
         end
     end
-    guarded(tvb, pinfo, tree, pinfo.number, source_port, destination_port)
+    guarded(dissect, tvb, pinfo, tree, pinfo.number, source_port, destination_port)
 end
 
 garbage.adjust() -- all modules have been loaded

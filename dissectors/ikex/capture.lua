@@ -42,6 +42,7 @@ function Capture.new(keyring, has_window)
         by_frame = {}, -- the datagram of each frame; false if it has several
         lists = {}, -- the datagrams of frames that have several
         finished = false, -- all frames have been processed
+        unremarkable = {}, -- by number of an IKE SA, for `findings.is_unremarkable`
     }, Capture)
     self.association = Association.new(function(parsed)
         return self.conversation:new_sa(parsed)
@@ -233,7 +234,7 @@ function Capture:finish()
             Conversation.recount_bytes(datagram[SLOT].pair.sa)
         end
     end
-    self.finished = true
+    self.finished, self.unremarkable = true, {}
 end
 
 --- Decide the endings of the exchanges of an IKE SA that depend on others, if the capture has been read to its end.

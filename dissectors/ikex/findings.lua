@@ -149,6 +149,53 @@ local function is_missing_fragments(capture, slot, transmission)
         and capture:is_final(transmission.last_time)
 end
 
+-- Whether a slot has a message that was sent once, and is whole.
+local function is_whole(slot)
+    if not slot.single or slots.lacks_fragments(slot) then
+        return false
+    end
+    for _, datagram in ipairs(slot) do
+        if not datagram[PLAIN] and (datagram.incomplete or datagram.ip_fragments) then
+            return false
+        end
+    end
+    return true
+end
+
+-- Whether no message of an IKE SA has findings and none was sent again, after the end of the capture.
+local function has_no_findings(capture, sa)
+    for _, pair in ipairs(sa.list) do
+        capture:decode_for_findings(pair)
+        if not exchanges.is_plain(pair, true) or not is_whole(pair.request) or not is_whole(pair.response) then
+            return false
+        end
+    end
+    return #diagnose.for_expert_info(capture, sa) == 0 and not sa.contents
+end
+
+--- Whether a datagram belongs to the first transmission of its message and has no findings, like most: a fast test,
+-- which is false in case of doubt. For tshark, where nothing is added after the end of the capture.
+function findings.is_unremarkable(capture, datagram)
+    local slot = datagram[SLOT]
+    if not slot or capture.keyring.size > 0 then
+        return false
+    end
+    local sa = slot.pair.sa
+    if sa.version ~= 2 then
+        return false
+    elseif capture.finished then
+        local known = capture.unremarkable[sa.number]
+        if known == nil then
+            known = has_no_findings(capture, sa)
+            capture.unremarkable[sa.number] = known
+        end
+        return known
+    end
+    -- nothing is missing yet; IKE_SA_INIT messages that have been looked at give no findings about later ones
+    return datagram[PLAIN] and slot.single and not sa.contents and not sa.suspicious and not sa.lacks_intermediate
+        and (sa.glanced or 0) == #sa.undecoded
+end
+
 -- The list that `of_datagram` returns: most messages have no findings.
 local list = {}
 

@@ -9,7 +9,7 @@ local info = {}
 
 local byte = string.byte
 
-local FRAGMENT, TOTAL, SLOT = Datagram.FRAGMENT, Datagram.TOTAL, Datagram.SLOT
+local FRAGMENT, TOTAL, SLOT, PLAIN = Datagram.FRAGMENT, Datagram.TOTAL, Datagram.SLOT, Datagram.PLAIN
 local MAX_PAYLOADS = 24
 local MAX_TOTAL = 64 -- fragments of messages whose texts are kept
 
@@ -103,14 +103,15 @@ function info.describe(datagram, transmission)
     local slot, fragment = datagram[SLOT], datagram[FRAGMENT]
     local sa = slot.pair.sa
     local text = describe_header(sa.version, slot.pair.exchange, slot.response, fragment, datagram[TOTAL])
-    local content = contents.shown(datagram)
+    local plain = datagram[PLAIN]
+    local content = not plain and contents.shown(datagram)
     if content then
         content.text = content.text or describe_payloads(content)
         text = content.text ~= "" and text .. ", " .. content.text or text
-    elseif datagram.clear and datagram.data and fragment == 0 then -- not decoded, because nothing needs it
+    elseif not plain and datagram.clear and datagram.data and fragment == 0 then -- not decoded: nothing needs it
         local payloads = describe_clear(datagram.data)
         text = payloads ~= "" and text .. ", " .. payloads or text
-    elseif not datagram.clear and fragment == 0 then
+    elseif fragment == 0 and (plain or not datagram.clear) then
         text = text .. (sa.version == 2 and ", SK" or ", encrypted")
     end
     return transmission and transmission.number > 1 and "[Retransmission] " .. text or text

@@ -40,6 +40,8 @@ local GROUPS = {
         "modulus_ok", "slot", "negotiated", "linked_to",
     },
 }
+-- Fields that messages lack which were sent and captured once.
+local EXCEPTIONAL = { retransmission = true, retransmission_of = true, duplicate_of = true, part_of = true }
 local INITS = { [34] = true, [38] = true }
 
 --- `fields`, `experts`: from the module `fields`; `proto`: the plugin's protocol; `has_window`: the program is not
@@ -79,12 +81,24 @@ end
 -- the same ones in all packets of a pass; a window has a purpose of its own for each packet.
 function View:begin(tree, pinfo, number, visible, visited)
     local same_purpose = not self.has_window and number > self.latest and visited == self.visited
+    self.root = tree
     if not same_purpose or visible ~= self.visible then
         self.referenced = self.referenced or tree.referenced
         self.needed = visible and EVERYTHING or setmetatable({}, self.is_referenced)
         self.builds_columns = View.has_columns(pinfo)
+        self.needs_exceptional_only = not visible and not self.has_window and self:needs_only(EXCEPTIONAL)
     end
-    self.latest, self.visible, self.visited, self.root = number, visible, visited, tree
+    self.latest, self.visible, self.visited = number, visible, visited
+end
+
+-- Whether no other field than these is used.
+function View:needs_only(names)
+    for name in pairs(self.fields) do
+        if not names[name] and self.needed[name] then
+            return false
+        end
+    end
+    return true
 end
 
 -- Add a field, if it is needed. Returns its item, or `tree` if it was not added.
@@ -394,6 +408,11 @@ function View:no_message(root, datagram)
         self:append(root, ": IP fragment of an IKE message")
         self:add(root, "part_of", datagram.part_of.number)
     end
+end
+
+--- Show a datagram under `tree`, after `begin`, that has neither findings nor a field that is needed.
+function View:plain_datagram(tree)
+    tree:add(self.proto)
 end
 
 --- Show a datagram under `tree`, after `begin`. `source`, `offset`: the Tvb that has the shown content, and the offset

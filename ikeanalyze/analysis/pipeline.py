@@ -1,7 +1,7 @@
 """Build the four tables from the frames of one capture, or of several small captures together."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, structs
 
+from ikeanalyze import core
 from ikeanalyze.analysis import schema
 from ikeanalyze.analysis.exchanges.answers import UNCERTAIN, ExchangeEndings, find_exchange_endings, match_responses
 from ikeanalyze.analysis.exchanges.capture_point import (
@@ -56,15 +57,17 @@ from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.result import RequestedDetails
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.analysis.tables.handshake_table import build_handshake_columns, select_handshake_sources
-from ikeanalyze.analysis.tables.polars_columns import SharedListColumn, TableColumns
+from ikeanalyze.analysis.tables.polars_columns import AddressColumn, SharedListColumn, TableColumns
 from ikeanalyze.analysis.tables.row_ids import MessageRowIds, RowIds, RowNumbering
 from ikeanalyze.analysis.tables.tables import (
     AnalysisTables,
+    MessageTableSources,
     TableSources,
     build_exchange_columns,
     build_frame_columns,
     build_message_columns,
     label_datagrams,
+    make_address_columns,
     make_empty_tables,
 )
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
@@ -135,10 +138,11 @@ class _CaptureDatagrams(Struct, frozen=True):
 
 
 class _PipelineResult(Struct, frozen=True):
-    """The sources of the tables other than frames, the table of frames, and the warnings."""
+    """The tables of frames and messages, the sources of the others, and the warnings."""
 
     sources: TableSources
     frames: "Future[pl.DataFrame] | None"  # None: not wanted
+    messages: "Future[pl.DataFrame] | None"  # None: not wanted
     suspects: pl.DataFrame | None  # facts about the handshakes to diagnose; None: all are clean
     warnings: list[tuple[int, CaptureWarning]]  # number of the capture, warning
 
@@ -167,14 +171,12 @@ def build_tables(
         release_free_memory()  # building the tables needs the most memory
         sources = result.sources
         needed = select_handshake_sources(sources)
-        pool.submit(traffic.columns.clear)  # when the table of frames is written
-        messages = pool.submit(_build_messages_table, run, sources) if options.messages_table else None
         exchanges = pool.submit(_build_exchanges_table, run, sources)
         _collect_details(sources, options, details)
         warnings: list[list[CaptureWarning]] = [[] for _ in traffic.last_ns]
         for number, warning in result.warnings:
             warnings[number].append(warning)
-        frames, suspects = result.frames, result.suspects
+        frames, messages, suspects = result.frames, result.messages, result.suspects
         del result, sources
         if options.on_columns is None:
             # the table of handshakes is the largest of a flood, and the others stay in memory
@@ -213,7 +215,7 @@ def survey_frames(
     facts: CaptureFacts,
 ) -> None:
     """Analyse a part of a capture for the facts that it shares, without building tables. See `build_tables`."""
-    options = structs.replace(options, frames_table=False)
+    options = structs.replace(options, frames_table=False, messages_table=False)
     with ThreadPoolExecutor(1) as pool:
         _analyse_frames(_PipelineRun(numbering, traffic, captures, options, facts, pool))
 
@@ -232,7 +234,7 @@ def _add_diagnoses(handshakes: TableColumns, suspects: pl.DataFrame | None) -> N
     handshakes.columns["diagnosis"] = SharedListColumn(lists, place)
 
 
-def _build_messages_table(run: _PipelineRun, sources: TableSources) -> pl.DataFrame:
+def _build_messages_table(run: _PipelineRun, sources: MessageTableSources) -> pl.DataFrame:
     return run.make_table("messages", build_message_columns(sources))
 
 
@@ -244,13 +246,14 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     numbering, traffic, options = run.numbering, run.traffic, run.options
     clear, facts = traffic.clear, run.facts
     grouped = _group_datagrams(traffic, facts)
+    addresses = _start_frame_addresses(run)
     state = _build_state(run, grouped)
     capture, messages, exchanges = state.capture, state.messages, state.exchanges
     radius = grouped.radius
     handshake_ids = numbering.number_handshakes(state)
     message_ids = numbering.number_messages(state, radius.datagrams)
     # without RADIUS to assign first, the table of frames is built while the analysis continues
-    frames = None if radius.pairs else _start_frames_table(run, grouped, state, handshake_ids, message_ids)
+    frames = None if radius.pairs else _start_frames_table(run, grouped, addresses, state, handshake_ids, message_ids)
     handshake, from_initiator = state.association.handshake, state.association.from_initiator
     side = infer_capture_sides(handshake, from_initiator, state.datagrams.ttl, len(capture), options.vantage)
     path = determine_paths(side, capture, run.captures.manifests, options.rtt_ns)
@@ -274,11 +277,15 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
             contents = structs.replace(contents, same_eap=EapMatcher(contents.contents, capture).match(radius.pairs))
         warnings += _assign_radius(state, endings, radius, handshake_ids)
     answers = match_responses(state, path, endings, _find_first_aaa_requests(radius, len(exchanges)))
-    frames = frames or _start_frames_table(run, grouped, state, handshake_ids, message_ids)
+    frames = frames or _start_frames_table(run, grouped, addresses, state, handshake_ids, message_ids)
     short = find_short_responses(traffic.columns)
-    if frames.table is None:
-        traffic.columns.clear()
+    run.pool.submit(traffic.columns.clear)  # when the table of frames is made
     del endings  # `answers` have what the other steps need
+    exchange_ids = numbering.number_exchanges(state)
+    ids = RowIds(numbering, capture, handshake_ids, exchange_ids, message_ids)
+    # the other thread makes the table of messages while this one analyses handshakes
+    message_sources = MessageTableSources(ids, messages, state.exchange_of_message, exchanges, radius, contents)
+    messages_table = run.pool.submit(_build_messages_table, run, message_sources) if options.messages_table else None
     aaa_times = _sum_aaa_times(radius, len(exchanges))
     pairs = _group_radius_by_handshake(radius)
     handshakes = group_handshakes(HandshakeSources(state, answers, path, pairs, aaa_times, contents, facts))
@@ -288,9 +295,8 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
     warnings += [(number, (None, text)) for number, text in lab.missing]
     suspects = collect_facts(handshakes, state, answers, short, facts)
     clear.clear()
-    exchange_ids = numbering.number_exchanges(state)
     sources = TableSources(
-        ids=RowIds(numbering, capture, handshake_ids, exchange_ids, message_ids),
+        ids=ids,
         addresses=traffic.addresses,
         messages=messages,
         exchanges=exchanges,
@@ -303,7 +309,7 @@ def _analyse_frames(run: _PipelineRun) -> _PipelineResult:
         tunnels=frames.tunnels,
         lab=lab,
     )
-    return _PipelineResult(sources, frames.table, suspects, warnings)
+    return _PipelineResult(sources, frames.table, messages_table, suspects, warnings)
 
 
 def _group_datagrams(traffic: CombinedFrames, facts: CaptureFacts) -> _CaptureDatagrams:
@@ -413,9 +419,22 @@ class _StartedFramesTable(Struct, frozen=True):
     tunnels: Mapping[int, str]  # of the handshakes that are in some
 
 
+def _start_frame_addresses(run: _PipelineRun) -> "Callable[[], Mapping[str, AddressColumn | pl.Series]]":
+    """Return a function that returns the addresses of the frames.
+
+    Without the core, which needs their codes, polars makes them in the other thread, which has time for it until the
+    messages are known.
+    """
+    columns = make_address_columns(run.traffic.columns, run.traffic.addresses)
+    if core.compiled is not None or not run.options.frames_table:
+        return lambda: columns
+    return run.pool.submit(lambda: {name: column.gather() for name, column in columns.items()}).result
+
+
 def _start_frames_table(
     run: _PipelineRun,
     grouped: _CaptureDatagrams,
+    addresses: "Callable[[], Mapping[str, AddressColumn | pl.Series]]",
     state: AnalysisState,
     handshake_ids: Int64Array,
     message_ids: MessageRowIds,
@@ -427,7 +446,7 @@ def _start_frames_table(
     def write() -> pl.DataFrame:
         traffic = run.traffic
         table = build_frame_columns(
-            run.numbering, columns, traffic.addresses, traffic.tunnels, duplicate, labels, handshake_ids
+            run.numbering, columns, addresses(), traffic.tunnels, duplicate, labels, handshake_ids
         )
         return run.make_table("frames", table)
 

@@ -4,7 +4,6 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import as_strided
 
 BoolArray = npt.NDArray[np.bool_]
 UInt8Array = npt.NDArray[np.uint8]
@@ -35,8 +34,11 @@ def read_struct_array(buffer: UInt8Array, at: Int64Array, layout: np.dtype[np.vo
     caller's length checks must reject such a position.
     """
     width = layout.itemsize
-    window = as_strided(buffer[:width].view(f"V{width}"), shape=(len(buffer) - width + 1,), strides=(1,))
-    return window[np.minimum(at, len(buffer) - width)].view(layout)
+    count = len(buffer) - width + 1
+    # A header at every byte. Without fields, since numpy copies elements with fields one field at a time; and by the
+    # constructor, since as_strided takes several times as long, which counts for few positions.
+    window: npt.NDArray[np.void] = np.ndarray((count,), f"V{width}", buffer, strides=(1,))
+    return window[np.minimum(at, count - 1)].view(layout)
 
 
 def read_uint16_be(buffer: UInt8Array, at: Int64Array) -> UInt16Array:

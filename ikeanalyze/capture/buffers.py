@@ -5,8 +5,9 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -274,6 +275,11 @@ LAYOUT: Final[dict[str, type[np.generic]]] = {
 _INITIAL_ROWS: Final = 64
 
 
+#: From so many rows on, columns are copied in several threads: the rows of a worker process, when it has ended. Most of
+#: the time is that of new pages of memory.
+_MANY_ROWS: Final = 1 << 17
+
+
 class FrameRows:
     """Columns of one length that grow together.
 
@@ -304,9 +310,17 @@ class FrameRows:
         stop = self._count + count
         if stop > self._capacity:
             self._grow(stop)
-        for name, column in self._columns.items():
-            column[self._count : stop] = part[name]
+        rows = slice(self._count, stop)
+        if count < _MANY_ROWS:
+            for name in self._columns:
+                self._copy(name, rows, part)
+        else:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(self._copy, self._columns, repeat(rows), repeat(part)))
         self._count = stop
+
+    def _copy(self, name: str, rows: slice, part: Mapping[str, Any]) -> None:
+        self._columns[name][rows] = part[name]
 
     @staticmethod
     def shared(layout: Mapping[str, type[np.generic]], capacity: int) -> "FrameRows":

@@ -455,10 +455,12 @@ class FrameCollector:
     def _digests(self, buffer: UInt8Array, messages: ClassifiedMessages, units: UInt32Array) -> UInt64Array:
         """XXH3-64 of each message; also stores the bytes of the messages to be parsed."""
         view = buffer.data
-        digest = xxhash.xxh3_64_intdigest
+        digest = xxhash.xxh3_64_digest
         begin, end = messages.at.tolist(), messages.end.tolist()
         self.messages.add(units, buffer, messages.at, messages.end, messages.clear, messages.header)
-        return np.array([digest(view[a:b]) for a, b in zip(begin, end, strict=True)], np.uint64)
+        # as bytes, from which an array is made in less time than from numbers; they are in network byte order
+        digests = b"".join([digest(view[a:b]) for a, b in zip(begin, end, strict=True)])
+        return np.frombuffer(digests, ">u8").astype(np.uint64)
 
     def _add_fragments(self, batch: RecordBatch, packets: IpPackets, category: UInt8Array) -> None:
         """Pass IP fragments to the reassembler, and append the datagrams that it finishes."""

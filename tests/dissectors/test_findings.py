@@ -2,8 +2,10 @@
 
 from random import Random
 
+import pytest
+
 from tests.craft import MS, Handshake, Trace, ike, transport
-from tests.dissectors.run_plugin import fields, findings, recorded_frames, tree
+from tests.dissectors.run_plugin import RECORDED, fields, findings, recorded_frames, run_plugin, tree
 from tests.paths import CAPTURES
 
 PQ = ike.Proposal([*ike.CLASSIC.transforms, ike.Transform(ike.ADDKE1, ike.ML_KEM_768)])
@@ -165,3 +167,21 @@ def test_a_message_quoted_by_an_icmp_error_is_ignored(tshark):
     quoted = trace.packets[0].data[14:]
     trace.ip(MS, transport.icmp_error(quoted, "192.0.2.2", "192.0.2.1"))
     assert [line[0] for line in fields(tshark, trace.pcap(), "frame.number")] == ["1"]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_findings_do_not_depend_on_the_other_fields_that_are_used(tshark, name):
+    """A filter on one field needs little of most messages; with a field of each message, all are examined."""
+    column = "_ws.col.info" if tshark.has_field("_ws.col.info") else "_ws.col.Info"
+    seen = ("frame.number", "ikex.retransmission", "ikex.retransmission_of", "_ws.expert.message", column)
+    for passes in (["-2"], []):
+        few, all_of_them = (
+            run_plugin(tshark, CAPTURES / name, *passes, "-Y", "ikex", "-Tfields", *words_of(seen), *words_of(others))
+            for others in ([], ["ikex.handshake", "ikex.transmission"])
+        )
+        assert few.lines
+        assert few.lines == ["\t".join(line.split("\t")[: len(seen)]) for line in all_of_them.lines]
+
+
+def words_of(names):
+    return [word for name in names for word in ("-e", name)]

@@ -71,12 +71,23 @@ def _get_type_names(protocol: UInt8Array, exchange_type: UInt8Array) -> TextColu
     return TextColumn(names, protocol.astype(np.uint32) * 256 + exchange_type)
 
 
-class TableSources(Struct):
-    """The input of the tables of messages, exchanges and handshakes."""
+class MessageTableSources(Struct, frozen=True):
+    """The input of the table of messages."""
+
+    ids: RowIds
+    messages: MessageColumns
+    exchange_of_message: Int64Array  # row of the exchange of each message of IKE and HIP
+    exchanges: ExchangeColumns
+    radius: RadiusMessages
+    contents: "CaptureContents | None"  # None: no keys were given
+
+
+class TableSources(Struct, frozen=True):
+    """The input of the tables of exchanges and handshakes."""
 
     ids: RowIds
     addresses: Sequence[bytes]  # IPv6 addresses of the address codes
-    messages: MessageColumns | None  # None: in the table of messages
+    messages: MessageColumns
     exchanges: ExchangeColumns
     exchange_of_message: Int64Array  # row of the exchange of each message of IKE and HIP
     answers: AnsweredTransmissions
@@ -126,11 +137,9 @@ def _build_match_column(count: int, extra: int, radius: RadiusMessages) -> pl.Se
     return pl.Series(values, dtype=pl.String)
 
 
-def build_message_columns(sources: TableSources) -> TableColumns:
-    """The messages of IKE, HIP and RADIUS in order of time; `sources` lose them, so that their memory is free."""
+def build_message_columns(sources: MessageTableSources) -> TableColumns:
+    """The messages of IKE, HIP and RADIUS in order of time."""
     ids, ike, exchange = sources.ids, sources.messages, sources.exchange_of_message
-    assert ike is not None
-    sources.messages = None
     datagrams, radius = sources.radius.datagrams, _build_radius_columns(sources.radius)
     extra = len(datagrams)
     not_fragmented = np.zeros(extra, np.int64)
@@ -230,18 +239,23 @@ def label_datagrams(
     return DatagramLabels(message, handshake)
 
 
+def make_address_columns(columns: Columns, ipv6: Sequence[bytes]) -> dict[str, AddressColumn]:
+    """The addresses of the frames; `ipv6` are the addresses of the address codes."""
+    return {name: AddressColumn(columns[name], ipv6, pl.Categorical) for name in ("source", "destination")}
+
+
 def build_frame_columns(
     numbering: RowNumbering,
     columns: Columns,
-    addresses: Sequence[bytes],
+    addresses: Mapping[str, AddressColumn | pl.Series],
     tunnels: Sequence[str],
     duplicate: BoolArray,
     labels: DatagramLabels,
     handshake_ids: Int64Array,
 ) -> TableColumns:
-    """The frames in the order of the captures; `addresses` are the IPv6 addresses of the address codes.
+    """The frames in the order of the captures.
 
-    `tunnels` are the names of the tunnels, from number 1 on.
+    `addresses` are those of `make_address_columns`; `tunnels` are the names of the tunnels, from number 1 on.
     """
     unit = columns["unit"]
     message, handshake = labels.message, labels.handshake
@@ -268,7 +282,7 @@ def build_frame_columns(
         {
             **unchanged,
             **{name: (columns[name], mask) for name, mask in known.items()},
-            **{name: AddressColumn(columns[name], addresses, pl.Categorical) for name in ("source", "destination")},
+            **addresses,
             **tunnel,
             "capture_duplicate": duplicate,
             "message": (message.view(np.uint32), message >= 0),  # without a copy

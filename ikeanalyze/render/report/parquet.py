@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from ikeanalyze import core
 from ikeanalyze.analysis.result import ACCOUNTING, Analysis
 from ikeanalyze.render.core import output
@@ -23,7 +25,7 @@ if TYPE_CHECKING:  # loading it early would keep a large capture from being read
 
 
 TABLES: Final = ("captures", "handshakes", "exchanges", "messages", "frames")
-#: Rows of the smallest table that the compiled core writes.
+#: Rows of the smallest table that the compiled core writes, or that is not kept in memory when it is written.
 MIN_COMPILED_ROWS = 1 << 14
 #: Rows of a row group: all of it is in memory while it is written; of a table that is read from disk, several are.
 _ROW_GROUP: Final = 1 << 17
@@ -73,19 +75,22 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._written[name] = self._pool.submit(_write, name, table, path)
 
     def add_columns(self, name: str, columns: "TableColumns") -> bool:
-        """Write a table from its columns, if the compiled core can. Can be called from any thread.
+        """Write a large table from its columns: the compiled core if it can, or polars. Can be called from any thread.
 
-        Returns whether it was written, or is not wanted; otherwise `columns` are unchanged.
+        Returns whether it is being written, or is not wanted. `columns` are unchanged.
         """
         if name not in self._tables:
             return True
-        if core.compiled is None or columns.height < MIN_COMPILED_ROWS:
+        if columns.height < MIN_COMPILED_ROWS:
             return False
-        from ikeanalyze.render.report.parquet_columns import make_column_writer  # loads polars
+        write = None
+        if core.compiled is not None:
+            from ikeanalyze.render.report.parquet_columns import make_column_writer  # loads polars
 
-        write = make_column_writer(name, columns)
+            write = make_column_writer(name, columns)
         if write is None:
-            return False
+            self.add(name, replace(columns, columns=dict(columns.columns)).make_table())
+            return True
         with ExitStack() as files:
             path = files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
             write(path, _ROW_GROUP // (_HANDSHAKES_SHARE if name == "handshakes" else 1))
