@@ -19,7 +19,9 @@ local SLOWEST_FIRST_TIMER = 4e6
 local INITS = { [34] = true, [38] = true }
 local AUTHS = { [35] = true, [39] = true }
 local MAIN, AGGRESSIVE, INFORMATIONAL_V1, QUICK = 2, 4, 5, 32
-local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED, REDIRECT = 36, 37, 24, 16407
+local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED = 36, 37, 24
+-- Status notifies with which the responder refuses the first request: REDIRECT (RFC 5685), TICKET_NACK (RFC 5723, 4.3).
+local REFUSALS = { [16407] = true, [16412] = true }
 -- Notifies by which a responder asks for another IKE_SA_INIT request: INVALID_KE_PAYLOAD, COOKIE.
 local WANTS_ANOTHER_REQUEST = { [17] = true, [16390] = true }
 local INVALID_SPI = names.of(names.notify, 11)
@@ -41,7 +43,7 @@ local function read_clear_error(data, version)
         end
         if kind and version == 2 and WANTS_ANOTHER_REQUEST[kind] then
             wanted = wanted or names.of(names.notify, kind)
-        elseif kind and (kind < message.FIRST_STATUS or (version == 2 and kind == REDIRECT)) then
+        elseif kind and (kind < message.FIRST_STATUS or (version == 2 and REFUSALS[kind])) then
             error_name = error_name or (version == 2 and names.of(names.notify, kind) or names.of(names.notify1, kind))
         end
     end

@@ -2,10 +2,10 @@
 
 Decrypted payloads that prove failure or success (see `authenticated_outcome`) come first. Then, from clear data:
 
-1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that no further
-   request followed, unless it is INVALID_KE_PAYLOAD, which asks for another request as COOKIE does; in IKEv1 an error
-   notify in a clear message; or the AAA server's Access-Reject, or an AAA server that answered no request until the
-   responder ended the handshake.
+1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384), REDIRECT or
+   TICKET_NACK (RFC 5685; RFC 5723, 4.3) that no further request followed, unless it is INVALID_KE_PAYLOAD, which asks
+   for another request as COOKIE does; in IKEv1 an error notify in a clear message; or the AAA server's Access-Reject,
+   or an AAA server that answered no request until the responder ended the handshake.
 2. cut: the capture does not have the handshake's first request, or it has only the messages of one side. A message
    that is missing between others does not make a handshake cut: the capture lost it, but the next request shows that
    the response had arrived, so the other rules apply as if the message were there. Only the times stay unknown.
