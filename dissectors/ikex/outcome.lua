@@ -145,6 +145,20 @@ local function find_proof(sa)
     return "open"
 end
 
+-- Whether all transmissions of a response lack IP fragments on the path. A capture filter on UDP ports drops all of them
+-- but the first, so the capture must have another one of the response.
+local function lack_ip_fragments(responses)
+    local has_later = false
+    for _, transmission in ipairs(responses) do
+        local datagram = transmission.datagrams[1]
+        if not datagram.incomplete or not datagram.ip_fragments or datagram.fragment > 0 then
+            return false
+        end
+        has_later = has_later or datagram.frames > 1
+    end
+    return has_later
+end
+
 -- Whether an exchange of the set-up has no response that the initiator can have received: it repeated the request later
 -- than any round trip, or all transmissions of the response lack fragments.
 local function is_unreceived(exchange)
@@ -154,7 +168,7 @@ local function is_unreceived(exchange)
         return true
     end
     local repeated = exchange.unreceived_for > 0 or #exchange.responses > 1
-    return repeated and exchanges.lacks_fragments(exchange.responses)
+    return repeated and (exchanges.lacks_fragments(exchange.responses) or lack_ip_fragments(exchange.responses))
 end
 
 local function is_answered(exchange)

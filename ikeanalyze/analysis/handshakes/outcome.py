@@ -12,9 +12,9 @@ Decrypted payloads that prove failure or success (see `authenticated_outcome`) c
 3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more than once,
    or the capture went on for longer than the slowest first retransmission timer of common stacks (strongSwan's 4 s). A
    response does not count if the initiator cannot have received it: the request was sent again more than 4 s after it,
-   longer than any round trip; or all transmissions of the response together lack fragments, and the request or the
-   response was sent again; or no response is encrypted after IKE_SA_INIT (see `unprotected`). An initiator that answers
-   a request of the responder has the IKE SA: the capture lost the response.
+   longer than any round trip; or all transmissions of the response together lack fragments, or each lacks IP fragments,
+   and the request or the response was sent again; or no response is encrypted after IKE_SA_INIT (see `unprotected`). An
+   initiator that answers a request of the responder has the IKE SA: the capture lost the response.
 4. cut: the last request has no response, and the capture ended too early to decide.
 5. half-open: all requests are answered, but the initiator did not send the next one, although the capture went on for
    more than those 4 s after the last message of the set-up, or IKEv1's responder sent its message again. A next request
