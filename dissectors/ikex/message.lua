@@ -8,6 +8,8 @@ message.HEADER = 28
 message.SK, message.SKF, message.FRAGMENT_V1 = 46, 53, 132
 message.SA, message.KE, message.AUTH, message.NONCE, message.NOTIFY, message.EAP = 33, 34, 39, 40, 41, 48
 message.FIRST_STATUS = 16384 -- notifies below it are errors
+local INITS = { [34] = true, [38] = true } -- exchange types whose messages are in the clear
+local MAX_CLEAR_PAYLOADS = 16 -- a message with more of them before an encrypted payload is hostile
 
 -- The SPIs of a header, which most messages of an IKE SA do not need: its `key` has both.
 local Header = {
@@ -22,6 +24,23 @@ local Header = {
         return nil
     end,
 }
+
+-- The position of an Encrypted Fragment payload after clear ones (RFC 7383, 2.5.3) in the message from `at` to `last`,
+-- whose first payload is of type `kind`; nil if there is none.
+local function find_later_fragment(data, at, last, kind)
+    at = at + message.HEADER
+    for _ = 1, MAX_CLEAR_PAYLOADS do
+        if kind == 0 or kind == message.SK or at + 3 > last then
+            return nil
+        end
+        local following, _, high, low = byte(data, at, at + 3)
+        kind, at = following, at + math.max(high * 256 + low, 4)
+        if kind == message.SKF then
+            return at + 7 <= last and at or nil
+        end
+    end
+    return nil
+end
 
 --- The header of the message at position `at` of `data` (nil: 1), in the table `into` (nil: a new one); nil if it is
 -- not of version 1 or 2. `key`: both SPIs and the version; `major`: 1 or 2; `fragment`, `total`: fragment numbers of
@@ -51,6 +70,13 @@ function message.header(data, at, into)
         local n1, n2, t1, t2 = byte(data, at + 32, at + 35)
         head.fragment, head.total = n1 * 256 + n2, t1 * 256 + t2
         head.invalid = head.fragment == 0 or head.fragment > head.total
+    elseif major == 2 and following ~= 0 and following ~= message.SK and not INITS[exchange] then
+        local skf = find_later_fragment(data, at, at + math.min(head.length, size) - 1, following)
+        if skf then
+            local n1, n2, t1, t2 = byte(data, skf + 4, skf + 7)
+            head.fragment, head.total = n1 * 256 + n2, t1 * 256 + t2
+            head.invalid = head.fragment == 0 or head.fragment > head.total
+        end
     elseif following == message.FRAGMENT_V1 and major == 1 and head.length >= 36 and size >= 36 then
         local number, flag = byte(data, at + 34, at + 35)
         head.fragment, head.total = number, flag % 2 == 1 and number or 0

@@ -19,7 +19,9 @@ local SLOWEST_FIRST_TIMER = 4e6
 local INITS = { [34] = true, [38] = true }
 local AUTHS = { [35] = true, [39] = true }
 local MAIN, AGGRESSIVE, INFORMATIONAL_V1, QUICK = 2, 4, 5, 32
-local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED, REDIRECT = 36, 37, 24, 16407
+local CREATE_CHILD_SA, INFORMATIONAL, AUTHENTICATION_FAILED = 36, 37, 24
+-- Status notifies with which the responder refuses the first request: REDIRECT (RFC 5685), TICKET_NACK (RFC 5723, 4.3).
+local REFUSALS = { [16407] = true, [16412] = true }
 -- Notifies by which a responder asks for another IKE_SA_INIT request: INVALID_KE_PAYLOAD, COOKIE.
 local WANTS_ANOTHER_REQUEST = { [17] = true, [16390] = true }
 local INVALID_SPI = names.of(names.notify, 11)
@@ -41,7 +43,7 @@ local function read_clear_error(data, version)
         end
         if kind and version == 2 and WANTS_ANOTHER_REQUEST[kind] then
             wanted = wanted or names.of(names.notify, kind)
-        elseif kind and (kind < message.FIRST_STATUS or (version == 2 and kind == REDIRECT)) then
+        elseif kind and (kind < message.FIRST_STATUS or (version == 2 and REFUSALS[kind])) then
             error_name = error_name or (version == 2 and names.of(names.notify, kind) or names.of(names.notify1, kind))
         end
     end
@@ -143,6 +145,20 @@ local function find_proof(sa)
     return "open"
 end
 
+-- Whether all transmissions of a response lack IP fragments on the path. A capture filter on UDP ports drops all of them
+-- but the first, so the capture must have another one of the response.
+local function lack_ip_fragments(responses)
+    local has_later = false
+    for _, transmission in ipairs(responses) do
+        local datagram = transmission.datagrams[1]
+        if not datagram.incomplete or not datagram.ip_fragments or datagram.fragment > 0 then
+            return false
+        end
+        has_later = has_later or datagram.frames > 1
+    end
+    return has_later
+end
+
 -- Whether an exchange of the set-up has no response that the initiator can have received: it repeated the request later
 -- than any round trip, or all transmissions of the response lack fragments.
 local function is_unreceived(exchange)
@@ -152,7 +168,7 @@ local function is_unreceived(exchange)
         return true
     end
     local repeated = exchange.unreceived_for > 0 or #exchange.responses > 1
-    return repeated and exchanges.lacks_fragments(exchange.responses)
+    return repeated and (exchanges.lacks_fragments(exchange.responses) or lack_ip_fragments(exchange.responses))
 end
 
 local function is_answered(exchange)

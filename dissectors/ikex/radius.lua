@@ -24,6 +24,7 @@ local REQUESTS, SERVER_REQUESTS = { [1] = true, [4] = true, [12] = true }, { [40
 local STATE, CALLED_STATION_ID, CALLING_STATION_ID, PROXY_STATE, EAP_MESSAGE = 24, 30, 31, 33, 79
 local IKE_AUTH = 35
 local MAX_PACKETS = 100000
+local MAX_LIFETIME = 120e6 -- us in which a network delivers a packet (RFC 9293, 3.4.2)
 local MAX_SIMILAR = 64 -- requests with the same EAP message that a proxy may be asking for
 
 function Radius.new()
@@ -128,7 +129,9 @@ end
 function Pairing:add_request(each, view)
     local key = format_key(each.source, each.source_port, each.destination, each.destination_port, each.identifier)
     local pair = self.waiting[key]
-    if not pair or pair.authenticator ~= each.authenticator or pair.code ~= each.code then
+    local answer = pair and pair.responses[1]
+    local replayed = answer and each.time - answer.time > MAX_LIFETIME
+    if not pair or replayed or pair.authenticator ~= each.authenticator or pair.code ~= each.code then
         local from_client = REQUESTS[each.code] == true
         pair = {
             code = each.code, authenticator = each.authenticator, view = view, from_client = from_client,

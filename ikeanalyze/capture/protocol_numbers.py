@@ -55,5 +55,7 @@ ESP_HEADER_BYTES: Final = 8
 PAYLOAD_SK: Final = 46
 PAYLOAD_SKF: Final = 53
 PAYLOAD_IKEV1_FRAGMENT: Final = 132
+#: Exchange types of IKEv2 whose messages are in the clear: IKE_SA_INIT, IKE_SESSION_RESUME.
+INIT_EXCHANGES: Final = (34, 38)
 #: Exchange types of IKEv1's phase 1: main mode and aggressive mode.
 PHASE1_EXCHANGES: Final = (2, 4)

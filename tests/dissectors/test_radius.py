@@ -46,6 +46,16 @@ def test_an_access_reject_fails_the_handshake(tshark):
     assert outcome(tshark, trace) == ("failed", "Access-Reject")
 
 
+def test_a_replay_an_hour_later_has_its_own_requests(tshark):
+    """The handshake has six messages, then come an Access-Request and an Access-Reject."""
+    trace = play(0, 10, 30, 40, 60, 70)
+    ask(trace, 63)
+    answer(trace, 67, radius.reject(REQUEST, eap.eap(eap.FAILURE, 9)))
+    trace.repeat(trace.packets, 3600 * SECOND)
+    rows = fields(tshark, trace.pcap(), "ikex.handshake", "ikex.outcome", "ikex.reason", only="ikex.handshake")
+    assert {tuple(row) for row in rows} == {("1", "failed", "Access-Reject"), ("2", "failed", "Access-Reject")}
+
+
 @pytest.mark.parametrize("times", [[63], [63, 1063]])
 def test_a_server_that_answers_no_repeated_request_fails_the_handshake(tshark, times):
     trace = play(0, 10, 30, 40, 60, 3070)

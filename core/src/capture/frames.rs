@@ -50,6 +50,10 @@ const FRAGMENT_END: usize = IKE_HEADER + 8;
 const PAYLOAD_SK: u8 = 46;
 const PAYLOAD_SKF: u8 = 53;
 const PAYLOAD_IKEV1_FRAGMENT: u8 = 132;
+/// Exchange types whose messages are in the clear: IKE_SA_INIT, IKE_SESSION_RESUME.
+const INITS: [u8; 2] = [34, 38];
+/// A message with more payloads before an encrypted one is hostile.
+const MAX_CLEAR_PAYLOADS: usize = 16;
 
 /// The link layer of an interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -444,7 +448,9 @@ fn classify_udp(frame: &[u8], ip: Ip, tables: &Tables) -> Option<Verdict> {
         if fragment == 0 || fragment > fragments {
             return None;
         }
-    } else if version == 1 && next == PAYLOAD_IKEV1_FRAGMENT {
+    } else if (version == 1 && next == PAYLOAD_IKEV1_FRAGMENT)
+        || (version == 2 && has_later_fragment(&frame[begin..end.min(begin + length)], next))
+    {
         return None;
     }
     let on_500 = flags & PORT_500 != 0;
@@ -469,6 +475,27 @@ fn classify_udp(frame: &[u8], ip: Ip, tables: &Tables) -> Option<Verdict> {
         fragment,
         fragments,
     }))
+}
+
+/// Whether a message of IKEv2 has an Encrypted Fragment payload after clear ones (RFC 7383, section 2.5.3).
+fn has_later_fragment(message: &[u8], first: u8) -> bool {
+    let (mut kind, mut at) = (first, IKE_HEADER);
+    if INITS.contains(&message[18]) {
+        return false;
+    }
+    for _ in 0..MAX_CLEAR_PAYLOADS {
+        if kind == 0 || kind == PAYLOAD_SK {
+            return false;
+        }
+        let (Some(next), Some(size)) = (u8_at(message, at), be16(message, at + 2)) else {
+            return false;
+        };
+        (kind, at) = (next, at + usize::from(size).max(4));
+        if kind == PAYLOAD_SKF {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether a datagram without marker, on a port where it can be IKE or ESP, begins with an IKE header.

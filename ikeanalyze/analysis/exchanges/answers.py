@@ -184,6 +184,23 @@ def _find_unmeasurable_responses(state: AnalysisState) -> BoolArray:
     return unmeasurable
 
 
+def _find_responses_without_ip_fragments(state: AnalysisState) -> BoolArray:
+    """Which exchanges have a response whose transmissions all lack IP fragments on the path. (exchanges,)
+
+    A capture filter on UDP ports drops all IP fragments but the first. So the capture must have another one of the
+    response.
+    """
+    lacking = state.incomplete & (state.datagrams.ip_fragments > 0) & (state.datagrams.fragment == 0)
+    result = np.zeros(len(state.exchanges), np.bool_)
+    if lacking.any():
+        messages = np.zeros(len(state.messages), np.bool_)
+        messages[state.message_of_datagram[lacking & (state.datagrams.ip_fragments > 1)]] = True
+        result[state.exchange_of_message[messages & state.messages.response]] = True
+        messages[state.message_of_datagram[lacking]] = True
+        result[state.exchange_of_message[~messages & state.messages.response]] = False
+    return result
+
+
 def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissions, last: BoolArray) -> BoolArray:
     """Which exchanges have no response that the initiator can have received (`outcome`, rule 3). (exchanges,)
 
@@ -193,7 +210,7 @@ def find_unreceived_responses(state: AnalysisState, answers: AnsweredTransmissio
     repeated = last & ((answers.repeated_ns > 0) | (exchanges.response_messages > 1))
     if not repeated.any():
         return repeated
-    incomplete = _find_incomplete_responses(state)
+    incomplete = _find_incomplete_responses(state) | _find_responses_without_ip_fragments(state)
     return repeated & (incomplete | (answers.repeated_ns > SLOWEST_FIRST_TIMER_NS))
 
 

@@ -1,9 +1,10 @@
 """Pair RADIUS requests with responses, and assign each pair to the handshake that waited for it.
 
 A response has its request's identifier and is sent to the sender of the request (RFC 2865, sections 2.5 and 3). The
-same identifier with the same authenticator is a retransmission; with another authenticator it is a new request. The
-State attribute connects the pairs of one EAP conversation: the server sends it in Access-Challenge, and the next
-Access-Request returns it (RFC 2865, section 5.24; RFC 3579, section 2.1).
+same identifier with the same authenticator is a retransmission; with another authenticator, or more than 2 minutes
+after the response (a replay, see `association`), it is a new request. The State attribute connects the pairs of one EAP
+conversation: the server sends it in Access-Challenge, and the next Access-Request returns it (RFC 2865, section 5.24;
+RFC 3579, section 2.1).
 
 A conversation belongs to the handshake whose responder had an unanswered request during every pair of the conversation.
 If several handshakes fit, the peers' addresses in Calling-Station-Id and Called-Station-Id decide; if they do not, the
@@ -23,6 +24,7 @@ from msgspec import Struct, field
 
 from ikeanalyze.analysis.exchanges.answers import ExchangeEndings
 from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN, ExchangeColumns
+from ikeanalyze.analysis.messages.association import MAX_LIFETIME_NS
 from ikeanalyze.analysis.messages.capture_facts import CaptureFacts, SharedFact
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
@@ -131,13 +133,18 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
     # the latest requests, by capture, code and EAP message
     asked: dict[tuple[int, int, bytes | None], deque[RadiusExchange]] = {}
     conversations = 0
-    names = ("source", "source_port", "destination", "destination_port", "exchange_type", "message_id", "datagram")
-    rows = zip(*(getattr(datagrams, name).tolist() for name in (*names, "scope")), strict=True)
-    for row, (source, source_port, destination, destination_port, code, identifier, datagram, scope) in enumerate(rows):
+    ends = ("source", "source_port", "destination", "destination_port")
+    names = (*ends, "exchange_type", "message_id", "datagram", "scope", "first_ns")
+    rows = zip(*(getattr(datagrams, name).tolist() for name in names), strict=True)
+    for row, (*addresses, code, identifier, datagram, scope, time_ns) in enumerate(rows):
+        source, source_port, destination, destination_port = addresses
         view = parse_radius(clear.get(datagram, b""))
         if code in _REQUESTS or code in _SERVER_REQUESTS:
             key = (source, source_port, destination, destination_port, identifier, scope)
             pair = waiting.get(key)
+            if pair is not None and pair.responses:
+                answered_ns = int(datagrams.first_ns[pair.responses[0]])
+                pair = None if time_ns - answered_ns > MAX_LIFETIME_NS else pair
             if pair is None or pair.view.authenticator != view.authenticator or pair.code != code:
                 from_client = code in _REQUESTS
                 client, server = (source, destination) if from_client else (destination, source)

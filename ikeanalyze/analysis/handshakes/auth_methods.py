@@ -22,6 +22,9 @@ from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
 
 #: Notifies by which a responder asks for another IKE_SA_INIT request (RFC 7296, 1.3 and 2.6).
 _WANTS_ANOTHER_REQUEST: Final = (NotifyType.COOKIE, NotifyType.INVALID_KE_PAYLOAD)
+#: Status notifies with which the responder refuses the first request: it should go to another gateway (RFC 5685), or
+#: its ticket of session resumption is not valid (RFC 5723, section 4.3).
+_REFUSALS: Final = (NotifyType.REDIRECT, NotifyType.TICKET_NACK)
 #: Notify types from here on are status types, not errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
 FIRST_STATUS: Final = 16384
 #: Status notifies of IKE_SA_INIT that do not say what a peer supports.
@@ -66,7 +69,7 @@ class InitFacts(Struct, frozen=True):
     proposals: tuple[str, ...]
     chosen: ChosenProposal | None  # its first proposal: in a response, the one that was chosen
     supports: tuple[str, ...]
-    error: str | None  # an error notify, or REDIRECT: the responder did not take the request
+    error: str | None  # an error notify, REDIRECT or TICKET_NACK: the responder did not take the request
     wanted: str | None = None  # COOKIE or INVALID_KE_PAYLOAD, by which a responder asks for another request
 
 
@@ -102,7 +105,7 @@ def extract_init_facts(view: InitMessage) -> InitFacts:
     for notify_type, data in view.notifies:
         if notify_type in _WANTS_ANOTHER_REQUEST:
             wanted = wanted or get_name(NotifyType, notify_type)
-        elif notify_type < FIRST_STATUS or notify_type == NotifyType.REDIRECT:
+        elif notify_type < FIRST_STATUS or notify_type in _REFUSALS:
             error = error or get_name(NotifyType, notify_type)
         elif notify_type == NotifyType.SIGNATURE_HASH_ALGORITHMS:
             supports.append(_signature_hashes(data))

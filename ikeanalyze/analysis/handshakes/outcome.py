@@ -2,19 +2,19 @@
 
 Decrypted payloads that prove failure or success (see `authenticated_outcome`) come first. Then, from clear data:
 
-1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384) that no further
-   request followed, unless it is INVALID_KE_PAYLOAD, which asks for another request as COOKIE does; in IKEv1 an error
-   notify in a clear message; or the AAA server's Access-Reject, or an AAA server that answered no request until the
-   responder ended the handshake.
+1. failed: an error notify in the last clear IKE_SA_INIT response (RFC 7296, 3.10.1: types below 16384), REDIRECT or
+   TICKET_NACK (RFC 5685; RFC 5723, 4.3) that no further request followed, unless it is INVALID_KE_PAYLOAD, which asks
+   for another request as COOKIE does; in IKEv1 an error notify in a clear message; or the AAA server's Access-Reject,
+   or an AAA server that answered no request until the responder ended the handshake.
 2. cut: the capture does not have the handshake's first request, or it has only the messages of one side. A message
    that is missing between others does not make a handshake cut: the capture lost it, but the next request shows that
    the response had arrived, so the other rules apply as if the message were there. Only the times stay unknown.
 3. unanswered: the last request has no response, and that is not because the capture ended: it was sent more than once,
    or the capture went on for longer than the slowest first retransmission timer of common stacks (strongSwan's 4 s). A
    response does not count if the initiator cannot have received it: the request was sent again more than 4 s after it,
-   longer than any round trip; or all transmissions of the response together lack fragments, and the request or the
-   response was sent again; or no response is encrypted after IKE_SA_INIT (see `unprotected`). An initiator that answers
-   a request of the responder has the IKE SA: the capture lost the response.
+   longer than any round trip; or all transmissions of the response together lack fragments, or each lacks IP fragments,
+   and the request or the response was sent again; or no response is encrypted after IKE_SA_INIT (see `unprotected`). An
+   initiator that answers a request of the responder has the IKE SA: the capture lost the response.
 4. cut: the last request has no response, and the capture ended too early to decide.
 5. half-open: all requests are answered, but the initiator did not send the next one, although the capture went on for
    more than those 4 s after the last message of the set-up, or IKEv1's responder sent its message again. A next request

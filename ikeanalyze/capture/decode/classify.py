@@ -17,6 +17,7 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt16A
 from ikeanalyze.capture.decode.ip import IpPackets
 from ikeanalyze.capture.protocol_numbers import (
     IKE_HEADER_BYTES,
+    INIT_EXCHANGES,
     PAYLOAD_IKEV1_FRAGMENT,
     PAYLOAD_SK,
     PAYLOAD_SKF,
@@ -53,8 +54,14 @@ _WORD: Final = np.dtype([("value", ">u4")])
 _RADIUS: Final = np.dtype([("code", "u1"), ("identifier", "u1"), ("length", ">u2")])
 _HIP: Final = np.dtype([("next", "u1"), ("length", "u1"), ("type", "u1"), ("version", "u1")])
 
-#: Offset after the fragment number and total in the message's first payload (RFC 7383, 2.5).
-_FRAGMENT_END: Final = IKE_HEADER_BYTES + 8
+#: A payload: the type of the next one and its length, and fragment number and total of an Encrypted Fragment payload.
+_PAYLOAD: Final = np.dtype([("next", "u1"), ("flags", "u1"), ("length", ">u2"), ("number", ">u2"), ("total", ">u2")])
+#: Bytes of an Encrypted Fragment payload up to fragment number and total (RFC 7383, 2.5).
+_FRAGMENT_BYTES: Final = 8
+#: Offset after them in a message whose first payload it is.
+_FRAGMENT_END: Final = IKE_HEADER_BYTES + _FRAGMENT_BYTES
+#: A message with more payloads before an encrypted one is hostile.
+_MAX_CLEAR_PAYLOADS: Final = 16
 
 
 class Protocol(IntEnum):
@@ -286,6 +293,7 @@ class _DatagramClassifier:
         header = read_ike_headers(self._buffer, payloads.at, payloads.end)
         v2 = header["protocol"] == Protocol.IKEV2
         fragmented = header["next_payload"] == np.where(v2, PAYLOAD_SKF, PAYLOAD_IKEV1_FRAGMENT)
+        fragmented |= header["fragments"].astype(np.bool_)  # after clear payloads
         if fragmented.any():
             valid = self._check_fragments(payloads, length, header, fragmented)
             if not valid.all():
@@ -407,6 +415,14 @@ def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dic
     fragments = np.zeros(len(at), np.uint16)
     skf = v2 & (raw["next"] == PAYLOAD_SKF) & numbered
     fragment[skf], fragments[skf] = raw["number"][skf], raw["total"][skf]
+    unencrypted = v2 & ~np.isin(raw["next"], (0, PAYLOAD_SK, PAYLOAD_SKF)) & ~np.isin(raw["exchange"], INIT_EXCHANGES)
+    if unencrypted.any():
+        rows = np.flatnonzero(unencrypted)
+        until = np.minimum(end, at + raw["length"])
+        later, numbers, totals = _find_later_fragments(
+            buffer, at[rows] + IKE_HEADER_BYTES, until[rows], raw["next"][rows]
+        )
+        fragment[rows[later]], fragments[rows[later]] = numbers, totals
     v1_fragment = ~v2 & (raw["next"] == PAYLOAD_IKEV1_FRAGMENT) & numbered
     if v1_fragment.any():
         # fragment ID (16 bits), number, flag of the last fragment, whose number is the number of fragments
@@ -424,6 +440,33 @@ def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dic
         "fragment": fragment,
         "fragments": fragments,
     }
+
+
+def _find_later_fragments(
+    buffer: UInt8Array, at: Int64Array, end: Int64Array, kind: UInt8Array
+) -> tuple[Int64Array, UInt16Array, UInt16Array]:
+    """Encrypted Fragment payloads after clear ones (RFC 7383, section 2.5.3): rows, fragment numbers and totals.
+
+    `at`: the first payload of each message, of type `kind`; `end`: the end of what was captured of it.
+    """
+    at, kind = at.astype(np.int64), kind.copy()
+    rows = np.arange(len(at))
+    results: list[tuple[Int64Array, UInt16Array, UInt16Array]] = []
+    for _ in range(_MAX_CLEAR_PAYLOADS):
+        rows = rows[(kind[rows] != 0) & (kind[rows] != PAYLOAD_SK) & (at[rows] + 4 <= end[rows])]
+        if not len(rows):
+            break
+        payload = read_struct_array(buffer, at[rows], _PAYLOAD)
+        kind[rows] = payload["next"]
+        at[rows] += np.maximum(payload["length"], 4)
+        reached = rows[(kind[rows] == PAYLOAD_SKF) & (at[rows] + _FRAGMENT_BYTES <= end[rows])]
+        payload = read_struct_array(buffer, at[reached], _PAYLOAD)
+        results.append((reached, payload["number"].astype(np.uint16), payload["total"].astype(np.uint16)))
+        rows = rows[kind[rows] != PAYLOAD_SKF]
+    empty = np.zeros(0, np.uint16)
+    results.append((np.zeros(0, np.int64), empty, empty))
+    fragments, numbers, totals = (np.concatenate(column) for column in zip(*results, strict=True))
+    return fragments, numbers, totals
 
 
 def find_cleartext_messages(header: dict[str, npt.NDArray[np.generic]]) -> BoolArray:

@@ -185,6 +185,15 @@ def test_a_request_sent_again_is_a_retransmission():
     assert row["retransmitted_messages"] == 0  # between the peers
 
 
+def test_a_replay_an_hour_later_has_its_own_requests():
+    trace = Login().play(Trace())
+    trace.repeat(trace.packets, 3600 * SECOND)
+    first, second = analyse(trace).handshakes.iter_rows(named=True)
+    assert counts(first) == counts(second)
+    assert (first["aaa_request_messages"], first["aaa_retransmitted_messages"]) == (2, 0)
+    assert first["aaa_ns"] == second["aaa_ns"] == 8 * MS
+
+
 def test_a_server_that_answers_each_transmission_answers_in_order():
     login = Login()
     trace = login.play(Trace())

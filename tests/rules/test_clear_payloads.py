@@ -1,0 +1,82 @@
+"""Python, the compiled core and the plugin read IKE fragments with clear payloads (RFC 7383, section 2.5.3)."""
+
+from dataclasses import replace
+
+import pytest
+
+import ikeanalyze
+from ikeanalyze import core
+from tests.craft import Handshake, Trace
+from tests.dissectors.run_plugin import fields
+
+SKF = 53
+#: A clear notify before an Encrypted Fragment payload: next payload, flags, length 8; INITIAL_CONTACT (16384).
+NOTIFY = bytes([SKF, 0, 0, 8, 0, 0, 0x40, 0])
+
+
+def prepend(notify, fragment):
+    """A fragment, after its non-ESP marker, whose first payload is a notify."""
+    message = fragment[4:]
+    length = (len(message) + len(notify)).to_bytes(4, "big")
+    return bytes(4) + message[:16] + bytes([41]) + message[17:24] + length + notify + message[28:]
+
+
+def make_capture(change):
+    """IKE_SA_INIT, and IKE_AUTH whose request has three fragments; `change` makes another first one."""
+    messages = Handshake(1).setup(auth=(3, 1))
+    first, *others = messages[2].datagrams
+    messages[2] = replace(messages[2], datagrams=(change(first), *others))
+    trace = Trace()
+    trace.play(messages)
+    return trace.pcap()
+
+
+def has_clear_payload(fragment):
+    return prepend(NOTIFY, fragment)
+
+
+def has_two_clear_payloads(fragment):
+    return prepend(bytes([41]) + NOTIFY[1:] + NOTIFY, fragment)
+
+
+def is_encrypted_after_a_clear_payload(fragment):
+    """An Encrypted payload (46) has no fragment number: this is not a fragment."""
+    return prepend(bytes([46]) + NOTIFY[1:], fragment)
+
+
+def has_an_impossible_number(fragment):
+    """Fragment 4 of 3: the first four bytes after the generic header of the Encrypted Fragment payload."""
+    changed = prepend(NOTIFY, fragment)
+    return changed[:44] + bytes([0, 4, 0, 3]) + changed[48:]
+
+
+#: By frame: fragment number and total, (None, None) if not fragmented; the plugin shows both, or nothing.
+WHOLE, MISSING = [(None, None)] * 2, [(2, 3), (3, 3), (None, None)]
+CASES = [
+    (has_clear_payload, [*WHOLE, (1, 3), *MISSING], 4),
+    (has_two_clear_payloads, [*WHOLE, (1, 3), *MISSING], 4),
+    (is_encrypted_after_a_clear_payload, [*WHOLE, (None, None), *MISSING], 5),
+    (has_an_impossible_number, [*WHOLE, *MISSING], 4),
+]
+each_case = pytest.mark.parametrize(
+    ("change", "expected", "messages"), CASES, ids=lambda case: getattr(case, "__name__", "")
+)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@each_case
+def test_reports_have_the_fragments(change, expected, messages, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(core, "compiled", None)
+    elif core.compiled is None:
+        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+    analysis = ikeanalyze.read(make_capture(change))
+    assert analysis.frames.select("fragment", "fragments").rows() == expected
+    assert len(analysis.messages) == messages
+
+
+@each_case
+def test_the_plugin_has_the_fragments(change, expected, messages, tshark):
+    shown = fields(tshark, make_capture(change), "ikex.transmission", "ikex.fragment", "ikex.fragments")
+    numbers = [tuple(int(number) if number else None for number in row[1:]) for row in shown]
+    assert numbers == expected

@@ -1,0 +1,59 @@
+"""Python, the compiled core and the plugin decide about a response that lacks IP fragments (docs/rules.md)."""
+
+import pytest
+
+import ikeanalyze
+from ikeanalyze import core
+from tests.craft import MS, SECOND, Handshake, Trace
+from tests.dissectors.run_plugin import fields
+
+#: Times of the IKE_AUTH request in ms; each is answered after 20 ms by a response in three IP fragments.
+TWICE, ONCE = (100, 600), (100,)
+
+
+def make_capture(times, lost):
+    """A set-up whose IKE_AUTH response loses the IP fragments `lost[n]` of transmission n. It goes on for a minute."""
+    handshake, trace = Handshake(1), Trace()
+    trace.play(handshake.init())
+    request, response = handshake.auth(sizes=(200, 3000))
+    for time, indexes in zip(times, lost, strict=True):
+        trace.message(time * MS, request)
+        packets = trace.message((time + 20) * MS, response)
+        assert len(packets) == 3
+        trace.drop([packets[index] for index in indexes])
+    trace.send(60 * SECOND, b"other traffic", sport=53, dport=53)
+    return trace.pcap()
+
+
+CASES = {
+    "each transmission lacks one": (TWICE, [[1], [2]], "unanswered"),
+    "the second transmission is complete": (TWICE, [[1], []], "completed"),
+    "the first transmission is complete": (TWICE, [[], [1]], "completed"),
+    # the initiator does not repeat its request, so it has received what the capture lost
+    "the only transmission lacks one": (ONCE, [[1]], "completed"),
+    # as a capture filter on UDP ports leaves them
+    "only the first ones are there": (TWICE, [[1, 2], [1, 2]], "completed"),
+}
+each_case = pytest.mark.parametrize(("times", "lost", "expected"), CASES.values(), ids=CASES)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@each_case
+def test_reports_have_the_outcome(times, lost, expected, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(core, "compiled", None)
+    elif core.compiled is None:
+        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+    assert ikeanalyze.read(make_capture(times, lost)).handshakes["outcome"].to_list() == [expected]
+
+
+@each_case
+def test_the_plugin_has_the_outcome(times, lost, expected, tshark):
+    assert fields(tshark, make_capture(times, lost), "ikex.outcome", only="frame.number == 1") == [[expected]]
+
+
+def test_report_and_plugin_diagnose_the_path(tshark):
+    path = make_capture(*CASES["each transmission lacks one"][:2])
+    [diagnoses] = ikeanalyze.read(path).handshakes["diagnosis"].to_list()
+    assert [diagnosis["code"] for diagnosis in diagnoses] == ["path-drops-fragments"]
+    assert fields(tshark, path, "ikex.diagnosis.code", only="frame.number == 1") == [["path-drops-fragments"]]
