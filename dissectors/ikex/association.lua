@@ -175,7 +175,8 @@ end
 
 -- Whether the initiator sent its first request after IKE_SA_INIT so long ago that it cannot have repeated IKE_SA_INIT.
 local function has_moved_on(candidate, time)
-    for _, pair in ipairs(candidate.protocol == 2 and candidate.sa and candidate.sa.requests_initiator or {}) do
+    local sa = candidate.protocol == 2 and not candidate.redirected and candidate.sa -- another gateway has the next ones
+    for _, pair in ipairs(sa and sa.requests_initiator or {}) do
         if not INITS[pair.exchange] then
             return time - pair.request[1].time > MAX_LIFETIME
         end
@@ -185,12 +186,14 @@ end
 
 local function associate_request(self, group, parsed, endpoint, address)
     local known = message_table.get(group.by_digest, parsed.digest)
-    local candidate = known and find_latest_replay(known) or find_without_request(group, parsed, address)
+    local repeated = known and find_latest_replay(known) -- has the same request, or one with the same nonce
+    local candidate = repeated or find_without_request(group, parsed, address)
     if not candidate and group.count > 0 then
         local notifies = read_notifies(parsed.data)
         candidate = find_by_nonce(group, notifies.nonce)
         if candidate then
             candidate = find_latest_replay(candidate)
+            repeated = candidate
         else
             candidate = group.by_endpoint[endpoint]
             if candidate and not continues(candidate, notifies, parsed.head.major) then
@@ -198,7 +201,7 @@ local function associate_request(self, group, parsed, endpoint, address)
             end
         end
     end
-    local replayed = candidate and has_moved_on(candidate, parsed.time) and candidate
+    local replayed = repeated and has_moved_on(repeated, parsed.time) and repeated
     if not candidate or replayed then
         candidate = add_candidate(group, parsed, endpoint, address)
         if replayed then

@@ -346,7 +346,9 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     if len(run.numbering.paths) > 1:
         capture[association.handshake] = get_capture_numbers(datagrams.source)
     incomplete = np.isin(datagrams.datagram, np.fromiter(traffic.incomplete, np.uint32, len(traffic.incomplete)))
-    messages, message_of_datagram = group_messages(datagrams, association, incomplete)
+    # TCP delivers the segments that the capture lacks; the number of IKEv1's fragments is unknown
+    undelivered = incomplete & (datagrams.ip_fragments > 0) & ~datagrams.is_ikev1
+    messages, message_of_datagram = group_messages(datagrams, association, undelivered)
     exchanges, exchange_of_message = pair_exchanges(messages)
     clear_datagrams = np.isin(datagrams.datagram, find_clear_notifies(traffic.columns))
     in_clear = sort_distinct(message_of_datagram[clear_datagrams]).astype(np.int64)
@@ -374,6 +376,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
         about_esp=_find_handshakes_of_alone(about_esp, association),
         unprotected=find_unprotected_exchanges(exchanges, messages, exchange_of_message, in_clear),
         incomplete=incomplete,
+        undelivered=undelivered,
         last_ns=traffic.last_ns,
         translated=grouped.translated,
         hits=hits,

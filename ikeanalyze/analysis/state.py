@@ -34,6 +34,7 @@ class AnalysisState(Struct, frozen=True):
     about_esp: Int64Array  # handshakes that consist of INVALID_SPI outside of an IKE SA alone, rising
     unprotected: BoolArray  # which exchanges have such a response, and no encrypted one. (exchanges,)
     incomplete: BoolArray  # which datagrams lack IP fragments or TCP segments. (datagrams,)
+    undelivered: BoolArray  # which of them lack IP fragments, except for those of IKEv1. (datagrams,)
     last_ns: Int64Array  # of each capture: the time of its last packet
     translated: Mapping[int, int]  # endpoints of initiators that a NAT changed within the capture (see `duplicates`)
     hits: Mapping[int, tuple[bytes, bytes]]  # of the handshakes of HIP: the initiator's and the responder's HIT

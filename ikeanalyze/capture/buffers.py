@@ -327,7 +327,9 @@ class FrameRows:
         if is_repeated(column):
             if not isinstance(values, np.ndarray) and values == column[0]:
                 return
-            column = self._columns[name] = column.copy()
+            repeated, column = column, np.empty(len(column), column.dtype)
+            column[: rows.start] = repeated[0]
+            self._columns[name] = column
         column[rows] = values
 
     @staticmethod

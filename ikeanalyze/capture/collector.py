@@ -617,7 +617,7 @@ class FrameCollector:
         end = np.cumsum(sizes)
         begin = end - sizes
         buffer = np.frombuffer(b"".join(message.data for message in messages) + bytes(PADDING), np.uint8)
-        header = read_ike_headers(buffer, begin, end)
+        header, _ = read_ike_headers(buffer, begin, end)
         units = np.array([message.unit for message in messages], np.uint32)
         self.messages.add(units, buffer, begin, end, find_cleartext_messages(header), header)
         digests = np.array([xxhash.xxh3_64_intdigest(message.data) for message in messages], np.uint64)

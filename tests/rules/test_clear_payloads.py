@@ -44,10 +44,22 @@ def is_encrypted_after_a_clear_payload(fragment):
     return prepend(bytes([46]) + NOTIFY[1:], fragment)
 
 
-def has_an_impossible_number(fragment):
-    """Fragment 4 of 3: the first four bytes after the generic header of the Encrypted Fragment payload."""
+def number_first_fragment(fragment, number, total):
+    """Number and total are the first four bytes after the generic header of the Encrypted Fragment payload."""
     changed = prepend(NOTIFY, fragment)
-    return changed[:44] + bytes([0, 4, 0, 3]) + changed[48:]
+    return changed[:44] + bytes([0, number, 0, total]) + changed[48:]
+
+
+def has_a_number_above_the_total(fragment):
+    return number_first_fragment(fragment, 4, 3)
+
+
+def has_no_total(fragment):
+    return number_first_fragment(fragment, 1, 0)
+
+
+def has_no_number(fragment):
+    return number_first_fragment(fragment, 0, 0)
 
 
 #: By frame: fragment number and total, (None, None) if not fragmented; the plugin shows both, or nothing.
@@ -56,7 +68,9 @@ CASES = [
     (has_clear_payload, [*WHOLE, (1, 3), *MISSING], 4),
     (has_two_clear_payloads, [*WHOLE, (1, 3), *MISSING], 4),
     (is_encrypted_after_a_clear_payload, [*WHOLE, (None, None), *MISSING], 5),
-    (has_an_impossible_number, [*WHOLE, *MISSING], 4),
+    (has_a_number_above_the_total, [*WHOLE, *MISSING], 4),
+    (has_no_total, [*WHOLE, *MISSING], 4),
+    (has_no_number, [*WHOLE, *MISSING], 4),
 ]
 each_case = pytest.mark.parametrize(
     ("change", "expected", "messages"), CASES, ids=lambda case: getattr(case, "__name__", "")

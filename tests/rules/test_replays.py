@@ -54,12 +54,21 @@ def repeat_a_request_without_response():
     return trace, [1, 1]
 
 
+def begin_within_an_ike_sa():
+    """The first request of the capture is a later one of the IKE SA, so the first IKE_SA_INIT is not seen to repeat."""
+    handshake, trace = Handshake(1), Trace()
+    trace.message(0, handshake.sealed(ike.INFORMATIONAL, 10, message_id=2))
+    trace.play(handshake.setup(), at=HOUR)
+    return trace, [1, 1, 1, 1, 1]
+
+
 CASES = (
     replay_all,
     replay_with_three_requests,
     replay_the_first_request,
     delay_the_first_request,
     repeat_a_request_without_response,
+    begin_within_an_ike_sa,
 )
 each_case = pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 

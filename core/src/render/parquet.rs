@@ -86,8 +86,8 @@ pub enum Values<'a> {
     /// Addresses as codes (AddressBook in ikeanalyze/capture/decode/ip.py), whose lowest bits are an IPv4 address or,
     /// from FIRST_IPV6 on, the place of a text.
     Addresses(Texts<'a>, &'a [u64]),
-    /// All rows have this number.
-    Repeated(u32),
+    /// So many rows have this number.
+    Repeated(u32, usize),
     /// All rows have this text.
     Same(&'a str),
     /// No row has a value.
@@ -125,7 +125,8 @@ impl Values<'_> {
             Values::Texts(_, places) => Some(places.len()),
             Values::Names(_, places) => Some(places.len()),
             Values::Addresses(_, codes) => Some(codes.len()),
-            Values::Repeated(_) | Values::Same(_) | Values::Missing => None,
+            Values::Repeated(_, count) => Some(*count),
+            Values::Same(_) | Values::Missing => None,
         }
     }
 }
@@ -420,7 +421,7 @@ fn encode_values(values: &Values, span: &Span, known: Option<&[bool]>, kind: i64
             }
             Ok(Pages::plain(out))
         }
-        (Values::Repeated(value), INT32 | INT64) => {
+        (Values::Repeated(value, _), INT32 | INT64) => {
             encode_integers(&vec![i64::from(*value); count_known(span, known)], kind)
         }
         (Values::Same(text), BYTE_ARRAY) => {

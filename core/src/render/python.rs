@@ -57,7 +57,7 @@ fn make_column<'a>(arguments: &'a ColumnArguments<'_>) -> PyResult<Column<'a>> {
         (Some(Array::U8(values)), _) => Values::U8(values.as_slice()?),
         (Some(Array::U16(values)), _) => Values::U16(values.as_slice()?),
         (Some(Array::U32(values)), _) if values.len() > 1 && values.strides() == [0] => {
-            Values::Repeated(values.as_array()[0])
+            Values::Repeated(values.as_array()[0], values.len())
         }
         (Some(Array::U32(values)), _) => Values::U32(values.as_slice()?),
         (Some(Array::U64(values)), _) => Values::U64(values.as_slice()?),

@@ -81,21 +81,25 @@ function messages.describe_transmissions(sum)
     return string.format("%d times in %.1f s", sum.transmissions, (sum.latest - sum.first) / 1e6)
 end
 
--- The largest total of the fragments of a message, which its receiver keeps (RFC 7383, section 2.6), and the numbers of
--- those that are there, as keys.
+-- The largest total of the fragments of a message that arrived, which its receiver keeps (RFC 7383, section 2.6), and the
+-- numbers of those that arrived, as keys; if none arrived, the largest total.
 local function collect_fragments(transmissions)
-    local largest, numbers = 0, {}
+    local largest, largest_lost, numbers = 0, 0, {}
     for _, transmission in ipairs(transmissions) do
         for _, datagram in ipairs(transmission.datagrams) do
-            if datagram.total > largest then
-                largest, numbers = datagram.total, largest == 0 and numbers or {}
-            end
-            if datagram.total == 0 or datagram.total == largest and not datagram.incomplete then -- 0: unknown, of IKEv1
-                numbers[datagram.fragment] = true
+            if datagram.incomplete and transmission.slot.pair.sa.version ~= 1 then
+                largest_lost = math.max(largest_lost, datagram.total)
+            else
+                if datagram.total > largest then
+                    largest, numbers = datagram.total, largest == 0 and numbers or {}
+                end
+                if datagram.total == 0 or datagram.total == largest then -- 0: unknown, of IKEv1
+                    numbers[datagram.fragment] = true
+                end
             end
         end
     end
-    return largest, numbers
+    return largest > 0 and largest or largest_lost, numbers
 end
 
 --- The IKE fragments that are in no transmission of a request or response: "fragment 2 of 2"; nil if there are none.

@@ -297,7 +297,7 @@ class _SetupMessages:
                 count_from_first(messages.slot[message]),
                 messages.body[message],
                 np.where(index < 0, -1, order.place[index]) if len(order.place) else index,
-                np.where(state.incomplete[rows], -1 - fragment, fragment),
+                np.where(state.undelivered[rows], -1 - fragment, fragment),
                 self._length,
                 messages.new_fragments[message],
                 messages.needed_bytes[message],
@@ -345,7 +345,7 @@ class _SetupMessages:
                 repeated += int(messages.bytes[message]) - needed
             # like `needed_bytes`: a fragment of a form that is not needed counts as a retransmission
             part = *identity, fragment
-            if fragment and state.incomplete[row]:
+            if fragment and state.undelivered[row]:
                 continue  # it did not arrive
             if remaining[message] and part not in seen:
                 remaining[message] -= 1

@@ -176,8 +176,8 @@ def _find_unmeasurable_responses(state: AnalysisState) -> BoolArray:
     if state.incomplete.any():
         lacking = np.zeros(len(state.messages), np.bool_)
         datagrams = state.datagrams
-        whole_messages = (datagrams.fragment == 0) | datagrams.is_ikev1
-        lacking[state.message_of_datagram[state.incomplete & whole_messages]] = True
+        missing_fragments = state.undelivered & (datagrams.fragment > 0)
+        lacking[state.message_of_datagram[state.incomplete & ~missing_fragments]] = True
         rows = state.messages.response & ~lacking
         complete = np.bincount(state.exchange_of_message[rows], minlength=len(unmeasurable)) > 0
         unmeasurable |= ~complete

@@ -2,9 +2,9 @@
 
 A response has its request's identifier and is sent to the sender of the request (RFC 2865, sections 2.5 and 3). The
 same identifier with the same authenticator is a retransmission; with another authenticator, or more than 2 minutes
-after the response (a replay, see `association`), it is a new request. The State attribute connects the pairs of one EAP
-conversation: the server sends it in Access-Challenge, and the next Access-Request returns it (RFC 2865, section 5.24;
-RFC 3579, section 2.1).
+after the response (a replay, as in `messages.association`), it is a new request. The State attribute connects the pairs
+of one EAP conversation: the server sends it in Access-Challenge, and the next Access-Request returns it (RFC 2865,
+section 5.24; RFC 3579, section 2.1).
 
 A conversation belongs to the handshake whose responder had an unanswered request during every pair of the conversation.
 If several handshakes fit, the peers' addresses in Calling-Station-Id and Called-Station-Id decide; if they do not, the

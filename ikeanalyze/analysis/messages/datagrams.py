@@ -30,7 +30,7 @@ class Datagrams(RowColumns, frozen=True):
     last_ns: Int64Array  # of its last frame
     number: npt.NDArray[np.uint32]  # of its first frame
     frames: Int64Array
-    bytes: UInt32Array | Int64Array  # of all its frames; sums have 64 bits
+    bytes: UInt32Array | Int64Array  # of all its frames; 32 bits if each datagram is one frame
     resent_bytes: Int64Array  # of frames without new content
     ip_fragments: Int64Array  # frames that are IP fragments
     protocol: UInt8Array

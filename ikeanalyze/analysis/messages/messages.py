@@ -43,7 +43,7 @@ class MessageColumns(RowColumns, frozen=True):
     bytes: Int64Array
     needed_bytes: Int64Array
     fragments: UInt16Array  # 0: not fragmented
-    fragments_seen: UInt32Array  # that arrived; 0: not fragmented, or `fragments` are all lost
+    fragments_seen: UInt32Array  # that arrived; 0: not fragmented, or none arrived
     new_fragments: UInt32Array  # first copies among them
     ip_fragments: Int64Array
     digest: UInt64Array
@@ -53,19 +53,17 @@ _HEADER_FIELDS: Final = ("protocol", "exchange_type", "next_payload", "message_i
 
 
 def group_messages(
-    datagrams: Datagrams, association: SaAssociation, incomplete: BoolArray | None = None
+    datagrams: Datagrams, association: SaAssociation, undelivered: BoolArray | None = None
 ) -> tuple[MessageColumns, Int32Array]:
     """Group IKE datagrams into messages; returns them and the row of the message of each datagram.
 
-    `incomplete`: which datagrams lack IP fragments or TCP segments; None: none does. (datagrams,)
+    `undelivered`: which datagrams lack IP fragments; None: none does. (datagrams,)
     """
     asked, response = _find_roles(datagrams, association)
     slot = _number_slots(datagrams, association, asked, response)
     # almost always each datagram is one frame, and sums over its frames are not needed
     several = bool((datagrams.frames > 1).any())
-    arrived: BoolArray | None = None
-    if incomplete is not None and incomplete.any():
-        arrived = ~incomplete | datagrams.is_ikev1  # the number of IKEv1's fragments is unknown
+    arrived = ~undelivered if undelivered is not None and undelivered.any() else None
     if core.compiled is not None:
         columns = core.compiled.group_messages(
             slot, datagrams, association, asked, response, datagrams.is_ikev1, arrived, several

@@ -186,7 +186,8 @@ class TableColumns(Struct, frozen=True):
     layout: schema.Schema
     capture: str | TextColumn  # path of the capture of all rows, or of each row
     height: int
-    order: Int32Array | None = None  # the row of the columns that each row of the table is; None: they are in order
+    #: The row of the columns, except `capture`, that each row of the table is; None: the same.
+    order: Int32Array | None = None
 
     def sort_rows(self) -> "TableColumns":
         """The same with columns in order; `columns` is empty afterwards if they were not."""
@@ -194,7 +195,7 @@ class TableColumns(Struct, frozen=True):
             return self
         columns: dict[str, Any] = {}
         for name in list(self.columns):
-            value = self.columns.pop(name)  # its memory is free when it is sorted
+            value = self.columns.pop(name)  # its memory is free when it is sorted, unless others keep it
             if isinstance(value, tuple):
                 value = narrow_integers(value[0], self.layout.get(name)), value[1]
             columns[name] = _select(narrow_integers(value, self.layout.get(name)), self.order)

@@ -154,7 +154,7 @@ def build_message_columns(sources: MessageTableSources) -> TableColumns:
         "exchange": (_get_ids(ids.exchange.astype(np.uint32), exchanges), exchanges >= 0),
         "protocol": protocol,
         "type": _get_type_names(protocol, join(get_exchange_types(ike), datagrams.exchange_type)),
-        "sender": join((~ike.from_initiator).view(np.uint8), by_client),  # _INITIATOR is 0, _RESPONDER 1
+        "sender": join(np.where(ike.from_initiator, np.uint8(_INITIATOR), np.uint8(_RESPONDER)), by_client),
         "kind": join(ike.response, radius.response).view(np.uint8),
         "set_up": join(sources.exchanges.set_up[exchange], radius.handshake >= 0),
         "transmission": join(ike.transmission, radius.transmission),

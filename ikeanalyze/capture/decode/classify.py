@@ -290,10 +290,7 @@ class _DatagramClassifier:
         if not good.all():
             self._add_malformed(payloads.packet, ~good, reason)
             payloads, length = payloads.select(good), length[good]
-        header = read_ike_headers(self._buffer, payloads.at, payloads.end)
-        v2 = header["protocol"] == Protocol.IKEV2
-        fragmented = header["next_payload"] == np.where(v2, PAYLOAD_SKF, PAYLOAD_IKEV1_FRAGMENT)
-        fragmented |= header["fragments"].astype(np.bool_)  # after clear payloads
+        header, fragmented = read_ike_headers(self._buffer, payloads.at, payloads.end)
         if fragmented.any():
             valid = self._check_fragments(payloads, length, header, fragmented)
             if not valid.all():
@@ -406,11 +403,17 @@ def _reject(cut: BoolArray) -> UInt8Array:
     return np.where(cut, PacketCategory.OTHER, PacketCategory.MALFORMED).astype(np.uint8)
 
 
-def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dict[str, npt.NDArray[np.generic]]:
-    """HEADER_COLUMNS of the IKE messages at these positions, which are captured up to `end`; nothing is validated."""
+def read_ike_headers(
+    buffer: UInt8Array, at: Int64Array, end: Int64Array
+) -> tuple[dict[str, npt.NDArray[np.generic]], BoolArray]:
+    """HEADER_COLUMNS of the IKE messages at these positions, and which of them are IKE fragments.
+
+    They are captured up to `end`. Nothing is validated.
+    """
     raw = read_struct_array(buffer, at, _IKE)
     numbered = (raw["length"] >= _FRAGMENT_END) & (at + _FRAGMENT_END <= end)
     v2 = raw["version"] >> 4 == 2
+    fragmented: BoolArray = raw["next"] == np.where(v2, PAYLOAD_SKF, PAYLOAD_IKEV1_FRAGMENT)
     fragment = np.zeros(len(at), np.uint16)
     fragments = np.zeros(len(at), np.uint16)
     skf = v2 & (raw["next"] == PAYLOAD_SKF) & numbered
@@ -423,12 +426,13 @@ def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dic
             buffer, at[rows] + IKE_HEADER_BYTES, until[rows], raw["next"][rows]
         )
         fragment[rows[later]], fragments[rows[later]] = numbers, totals
+        fragmented[rows[later]] = True
     v1_fragment = ~v2 & (raw["next"] == PAYLOAD_IKEV1_FRAGMENT) & numbered
     if v1_fragment.any():
         # fragment ID (16 bits), number, flag of the last fragment, whose number is the number of fragments
         number, last = raw["total"][v1_fragment] >> 8, raw["total"][v1_fragment] & 1
         fragment[v1_fragment], fragments[v1_fragment] = number, np.where(last == 1, number, 0)
-    return {
+    header: dict[str, npt.NDArray[np.generic]] = {
         "protocol": np.where(v2, Protocol.IKEV2, Protocol.IKEV1).astype(np.uint8),
         "spi_i": raw["spi_i"].astype(np.uint64),
         "spi_r": raw["spi_r"].astype(np.uint64),
@@ -440,6 +444,7 @@ def read_ike_headers(buffer: UInt8Array, at: Int64Array, end: Int64Array) -> dic
         "fragment": fragment,
         "fragments": fragments,
     }
+    return header, fragmented
 
 
 def _find_later_fragments(

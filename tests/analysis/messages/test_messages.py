@@ -167,3 +167,15 @@ def test_who_has_all_fragments_does_not_wait_for_doubled_ones():
     assert row["setup_ns"] == 320 * MS
     assert row["responder_frames"] == 1 + 4
     assert row["retransmitted_messages"] == 0
+
+
+def test_tcp_delivers_the_segments_of_a_fragment_that_the_capture_lacks():
+    handshake, trace = Handshake(1, switch=False), Trace()
+    handshake.init()
+    first, second = handshake.sealed(ike.IKE_AUTH, 1200, message_id=1, fragments=2).ike
+    stream = TCP_PREFIX + tcp_framed(first) + tcp_framed(second)
+    for time, (begin, end) in enumerate(((0, 100), (400, len(stream)))):  # bytes 100 to 400 are not in the capture
+        packet = tcp_packet(stream[begin:end], 40000, 4500, 1000 + begin)
+        trace.add(time * MS, link.ethernet(packet))
+    (message,) = analyse(trace).messages.iter_rows(named=True)
+    assert (message["fragments"], message["fragments_seen"]) == (2, 2)

@@ -337,7 +337,7 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
             "transmission": messages.transmission[message],
             "fragment": datagrams.fragment[rows],
             "fragments": datagrams.fragments[rows].astype(np.int64),
-            "arrived": ~state.incomplete[rows],
+            "arrived": ~state.undelivered[rows],
             "lacking": lacking[exchange, messages.response[message].astype(np.intp)],
             "bytes": datagrams.bytes[rows].astype(np.int64),
             "ip_fragments": datagrams.ip_fragments[rows],
@@ -353,10 +353,12 @@ def _tabulate_datagrams(suspects: BoolArray, state: AnalysisState, short: ShortR
 
 def _summarise_messages(datagrams: pl.DataFrame) -> pl.DataFrame:
     """The request and the response of each exchange, all transmissions together."""
-    # the receiver keeps the fragments with the largest total (RFC 7383, section 2.6); 0: unknown, of IKEv1
-    is_kept = (pl.col("fragments") == pl.col("fragments").max()) & pl.col("arrived") | (pl.col("fragments") == 0)
+    # the receiver keeps the fragments with the largest total that arrived (RFC 7383, section 2.6); 0: unknown, of IKEv1
+    total = pl.coalesce(pl.col("fragments").filter("arrived").max(), pl.col("fragments").max())
+    is_kept = (pl.col("fragments") == total) & pl.col("arrived") | (pl.col("fragments") == 0)
     return datagrams.group_by("exchange", "response").agg(
-        pl.col("bytes", "fragments", "ike_bytes").max(),
+        pl.col("bytes", "ike_bytes").max(),
+        total.alias("fragments"),
         pl.col("fragment").filter(is_kept).unique().sort(),
         pl.col("lacking").any(),
         (pl.col("ip_fragments") > 0).any().alias("ip_fragmented"),
