@@ -158,7 +158,7 @@ fn what_is_written_is_read() {
             },
             Column {
                 values: if repeated {
-                    Values::Repeated(narrow[0])
+                    Values::Repeated(narrow[0], narrow.len())
                 } else {
                     Values::U32(&narrow)
                 },
