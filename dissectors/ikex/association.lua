@@ -174,8 +174,9 @@ local function find_latest_replay(candidate)
 end
 
 -- Whether the initiator sent its first request after IKE_SA_INIT so long ago that it cannot have repeated IKE_SA_INIT.
+-- A redirected one sent it to another gateway.
 local function has_moved_on(candidate, time)
-    local sa = candidate.protocol == 2 and not candidate.redirected and candidate.sa -- another gateway has the next ones
+    local sa = candidate.protocol == 2 and not candidate.redirected and candidate.sa
     for _, pair in ipairs(sa and sa.requests_initiator or {}) do
         if not INITS[pair.exchange] then
             return time - pair.request[1].time > MAX_LIFETIME

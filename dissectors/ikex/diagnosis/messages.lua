@@ -81,8 +81,8 @@ function messages.describe_transmissions(sum)
     return string.format("%d times in %.1f s", sum.transmissions, (sum.latest - sum.first) / 1e6)
 end
 
--- The largest total of the fragments of a message that arrived, which its receiver keeps (RFC 7383, section 2.6), and the
--- numbers of those that arrived, as keys; if none arrived, the largest total.
+-- The largest total of the fragments of a message that arrived, which its receiver keeps (RFC 7383, section 2.6), and
+-- the numbers of those that arrived, as keys; if none arrived, the largest total.
 local function collect_fragments(transmissions)
     local largest, largest_lost, numbers = 0, 0, {}
     for _, transmission in ipairs(transmissions) do
