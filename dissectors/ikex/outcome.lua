@@ -145,8 +145,8 @@ local function find_proof(sa)
     return "open"
 end
 
--- Whether all transmissions of a response lack IP fragments on the path. A capture filter on UDP ports drops all of them
--- but the first, so the capture must have another one of the response.
+-- Whether all transmissions of a response lack IP fragments on the path. A capture filter on UDP ports drops all of
+-- them but the first, so the capture must have another one of the response.
 local function lack_ip_fragments(responses)
     local has_later = false
     for _, transmission in ipairs(responses) do
