@@ -140,7 +140,7 @@ def test_an_interrupted_analysis_leaves_nothing(tmp_path, jobs):
 @pytest.mark.large
 @pytest.mark.alone
 def test_memory_stays_near_the_limit(tmp_path):
-    generate("ike-heavy", 640 << 20, tmp_path / "large.pcap")
+    generate("ike-heavy", 960 << 20, tmp_path / "large.pcap")
     peaks = []
     for limit in ("260M", "4G"):
         command = [
