@@ -27,7 +27,7 @@ class CaptureSummary:
     """A capture that was read, completely or up to its damage."""
 
     path: str  # as it was given, invalid UTF-8 escaped; "-" is standard input
-    format: str  # "pcap" or "pcapng"
+    format: str  # "pcap" or "pcapng"; of joined files of both formats "pcap+pcapng"
     packets: int
     bytes: int  # sum of the frame lengths on the wire
     first_ns: int | None  # time of the first packet, ns since 1970-01-01 UTC; None: no packets

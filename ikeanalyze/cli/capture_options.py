@@ -141,9 +141,16 @@ def select_handshake(analysis: "Analysis", number: int) -> "Analysis":
 
 def describe_missing_handshakes(result: "Analysis") -> str:
     """The message for captures without handshakes, with possible causes."""
+    if not any(capture.packets for capture in result.captures):
+        return "no handshake found: there are no packets"
     texts = [warning.message for warning in result.warnings]
-    unread = any("cannot be read" in text or "is not decoded" in text for text in texts)
-    causes = "It may be in the packets that cannot be read, see the warnings. " if unread else ""
+    causes = ""
+    if any("cannot be read" in text or "is not decoded" in text for text in texts):
+        causes += "It may be in the packets that cannot be read, see the warnings. "
+    if any("by the snapshot length" in text for text in texts):
+        causes += "Packets were truncated when they were captured: capture whole ones (tcpdump -s 0). "
+    if any(capture.accounting["esp"] and not capture.accounting["ike"] for capture in result.captures):
+        causes += "There is ESP, whose handshake may have been before the capture began. "
     return f"no handshake found. {causes}If IKE uses another UDP port, name it with --port"
 
 

@@ -1,4 +1,5 @@
 import json
+import struct
 from dataclasses import replace
 
 import pytest
@@ -207,7 +208,31 @@ def test_a_capture_without_handshakes_is_reported(run, reader):
     reader.analysis = analysis([])
     done = run("report", CAPTURE)
     assert done.exit_code == 0
-    assert "no handshake found. If IKE uses another UDP port" in done.stderr
+    # the capture of this example has packets of ESP
+    assert "no handshake found. There is ESP, whose handshake may have been before the capture began. If IKE uses" in (
+        done.stderr
+    )
+
+
+def test_a_capture_without_packets_needs_no_other_port(run, tmp_path):
+    path = tmp_path / "header.pcap"
+    path.write_bytes((CAPTURES / "psk-classic.pcap").read_bytes()[:24])
+    done = run("report", str(path))
+    assert (done.exit_code, done.stderr) == (0, "ikeanalyze: no handshake found: there are no packets\n")
+
+
+def test_no_handshake_because_packets_are_truncated(run, tmp_path):
+    whole = (CAPTURES / "psk-classic.pcap").read_bytes()
+    cut, at = bytearray(whole[:24]), 24
+    while at < len(whole):
+        seconds, fraction, captured, length = struct.unpack_from("<IIII", whole, at)
+        # 60 bytes: Ethernet 14, IPv4 20, UDP 8, of the IKE header 18 of 28
+        cut += struct.pack("<IIII", seconds, fraction, 60, length) + whole[at + 16 : at + 76]
+        at += 16 + captured
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(cut)
+    done = run("report", str(path))
+    assert "Packets were truncated when they were captured: capture whole ones (tcpdump -s 0). If IKE" in done.stderr
 
 
 def test_no_handshake_because_packets_cannot_be_read(run, tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.json_schemas import list_errors
 from tests.paths import CAPTURES
 
 ONE_HANDSHAKE = ["psk-classic.pcap", "pq-mlkem768-psk.pcap", "invalid-ke.pcap", "eap-md5-radius.pcapng"]
@@ -197,6 +198,15 @@ def test_files_of_a_ring_buffer_are_joined(tmp_path):
     assert len(whole["handshakes"]) == 25
     # each alone has the parts of handshakes that the ends of files cut
     assert len(report(*files)["handshakes"]) > 25
+
+
+def test_joined_files_of_both_formats(tmp_path):
+    done = run(
+        "report", "--join", "--format", "json", CAPTURES / "psk-classic.pcap", CAPTURES / "eap-md5-radius.pcapng"
+    )
+    document = json.loads(done.stdout)
+    assert document["captures"][0]["format"] == "pcap+pcapng"
+    assert list_errors(document) == []
 
 
 def test_files_that_cannot_be_joined(tmp_path):

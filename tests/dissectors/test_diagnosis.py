@@ -115,7 +115,10 @@ def test_the_statistics_name_the_diagnosis(tshark):
     lists = run_plugin(tshark, trace.pcap(), "-q", "-z", "ikex,handshakes", "-z", "ikex,list", "-z", "ikex,ladders")
     assert [line.split()[-1] for line in lists.lines if line.split()[:1] == ["1"]] == ["responder-silent"] * 2
     text = " ".join(" ".join(lists.lines).split())
-    assert "diagnosis 192.0.2.2 answered nothing: the IKE_SA_INIT request was sent 3 times in 11.2 s" in text
+    assert (
+        "diagnosis No IKE response of 192.0.2.2 is in the capture: the IKE_SA_INIT request was sent 3 times in 11.2 s"
+        in text
+    )
     assert "evidence IKE_SA_INIT 0 request of the initiator, packets 1, 2, 3: consistent with" in text
     done = run_plugin(tshark, trace.pcap(), "-q", "-z", "ikex,diagnosis")
     assert done.lines[1].split() == ["1", "responder-silent"]

@@ -179,9 +179,9 @@ return {
             .. "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes "
             .. "were: consistent with a path that drops large packets{behind_responder}.",
         remedy =
-            "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without an "
-                .. "ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
-                .. "and test the path with ping -M do -s SIZE.",
+            "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others, often "
+                .. "without an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: "
+                .. "fragment_size), and test the path with ping -M do -s SIZE.",
     },
     {
         code = "large-packets-lost", effect = "stopped", confidence = "consistent with",
@@ -194,9 +194,9 @@ return {
             .. "Responses of up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops "
             .. "large packets{behind_initiator}.",
         remedy =
-            "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without an "
-                .. "ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
-                .. "and test the path with ping -M do -s SIZE.",
+            "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others, often "
+                .. "without an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: "
+                .. "fragment_size), and test the path with ping -M do -s SIZE.",
     },
     {
         code = "udp-4500-blocked", effect = "stopped", confidence = "consistent with",
@@ -233,11 +233,11 @@ return {
             return has_no_response(f) and f.answered == 0
         end,
         sentence =
-            "{responder_address} answered nothing: the {last_type} request was sent {sent}, and no response is in the "
-                .. "capture.",
+            "No IKE response of {responder_address} is in the capture: the {last_type} request was sent {sent}.",
         remedy =
             "Check the address, that an IKE daemon listens on UDP port {responder_port}, and that firewalls pass it "
-                .. "in both directions. Some responders do not answer addresses that they have no configuration for.",
+                .. "in both directions; an ICMP error in the capture comes from the host that refuses the packets. "
+                .. "Some responders do not answer addresses that they have no configuration for.",
     },
     {
         code = "auth-failed", effect = "stopped", confidence = "consistent with",

@@ -1,6 +1,7 @@
 """`ikeanalyze keys`: inspect key files and logs, and convert the keys for other programs."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from io import StringIO
@@ -174,9 +175,15 @@ def _convert(files: Sequence[KeyFile], to: KeyFormat, output: str, messages: Mes
             return
     else:
         converted = build_wireshark_tables(key_sets, phase1, esp)
+        alike = Counter((left.origin.path, left.reason) for left in converted.unexported)
         for left in converted.unexported:
+            # removed when it is reported, so that a log of many IKE SAs causes one line for each reason
+            more = alike.pop((left.origin.path, left.reason), 0) - 1
+            if more < 0:
+                continue
             where = left.origin.path if left.origin.line is None else f"{left.origin.path}: line {left.origin.line}"
-            messages.remark(f"{where}: not in Wireshark's table: {left.reason}")
+            others = f" (the same applies to {format_count(more, 'more key')} of this file)" if more else ""
+            messages.remark(f"{where}: not in Wireshark's table: {left.reason}{others}")
         if not converted.files:
             raise CommandError("Wireshark's tables cannot hold any of the keys. --to json writes all of them")
         if output != "-":

@@ -397,9 +397,9 @@ RULES: Final = (
         sentence="Only small requests were answered: the {last_type} request (packets of up to {request_bytes:,} "
         "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes were: "
         "consistent with a path that drops large packets{behind_responder}.",
-        remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
-        "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "
-        "the path with ping -M do -s SIZE.",
+        remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others, often "
+        "without an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
+        "and test the path with ping -M do -s SIZE.",
     ),
     Rule(
         code="large-packets-lost",
@@ -412,9 +412,9 @@ RULES: Final = (
         "{response_bytes:,} bytes, but the initiator sent its request {sent}, as if no answer had arrived. Responses of "
         "up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops large "
         "packets{behind_initiator}.",
-        remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others without "
-        "an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), and test "
-        "the path with ping -M do -s SIZE.",
+        remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others, often "
+        "without an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
+        "and test the path with ping -M do -s SIZE.",
     ),
     Rule(
         code="udp-4500-blocked",
@@ -450,10 +450,10 @@ RULES: Final = (
         rfc="RFC 7296, 2.1 and 2.4",
         subject=Subject.REQUEST,
         when=_NO_RESPONSE & (_col("answered") == 0),
-        sentence="{responder_address} answered nothing: the {last_type} request was sent {sent}, and no response is in "
-        "the capture.",
+        sentence="No IKE response of {responder_address} is in the capture: the {last_type} request was sent {sent}.",
         remedy="Check the address, that an IKE daemon listens on UDP port {responder_port}, and that firewalls pass it "
-        "in both directions. Some responders do not answer addresses that they have no configuration for.",
+        "in both directions; an ICMP error in the capture comes from the host that refuses the packets. Some responders "
+        "do not answer addresses that they have no configuration for.",
     ),
     Rule(
         code="auth-failed",
