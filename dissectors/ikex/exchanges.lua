@@ -205,11 +205,36 @@ function exchanges.is_unprotected(exchange)
     return #exchange.responses > 0 and #exchanges.encrypted_responses(exchange) == 0
 end
 
---- Whether a transmission lacks the encryption that the type of its exchange requires.
-function exchanges.is_in_clear(transmission)
+-- Whether a transmission has no encrypted payload, although the type of its exchange requires one.
+local function lacks_encryption(transmission)
     local datagram, pair = transmission.datagrams[1], transmission.exchange.pair
-    return pair.sa.version == 2 and ENCRYPTED[pair.exchange] == true
-        and datagram.next == message.NOTIFY and datagram.size < SHORTEST_ENCRYPTED
+    if pair.sa.version ~= 2 or not ENCRYPTED[pair.exchange] or not datagram.clear then
+        return false
+    end
+    if datagram.lacks_encryption == nil then
+        local lacks = datagram.data and message.lacks_encrypted_payload(datagram.data)
+        datagram.lacks_encryption = lacks or (datagram.next == message.NOTIFY and datagram.size < SHORTEST_ENCRYPTED)
+    end
+    return datagram.lacks_encryption
+end
+
+--- Whether a transmission belongs to no IKE SA, because it lacks the encryption that the type of its exchange requires:
+-- a response to an encrypted request, or a notify. If the request is in the clear as well, somebody has decrypted both
+-- before they were written into the capture.
+function exchanges.is_in_clear(transmission)
+    if not lacks_encryption(transmission) then
+        return false
+    end
+    local is_notify, requests = transmission.datagrams[1].next == message.NOTIFY, transmission.exchange.requests
+    if not transmission.slot.response or #requests == 0 then
+        return is_notify
+    end
+    for _, request in ipairs(requests) do
+        if not lacks_encryption(request) then
+            return true
+        end
+    end
+    return false
 end
 
 --- The responses of an exchange that have the encryption that its type requires.
