@@ -186,11 +186,45 @@ local function is_established_by_responder(all)
     return false
 end
 
+-- Whether an IKE SA has later exchanges, as only one that was set up has them. An initiator sends no request before the
+-- response to the one before, so that its later request shows by its message ID that IKE_AUTH was answered. It does not
+-- if it follows IKE_SA_INIT, IKE_INTERMEDIATE or an IKE_AUTH that had not ended (`is_open`) directly, as a DELETE does
+-- with which an initiator stops the set-up, or if it follows an IKE_AUTH request that was repeated in vain, unless it
+-- was answered itself.
+local function is_continued(sa, all, is_open)
+    local last_id, has_auth, in_vain = -1, false, false
+    for _, exchange in ipairs(all) do
+        local pair = exchange.pair
+        if sa.version == 2 and pair.requested_by_initiator and exchange.sets_up then
+            has_auth = has_auth or (AUTHS[pair.exchange] == true and not is_open)
+            if pair.message_id >= last_id then
+                last_id, in_vain = pair.message_id, not is_answered(exchange) and #exchange.requests > 1
+            end
+        end
+    end
+    for _, exchange in ipairs(all) do
+        local pair, answered = exchange.pair, is_answered(exchange)
+        if not exchange.sets_up and not (sa.version == 2 and pair.requested_by_initiator) then
+            if answered then
+                return true
+            end
+        elseif not exchange.sets_up and #exchange.requests > 0 and not exchanges.is_in_clear(exchange.requests[1]) then
+            local step = pair.message_id - last_id
+            -- message ID 0 synchronises those of an IKE SA (RFC 6311, section 4.1)
+            if step > 1 or step == 1 and has_auth and (answered or not in_vain) or step <= 0 and answered then
+                return true
+            end
+        end
+    end
+    return false
+end
+
 -- Facts that decide the outcome without decrypted payloads. `has_gap`: messages of the set-up are missing; `waited`: us
--- from the last message of the set-up to the end of the capture; `continued`: the IKE SA has later exchanges, so it
--- was set up; `asked_again`: IKEv1's responder repeated the message that the initiator had to answer.
-local function collect_evidence(sa, all, last_time)
-    local evidence = {}
+-- from the last message of the set-up to the end of the capture; `continued`: see `is_continued`; `asked_again`:
+-- IKEv1's responder repeated the message that the initiator had to answer. `is_open`: decrypted payloads show that
+-- IKE_AUTH had not ended.
+local function collect_evidence(sa, all, last_time, is_open)
+    local evidence = { continued = is_continued(sa, all, is_open) }
     local last, first_set_up
     local from_initiator, from_responder
     for _, exchange in ipairs(all) do
@@ -206,7 +240,8 @@ local function collect_evidence(sa, all, last_time)
             end
         end
         local information = sa.version == 1 and pair.exchange == INFORMATIONAL_V1
-        if #exchange.requests > 0 and (pair.requested_by_initiator or exchange.sets_up) and not information then
+        local later = pair.requested_by_initiator and evidence.continued
+        if #exchange.requests > 0 and (later or exchange.sets_up) and not information then
             last = exchange
         end
     end
@@ -231,7 +266,6 @@ local function collect_evidence(sa, all, last_time)
             evidence.lacks_final = true
             evidence.asked_again = evidence.asked_again or #exchange.responses > 1
         end
-        evidence.continued = evidence.continued or (not exchange.sets_up and has_response)
         if sa.version == 2 then
             evidence.begun = evidence.begun or (INITS[kind] and has_request and exchange.sets_up)
             evidence.finished = evidence.finished or (AUTHS[kind] and has_response and exchange.sets_up)
@@ -365,8 +399,8 @@ function outcome.summarize(sa, conversation, last_time, replaced, radius)
             result.extra[#result.extra + 1] = exchange.extra
         end
     end
-    local evidence = collect_evidence(sa, all, last_time)
     local proven, reason = find_proof(sa)
+    local evidence = collect_evidence(sa, all, last_time, proven == "open")
     if replaced then
         result.outcome, result.reason = "established", "REKEYED"
     elseif is_rekeyed(sa, all, conversation) then
