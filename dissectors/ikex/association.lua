@@ -354,7 +354,9 @@ function Association:associate(parsed)
     local candidate
     if not init then
         -- the response with this SPI is not in the capture
-        candidate = find_only_candidate(group, head)
+        local only = head.spi_r == NO_SPI and head.major == 2 and group.count == 1 and group.only
+        candidate = only and only.protocol == head.major and only -- an error whose sender does not know the IKE SA
+            or find_only_candidate(group, head)
             or find_without_spi(group, address, head.major)
             or add_candidate(group, parsed, endpoint, address)
         candidate.closed = head.major == 2

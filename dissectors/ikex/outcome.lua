@@ -293,7 +293,7 @@ end
 
 -- Whether an IKE SA replaced another one, by its message IDs: from 0, without IKE_SA_INIT.
 local function is_rekeyed(sa, all, conversation)
-    local by_initiator, first_by_initiator, first_by_responder
+    local by_initiator, by_responder, has_requests, first_by_initiator, first_by_responder
     for _, exchange in ipairs(all) do
         local pair = exchange.pair
         if sa.version ~= 2 or exchange.sets_up then
@@ -303,13 +303,17 @@ local function is_rekeyed(sa, all, conversation)
         -- INVALID_SPI of an ESP packet has message ID 0 and any IKE SPIs (RFC 7296, 1.5)
         local in_clear = request and exchanges.is_in_clear(request)
         local first = pair.message_id == 0 and not INITS[pair.exchange] and not in_clear
+        -- after others, message ID 0 synchronises those of an older IKE SA (RFC 6311, 4.1)
         if pair.requested_by_initiator then
-            by_initiator, first_by_initiator = true, first_by_initiator or first
+            first_by_initiator = first_by_initiator or (first and not by_initiator)
+            by_initiator = by_initiator or not in_clear
+            has_requests = true
         else
-            first_by_responder = first_by_responder or first
+            first_by_responder = first_by_responder or (first and not by_responder)
+            by_responder = by_responder or not in_clear
         end
     end
-    if first_by_initiator or by_initiator or not first_by_responder then
+    if first_by_initiator or has_requests or not first_by_responder then
         return first_by_initiator or false
     end
     -- the responder's requests count from 0 in every IKE SA: was one created between these hosts before?

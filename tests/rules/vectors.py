@@ -18,6 +18,7 @@ from tests.craft.transport import udp
 #: (RFC 6290, section 4.3), DELETE, and none.
 CLEAR = {
     "clear": [ike.notify(4)],
+    "clear_zero": [ike.notify(4)],  # with responder SPI 0
     "clear_token": [ike.notify(4), ike.notify(16419, bytes(32))],
     "clear_delete": [ike.delete()],
     "clear_empty": [],
@@ -159,6 +160,7 @@ def make_datagram(vector: Vector, number: int) -> bytes:
         answered = vector.response and not refuses
         return ike.message(spi_i, spi_r if answered else bytes(8), kind, flags, vector.message_id, payloads)
     if vector.content in CLEAR:
+        spi_r = bytes(8) if vector.content == "clear_zero" else spi_r
         return ike.message(spi_i, spi_r, kind, flags, vector.message_id, CLEAR[vector.content])
     if not vector.fragment:
         return ike.sealed(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, noise.randbytes(80))
