@@ -28,7 +28,7 @@ function Association.new(new_sa)
         by_spis = {}, -- IKE SA by the key of a header
         candidates = {}, -- candidate by the same
         alias = {}, -- other address of endpoints that were captured before and after a NAT
-        redirects = {}, -- the latest redirected IKE SA of each initiator's address
+        redirects = {}, -- by the initiator's address: the redirected IKE SAs that no request has continued yet
     }, Association)
 end
 
@@ -185,6 +185,43 @@ local function has_moved_on(candidate, time)
     return false
 end
 
+-- The redirected IKE SA that a request to another gateway continues: the first one with the same port, or else the
+-- first one, if several initiators behind one NAT were redirected; nil if there is none.
+local function take_redirected(self, parsed)
+    local waiting, chosen = self.redirects[parsed.source] or {}, nil
+    for index = #waiting, 1, -1 do
+        local redirected = waiting[index]
+        if parsed.time - redirected.time > REDIRECT_WITHIN then
+            table.remove(waiting, index)
+            chosen = chosen and chosen - 1
+        elseif not chosen or redirected.port == parsed.source_port or waiting[chosen].port ~= parsed.source_port then
+            chosen = index
+        end
+    end
+    return chosen and table.remove(waiting, chosen)
+end
+
+-- Note that the responder of a candidate has redirected the initiator.
+local function add_redirected(self, candidate, parsed)
+    local waiting = self.redirects[parsed.destination] or {}
+    self.redirects[parsed.destination] = waiting
+    if not candidate.redirection then
+        candidate.redirection = { sa = candidate.sa, port = parsed.destination_port }
+        waiting[#waiting + 1] = candidate.redirection
+    end
+    candidate.redirection.time = parsed.time
+end
+
+-- Note that a request with the same SPI has continued a redirected IKE SA.
+local function remove_redirected(self, candidate, parsed)
+    local waiting = candidate.redirection and self.redirects[parsed.source] or {}
+    for index = #waiting, 1, -1 do
+        if waiting[index] == candidate.redirection then
+            table.remove(waiting, index)
+        end
+    end
+end
+
 local function associate_request(self, group, parsed, endpoint, address)
     local known = message_table.get(group.by_digest, parsed.digest)
     local repeated = known and find_latest_replay(known) -- has the same request, or one with the same nonce
@@ -209,11 +246,13 @@ local function associate_request(self, group, parsed, endpoint, address)
             replayed.replayed_by = candidate
         end
         -- a REDIRECT to another gateway continues the handshake
-        local redirected = self.redirects[parsed.source]
-        local recent = redirected and parsed.time - redirected.time <= REDIRECT_WITHIN
-        if recent and read_notifies(parsed.data)[REDIRECTED_FROM] then
+        local waits = self.redirects[parsed.source] and #self.redirects[parsed.source] > 0
+        local redirected = waits and read_notifies(parsed.data)[REDIRECTED_FROM] and take_redirected(self, parsed)
+        if redirected then
             candidate.sa = redirected.sa
         end
+    elseif not known then
+        remove_redirected(self, candidate, parsed)
     end
     if not known then
         message_table.set(group.by_digest, parsed.digest, candidate)
@@ -315,7 +354,9 @@ function Association:associate(parsed)
     local candidate
     if not init then
         -- the response with this SPI is not in the capture
-        candidate = find_only_candidate(group, head)
+        local only = head.spi_r == NO_SPI and head.major == 2 and group.count == 1 and group.only
+        candidate = only and only.protocol == head.major and only -- an error whose sender does not know the IKE SA
+            or find_only_candidate(group, head)
             or find_without_spi(group, address, head.major)
             or add_candidate(group, parsed, endpoint, address)
         candidate.closed = head.major == 2
@@ -332,7 +373,7 @@ function Association:associate(parsed)
         add_key(self, candidate, parsed)
     end
     if candidate.redirected == parsed.time and not is_request then
-        self.redirects[parsed.destination] = { sa = candidate.sa, time = parsed.time }
+        add_redirected(self, candidate, parsed)
     end
     return candidate.sa
 end

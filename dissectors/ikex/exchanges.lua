@@ -62,12 +62,19 @@ function exchanges.start(pair)
     return slots.start(pair.request or pair.response)
 end
 
--- How many times of an ascending list are not after `time`.
-local function count_until(times, time)
-    local low, high = 0, #times
+local function is_not_after(transmission, other)
+    if transmission.time ~= other.time then
+        return transmission.time < other.time
+    end
+    return transmission.datagrams[1].number <= other.datagrams[1].number
+end
+
+-- How many transmissions of a list in order of time are not after another one.
+local function count_until(transmissions, other)
+    local low, high = 0, #transmissions
     while low < high do
         local middle = math.ceil((low + high) / 2)
-        if times[middle] <= time then
+        if is_not_after(transmissions[middle], other) then
             low = middle
         else
             high = middle - 1
@@ -76,58 +83,60 @@ local function count_until(times, time)
     return low
 end
 
--- The attempt that each response body of a pair answers, if a request was repeated with another body: the last request
--- that was first sent before it. An attempt has one response: the one that accepts the request, otherwise the last
--- refusal; other refusals answer the attempt before, late.
--- Returns the attempt by response body, by how many attempts all requests shift, and bodies before the first request.
+-- The attempts that the responses of a pair answer, if a request was repeated with another body: the last request that
+-- was first sent before it. A refusal may have the same bytes as the one of the attempt before: if that attempt has as
+-- many refusals as requests, the next one answers the last request. An attempt has one response: the one that accepts
+-- the request, otherwise the last refusal; other refusals answer the attempt before, late.
+-- Returns {attempt, early} by transmission, where an `early` one is before the first request, and by how many attempts
+-- all others shift.
 local function assign_responses(requests, responses)
-    local attempt_times = {}
+    local first_requests, sent = {}, {}
     for _, transmission in ipairs(requests) do
-        if transmission.body == #attempt_times + 1 and transmission.number == 1 then
-            attempt_times[#attempt_times + 1] = transmission.time
+        local body = transmission.body
+        if body == #first_requests + 1 and transmission.number == 1 then
+            first_requests[body] = transmission
         end
+        sent[body] = (sent[body] or 0) + 1
     end
-    local bodies, attempt, refusal = {}, {}, {}
-    local early = {}
+    local all, latest, answers, any_early = {}, {}, {}, false
     for _, transmission in ipairs(responses) do
-        if not attempt[transmission.body] then
-            local before = count_until(attempt_times, transmission.time)
-            attempt[transmission.body] = math.max(before, 1)
-            bodies[#bodies + 1] = transmission.body
-            if transmission.datagrams[1].next == message.NOTIFY then
-                refusal[transmission.body] = true
-                early[transmission.body] = (#attempt_times > 0 and before == 0) or nil
-            end
+        local before = count_until(first_requests, transmission)
+        local attempt, refusal = math.max(before, 1), transmission.datagrams[1].next == message.NOTIFY
+        local answer = latest[transmission.body]
+        local repeats = answer and not (refusal and attempt > answer.attempt and answer.count >= sent[answer.attempt])
+        if not repeats then
+            answer = { body = transmission.body, attempt = attempt, count = 0, number = #all + 1, refusal = refusal }
+            answer.early = refusal and #first_requests > 0 and before == 0
+            any_early = any_early or answer.early
+            latest[transmission.body], all[answer.number] = answer, answer
         end
+        answer.count = answer.count + 1
+        answers[transmission] = answer
     end
-    table.sort(bodies)
-    local final = {}
+    table.sort(all, function(a, b)
+        if a.body ~= b.body then
+            return a.body < b.body
+        end
+        return a.number < b.number
+    end)
+    local final, counted, shared = {}, {}, false -- `shared`: several responses answer the same attempt
     for _, refused in ipairs({ true, false }) do
-        for _, body in ipairs(bodies) do
-            if (refusal[body] or false) == refused then
-                final[attempt[body]] = body
+        for _, answer in ipairs(all) do
+            if answer.refusal == refused then
+                final[answer.attempt] = answer
+                shared = shared or counted[answer.attempt] ~= nil
+                counted[answer.attempt] = true
             end
         end
     end
-    local moved, any_early = {}, next(early) ~= nil
-    for _, body in ipairs(bodies) do
-        if refusal[body] and attempt[body] > 1 and final[attempt[body]] ~= body then
-            moved[body] = attempt[body] - 1
-        end
+    for _, answer in ipairs(shared and all or {}) do
+        answer.late = answer.refusal and answer.attempt > 1 and final[answer.attempt] ~= answer
     end
-    local shared = false -- several bodies answer the same attempt
-    local counted = {}
-    for _, body in ipairs(bodies) do
-        shared = shared or counted[attempt[body]] ~= nil
-        counted[attempt[body]] = true
+    for _, answer in ipairs(all) do
+        answer.attempt = answer.late and answer.attempt - 1 or answer.attempt
+        answer.early = shared and answer.early
     end
-    if not shared then
-        return attempt, 0, {}
-    end
-    for body, previous in pairs(moved) do
-        attempt[body] = previous
-    end
-    return attempt, any_early and 1 or 0, early
+    return answers, shared and any_early and 1 or 0
 end
 
 local NONE = {}
@@ -161,16 +170,16 @@ local function group_attempts(pair, exactly)
         list[#list + 1] = transmission
         transmission.exchange = exchange
     end
-    local attempt, shift, early = {}, 0, {}
+    local answers, shift = {}, 0
     if pair.sa.version == 2 then
-        attempt, shift, early = assign_responses(requests, responses)
+        answers, shift = assign_responses(requests, responses)
     end
     for _, transmission in ipairs(requests) do
         add(transmission, transmission.body + shift, "requests")
     end
     for _, transmission in ipairs(responses) do
-        local index = pair.sa.version == 1 and transmission.body or attempt[transmission.body]
-        add(transmission, early[transmission.body] and index or index + shift, "responses")
+        local answer = answers[transmission] or { attempt = transmission.body } -- of IKEv1
+        add(transmission, answer.early and answer.attempt or answer.attempt + shift, "responses")
     end
     local indexes, list = {}, {}
     for index in pairs(by_index) do
@@ -205,11 +214,36 @@ function exchanges.is_unprotected(exchange)
     return #exchange.responses > 0 and #exchanges.encrypted_responses(exchange) == 0
 end
 
---- Whether a transmission lacks the encryption that the type of its exchange requires.
-function exchanges.is_in_clear(transmission)
+-- Whether a transmission has no encrypted payload, although the type of its exchange requires one.
+local function lacks_encryption(transmission)
     local datagram, pair = transmission.datagrams[1], transmission.exchange.pair
-    return pair.sa.version == 2 and ENCRYPTED[pair.exchange] == true
-        and datagram.next == message.NOTIFY and datagram.size < SHORTEST_ENCRYPTED
+    if pair.sa.version ~= 2 or not ENCRYPTED[pair.exchange] or not datagram.clear then
+        return false
+    end
+    if datagram.lacks_encryption == nil then
+        local lacks = datagram.data and message.lacks_encrypted_payload(datagram.data)
+        datagram.lacks_encryption = lacks or (datagram.next == message.NOTIFY and datagram.size < SHORTEST_ENCRYPTED)
+    end
+    return datagram.lacks_encryption
+end
+
+--- Whether a transmission belongs to no IKE SA, because it lacks the encryption that the type of its exchange requires:
+-- a response to an encrypted request, or a notify. If the request is in the clear as well, somebody has decrypted both
+-- before they were written into the capture.
+function exchanges.is_in_clear(transmission)
+    if not lacks_encryption(transmission) then
+        return false
+    end
+    local is_notify, requests = transmission.datagrams[1].next == message.NOTIFY, transmission.exchange.requests
+    if not transmission.slot.response or #requests == 0 then
+        return is_notify
+    end
+    for _, request in ipairs(requests) do
+        if not lacks_encryption(request) then
+            return true
+        end
+    end
+    return false
 end
 
 --- The responses of an exchange that have the encryption that its type requires.

@@ -42,6 +42,26 @@ local function find_later_fragment(data, at, last, kind)
     return nil
 end
 
+--- Whether a message of IKEv2 has no encrypted payload; nil if its chain of payloads cannot be followed to its end.
+function message.lacks_encrypted_payload(data)
+    local last, kind, at = #data, byte(data, 17), message.HEADER + 1
+    for _ = 0, MAX_CLEAR_PAYLOADS do
+        if kind == 0 then
+            return true
+        elseif kind == message.SK or kind == message.SKF then
+            return false
+        elseif at + 3 > last then
+            return nil
+        end
+        local following, _, high, low = byte(data, at, at + 3)
+        kind, at = following, at + math.max(high * 256 + low, 4)
+        if at > last + 1 then
+            return nil
+        end
+    end
+    return nil
+end
+
 --- The header of the message at position `at` of `data` (nil: 1), in the table `into` (nil: a new one); nil if it is
 -- not of version 1 or 2. `key`: both SPIs and the version; `major`: 1 or 2; `fragment`, `total`: fragment numbers of
 -- RFC 7383 or IKEv1, 0 if the message is not fragmented. In IKEv1 only the last fragment has the total. `invalid`: the

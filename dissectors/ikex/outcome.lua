@@ -186,11 +186,45 @@ local function is_established_by_responder(all)
     return false
 end
 
+-- Whether an IKE SA has later exchanges, as only one that was set up has them. An initiator sends no request before the
+-- response to the one before, so that its later request shows by its message ID that IKE_AUTH was answered. It does not
+-- if it follows IKE_SA_INIT, IKE_INTERMEDIATE or an IKE_AUTH that had not ended (`is_open`) directly, as a DELETE does
+-- with which an initiator stops the set-up, or if it follows an IKE_AUTH request that was repeated in vain, unless it
+-- was answered itself.
+local function is_continued(sa, all, is_open)
+    local last_id, has_auth, in_vain = -1, false, false
+    for _, exchange in ipairs(all) do
+        local pair = exchange.pair
+        if sa.version == 2 and pair.requested_by_initiator and exchange.sets_up then
+            has_auth = has_auth or (AUTHS[pair.exchange] == true and not is_open)
+            if pair.message_id >= last_id then
+                last_id, in_vain = pair.message_id, not is_answered(exchange) and #exchange.requests > 1
+            end
+        end
+    end
+    for _, exchange in ipairs(all) do
+        local pair, answered = exchange.pair, is_answered(exchange)
+        if not exchange.sets_up and not (sa.version == 2 and pair.requested_by_initiator) then
+            if answered then
+                return true
+            end
+        elseif not exchange.sets_up and #exchange.requests > 0 and not exchanges.is_in_clear(exchange.requests[1]) then
+            local step = pair.message_id - last_id
+            -- message ID 0 synchronises those of an IKE SA (RFC 6311, section 4.1)
+            if step > 1 or step == 1 and has_auth and (answered or not in_vain) or step <= 0 and answered then
+                return true
+            end
+        end
+    end
+    return false
+end
+
 -- Facts that decide the outcome without decrypted payloads. `has_gap`: messages of the set-up are missing; `waited`: us
--- from the last message of the set-up to the end of the capture; `continued`: the IKE SA has later exchanges, so it
--- was set up; `asked_again`: IKEv1's responder repeated the message that the initiator had to answer.
-local function collect_evidence(sa, all, last_time)
-    local evidence = {}
+-- from the last message of the set-up to the end of the capture; `continued`: see `is_continued`; `asked_again`:
+-- IKEv1's responder repeated the message that the initiator had to answer. `is_open`: decrypted payloads show that
+-- IKE_AUTH had not ended.
+local function collect_evidence(sa, all, last_time, is_open)
+    local evidence = { continued = is_continued(sa, all, is_open) }
     local last, first_set_up
     local from_initiator, from_responder
     for _, exchange in ipairs(all) do
@@ -206,7 +240,8 @@ local function collect_evidence(sa, all, last_time)
             end
         end
         local information = sa.version == 1 and pair.exchange == INFORMATIONAL_V1
-        if #exchange.requests > 0 and (pair.requested_by_initiator or exchange.sets_up) and not information then
+        local later = pair.requested_by_initiator and evidence.continued
+        if #exchange.requests > 0 and (later or exchange.sets_up) and not information then
             last = exchange
         end
     end
@@ -231,7 +266,6 @@ local function collect_evidence(sa, all, last_time)
             evidence.lacks_final = true
             evidence.asked_again = evidence.asked_again or #exchange.responses > 1
         end
-        evidence.continued = evidence.continued or (not exchange.sets_up and has_response)
         if sa.version == 2 then
             evidence.begun = evidence.begun or (INITS[kind] and has_request and exchange.sets_up)
             evidence.finished = evidence.finished or (AUTHS[kind] and has_response and exchange.sets_up)
@@ -259,7 +293,7 @@ end
 
 -- Whether an IKE SA replaced another one, by its message IDs: from 0, without IKE_SA_INIT.
 local function is_rekeyed(sa, all, conversation)
-    local by_initiator, first_by_initiator, first_by_responder
+    local by_initiator, by_responder, has_requests, first_by_initiator, first_by_responder
     for _, exchange in ipairs(all) do
         local pair = exchange.pair
         if sa.version ~= 2 or exchange.sets_up then
@@ -269,13 +303,17 @@ local function is_rekeyed(sa, all, conversation)
         -- INVALID_SPI of an ESP packet has message ID 0 and any IKE SPIs (RFC 7296, 1.5)
         local in_clear = request and exchanges.is_in_clear(request)
         local first = pair.message_id == 0 and not INITS[pair.exchange] and not in_clear
+        -- after others, message ID 0 synchronises those of an older IKE SA (RFC 6311, 4.1)
         if pair.requested_by_initiator then
-            by_initiator, first_by_initiator = true, first_by_initiator or first
+            first_by_initiator = first_by_initiator or (first and not by_initiator)
+            by_initiator = by_initiator or not in_clear
+            has_requests = true
         else
-            first_by_responder = first_by_responder or first
+            first_by_responder = first_by_responder or (first and not by_responder)
+            by_responder = by_responder or not in_clear
         end
     end
-    if first_by_initiator or by_initiator or not first_by_responder then
+    if first_by_initiator or has_requests or not first_by_responder then
         return first_by_initiator or false
     end
     -- the responder's requests count from 0 in every IKE SA: was one created between these hosts before?
@@ -365,8 +403,8 @@ function outcome.summarize(sa, conversation, last_time, replaced, radius)
             result.extra[#result.extra + 1] = exchange.extra
         end
     end
-    local evidence = collect_evidence(sa, all, last_time)
     local proven, reason = find_proof(sa)
+    local evidence = collect_evidence(sa, all, last_time, proven == "open")
     if replaced then
         result.outcome, result.reason = "established", "REKEYED"
     elseif is_rekeyed(sa, all, conversation) then

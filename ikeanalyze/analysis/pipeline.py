@@ -34,9 +34,10 @@ from ikeanalyze.analysis.exchanges.radius import (
 )
 from ikeanalyze.analysis.exchanges.timing import AaaTimes
 from ikeanalyze.analysis.exchanges.unprotected import (
-    find_clear_notifies,
+    find_clear_messages,
     find_invalid_spi_notifies,
     find_unprotected_exchanges,
+    select_ignored_messages,
 )
 from ikeanalyze.analysis.handshakes.diagnosis.suspects import collect_facts, find_short_responses
 from ikeanalyze.analysis.handshakes.handshakes import HandshakeColumns, HandshakeSources, group_handshakes
@@ -350,8 +351,9 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
     undelivered = incomplete & (datagrams.ip_fragments > 0) & ~datagrams.is_ikev1
     messages, message_of_datagram = group_messages(datagrams, association, undelivered)
     exchanges, exchange_of_message = pair_exchanges(messages)
-    clear_datagrams = np.isin(datagrams.datagram, find_clear_notifies(traffic.columns))
+    clear_datagrams = np.isin(datagrams.datagram, find_clear_messages(traffic.columns, clear))
     in_clear = sort_distinct(message_of_datagram[clear_datagrams]).astype(np.int64)
+    in_clear = select_ignored_messages(exchanges, messages, exchange_of_message, in_clear)
     about_esp = find_invalid_spi_notifies(datagrams, clear_datagrams, clear)
     parsed = inits.result()
     traffic.reader = None  # its memory is free then

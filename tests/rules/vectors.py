@@ -14,8 +14,16 @@ from tests.craft.handshake import NAMES
 from tests.craft.ip import ipv4
 from tests.craft.transport import udp
 
-#: Notifies without encryption (RFC 7296, section 1.5): INVALID_IKE_SPI, and INVALID_SPI of an ESP packet.
-CLEAR = {"clear": ike.notify(4), "invalid_spi": ike.notify(11, b"\1\2\3\4", protocol=3)}
+#: Payloads without encryption: INVALID_IKE_SPI, and INVALID_SPI of an ESP packet (RFC 7296, section 1.5), QCD_TOKEN
+#: (RFC 6290, section 4.3), DELETE, and none.
+CLEAR = {
+    "clear": [ike.notify(4)],
+    "clear_zero": [ike.notify(4)],  # with responder SPI 0
+    "clear_token": [ike.notify(4), ike.notify(16419, bytes(32))],
+    "clear_delete": [ike.delete()],
+    "clear_empty": [],
+    "invalid_spi": [ike.notify(11, b"\1\2\3\4", protocol=3)],
+}
 #: An MTU at which messages of a case are sent in two IP fragments.
 IN_TWO_PARTS = 108
 EXCHANGE_TYPES = {name: number for number, name in NAMES.items()} | {"MAIN_MODE": 2, "240": 240}
@@ -152,7 +160,8 @@ def make_datagram(vector: Vector, number: int) -> bytes:
         answered = vector.response and not refuses
         return ike.message(spi_i, spi_r if answered else bytes(8), kind, flags, vector.message_id, payloads)
     if vector.content in CLEAR:
-        return ike.message(spi_i, spi_r, kind, flags, vector.message_id, [CLEAR[vector.content]])
+        spi_r = bytes(8) if vector.content == "clear_zero" else spi_r
+        return ike.message(spi_i, spi_r, kind, flags, vector.message_id, CLEAR[vector.content])
     if not vector.fragment:
         return ike.sealed(spi_i, spi_r, kind, flags, vector.message_id, ike.ID_I, noise.randbytes(80))
     bodies = [noise.randbytes(80)] * vector.fragment

@@ -294,7 +294,7 @@ return {
             return f.outcome == "half-open"
         end,
         sentence =
-            "The initiator went silent: it did not continue after the response to {last_type} {last_message_id}, "
+            "The initiator stopped: it did not continue after the response to {last_type} {last_message_id}, "
                 .. "although the capture goes on.",
         remedy =
             "Look for this time in the initiator's log: it may have refused the response, given up, or not received "

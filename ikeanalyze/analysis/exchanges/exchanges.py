@@ -6,6 +6,8 @@ exchange and the transmission of the request that it answers.
 """
 
 from bisect import bisect_right
+from collections import Counter
+from collections.abc import Container, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +36,10 @@ _IKEV1_SET_UP: Final = (
     Ikev1ExchangeType.AGGRESSIVE_MODE,
     Ikev1ExchangeType.TRANSACTION,
 )
+
+
+#: A response to one attempt: its body, and the attempt in which it first came.
+_Response = tuple[int, int]
 
 
 class ExchangeColumns(RowColumns, frozen=True):
@@ -111,8 +117,9 @@ def _sort_by_time(exchanges: ExchangeColumns) -> Int64Array | None:
 def _number_attempts(messages: MessageColumns) -> Int32Array:
     """The attempt of each message, from 0, if a request was repeated with another body. (messages,)
 
-    A response belongs to the last request that was first sent before it. In IKEv1 the n-th message of one side answers
-    the n-th of the other.
+    A response belongs to the last request that was first sent before it. A refusal may have the same bytes as the one
+    of the attempt before: if that attempt has as many refusals as requests, the next one belongs to the last request.
+    In IKEv1 the n-th message of one side answers the n-th of the other.
     """
     attempt = np.zeros(len(messages), np.int32)
     old = messages.protocol == Protocol.IKEV1
@@ -122,46 +129,64 @@ def _number_attempts(messages: MessageColumns) -> Int32Array:
     for low, high in zip(
         np.searchsorted(pair, several).tolist(), np.searchsorted(pair, several, side="right").tolist(), strict=True
     ):
-        asked: list[int] = []
-        answered: dict[int, int] = {}
-        refusals: set[int] = set()
-        early: list[int] = []  # refusals of a request that is not in the capture
+        asked: list[tuple[int, int]] = []  # time and first packet of each request
+        sent: list[int] = []  # its transmissions
+        answered: dict[_Response, int] = {}
+        latest: dict[int, _Response] = {}  # by body
+        of_row: dict[int, _Response] = {}
+        received: Counter[_Response] = Counter()
+        refusals: set[_Response] = set()
+        early: set[_Response] = set()  # refusals of a request that is not in the capture
         for row in range(low, high):
-            body, when = int(messages.body[row]), int(messages.first_ns[row])
+            body, when = int(messages.body[row]), (int(messages.first_ns[row]), int(messages.first_frame[row]))
             if not messages.response[row]:
                 if body == len(asked):
                     asked.append(when)
+                    sent.append(0)
+                sent[body] += 1
                 attempt[row] = body
-            else:
-                if body not in answered:
-                    answered[body] = max(bisect_right(asked, when) - 1, 0)  # requests are in order of time
-                    # other responses begin with SA, or with a nonce (IKE_SESSION_RESUME)
-                    if int(messages.next_payload[row]) == PayloadType.NOTIFY:
-                        refusals.add(body)
-                        if asked and when < asked[0]:
-                            early.append(body)
-                attempt[row] = answered[body]
+                continue
+            before = max(bisect_right(asked, when) - 1, 0)  # requests are in order of time
+            response = latest.get(body)
+            # other responses begin with SA, or with a nonce (IKE_SESSION_RESUME)
+            is_refusal = int(messages.next_payload[row]) == PayloadType.NOTIFY
+            if response is None or (
+                is_refusal and before > answered[response] and received[response] >= sent[answered[response]]
+            ):
+                response = (body, before)
+                latest[body], answered[response] = response, before
+                if is_refusal:
+                    refusals.add(response)
+                    if asked and when < asked[0]:
+                        early.add(response)
+            received[response] += 1
+            of_row[row] = response
+            attempt[row] = answered[response]
         if len(set(answered.values())) < len(answered):
-            rows = np.arange(low, high)[messages.response[low:high]]
             moved = _find_late_refusals(answered, refusals)
-            attempt[rows] -= np.isin(messages.body[rows], moved)
+            for row, response in of_row.items():
+                attempt[row] -= response in moved
             if early:
-                first = messages.response[low:high] & np.isin(messages.body[low:high], early)
-                attempt[low:high] += ~first
+                first = [of_row.get(row) in early for row in range(low, high)]
+                attempt[low:high] += ~np.array(first)
     return attempt
 
 
-def _find_late_refusals(answered: dict[int, int], refusals: set[int]) -> list[int]:
-    """The bodies of refusals that came during the attempt after their own; `answered` has the attempt by body.
+def _find_late_refusals(answered: Mapping[_Response, int], refusals: Container[_Response]) -> set[_Response]:
+    """The refusals that came during the attempt after their own; `answered` has the attempt of each response.
 
     A responder may refuse each transmission of a request with different bytes, because a cookie contains the time. An
     attempt has one response: the one that is not a refusal, or else the last. Other refusals belong to the attempt
     before.
     """
-    final: dict[int, int] = {}
-    for body in sorted(answered, key=lambda body: (body not in refusals, body)):
-        final[answered[body]] = body
-    return [body for body in refusals if answered[body] > 0 and final[answered[body]] != body]
+    final: dict[int, _Response] = {}
+    for response in sorted(answered, key=lambda response: (response not in refusals, response)):
+        final[answered[response]] = response
+    return {
+        response
+        for response, attempt in answered.items()
+        if response in refusals and attempt > 0 and final[attempt] != response
+    }
 
 
 def _sum_messages(messages: MessageColumns, attempt: Int32Array, runs: RowGroups) -> ExchangeColumns:

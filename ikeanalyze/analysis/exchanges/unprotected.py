@@ -1,8 +1,11 @@
 """Find the exchanges that were answered without encryption alone.
 
-After IKE_SA_INIT all messages are encrypted. A host that does not know the IKE SA of a request may respond with a
-notify in the clear (RFC 7296, section 1.5), usually INVALID_IKE_SPI. The other side must not rely on it (section 2.4),
-because anyone can send it: it repeats its request as if there were no response.
+After IKE_SA_INIT all messages are encrypted. A host that does not know the IKE SA of a request may respond with
+notifies in the clear (RFC 7296, section 1.5), usually INVALID_IKE_SPI, which may have QCD_TOKEN with it (RFC 6290,
+section 4.3). The other side must not rely on it (RFC 7296, section 2.4), because anyone can send it: it repeats its
+request as if there were no response. The same holds for any other response without an encrypted payload.
+
+If the request is in the clear too, somebody has decrypted the messages before they were written into the capture.
 """
 
 from typing import Final
@@ -12,7 +15,15 @@ import numpy as np
 from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.messages.messages import MessageColumns
-from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt32Array, read_uint16_be
+from ikeanalyze.capture.arrays import (
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    UInt32Array,
+    read_struct_array,
+    read_uint16_be,
+)
 from ikeanalyze.capture.buffers import Columns, MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
@@ -29,27 +40,84 @@ _ENCRYPTED: Final = (
 #: A message that begins with a notify may have an SK payload after it, if it has this length: IKE header, notify, SK
 #: header, and of the shortest ciphers and integrity algorithms 8 bytes of IV, one of padding and 8 of ICV.
 _SHORTEST_ENCRYPTED: Final = 28 + 8 + 4 + 8 + 1 + 8
+_HEADER: Final = 28
+#: The generic header of a payload (RFC 7296, 3.2).
+_PAYLOAD: Final = np.dtype([("next", "u1"), ("flags", "u1"), ("length", ">u2")])
+_NOTIFY: Final = int(PayloadType.NOTIFY)
+_ENCRYPTED_PAYLOADS: Final = (int(PayloadType.SK), int(PayloadType.SKF))
+#: A message with more payloads before an encrypted one is hostile.
+_MAX_CLEAR_PAYLOADS: Final = 16
 #: Offset of the notify type: after the IKE header, the generic header, protocol ID and SPI size (RFC 7296, 3.10).
-_NOTIFY_TYPE: Final = 28 + 4 + 2
+_NOTIFY_TYPE: Final = _HEADER + 4 + 2
 
 
-def find_clear_notifies(columns: Columns) -> UInt32Array:
-    """The datagrams, as in the frames, of IKEv2 messages of encrypted exchanges that are a notify in the clear."""
-    rows = np.flatnonzero(columns["next_payload"] == int(PayloadType.NOTIFY))
+def find_clear_messages(columns: Columns, clear: MessageBytes) -> UInt32Array:
+    """The datagrams, as in the frames, of IKEv2 messages of encrypted exchanges that have no encrypted payload.
+
+    `clear` has the bytes of messages that begin with another payload. If the capture lacks some of them, a short
+    message that begins with a notify has none.
+    """
+    next_payload = columns["next_payload"]
+    rows = np.flatnonzero(~np.isin(next_payload, _ENCRYPTED_PAYLOADS))
     rows = rows[np.isin(columns["exchange_type"][rows], _ENCRYPTED)]
-    rows = rows[columns["ike_bytes"][rows] < _SHORTEST_ENCRYPTED]
     rows = rows[columns["protocol"][rows] == int(Protocol.IKEV2)]
-    return np.asarray(columns["unit"][rows])
+    if not len(rows):
+        return np.zeros(0, np.uint32)
+    units, size = columns["unit"][rows], columns["ike_bytes"][rows].astype(np.int64)
+    has_none = (next_payload[rows] == _NOTIFY) & (size < _SHORTEST_ENCRYPTED)
+    begin, captured = clear.places(units)
+    whole = np.flatnonzero(captured >= size)
+    has_none[whole] |= _lack_encrypted_payloads(
+        clear, begin[whole] + _HEADER, begin[whole] + size[whole], next_payload[rows[whole]].astype(np.uint8)
+    )
+    return np.asarray(units[has_none])
+
+
+def _lack_encrypted_payloads(clear: MessageBytes, at: Int64Array, end: Int64Array, kind: UInt8Array) -> BoolArray:
+    """Whether the chain of payloads from `at`, of which the first is of type `kind`, has no encrypted one. (n,)"""
+    result = np.zeros(len(at), np.bool_)
+    rows, at, kind = np.arange(len(at)), at.copy(), kind.copy()
+    for _ in range(_MAX_CLEAR_PAYLOADS + 1):
+        result[rows[kind[rows] == 0]] = True
+        rows = rows[(kind[rows] != 0) & ~np.isin(kind[rows], _ENCRYPTED_PAYLOADS) & (at[rows] + 4 <= end[rows])]
+        if not len(rows):
+            break
+        payload = read_struct_array(clear.heap, at[rows], _PAYLOAD)
+        kind[rows] = payload["next"]
+        at[rows] += np.maximum(payload["length"], 4)
+        rows = rows[at[rows] <= end[rows]]
+    return result
+
+
+def select_ignored_messages(
+    exchanges: ExchangeColumns, messages: MessageColumns, exchange_of_message: Int32Array, in_clear: Int64Array
+) -> Int64Array:
+    """Of the rows `in_clear` of messages without encrypted payload, those that belong to no IKE SA.
+
+    They are responses to encrypted requests, and notifies without a request, or that are requests.
+    """
+    if not len(in_clear):
+        return in_clear
+    is_clear = np.zeros(len(messages), np.bool_)
+    is_clear[in_clear] = True
+    is_encrypted = np.zeros(len(exchanges), np.bool_)
+    is_encrypted[exchange_of_message[~messages.response & ~is_clear]] = True
+    exchange = exchange_of_message[in_clear]
+    is_notify = messages.next_payload[in_clear] == _NOTIFY
+    is_alone = exchanges.request_messages[exchange] == 0
+    responds = is_encrypted[exchange] | (is_alone & is_notify)
+    return np.asarray(in_clear[np.where(messages.response[in_clear], responds, is_notify)])
 
 
 def find_invalid_spi_notifies(datagrams: Datagrams, in_clear: BoolArray, clear: MessageBytes) -> BoolArray:
     """Which datagrams are INVALID_SPI outside of an IKE SA: about an ESP or AH packet (RFC 7296, 1.5). (datagrams,)
 
-    It is a request in the clear with any SPIs, and nothing answers it. `in_clear`: of `find_clear_notifies`.
+    It is a request in the clear with any SPIs, and nothing answers it. `in_clear`: of `find_clear_messages`.
     """
     is_about_esp: BoolArray = (
         in_clear & (datagrams.exchange_type == int(ExchangeType.INFORMATIONAL)) & ~datagrams.is_response
     )
+    is_about_esp &= datagrams.next_payload == _NOTIFY
     rows = np.flatnonzero(is_about_esp)
     begin, size = clear.places(datagrams.datagram[rows])
     is_about_esp[rows[size < _NOTIFY_TYPE + 2]] = False

@@ -462,7 +462,10 @@ def _collect_evidence(
     ikev1 = exchanges.protocol == Protocol.IKEV1
     exchange_type, attempt, set_up = exchanges.exchange_type, exchanges.attempt, exchanges.set_up
     asked, answered = exchanges.request_messages > 0, (exchanges.response_messages > 0) & ~state.unprotected
-    is_last = _find_last_requests(exchanges)
+    proofs = sources.proofs
+    undone = marked(row for row, proof in proofs.items() if proof.undone)
+    continued = _find_continued(state, answered, undone)
+    is_last = _find_last_requests(exchanges, continued)
     # the third message of IKEv1's aggressive and quick mode is not answered
     of_three = ikev1 & np.isin(exchange_type, (_AGGRESSIVE, _QUICK_MODE))
     unanswered = set_up & asked & ~answered & ~(of_three & (attempt > 0))
@@ -482,11 +485,9 @@ def _collect_evidence(
     )
     quick = ikev1 & (exchange_type == _QUICK_MODE) & set_up
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
-    proofs = sources.proofs
     finished = (any_of(auth_v2) | (any_of(done_v1) & ~half_agreed)) & ~any_of(pending)
-    finished &= ~marked(row for row, proof in proofs.items() if proof.undone)
+    finished &= ~undone
     finished &= ~marked(_find_open_conversations(sources.pairs, np.flatnonzero(is_last & answered)))
-    continued = any_of(~set_up & answered)  # only an IKE SA that was set up has later exchanges
     return Evidence(
         proved_failed=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.FAILED),
         proved_established=marked(row for row, proof in proofs.items() if proof.outcome is Outcome.ESTABLISHED),
@@ -500,6 +501,46 @@ def _collect_evidence(
         asked_again=any_of(pending & (exchanges.response_messages > 1)),
         waited_ns=_measure_waits(state),
     )
+
+
+def _find_continued(state: AnalysisState, answered: BoolArray, undone: BoolArray) -> BoolArray:
+    """Which handshakes have later exchanges, as only an IKE SA that was set up has them. (handshakes,)
+
+    An initiator sends no request before the response to the one before, so that its later request shows by its message
+    ID that IKE_AUTH was answered. It does not if it follows IKE_SA_INIT, IKE_INTERMEDIATE or an IKE_AUTH that had not
+    ended directly, as a DELETE does with which an initiator stops the set-up, or if it follows an IKE_AUTH request that
+    was repeated in vain, unless it was answered itself.
+
+    Args:
+        state: the exchanges.
+        answered: which of them have a response.
+        undone: the handshakes whose decrypted payloads show that IKE_AUTH had not ended.
+    """
+    exchanges, count = state.exchanges, state.association.count
+    by_initiator = (exchanges.protocol == Protocol.IKEV2) & exchanges.initiator_asked
+    continued = np.zeros(count, np.bool_)
+    continued[exchanges.handshake[~by_initiator & ~exchanges.set_up & answered]] = True
+    later = by_initiator & ~exchanges.set_up & (exchanges.request_messages > 0)
+    later[state.exchange_of_message[state.in_clear[~state.messages.response[state.in_clear]]]] = False
+    rows = np.flatnonzero(later)
+    if not len(rows):
+        return continued
+    set_up = np.flatnonzero(by_initiator & exchanges.set_up)
+    message_id, of_set_up = exchanges.message_id.astype(np.int64), exchanges.handshake[set_up]
+    last_id = np.full(count, -1, np.int64)
+    np.maximum.at(last_id, of_set_up, message_id[set_up])
+    has_auth, in_vain = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    has_auth[of_set_up[np.isin(exchanges.exchange_type[set_up], (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH))]] = True
+    has_auth &= ~undone
+    final = set_up[message_id[set_up] == last_id[of_set_up]]
+    in_vain[exchanges.handshake[final]] = ~answered[final] & (exchanges.request_messages[final] > 1)
+    handshake = exchanges.handshake[rows]
+    step = message_id[rows] - last_id[handshake]
+    shows = (step > 1) | ((step == 1) & has_auth[handshake] & (answered[rows] | ~in_vain[handshake]))
+    # message ID 0 synchronises those of an IKE SA (RFC 6311, section 4.1)
+    shows |= (step <= 0) & answered[rows]
+    continued[handshake[shows]] = True
+    return continued
 
 
 def _find_first_exchanges(exchanges: ExchangeColumns) -> BoolArray:
@@ -528,13 +569,17 @@ def _measure_waits(state: AnalysisState) -> Int64Array:
     return np.where(last_ns == UNKNOWN, 0, state.last_ns[state.capture] - last_ns)
 
 
-def _find_last_requests(exchanges: ExchangeColumns) -> BoolArray:
-    """The last exchange of each handshake that needs a response: the initiator's, or one of the set-up. (exchanges,)"""
+def _find_last_requests(exchanges: ExchangeColumns, continued: BoolArray) -> BoolArray:
+    """The last exchange of each handshake that needs a response: one of the set-up, or the initiator's. (exchanges,)
+
+    `continued`: the handshakes whose later exchanges count.
+    """
     exchange_type = exchanges.exchange_type
     # informational messages are never answered
     never = (exchanges.protocol == Protocol.IKEV1) & (exchange_type == _IKEV1_INFORMATIONAL)
     never |= (exchanges.protocol == Protocol.HIP) & (exchange_type == NOTIFY)
-    requests = (exchanges.initiator_asked | exchanges.set_up) & (exchanges.request_messages > 0) & ~never
+    later = exchanges.initiator_asked & continued[exchanges.handshake]
+    requests = (later | exchanges.set_up) & (exchanges.request_messages > 0) & ~never
     rows = np.flatnonzero(requests)
     last = np.ones(len(rows), np.bool_)
     last[:-1] = exchanges.handshake[rows[1:]] != exchanges.handshake[rows[:-1]]

@@ -20,7 +20,8 @@ Decrypted payloads that prove failure or success (see `authenticated_outcome`) c
    more than those 4 s after the last message of the set-up, or IKEv1's responder sent its message again. A next request
    had to follow if there is no IKE_AUTH exchange; if decrypted payloads show that IKE_AUTH was not finished; if the
    last packet of the AAA server is an Access-Challenge; or if the third message of IKEv1's aggressive or quick mode is
-   missing. An answered exchange after the set-up shows that nothing had to follow.
+   missing. An exchange after the set-up shows that nothing had to follow: an answered one, or a request of the
+   initiator whose message ID shows that IKE_AUTH was answered. If there was no IKE_AUTH before it, it ended the set-up.
 6. cut: the same, but the capture ended too early to decide.
 7. completed: all requests are answered. Without keys, success cannot be read.
 

@@ -3,12 +3,13 @@
 An IKE SA replaced another one if the CREATE_CHILD_SA exchange that created it was decrypted (see `rekeying`). Without
 keys, its message IDs show it, since a new IKE SA counts from 0 and has no IKE_SA_INIT:
 
-- the initiator's message ID 0 is in the capture and is not IKE_SA_INIT; or
+- the initiator's message ID 0 is in the capture, before its others, and is not IKE_SA_INIT; or
 - the responder's message ID 0 is, no request of the initiator is, and another IKE SA of the same two hosts had a
   CREATE_CHILD_SA exchange before. Without that exchange, the set-up may have been before the capture began, because
   the responder's requests count from 0 in every IKE SA.
 
 A message in the clear shows no IKE SA: INVALID_SPI, about an ESP packet, has message ID 0 and any SPIs (section 1.5).
+Message ID 0 after others synchronises the message IDs of an older IKE SA (RFC 6311, section 4.1).
 """
 
 from collections.abc import Iterable
@@ -47,6 +48,8 @@ def find_rekeyed_ike_sas(
     first = (exchanges.protocol == Protocol.IKEV2) & (exchanges.message_id == 0)
     first &= ~np.isin(exchanges.exchange_type, _INITS)
     first[in_clear] = False
+    if first.any():
+        first &= ~_find_later_requests(exchanges, in_clear)
     rekeyed = np.zeros(len(initiator), np.bool_)
     rekeyed[exchanges.handshake[first]] = True
     rekeyed[exchanges.handshake[exchanges.set_up]] = False
@@ -59,6 +62,18 @@ def find_rekeyed_ike_sas(
     rekeyed[_find_successors(exchanges, ends, np.flatnonzero(doubtful), facts)] = True
     rekeyed[list(decrypted)] = True
     return rekeyed
+
+
+def _find_later_requests(exchanges: ExchangeColumns, in_clear: Int32Array) -> BoolArray:
+    """Which exchanges began after another one of the same side of their IKE SA. (exchanges,)"""
+    later = np.zeros(len(exchanges), np.bool_)
+    counts = np.ones(len(exchanges), np.bool_)
+    counts[in_clear] = False
+    for side in (True, False):
+        rows = np.flatnonzero(counts & (exchanges.initiator_asked == side))
+        handshake = exchanges.handshake[rows]
+        later[rows[1:][handshake[1:] == handshake[:-1]]] = True
+    return later
 
 
 def _find_successors(exchanges: ExchangeColumns, ends: UInt64Array, rows: Int64Array, facts: CaptureFacts) -> list[int]:

@@ -380,7 +380,10 @@ _MAX_REDIRECT_NS: Final = 60_000_000_000
 
 
 def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Mapping[int, bytes]) -> SaAssociation:
-    """Merge each handshake that a REDIRECT ended with the one at the new gateway."""
+    """Merge each handshake that a REDIRECT ended with the one at the new gateway.
+
+    If several initiators behind one NAT are redirected, their ports tell their requests apart, or else their order.
+    """
     init = (datagrams.exchange_type == int(ExchangeType.IKE_SA_INIT)) & ~datagrams.is_ikev1
     # the response that redirects has no SA payload: its first payload is the notify
     answers = np.flatnonzero(init & datagrams.is_response & (datagrams.next_payload == int(PayloadType.NOTIFY)))
@@ -388,17 +391,32 @@ def follow_redirects(datagrams: Datagrams, association: SaAssociation, clear: Ma
     if not redirects:
         return association
     label = np.arange(association.count)
-    requests = np.flatnonzero(init & ~datagrams.is_response)
+    requests = np.array(
+        [
+            row
+            for row in np.flatnonzero(init & ~datagrams.is_response).tolist()
+            if _has_notify(clear, datagrams, row, NotifyType.REDIRECTED_FROM)
+        ],
+        np.int64,
+    )
+    followed: set[int] = set()  # redirected handshakes
+    continuing: set[int] = set()  # those at the new gateways
     for row in redirects:
-        when, initiator = int(datagrams.first_ns[row]), datagrams.destination[row]
         ours = int(association.handshake[row])
-        later = requests[(datagrams.source[requests] == initiator) & (datagrams.first_ns[requests] >= when)]
-        for other in later.tolist():
+        if ours in followed:
+            continue
+        wait = datagrams.first_ns[requests] - datagrams.first_ns[row]
+        later = requests[(wait >= 0) & (wait <= _MAX_REDIRECT_NS)]
+        later = later[datagrams.source[later] == datagrams.destination[row]]
+        if (association.handshake[later] == ours).any():
+            continue  # with the same SPI
+        is_other_port = datagrams.source_port[later] != datagrams.destination_port[row]
+        for other in later[np.argsort(is_other_port, kind="stable")].tolist():
             theirs = int(association.handshake[other])
-            if int(datagrams.first_ns[other]) - when > _MAX_REDIRECT_NS:
-                break
-            if theirs != ours and _has_notify(clear, datagrams, other, NotifyType.REDIRECTED_FROM):
+            if theirs not in continuing:
                 label[label == label[theirs]] = label[ours]
+                followed.add(ours)
+                continuing.add(theirs)
                 break
     # merged handshakes keep the number of the first; the others are renumbered
     labels, renumbered = np.unique(label, return_inverse=True)

@@ -512,7 +512,7 @@ RULES: Final = (
         rfc="RFC 7296, 2.1",
         subject=Subject.RESPONSE,
         when=_HALF_OPEN,
-        sentence="The initiator went silent: it did not continue after the response to {last_type} "
+        sentence="The initiator stopped: it did not continue after the response to {last_type} "
         "{last_message_id}, although the capture goes on.",
         remedy="Look for this time in the initiator's log: it may have refused the response, given up, or not received "
         "it. If the capture was taken at the responder, its next request may also have been lost on the way, as large "
