@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack

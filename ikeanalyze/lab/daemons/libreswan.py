@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons import certificates
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.certificates import make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.peer_config import CaseCredentials, get_identity, get_psk
