@@ -13,8 +13,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze.keys.key_set import KeySet, Origin
+from ikeanalyze.wire.header import SPI_BYTES
 
-SPI_BYTES: Final = 8
 #: Bytes at the beginning of the keys that differ in all key sets unless some have the same keys.
 _DISTINCT_BYTES: Final = 8
 

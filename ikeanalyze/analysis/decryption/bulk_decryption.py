@@ -25,7 +25,8 @@ from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError, select_protection
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
-from ikeanalyze.keys.key_table import SPI_BYTES, KeySetTable
+from ikeanalyze.keys.key_table import KeySetTable
+from ikeanalyze.wire.header import SPI_BYTES
 
 #: Threads that decrypt at most, and handshakes of each: fewer take less time than to start a thread.
 _MAX_THREADS: Final = 4

@@ -37,7 +37,6 @@ from ikeanalyze.analysis.decryption.message_records import (
 )
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
-from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, RESPONSE
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
@@ -49,6 +48,7 @@ from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
 from ikeanalyze.keys.key_table import KeySetTable
+from ikeanalyze.wire.header import FLAG_ENCRYPTED, FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
@@ -152,7 +152,7 @@ class _NegotiatedKeysLookup:
         inits, handshake = state.inits, state.association.handshake
         # all messages of a form have a nonce, or none has
         has_nonce = np.array([view.nonce is not None for view in inits.views], np.bool_)[inits.form]
-        is_response = state.datagrams.flags[inits.rows] & RESPONSE != 0
+        is_response = state.datagrams.flags[inits.rows] & FLAG_RESPONSE != 0
         #: The last message with a nonce of each handshake, by whether it is a response: index into `inits`; -1: none.
         self._last: dict[bool, list[int]] = {}
         for response in (False, True):
@@ -306,7 +306,7 @@ class _Decryption:
         opened = is_decrypted[self._identity]
         is_encrypted = np.where(
             datagrams.is_ikev1,
-            datagrams.flags & IKEV1_ENCRYPTED != 0,
+            datagrams.flags & FLAG_ENCRYPTED != 0,
             np.isin(datagrams.next_payload, (PayloadType.SK, PayloadType.SKF)),
         )
         is_encrypted &= with_keys[state.capture[state.association.handshake]]

@@ -16,13 +16,11 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.sk_payload import DecryptedMessage
 from ikeanalyze.keys.key_set import KeySet
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import HEADER, NEXT_PAYLOAD_OFFSET
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 _IKE_INTERMEDIATE: Final = int(ExchangeType.IKE_INTERMEDIATE)
-#: Offset of the type of the first payload in the IKE header.
-_NEXT_PAYLOAD: Final = 16
 #: Bytes after the messages, which are zero, so that the fields of a header can be read at any offset.
 MARGIN_BYTES: Final = HEADER.size
 
@@ -89,7 +87,7 @@ def make_records(records: Sequence[MessageRecord]) -> MessageRecords:
             texts.append(record.data)
         else:
             texts.append(record.data[: HEADER.size] + record.opened.plaintext)
-            if record.data[_NEXT_PAYLOAD] not in ENCRYPTED_TYPES:
+            if record.data[NEXT_PAYLOAD_OFFSET] not in ENCRYPTED_TYPES:
                 outer_of[index] = len(outer)
                 outer.append(record.data)
     opened = [record.opened for record in records]

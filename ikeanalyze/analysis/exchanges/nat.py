@@ -16,9 +16,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze.analysis.messages.association import SaAssociation
-from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, Datagrams
+from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
+from ikeanalyze.wire.header import FLAG_ENCRYPTED
 from ikeanalyze.wire.ikev2.message import InitMessage
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def read_phase1_nat(
     """
     differs = np.full((2, association.count), -1, np.int8)
     # encrypted messages have no hashes
-    rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & IKEV1_ENCRYPTED == 0))
+    rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & FLAG_ENCRYPTED == 0))
     if not len(rows):
         return differs[0], differs[1]
     from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1

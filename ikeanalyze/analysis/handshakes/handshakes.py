@@ -26,6 +26,7 @@ from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -48,8 +49,6 @@ _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
 AAA_SILENT: Final = "AAA server silent"
-#: Bytes of both cookies at the beginning of an IKEv1 message.
-_COOKIES: Final = 16
 #: Different IKEv1 handshakes whose facts are kept for others.
 _MAX_KNOWN: Final = 1024
 
@@ -338,7 +337,7 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
     facts: dict[int, Phase1Facts] = {}
     while messages:
         handshake, sent = messages.popitem()
-        key = tuple((from_initiator, data[_COOKIES:]) for from_initiator, data in sent)
+        key = tuple((from_initiator, data[2 * SPI_BYTES :]) for from_initiator, data in sent)
         if key not in known:
             if len(known) >= _MAX_KNOWN:
                 known.clear()

@@ -32,12 +32,12 @@ from msgspec import Struct, field
 from ikeanalyze import core
 from ikeanalyze.analysis.grouping import find_equal_rows, find_group_starts, group_order, number_within_captures
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
-from ikeanalyze.analysis.messages.datagrams import RESPONSE
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
+from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.registries.hip import HipPacketType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 from ikeanalyze.wire.registries.radius import RadiusCode
@@ -212,7 +212,7 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
 def _find_requests(columns: Columns, rows: Int64Array) -> BoolArray:
     """Which frames are certainly requests. (rows,)"""
     protocol, kind = columns["protocol"][rows], columns["exchange_type"][rows]
-    result: BoolArray = (protocol == Protocol.IKEV2) & ((columns["flags"][rows] & RESPONSE) == 0)
+    result: BoolArray = (protocol == Protocol.IKEV2) & ((columns["flags"][rows] & FLAG_RESPONSE) == 0)
     # IKEv1 has no flag, but only the first message of phase 1 has no SPI of the responder
     result |= (protocol == Protocol.IKEV1) & (columns["spi_r"][rows] == 0)
     result |= (protocol == Protocol.RADIUS) & np.isin(kind, _RADIUS_REQUESTS)
@@ -401,7 +401,7 @@ def find_translated_endpoints(
             end = same[end]
         return end
 
-    response = (columns["flags"] & RESPONSE) != 0
+    response = (columns["flags"] & FLAG_RESPONSE) != 0
     ends: set[tuple[int, int]] = set()
     for row, first in duplicates.pairs:
         if columns["exchange_type"][row] != ExchangeType.IKE_SA_INIT or columns["protocol"][row] != Protocol.IKEV2:

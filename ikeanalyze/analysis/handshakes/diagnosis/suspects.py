@@ -26,6 +26,7 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -44,7 +45,6 @@ _MAX_FRAMES: Final = 12
 #: A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
 #: payload and notify, padding and ICV have no more.
 _SHORT_BYTES: Final = 176
-_RESPONSE: Final = 0x20  # flag (RFC 7296, 3.1)
 
 #: Facts about the request and the response of the last exchange of the set-up.
 _OF_MESSAGE: Final[schema.Schema] = {
@@ -118,7 +118,7 @@ def find_short_responses(columns: Columns) -> ShortResponses:
         & (columns["next_payload"] == int(PayloadType.SK))
         & (columns["ike_bytes"] <= _SHORT_BYTES)
     )
-    rows = rows[columns["flags"][rows] & _RESPONSE > 0]
+    rows = rows[columns["flags"][rows] & FLAG_RESPONSE > 0]
     return ShortResponses(columns["unit"][rows], columns["ike_bytes"][rows].astype(np.int64))
 
 

@@ -32,11 +32,12 @@ from msgspec import structs
 from ikeanalyze.analysis.grouping import number_by_first_row
 from ikeanalyze.analysis.handshakes.hip.exchange_types import EXCHANGE
 from ikeanalyze.analysis.messages.association import SaAssociation
-from ikeanalyze.analysis.messages.datagrams import FROM_INITIATOR, RESPONSE, Datagrams
+from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import read_struct_array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE
 from ikeanalyze.wire.hip.packet import parse_hip
 from ikeanalyze.wire.hip.parameters import HipAlgorithmList, HipNumber
 from ikeanalyze.wire.registries.hip import HipPacketType
@@ -117,7 +118,7 @@ def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams,
         own = _sent_by_initiator(packet, candidate)
         exchange_type[row], asks, message_id[row] = _role(packet, candidate, own, clear, int(datagrams.datagram[row]))
         handshake[row], from_initiator[row] = candidate.index, own
-        flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
+        flags[row] = FLAG_INITIATOR * own | FLAG_RESPONSE * (not asks)
     # numpy removes zeros at the end of a text
     hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
     datagrams = structs.replace(datagrams, exchange_type=exchange_type, flags=flags, message_id=message_id)
