@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import find_group_starts
+from ikeanalyze.analysis.grouping import HASH_MULTIPLIER, find_group_starts
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore
 from ikeanalyze.capture.collector import FrameCollector, share_digests
@@ -34,8 +34,8 @@ _LAST_NUMBER: Final = 1 << 30
 _KEY: Final = "key"
 #: Columns of a message header that tell an IKE_SA_INIT.
 _INIT_COLUMNS: Final = ("protocol", "exchange_type", "spi_i")
-_ODD: Final = np.uint64(0xD6E8FEB86659FD93)
-_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+#: Makes the keys of IKE SAs that a REDIRECT connects differ from those of HIP.
+_REDIRECT_SALT: Final = np.uint64(0xD6E8FEB86659FD93)
 
 
 class DrainedRows(FrameRows):
@@ -249,15 +249,15 @@ class FrameWindow:
         ends = rows["source"].astype(np.uint64), rows["destination"].astype(np.uint64)
         key = rows["spi_i"].astype(np.uint64)
         # messages outside of an IKE SA have no SPI; the key of RADIUS is not theirs
-        key[key == RADIUS_KEY] = _MIX
+        key[key == RADIUS_KEY] = HASH_MULTIPLIER
         if self._redirected:
             again = np.isin(key, np.fromiter(self._redirected, np.uint64))
             initiator = np.where((rows["flags"] & FLAG_INITIATOR) != 0, *ends)
-            key[again] = (initiator * _MIX ^ _ODD)[again]
+            key[again] = (initiator * HASH_MULTIPLIER ^ _REDIRECT_SALT)[again]
         hip = protocol == Protocol.HIP
         if hip.any():
             low, high = np.minimum(*ends), np.maximum(*ends)
-            key[hip] = (low * _MIX ^ high)[hip] | np.uint64(1)
+            key[hip] = (low * HASH_MULTIPLIER ^ high)[hip] | np.uint64(1)
         key[protocol == Protocol.RADIUS] = RADIUS_KEY
         return key
 

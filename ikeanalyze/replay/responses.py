@@ -10,11 +10,9 @@ from ikeanalyze.wire.ikev2.message import parse_fragment_header, parse_init, par
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import FIRST_STATUS, NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
-#: Lower types are errors (RFC 7296, section 3.10.1).
-FIRST_STATUS: Final = 16384
 #: Status notifies that ask for another request.
 _REDIRECTING_NOTIFIES: Final = frozenset({NotifyType.COOKIE, NotifyType.REDIRECT})
 

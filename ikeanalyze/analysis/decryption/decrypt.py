@@ -50,10 +50,9 @@ from ikeanalyze.keys.key_set import KeySet, Phase1Key
 from ikeanalyze.keys.key_table import KeySetTable
 from ikeanalyze.wire.header import FLAG_ENCRYPTED, FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
 
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
-_INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
 
@@ -127,7 +126,7 @@ def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
     _, size = clear.places(datagrams.datagram)
     result = np.zeros(len(datagrams), np.bool_)
     candidates = (size > 0) & ~datagrams.is_ikev1 & (datagrams.next_payload != 0)
-    for row in np.flatnonzero(candidates & ~np.isin(datagrams.exchange_type, list(_INIT_EXCHANGES))).tolist():
+    for row in np.flatnonzero(candidates & ~np.isin(datagrams.exchange_type, INIT_EXCHANGES)).tolist():
         payload = find_encrypted_payload(clear[int(datagrams.datagram[row])])
         result[row] = payload is not None and payload.fragment is None
     return result

@@ -32,13 +32,11 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-from ikeanalyze.wire.registries.radius import RadiusCode
+from ikeanalyze.wire.registries.radius import CLIENT_REQUESTS, RadiusCode
 
 if TYPE_CHECKING:
     from ikeanalyze.wire.radius import RadiusPacket
 
-#: Requests sent by the client.
-_REQUESTS: Final = frozenset({RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER})
 #: Requests sent by the server to the client (RFC 5176).
 _SERVER_REQUESTS: Final = frozenset({RadiusCode.DISCONNECT_REQUEST, RadiusCode.COA_REQUEST})
 #: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's
@@ -139,14 +137,14 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
     for row, (*addresses, code, identifier, datagram, scope, time_ns) in enumerate(rows):
         source, source_port, destination, destination_port = addresses
         view = parse_radius(clear.get(datagram, b""))
-        if code in _REQUESTS or code in _SERVER_REQUESTS:
+        if code in CLIENT_REQUESTS or code in _SERVER_REQUESTS:
             key = (source, source_port, destination, destination_port, identifier, scope)
             pair = waiting.get(key)
             if pair is not None and pair.responses:
                 answered_ns = int(datagrams.first_ns[pair.responses[0]])
                 pair = None if time_ns - answered_ns > MAX_LIFETIME_NS else pair
             if pair is None or pair.view.authenticator != view.authenticator or pair.code != code:
-                from_client = code in _REQUESTS
+                from_client = code in CLIENT_REQUESTS
                 client, server = (source, destination) if from_client else (destination, source)
                 pair = RadiusExchange(code, identifier, client, server, from_client, view)
                 pairs.append(pair)

@@ -15,7 +15,7 @@ from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.hip import HipPacketType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, HashAlgorithm
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import FIRST_STATUS, NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 from ikeanalyze.wire.registries.radius import RadiusCode
 from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
@@ -25,8 +25,6 @@ _WANTS_ANOTHER_REQUEST: Final = (NotifyType.COOKIE, NotifyType.INVALID_KE_PAYLOA
 #: Status notifies with which the responder refuses the first request: it should go to another gateway (RFC 5685), or
 #: its ticket of session resumption is not valid (RFC 5723, section 4.3).
 _REFUSALS: Final = (NotifyType.REDIRECT, NotifyType.TICKET_NACK)
-#: Notify types from here on are status types, not errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
-FIRST_STATUS: Final = 16384
 #: Status notifies of IKE_SA_INIT that do not say what a peer supports.
 _NOT_ABILITIES: Final = frozenset(
     {

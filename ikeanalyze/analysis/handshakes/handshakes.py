@@ -28,7 +28,7 @@ from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa
 
 
-_INITS: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
 # plain numbers: numpy compares them faster than members of an enum
 _MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
 _AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
@@ -349,7 +348,7 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
 def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
     """The notifies with which responders asked for another IKE_SA_INIT request, by exchange and by handshake."""
     exchanges = state.exchanges
-    init = np.flatnonzero(np.isin(exchanges.exchange_type, _INITS))
+    init = np.flatnonzero(np.isin(exchanges.exchange_type, INIT_EXCHANGES))
     init = init[exchanges.protocol[init] == Protocol.IKEV2]
     followed = init[:-1][exchanges.handshake[init[1:]] == exchanges.handshake[init[:-1]]]
     if not len(followed):
@@ -473,7 +472,7 @@ def _collect_evidence(
     # the initiator has yet to send that third message
     pending = of_three & (attempt == 0) & answered & set_up & is_last
 
-    begun = any_of(~ikev1 & np.isin(exchange_type, (*_INITS, I1_R1)) & asked & set_up)
+    begun = any_of(~ikev1 & np.isin(exchange_type, (*INIT_EXCHANGES, I1_R1)) & asked & set_up)
     begun &= ~any_of(_find_first_exchanges(exchanges) & ~asked)
     auth_v2 = ~ikev1 & np.isin(exchange_type, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
     done_v1 = ikev1 & (

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, PRF, IkeSuite, PrfAlgorithm, get_prf, get_suite
 from ikeanalyze.replay.initiator.interface import CannotReplayError
 from ikeanalyze.replay.initiator.key_exchange import explain_unsupported
-from ikeanalyze.replay.responses import FIRST_STATUS, get_notify_name
+from ikeanalyze.replay.responses import get_notify_name
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
@@ -24,7 +24,7 @@ from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import PayloadType
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import FIRST_STATUS, NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, TransformType
 
 _NONE: Final = 0  # transform ID NONE
