@@ -91,7 +91,7 @@ class EspDecryptor:
         except ValueError:
             raise EspKeyError(f"{encryption} does not take a key of {len(encryption_key)} bytes") from None
 
-    def open(self, packet: bytes, near: int | None = None) -> EspPayload | None:
+    def decrypt(self, packet: bytes, near: int | None = None) -> EspPayload | None:
         """Decrypt a packet, from its SPI to its ICV; None if the key is wrong. Never raises.
 
         `near`: `EspPayload.upper` of the last packet of the SA, None for the first.

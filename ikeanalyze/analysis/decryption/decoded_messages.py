@@ -170,21 +170,21 @@ def get_message_length(data: bytes) -> int:
 
 
 def read_message_lengths(
-    units: npt.NDArray[np.integer], stores: Sequence[MessageBytes]
+    datagrams: npt.NDArray[np.integer], stores: Sequence[MessageBytes]
 ) -> tuple[Int64Array, Int64Array]:
-    """Bytes of each message that are stored, and bytes by its header; 0: it is not stored. (units,) each
+    """Bytes of each message that are stored, and bytes by its header; 0: it is not stored. (datagrams,) each
 
     `stores`: where a message may be; the last one that has it counts.
     """
-    stored, length = np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
+    stored, length = np.zeros(len(datagrams), np.int64), np.zeros(len(datagrams), np.int64)
     for store in stores:
-        begin, size = store.places(units)
+        begin, size = store.places(datagrams)
         stored = np.where(size > 0, size, stored)
         whole = size >= HEADER.size
         if whole.any():
             length[whole] = read_uint32_be(store.heap, begin[whole] + LENGTH_OFFSET)
         for row in np.flatnonzero((size > 0) & ~whole).tolist():  # truncated in the capture
-            length[row] = get_message_length(store[int(units[row])])
+            length[row] = get_message_length(store[int(datagrams[row])])
     return stored, length
 
 

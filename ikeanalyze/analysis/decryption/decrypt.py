@@ -83,7 +83,7 @@ NO_KEYS = CaptureKeys()
 class _DecryptionTask(Struct):
     """One distinct message to decrypt: a slot and body of `Messages`."""
 
-    unit: int  # row of its first datagram
+    first_row: int  # of its first datagram
     fragments: SkfReassembler | None = None
     parts: dict[int, int] = field(default_factory=dict)  # fragment number to row of the datagram; 0: not fragmented
     position: int = 0  # in the key chain
@@ -261,7 +261,7 @@ class _Decryption:
         self._records: list[MessageRecord] = []  # decrypted one by one
         self._messages: Int64Array = np.zeros(0, np.int64)  # number of encrypted messages of each handshake
         #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
-        self._undone: list[tuple[int, int]] = []
+        self._undecrypted: list[tuple[int, int]] = []
         self._unusable: list[tuple[int, int, str]] = []  # findings about key sets
         messages = state.messages
         #: A number for each message: the same for all its transmissions, which are contiguous.
@@ -302,17 +302,19 @@ class _Decryption:
         index = np.full(len(is_decrypted), -1)
         index[self._identity[records.columns.message]] = np.arange(len(records))
         of_message = index[self._identity]
-        opened = is_decrypted[self._identity]
+        is_decrypted_message = is_decrypted[self._identity]
         is_encrypted = np.where(
             datagrams.is_ikev1,
             datagrams.flags & FLAG_ENCRYPTED != 0,
             np.isin(datagrams.next_payload, (PayloadType.SK, PayloadType.SKF)),
         )
         is_encrypted &= with_keys[state.capture[state.association.handshake]]
-        encrypted = opened.copy()  # clear payloads may precede SK
+        encrypted = is_decrypted_message.copy()  # clear payloads may precede SK
         encrypted[state.message_of_datagram[is_encrypted]] = True
         messages = DecodedMessageList(state, records)
-        return DecodedMessages(of_message, messages, encrypted, opened, findings, records, messages.epochs)
+        return DecodedMessages(
+            of_message, messages, encrypted, is_decrypted_message, findings, records, messages.epochs
+        )
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:
         """Decrypt the messages of one capture; `rows` are its encrypted datagrams, handshake by handshake.
@@ -369,11 +371,11 @@ class _Decryption:
                     records = make_records(self._records[before:])
                 self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
         self._add_from_bulk(done, known, owners)
-        undone = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
-        undone += self._undone
-        self._undone.clear()
-        if undone:
-            handshakes, first_rows = np.array(undone, np.int64).T
+        undecrypted = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
+        undecrypted += self._undecrypted
+        self._undecrypted.clear()
+        if undecrypted:
+            handshakes, first_rows = np.array(undecrypted, np.int64).T
             self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known))
         self.findings += self._unusable
         self._unusable.clear()
@@ -450,22 +452,22 @@ class _Decryption:
             chain = chains.get(spis)
             if chain is None:
                 chain = chains[spis] = ring.get_sa_keys(data[:8], data[8:16], negotiated.suite, negotiated.nonces)
-            decrypted = chain.decrypt(data, columns.from_initiator[place])
-            if decrypted is None:
+            result = chain.decrypt(data, columns.from_initiator[place])
+            if result is None:
                 if task.failed is None and find_encrypted_payload(data) is not None:
                     task.failed = row
                 continue
-            opened, task.position = decrypted
+            decrypted, task.position = result
             if number:
                 task.fragments = task.fragments or SkfReassembler()
                 if total > task.fragments.total:
                     task.parts.clear()  # fragmented again, into smaller fragments
-                if task.fragments.add(number, total, opened.first, opened.plaintext, opened.verified):
+                if task.fragments.add(number, total, decrypted.first, decrypted.plaintext, decrypted.verified):
                     task.parts[number] = row
                 complete = task.fragments.get_message()
                 if complete is None:
                     continue
-                opened = complete
+                decrypted = complete
             task.done = True
             parts = tuple(task.parts[part] for part in sorted(task.parts)) if number else (row,)
             key_set = chain.get_key_set(task.position)
@@ -474,36 +476,36 @@ class _Decryption:
                 row=row,
                 data=self._get_data(parts[0]) if number else data,
                 datagrams=parts,
-                opened=opened,
+                decrypted=decrypted,
                 additional=additional,
                 # without the SPIs of a key set, the number of key sets before it is unknown
                 position=-1 if key_set.spi_i is None else task.position,
                 keys=key_set,
             )
             self._records.append(record)
-        self._report_undone(handshake, list(tasks.values()))
+        self._note_undecrypted(handshake, list(tasks.values()))
         first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
             self._unusable.extend((handshake, first_frame, text) for text in chain.unusable)
 
-    def _report_undone(self, handshake: int, tasks: Sequence[_DecryptionTask]) -> None:
+    def _note_undecrypted(self, handshake: int, tasks: Sequence[_DecryptionTask]) -> None:
         """Note the messages of one handshake that Python could not decrypt."""
         self._messages[handshake] = len(tasks)
         for task in tasks:
             if not task.done and task.fragments is not None and task.failed is None:
-                frame = int(self._state.datagrams.number[task.unit])
+                frame = int(self._state.datagrams.number[task.first_row])
                 self.findings.append((handshake, frame, _describe_missing_fragments(task.fragments)))
             elif not task.done:
-                self._undone.append((handshake, task.unit if task.failed is None else task.failed))
+                self._undecrypted.append((handshake, task.first_row if task.failed is None else task.failed))
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""
         begin, size = self._places
         if size[row]:
             return self._encrypted.heap[begin[row] : begin[row] + size[row]].tobytes()
-        unit = int(self._state.datagrams.datagram[row])
-        data = self._encrypted.get(unit)
-        return self._state.clear[unit] if data is None else data
+        datagram = int(self._state.datagrams.datagram[row])
+        data = self._encrypted.get(datagram)
+        return self._state.clear[datagram] if data is None else data
 
     def _read_cleartext_messages(self, handshakes: BoolArray, decrypted: BoolArray) -> list[MessageRecords]:
         """The clear IKE messages of these handshakes. (handshakes,)

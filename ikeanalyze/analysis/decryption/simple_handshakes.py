@@ -121,12 +121,12 @@ class _Datagrams:
         only some fragments could be decrypted.
         """
         messages: list[_SimpleMessage] = []
-        undone: dict[tuple[int, int], int] = {}  # the first datagram of each message; -1: it is decrypted
+        first_datagrams: dict[tuple[int, int], int] = {}  # of each message; -1: it is decrypted
         partial: dict[tuple[int, int], _FragmentedMessage] = {}
         uses_two_keys = decryptor.uses_two_keys
         for place in range(low, high):
             message = self._slot[place], self._body[place]
-            if undone.setdefault(message, place) < 0:
+            if first_datagrams.setdefault(message, place) < 0:
                 continue
             number = self._number[place]
             if number and message in partial and partial[message].has(number, self._total[place]):
@@ -150,10 +150,10 @@ class _Datagrams:
                 parts = fragments.list_parts()
                 header = self._heap[self._begin[parts[0]] : self._begin[parts[0]] + HEADER.size].tobytes()
                 messages.append(_SimpleMessage(place, parts, complete.first, header, complete.plaintext))
-            undone[message] = -1
-        if any(undone[message] >= 0 for message in partial):
+            first_datagrams[message] = -1
+        if any(first_datagrams[message] >= 0 for message in partial):
             return None
-        return messages, [place for place in undone.values() if place >= 0]
+        return messages, [place for place in first_datagrams.values() if place >= 0]
 
 
 class _FragmentedMessage:

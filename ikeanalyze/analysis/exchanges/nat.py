@@ -44,13 +44,13 @@ def encode_endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6
     data = np.zeros((count, _IPV6_END), np.uint8)
     size = np.where(addresses >= FIRST_IPV6, _IPV6_END, _IPV4_END)
     port = ports.astype(">u2").view(np.uint8).reshape(count, 2)
-    old, new = np.flatnonzero(size == _IPV4_END), np.flatnonzero(size == _IPV6_END)
-    data[old, :4] = addresses[old].astype(">u4").view(np.uint8).reshape(-1, 4)
-    data[old, 4:6] = port[old]
-    if len(new):
+    ipv4_rows, ipv6_rows = np.flatnonzero(size == _IPV4_END), np.flatnonzero(size == _IPV6_END)
+    data[ipv4_rows, :4] = addresses[ipv4_rows].astype(">u4").view(np.uint8).reshape(-1, 4)
+    data[ipv4_rows, 4:6] = port[ipv4_rows]
+    if len(ipv6_rows):
         book = np.frombuffer(b"".join(ipv6), np.uint8).reshape(-1, 16)
-        data[new, :16] = book[addresses[new] - np.uint64(FIRST_IPV6)]
-        data[new, 16:] = port[new]
+        data[ipv6_rows, :16] = book[addresses[ipv6_rows] - np.uint64(FIRST_IPV6)]
+        data[ipv6_rows, 16:] = port[ipv6_rows]
     return EndpointArray(data, size)
 
 

@@ -482,7 +482,7 @@ def _collect_evidence(
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
     proofs = sources.proofs
     finished = (any_of(auth_v2) | (any_of(done_v1) & ~half_agreed)) & ~any_of(pending)
-    finished &= ~marked(row for row, proof in proofs.items() if proof.undone)
+    finished &= ~marked(row for row, proof in proofs.items() if proof.unfinished)
     finished &= ~marked(_find_open_conversations(sources.pairs, np.flatnonzero(is_last & answered)))
     continued = any_of(~set_up & answered)  # only an IKE SA that was set up has later exchanges
     return Evidence(
@@ -556,8 +556,8 @@ def _classify_nat(
     initiator = np.maximum(inits.take(sender, request), inits.take(receiver, response))
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.take(receiver, request), inits.take(sender, response))
-    old = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
-    return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
+    phase1 = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
+    return classify_nat(np.maximum(initiator, phase1[0]), np.maximum(responder, phase1[1]))
 
 
 def _find_auth_methods(
