@@ -384,7 +384,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
 
 
 def _find_handshakes_of_alone(rows: BoolArray, association: SaAssociation) -> Int64Array:
-    """The handshakes that consist of these datagrams alone."""
+    """The handshakes that consist only of these datagrams."""
     if not rows.any():
         return np.zeros(0, np.int64)
     others = np.bincount(association.handshake[~rows], minlength=association.count)

@@ -82,7 +82,7 @@ class EspDecryptor:
                 return
             mac = INTEGRITY.get(ESP_INTEGRITY.get(integrity, -1))
             if mac is None:
-                raise EspKeyError(f"{integrity} cannot be checked, so nothing tells if the key is right")
+                raise EspKeyError(f"{integrity} cannot be checked, so a wrong key would not be detected")
             self._icv_bytes = mac.icv
             self._icv = make_icv(mac, integrity_key)
             self._plain = make_cipher(cipher, encryption_key)

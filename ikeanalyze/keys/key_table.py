@@ -1,6 +1,7 @@
 """Key sets of a large table as one array: a `KeySet` object is made when it is asked for.
 
-A table has ten thousands of key sets with the same algorithms, most of which are only passed to the compiled core.
+A table may have tens of thousands of key sets with the same algorithms, most of which are only passed to the compiled
+core.
 """
 
 from binascii import Error, a2b_hex

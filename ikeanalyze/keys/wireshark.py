@@ -118,7 +118,7 @@ ESP: Final = "Wireshark esp_sa"
 _PROTOCOLS: Final = {"ipv4": "IPv4", "ipv6": "IPv6"}
 #: A cell and the character that ends it; names are in quotation marks.
 _CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
-#: A line with a row of ikev2_decryption_table as Wireshark writes it: files have ten thousands of them.
+#: A line with a row of ikev2_decryption_table as Wireshark writes it: files have tens of thousands of them.
 _HEX_CELL: Final = rb'("?)([0-9A-Fa-f]*)\%d,'
 _PLAIN_ROW: Final = re.compile(
     _HEX_CELL % 1 + _HEX_CELL % 3 + _HEX_CELL % 5 + _HEX_CELL % 7

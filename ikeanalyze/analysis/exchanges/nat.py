@@ -2,9 +2,9 @@
 3.2).
 
 Each side sends the SHA-1 of the SPIs with the address and port that it believes to send from and to send to. A hash
-that does not fit what the capture saw tells that an address was changed on the way (or that a side forces UDP
-encapsulation by a false hash, which its peer cannot tell from a NAT either). IKEv1 uses the hash algorithm that the
-responder chose, and puts the hash of the receiver first.
+that differs from that of the captured addresses shows that an address was changed on the way (or that a side forces UDP
+encapsulation by a false hash, which its peer cannot distinguish from a NAT either). IKEv1 uses the hash algorithm that
+the responder chose, and puts the hash of the receiver first.
 """
 
 import hashlib

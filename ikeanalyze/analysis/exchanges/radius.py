@@ -99,8 +99,7 @@ class PeerAddresses(Struct, frozen=True):
 
 
 def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
-    """From the transmission of a request that was answered to its response, and from the first transmission to that
-    one.
+    """The time from the answered transmission of a request to its response, and from the first transmission to it.
 
     As with IKE (see `exchanges`), the response that counts is the first one after the last transmission: a client that
     sends again has not got what came before. It answers the latest transmission, unless there are as many responses as
@@ -175,11 +174,10 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
 
 
 def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: ExchangeColumns) -> list[int]:
-    """Handshakes whose responder gave the AAA server up: asked again and again it did not answer, and the last response
-    came.
+    """Handshakes that their responder ended because the AAA server answered none of its repeated last requests.
 
-    After successful EAP another IKE_AUTH exchange follows (RFC 7296, section 2.16), so a last response without one
-    refuses. `pairs` are those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by
+    After successful EAP another IKE_AUTH exchange follows (RFC 7296, section 2.16), so a response that none follows is
+    a refusal. `pairs` are those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by
     handshake and time.
     """
     ended = []

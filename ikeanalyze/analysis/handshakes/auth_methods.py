@@ -192,10 +192,9 @@ def _phase1_auth(method: str | None) -> AuthMethods | None:
     return AuthMethods(word, word, None, guessed=False)
 
 
-#: Bytes per message up to which IKE_AUTH has no room for a certificate: the smallest ECDSA chain of one makes it 650
-#: and more.
+#: Largest IKE_AUTH message, in bytes, without a certificate: with a single small ECDSA certificate it has 650 or more.
 _LARGEST_PSK: Final = 500
-#: Bytes per message below which it has no room for an identity and an AUTH payload: it is a refusal.
+#: Smallest IKE_AUTH message, in bytes, with an identity and an AUTH payload: a smaller one is a refusal.
 _SMALLEST_AUTH: Final = 150
 
 

@@ -297,7 +297,7 @@ def _get_responder_spis(datagrams: Datagrams, association: SaAssociation, count:
 
 
 def _find_one_sided(datagrams: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
-    """The side whose messages alone are in the capture although the other side sent some too (`one_sided`)."""
+    """The only side whose messages are in the capture, although the other side sent some too (`one_sided`)."""
     initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
     responders = np.bincount(association.handshake, minlength=count) - initiators
     # the responder's SPI, or a HIP packet after I1, shows that the other side has sent a message

@@ -130,7 +130,7 @@ def test_wrong_and_several_keys(tmp_path):
     keys = [key(GCM, bytes([1] * 20)), key(GCM, bytes(20)), key("NULL", b"")]
     traffic = read(tmp_path, protected([60, 70]), keys)
     assert traffic.sas[0].payload_stats.decrypted == 2
-    assert traffic.unusable_keys == ["x, line 1: NULL cannot be checked, so nothing tells if the key is right"]
+    assert traffic.unusable_keys == ["x, line 1: NULL cannot be checked, so a wrong key would not be detected"]
     (sa,) = read(tmp_path, protected([60] * 30), keys[:1]).sas
     assert (sa.payload_stats.decrypted, sa.payload_stats.undecrypted) == (0, 30)
 

@@ -38,12 +38,12 @@ LONGEST_RTT_NS: Final = 60_000_000_000
 STEP_BACK_NS: Final = 1_000_000_000
 #: Fewer transmissions of a message are normal, except where the round-trip time of the path is known.
 _MANY_TRANSMISSIONS: Final = 4
-#: Transmissions of a request after its response that are not normal.
+#: From this number on, transmissions of a request after its response are not normal.
 MANY_IGNORED: Final = 3
 #: Packet numbers that are kept as evidence of one message.
 _MAX_FRAMES: Final = 12
-#: A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
-#: payload and notify, padding and ICV have no more.
+#: Largest encrypted IKE_AUTH response, in bytes, that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
+#: payload, notify, padding and ICV.
 _SHORT_BYTES: Final = 176
 
 #: Facts about the request and the response of the last exchange of the set-up.
@@ -112,7 +112,7 @@ class ShortResponses(Struct, frozen=True):
 
 
 def find_short_responses(columns: Columns) -> ShortResponses:
-    """Find them among the frames."""
+    """Find short encrypted IKE_AUTH responses among the frames."""
     rows = np.flatnonzero(
         (columns["exchange_type"] == int(ExchangeType.IKE_AUTH))
         & (columns["next_payload"] == int(PayloadType.SK))
@@ -122,9 +122,9 @@ def find_short_responses(columns: Columns) -> ShortResponses:
     return ShortResponses(columns["unit"][rows], columns["ike_bytes"][rows].astype(np.int64))
 
 
-#: Handshakes with the outcome half-open, and with the outcome unanswered, that are diagnosed: a flood has millions, and
-#: the sentences of each would take more memory than all else.
-MOST_ALIKE: Final = 10_000
+#: Number of half-open handshakes, and of unanswered ones, that are diagnosed: a flood has millions, whose sentences
+#: would take more memory than all else.
+MAX_DIAGNOSED: Final = 10_000
 
 
 def find_suspects(
@@ -155,7 +155,7 @@ def find_suspects(
     # the rules are about IKE
     suspects &= ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1))
     for outcome in (Outcome.HALF_OPEN, Outcome.UNANSWERED):
-        suspects[np.flatnonzero(suspects & (handshakes.outcome == int(outcome)))[MOST_ALIKE:]] = False
+        suspects[np.flatnonzero(suspects & (handshakes.outcome == int(outcome)))[MAX_DIAGNOSED:]] = False
     return suspects
 
 
