@@ -116,7 +116,7 @@ class Driver:
         seconds: float,
         sent: Callable[[OutgoingDatagram, int], None] = lambda *_: None,
     ) -> DriveResult[_Result]:
-        """Drive a session from the step that `begin` returns to its end, for at most so many seconds.
+        """Drive a session from the step that `begin` returns to its end, for at most `seconds`.
 
         `sent` is called with each datagram and the time at which it was sent, which is later than the time in the step.
         """
