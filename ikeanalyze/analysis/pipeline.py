@@ -73,9 +73,8 @@ from ikeanalyze.analysis.tables.tables import (
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.capture.decode.ip import format_address_code, get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
-from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.capture.traffic import CombinedFrames
 from ikeanalyze.io.lab_manifest import LabManifest
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_interface
 from typing import Final, Self
 
+from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.esp import MAX_ESP_SAS
-from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.crypto.esp import EspDecryptor, EspPayload
 from ikeanalyze.keys.key_set import EspKey
 
