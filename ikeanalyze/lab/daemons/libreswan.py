@@ -136,9 +136,9 @@ class LibreswanStack(IkeStack):
         """Return the settings that the lab does not support with libreswan."""
         settings = case.settings
         if settings.ike.version == 1:
-            yield f"{role}.stack = libreswan is for ike.version = 2 here"
+            yield f"{role}.stack = libreswan needs ike.version = 2 in the lab"
         if case.eap:
-            yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
+            yield f"initiator.auth = {settings.initiator.auth} needs strongSwan on both sides"
         for text in (case.proposals(role), case.esp_proposals(role)):
             try:
                 to_libreswan_proposals(text)

@@ -167,7 +167,7 @@ class OpenikedStack(IkeStack):
         """Return the settings that the lab does not support with OpenIKED."""
         settings = case.settings
         if settings.ike.version == 1:
-            yield f"{role}.stack = openiked is for ike.version = 2: it has no IKEv1"
+            yield f"{role}.stack = openiked needs ike.version = 2: it has no IKEv1"
         if settings.initiator.auth != settings.responder.auth:
             yield f"{role}.stack = openiked needs the same initiator.auth and responder.auth"
         if case.side(role).chain > 2:

@@ -127,7 +127,7 @@ class OwnStack(IkeStack):
         """Return the settings that are not supported."""
         settings = case.settings
         if role == "responder":
-            yield f"responder.stack = {self.name} is for the initiator"
+            yield f"responder.stack = {self.name} is not possible: it is an initiator only"
         if settings.initiator.auth not in _AUTHS:
             yield f"initiator.stack = {self.name} needs initiator.auth = {' or '.join(_AUTHS)}"
         for name, unsupported in (
