@@ -153,13 +153,18 @@ trees: $(VENV)/.system-installed
 	    done; \
 	fi
 
-# Needs root. The first run makes Debian trees with the daemons. Tests mostly wait, so more run at once than processors;
-# those over SSH run in one process, and first, because they take longest.
-lab: $(VENV)/.test-installed $(VENV)/.system-installed
-	@command -v nft >/dev/null || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2; }
-	@command -v ssh >/dev/null && [ -x /usr/sbin/sshd ] || \
-	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends openssh-client openssh-server; }
-	@[ -x /usr/sbin/debootstrap ] || { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends debootstrap; }
+# What the lab needs besides its Debian trees with the daemons, which `lab prepare` makes.
+$(VENV)/.lab-installed: | $(VENV)/bin/python
+	@for path in /usr/sbin/nft /usr/sbin/sshd /usr/bin/ssh /usr/sbin/debootstrap /usr/bin/dumpcap; do \
+	    [ -x $$path ] || missing=1; \
+	done; command -v ip >/dev/null || missing=1; [ -z "$$missing" ] || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2 openssh-client openssh-server \
+	        debootstrap wireshark-common procps; }
+	@touch $@
+
+# Needs root. Tests mostly wait, so more run at once than processors; those over SSH run in one process, and first,
+# because they take longest.
+lab: $(VENV)/.test-installed $(VENV)/.system-installed $(VENV)/.lab-installed
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m lab \
 	    tests/lab/test_ssh.py tests/lab tests/replay
@@ -168,7 +173,7 @@ lab: $(VENV)/.test-installed $(VENV)/.system-installed
 reports:
 	@$(MAKE) --keep-going $(REPORTS)
 
-$(REPORTS): reports/%: $(VENV)/.test-installed $(VENV)/.system-installed
+$(REPORTS): reports/%: $(VENV)/.test-installed $(VENV)/.system-installed $(VENV)/.lab-installed
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze paper run $* \
 	    $(if $(N),-n $(N)) $(if $(RECORDINGS),--recordings "$(RECORDINGS)/$*")

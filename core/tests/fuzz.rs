@@ -1,6 +1,6 @@
 //! Runs the functions of the core on damaged captures: no input may make them panic, or break what they promise.
 //!
-//! `RUNS=10000000 cargo test --release --no-default-features --test fuzz` makes that many executions of each target,
+//! `RUNS=10000000 cargo test --no-default-features --test fuzz` makes that many executions of each target,
 //! and `SEED` selects others. Arithmetic that overflows panics in tests.
 
 use std::path::{Path, PathBuf};

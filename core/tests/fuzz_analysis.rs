@@ -1,6 +1,6 @@
 //! Runs the functions of the analysis on generated columns: no values may make them panic, and nothing may be lost.
 //!
-//! `RUNS=10000000 cargo test --release --no-default-features --test fuzz_analysis` makes that many executions, and
+//! `RUNS=10000000 cargo test --no-default-features --test fuzz_analysis` makes that many executions, and
 //! `SEED` selects others. Arithmetic that overflows panics in tests.
 
 use _core::analysis::association::{group_by_spi, Datagrams as SpiColumns};

@@ -1,6 +1,6 @@
 //! Writes random tables as Parquet files, and reads them with the crate `parquet`.
 //!
-//! `RUNS=1000000 cargo test --release --no-default-features --test fuzz_parquet` makes that many executions, and `SEED`
+//! `RUNS=1000000 cargo test --no-default-features --test fuzz_parquet` makes that many executions, and `SEED`
 //! selects others. Arithmetic that overflows panics in tests.
 
 use std::net::Ipv4Addr;

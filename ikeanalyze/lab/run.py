@@ -491,6 +491,22 @@ def find_required_stacks(case: ScenarioCase) -> tuple[Mapping[str, DaemonStack],
     return stacks, _find_aaa_server(case) if case.eap else None
 
 
+def check_case(case: ScenarioCase) -> None:
+    """Check that this machine has what a case needs. Sides over SSH are not looked at.
+
+    Raises:
+        LabError: it has not.
+    """
+    find_required_stacks(case)
+    if not case.uses_ssh:
+        for name in _list_links(case):
+            emulation.check_losses(case.link(name), drops_at_receiver=machine.has_ingress_drop())
+
+
+def _list_links(case: ScenarioCase) -> tuple[str, ...]:
+    return ("link", "aaa_link") if case.eap else ("link",)
+
+
 def _find_aaa_server(case: ScenarioCase) -> DaemonStack:
     is_aka = case.settings.initiator.auth == AKA
     server = machine.find_hostapd() if is_aka else machine.find_freeradius()

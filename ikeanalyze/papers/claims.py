@@ -59,6 +59,9 @@ class Claim(Quantity, frozen=True, kw_only=True, forbid_unknown_fields=True):
     * ratio: a quantity with a spread; reproduced if our interval contains the paper's value; in per cent.
     * order: a quantity of another machine, of which only the order of magnitude is comparable; a factor.
     * lost: in a drawing, without a number.
+
+    With the relation `above` or `below`, the claim is undecided if our interval contains the limit, or a number within
+    the tolerance of it.
     """
 
     place: Text  # in the paper

@@ -77,12 +77,13 @@ def run_scenarios(
         raise PaperError(
             f"{folder.claims}: recording: there is no scenario {unknown[0]}; there are: {', '.join(names)}"
         )
+    # all scenarios, before the first one is run for minutes
+    if not options.values and _run_lab("doctor", *map(str, folder.scenarios)) != 0:
+        raise PaperError(f"{folder.path}: the lab cannot run all scenarios on this machine; nothing was recorded")
     left_out = 0
     for scenario in folder.scenarios:
-        # a process of its own: the lab handles signals and ends daemons as on the command line
-        command = [sys.executable, "-m", "ikeanalyze", "lab", "run", str(scenario), "-o", str(output / scenario.stem)]
-        command += _list_arguments(recording.get(scenario.stem, Recording()), options)
-        status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+        arguments = _list_arguments(recording.get(scenario.stem, Recording()), options)
+        status = _run_lab("run", str(scenario), "-o", str(output / scenario.stem), *arguments)
         if status == 0:
             continue
         if status != _FAILED or not options.values:
@@ -91,6 +92,15 @@ def run_scenarios(
         left_out += 1
     if left_out and left_out == len(names):
         raise PaperError(f"{folder.path}: no scenario can be run with {' and '.join(options.values)}")
+
+
+def _run_lab(*arguments: str) -> int:
+    """Return the exit status of a command of the lab.
+
+    It is a process of its own: the lab handles signals and ends daemons as on the command line.
+    """
+    command = [sys.executable, "-m", "ikeanalyze", "lab", *arguments]
+    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
 
 
 def _list_arguments(setting: Recording, options: RecordOptions) -> list[str]:

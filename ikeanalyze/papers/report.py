@@ -14,7 +14,7 @@ from ikeanalyze.papers import PaperError
 from ikeanalyze.papers.claims import Claim, ClaimFile, Verdict, load_claims
 from ikeanalyze.papers.queries import Measurement, Tables, measure, run_sql
 from ikeanalyze.papers.rankings import make_ranking_tables
-from ikeanalyze.papers.verdicts import Judgement, judge
+from ikeanalyze.papers.verdicts import Judgement, can_differ_by_chance, judge
 
 _CLAIMS: Final = "claims.toml"
 
@@ -67,8 +67,8 @@ class EvaluatedClaim:
 
     @property
     def is_within_chance(self) -> bool:
-        """Whether the verdict is the expected one, or another number of handshakes may lead from one to the other."""
-        return self.is_expected or Verdict.UNDECIDED in (self.judgement.verdict, self.claim.expect)
+        """Whether the verdict is the expected one, or an interval of another width leads from one to the other."""
+        return can_differ_by_chance(self.claim, self.judgement.verdict, self.claim.expect)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from ikeanalyze.dataset.compare.result import Estimate
 from ikeanalyze.papers.claims import Claim, Quantity, Verdict
 from ikeanalyze.papers.queries import Measurement
 from ikeanalyze.papers.report import EvaluatedReport
-from ikeanalyze.papers.verdicts import judge
+from ikeanalyze.papers.verdicts import can_differ_by_chance, judge
 
 
 class Agreement(StrEnum):
@@ -28,6 +28,13 @@ class ComparedQuantity:
     quantity: Quantity
     values: tuple[Measurement | None, Measurement | None]
     verdicts: tuple[Verdict, Verdict] | None  # None: it is not a claim
+
+    @property
+    def has_other_verdict(self) -> bool:
+        """Whether the verdicts differ by more than chance."""
+        if self.verdicts is None or not isinstance(self.quantity, Claim):
+            return False
+        return not can_differ_by_chance(self.quantity, *self.verdicts)
 
     @property
     def agreement(self) -> Agreement:

@@ -34,13 +34,37 @@ def judge(claim: Claim, ours: Estimate | None) -> Judgement:
     return Judgement(Verdict.WITHIN if within else Verdict.CONTRADICTED, 100 * deviation)
 
 
+def can_differ_by_chance(claim: Claim, first: Verdict, second: Verdict) -> bool:
+    """Whether two runs may have these verdicts because their intervals have other widths, or are near to a limit.
+
+    A quantity with a spread that is within the tolerance is `reproduced` if the interval is wide enough.
+    """
+    verdicts = {first, second}
+    close = claim.kind == "ratio" and verdicts == {Verdict.REPRODUCED, Verdict.WITHIN}
+    return first is second or Verdict.UNDECIDED in verdicts or close
+
+
 def _judge_side(claim: Claim, limit: float, ours: Estimate) -> Verdict:
-    """Return whether all, some or nothing of our interval is on the side of the limit that the paper states."""
+    """Return whether all, some or nothing of our interval is on the side of the limit that the paper states.
+
+    Within the tolerance of the limit, another machine may be on its other side.
+    """
     low, high = (ours.value if end is None else end for end in (ours.low, ours.high))
-    above, below = low > limit, high < limit
-    if low < high and not above and not below:
+    least, most = _apply_tolerance(claim, limit)
+    above, below = low > most, high < least
+    if (low < high or least < most) and not above and not below:
         return Verdict.UNDECIDED
     return Verdict.REPRODUCED if (above if claim.relation == "above" else below) else Verdict.CONTRADICTED
+
+
+def _apply_tolerance(claim: Claim, limit: float) -> tuple[float, float]:
+    """Return the numbers around a limit that are within the tolerance of the claim."""
+    if claim.kind == "order":
+        ends = (limit / claim.tolerance, limit * claim.tolerance) if claim.tolerance else (limit, limit)
+    else:
+        margin = abs(limit) * claim.tolerance / 100
+        ends = limit - margin, limit + margin
+    return min(ends), max(ends)
 
 
 def _judge_order(claim: Claim, value: float, ours: float) -> Judgement:

@@ -137,7 +137,7 @@ def test_the_folder_is_one_runs_from_the_first_case_to_the_last(tmp_path, monkey
         return out / case.name
 
     monkeypatch.setattr(runner, "run_case", run)
-    monkeypatch.setattr(command, "find_required_stacks", lambda case: None)
+    monkeypatch.setattr(command, "check_case", lambda case: None)
     monkeypatch.setattr(command, "_check_machine", lambda only=None: None)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     command.run(str(tmp_path / "x.toml"), str(tmp_path / "out"), MessageOptions(quiet=True))
@@ -156,7 +156,7 @@ def test_a_case_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsy
         return out / case.name
 
     monkeypatch.setattr(runner, "run_case", run)
-    monkeypatch.setattr(command, "find_required_stacks", lambda case: None)
+    monkeypatch.setattr(command, "check_case", lambda case: None)
     monkeypatch.setattr(command, "_check_machine", lambda only=None: None)
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     with pytest.raises(typer.Exit) as ended:

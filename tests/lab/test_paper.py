@@ -1,6 +1,8 @@
 """A report from its scenario to its page: `ikeanalyze paper run` runs the lab."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -70,3 +72,34 @@ sql = "SELECT COUNT(*) AS value FROM handshakes WHERE link_nat"
     assert "| Handshakes through a NAT | 1 |" in page
     assert "| Messages over IPv6 | - |" in page
     assert "| other values | link.nat=true |" in page
+
+
+@pytest.mark.lab
+def test_nothing_is_recorded_if_a_later_scenario_cannot_be_run(lab, tmp_path, monkeypatch, capfd):
+    """A report takes minutes: what its last scenario lacks is said before the first one is run."""
+    folder = tmp_path / "reports" / "900-psk"
+    (folder / "scenarios").mkdir(parents=True)
+    (folder / "scenarios" / "psk.toml").write_text("")
+    (folder / "scenarios" / "some-dropped.toml").write_text("link.drop_ip_fragments = [false, true]\n")
+    (folder / "claims.toml").write_text(CLAIMS)
+    (folder / "question.md").write_text("How many messages?\n")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for path in (path for place in reversed(os.get_exec_path()) for path in Path(place).glob("*")):
+        link = programs / path.name
+        link.unlink(missing_ok=True)
+        if path.name != "nft":
+            link.symlink_to(path)
+    monkeypatch.setenv("PATH", str(programs))
+    recordings = tmp_path / "recordings"
+    arguments = ["paper", "run", "900", "--recordings", str(recordings), "--reports", str(folder.parent)]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 1
+    assert not recordings.exists()
+    # the check is a process of its own
+    scenario = folder / "scenarios" / "some-dropped.toml"
+    assert capfd.readouterr().err.splitlines() == [
+        f"ikeanalyze: {scenario}: some-dropped_drop-ip-fragments-True: dropping frames of a kind needs nftables with the"
+        " hook ingress: apt install nftables (ikeanalyze lab doctor)"
+    ]
+    assert "cannot run all scenarios on this machine; nothing was recorded" in done.stderr

@@ -4,7 +4,7 @@ import pytest
 
 from ikeanalyze.dataset.compare.result import Estimate
 from ikeanalyze.papers.claims import Claim, Verdict
-from ikeanalyze.papers.verdicts import judge
+from ikeanalyze.papers.verdicts import can_differ_by_chance, judge
 
 
 def make_claim(kind: str, value: float | None, **settings) -> Claim:
@@ -52,6 +52,41 @@ def test_a_value_is_compared_as_its_kind_requires(kind, tolerance, paper, ours, 
 )
 def test_all_of_the_interval_is_on_the_side_of_a_limit(relation, ours, verdict):
     assert judge(make_claim("order", 1, relation=relation), ours).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "tolerance", "ours", "verdict"),
+    [
+        ("ratio", 5, Estimate(310.0, 309.0, 312.0), Verdict.UNDECIDED),  # 285 to 315
+        ("ratio", 5, Estimate(318.0, 316.0, 320.0), Verdict.REPRODUCED),
+        ("ratio", 5, Estimate(318.0, 314.0, 320.0), Verdict.UNDECIDED),
+        ("ratio", 5, Estimate(283.0, 282.0, 284.0), Verdict.CONTRADICTED),
+        ("ratio", 5, Estimate(290.0), Verdict.UNDECIDED),
+        ("order", 2, Estimate(500.0, 490.0, 510.0), Verdict.UNDECIDED),  # 150 to 600
+        ("order", 2, Estimate(700.0, 690.0, 710.0), Verdict.REPRODUCED),
+        ("order", 2, Estimate(100.0, 90.0, 110.0), Verdict.CONTRADICTED),
+    ],
+)
+def test_within_the_tolerance_of_a_limit_the_machine_decides(kind, tolerance, ours, verdict):
+    claim = make_claim(kind, 300, relation="above", tolerance=tolerance)
+    assert judge(claim, ours).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "by_chance"),
+    [
+        ("ratio", Verdict.REPRODUCED, Verdict.WITHIN, True),
+        ("ratio", Verdict.UNDECIDED, Verdict.CONTRADICTED, True),
+        ("ratio", Verdict.WITHIN, Verdict.WITHIN, True),
+        ("ratio", Verdict.WITHIN, Verdict.CONTRADICTED, False),
+        ("ratio", Verdict.REPRODUCED, Verdict.CONTRADICTED, False),
+        ("exact", Verdict.REPRODUCED, Verdict.WITHIN, False),  # has no interval
+    ],
+)
+def test_the_width_of_an_interval_is_chance(kind, first, second, by_chance):
+    claim = make_claim(kind, 1)
+    assert can_differ_by_chance(claim, first, second) is by_chance
+    assert can_differ_by_chance(claim, second, first) is by_chance
 
 
 @pytest.mark.parametrize(("kind", "value", "ours"), [("lost", None, Estimate(1.0)), ("exact", 1, None)])

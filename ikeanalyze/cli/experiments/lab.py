@@ -20,7 +20,7 @@ from ikeanalyze.lab.machine import check_requirements, list_missing_trees
 from ikeanalyze.lab.manifest import RecordedLabHandshake
 from ikeanalyze.lab.matrix import format_matrix, list_installed_names, run_matrix
 from ikeanalyze.lab.requirement import RequirementFinding
-from ikeanalyze.lab.run import exclusive_output_dir, find_required_stacks
+from ikeanalyze.lab.run import check_case, exclusive_output_dir
 from ikeanalyze.lab.scenario import LabScenarioError, ScenarioCase, load_cases, parse_override
 
 #: Requirements of this machine if the daemons run on others.
@@ -71,9 +71,7 @@ def run(
         over_ssh = [case.uses_ssh for case in cases]
         if any(over_ssh) and (jobs > 1 or interleave):
             raise LabError("--jobs and --interleave are not possible with initiator.host: a machine runs one case")
-        _check_machine(only=_NEEDED_FOR_SSH if all(over_ssh) else None)
-        for case in cases:
-            find_required_stacks(case)  # all cases, before the first one is run
+        _check_cases(cases)  # all of them, before the first one is run
         with exclusive_output_dir(Path(output)):
             plans = plan_cases(cases, Path(output), resume=resume)
             total = sum(plan.count_missing() for plan in plans)
@@ -127,18 +125,31 @@ class _CampaignDisplay:
         log_stderr(f"{self.scenario}: {plan.case.name}: {error}")
 
 
-@command(app, "[OPTIONS]", "Check what the lab needs on this machine.")
-def doctor(messages: MessageOptions) -> None:  # noqa: ARG001 - all commands have its options
+@command(app, "[SCENARIO.toml]... [OPTIONS]", "Check what the lab needs on this machine.")
+def doctor(
+    messages: MessageOptions,  # noqa: ARG001 - all commands have its options
+    scenarios: Annotated[list[str], typer.Argument(metavar="[SCENARIO.toml]...", hidden=True)] = [],  # noqa: B006
+) -> None:
     """Check what the lab needs on this machine, and how to get it.
 
-    Exit status: 0 if scenarios can be run, 1 if not.
+    With scenarios, also whether each of their cases can be run here.
+
+    Exit status: 0 if scenarios can be run (those given, if any), 1 if not.
     """
     rows = list(check_requirements())
     width = max(len(row.name) for row in rows)
     for row in rows:
         remedy = f" ({row.remedy})" if row.remedy else ""
         print_result(f"{_mark(row):8}{row.name:{width}}  {row.found}{remedy}")
-    if any(row.needed and not row.there for row in rows):
+    failed = not scenarios and any(row.needed and not row.there for row in rows)
+    for scenario in scenarios:
+        try:
+            _check_cases(_load_cases(scenario, ()))
+        except (LabError, CommandError) as error:
+            message = str(error)
+            log_stderr(message if message.startswith(scenario) else f"{scenario}: {message}")
+            failed = True
+    if failed:
         raise typer.Exit(FAILED)
 
 
@@ -204,6 +215,20 @@ def _load_cases(scenario: str, values: Sequence[str]) -> list[ScenarioCase]:
         except LabError as error:
             raise LabError(f"{scenario}: {error}") from None
     return cases
+
+
+def _check_cases(cases: Sequence[ScenarioCase]) -> None:
+    """Check that this machine, and its daemons, can run the cases.
+
+    Raises:
+        LabError, CommandError: it cannot.
+    """
+    _check_machine(only=_NEEDED_FOR_SSH if all(case.uses_ssh for case in cases) else None)
+    for case in cases:
+        try:
+            check_case(case)
+        except LabError as error:
+            raise LabError(f"{case.name}: {error}") from None
 
 
 def _check_machine(only: Collection[str] | None = None) -> None:

@@ -75,8 +75,8 @@ def run(
 
     ID is the number of a report, or the name of its folder. The lab needs root (see `ikeanalyze lab doctor`).
 
-    Exit status: 0 each verdict is the expected one, or undecided; 1 the lab failed, or another verdict is not the
-    expected one.
+    Exit status: 0 each verdict is the expected one, or differs by chance (see `paper compare`); 1 the lab failed, or
+    another verdict is not the expected one.
     """
     import tempfile
 
@@ -135,7 +135,8 @@ def compare(
     Prints, for each report, how many values are equal, consistent (the 95 % interval of the difference contains 0) and
     different, and a line for each different or missing value. Without ID, all reports.
 
-    Exit status: 0 each claim has the same verdict in both runs, otherwise 1.
+    Exit status: 0 each claim has the same verdict in both runs, or differs by chance (from or to undecided, or whether
+    the interval is wide enough to be reproduced and not only within the tolerance), otherwise 1.
     """
     from ikeanalyze.papers.runs import compare_runs
     from ikeanalyze.render.papers.runs import format_compared_runs
@@ -145,7 +146,7 @@ def compare(
         for report in _evaluate(Path(reports), ids)[1]:
             before = evaluate_report(find_report(Path(other), report.folder.path.name))
             compared = list(compare_runs(before, report))
-            changed |= any(each.verdicts and each.verdicts[0] is not each.verdicts[1] for each in compared)
+            changed |= any(each.has_other_verdict for each in compared)
             print_result(format_compared_runs(report.folder.path.name, compared))
     if changed:
         messages.remark("verdicts differ")
@@ -178,7 +179,7 @@ def _render_files(
 def _write(reports: Path, ids: Sequence[str], *, recorded: bool = False) -> None:
     """Write the generated files, and fail if a verdict is not the expected one.
 
-    In newly recorded data, intervals differ by chance: there, `undecided` does not fail.
+    In newly recorded data, intervals differ by chance: there, what these decide does not fail.
     """
     every, selected = _evaluate(reports, ids)
     try:
@@ -217,7 +218,7 @@ def _clip(line: str, other: str) -> str:
 def _report_unexpected(reports: Sequence[EvaluatedReport], *, by_chance: bool = False) -> bool:
     """Print a line for each verdict that is not the expected one; return whether this is a failure.
 
-    With `by_chance`, a change from or to `undecided` is none.
+    With `by_chance`, one that intervals of other widths explain is none.
     """
     failed = False
     for report in reports:

@@ -89,7 +89,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "sudo ikeanalyze lab run campaign.toml -o out --jobs 8 --resume",
         "sudo ikeanalyze lab run mixed.toml -o out --set responder.stack=libreswan",
     ),
-    "lab doctor": ("ikeanalyze lab doctor",),
+    "lab doctor": ("sudo ikeanalyze lab doctor", "sudo ikeanalyze lab doctor captures/scenarios/mixed.toml"),
     "lab prepare": ("sudo ikeanalyze lab prepare",),
     "lab matrix": ("sudo ikeanalyze lab matrix -o matrix",),
 }

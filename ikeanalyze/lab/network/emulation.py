@@ -104,8 +104,7 @@ def start_emulator(
     seed: int | None = None,
 ) -> Emulator:
     """Connect the two ends of a path."""
-    if not drops_at_receiver:
-        _check_losses_in_path(conditions)
+    check_losses(conditions, drops_at_receiver=drops_at_receiver)
     directions = [conditions.get_direction(direction) for direction in DIRECTIONS]
     losses = [0.0 if drops_at_receiver else way.loss * 100 for way in directions]
     perfect = not conditions.jitter_ms and not any(losses)
@@ -141,15 +140,21 @@ def wait_until_idle(emulators: Iterable[Emulator], seconds: float) -> None:
         time.sleep(_CHECK_SECONDS)
 
 
-def _check_losses_in_path(conditions: LinkConditions) -> None:
-    """Check that relay or netem can lose the frames."""
+def check_losses(conditions: LinkConditions, *, drops_at_receiver: bool) -> None:
+    """Check that the frames of a link can be lost: at the receiver, or by the relay or netem.
+
+    Raises:
+        LabError: they cannot.
+    """
+    if drops_at_receiver:
+        return
     for key, value in (
         ("dropping frames of a kind", any(conditions.drops_frames(direction) for direction in DIRECTIONS)),
         ("a seed of losses", conditions.seed and conditions.loses_frames),
         ("burst loss", conditions.burst and conditions.loses_frames),
     ):
         if value:
-            raise LabError(f"{key} needs nftables with the hook ingress (ikeanalyze lab doctor)")
+            raise LabError(f"{key} needs nftables with the hook ingress: apt install nftables (ikeanalyze lab doctor)")
 
 
 def build_netem_command(direction: Direction, conditions: LinkConditions, loss_percent: float) -> list[str]:
