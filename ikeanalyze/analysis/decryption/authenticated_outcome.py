@@ -68,7 +68,7 @@ class DecryptedOutcome(Struct, frozen=True):
 
     outcome: Outcome | None  # None: unknown
     reason: str | None  # error notify, or failure of EAP or XAUTH
-    unfinished: bool  # all IKE_AUTH responses are decrypted, and none ends the handshake (rule 3)
+    undone: bool  # all IKE_AUTH responses are decrypted, and none ends the handshake (rule 3)
     auth: AuthMethods | None
     child_error: str | None  # error notify of the first Child SA, although the IKE SA was established
 

@@ -482,7 +482,7 @@ def _collect_evidence(
     half_agreed = any_of(quick) & ~any_of(quick & (attempt > 0))
     proofs = sources.proofs
     finished = (any_of(auth_v2) | (any_of(done_v1) & ~half_agreed)) & ~any_of(pending)
-    finished &= ~marked(row for row, proof in proofs.items() if proof.unfinished)
+    finished &= ~marked(row for row, proof in proofs.items() if proof.undone)
     finished &= ~marked(_find_open_conversations(sources.pairs, np.flatnonzero(is_last & answered)))
     continued = any_of(~set_up & answered)  # only an IKE SA that was set up has later exchanges
     return Evidence(

@@ -64,7 +64,7 @@ def certificate(key, digest=None):
 
 
 def ended(proof):
-    return None if proof.outcome is None else proof.outcome.name.lower(), proof.reason, proof.unfinished
+    return None if proof.outcome is None else proof.outcome.name.lower(), proof.reason, proof.undone
 
 
 # ---- outcomes, of whole captures
@@ -283,7 +283,7 @@ def test_eap(first, responder):
 def test_eap_alone_that_did_not_come_to_its_end():
     proof = outcome_from_payloads(rounds(([ME, *CHILD], [YOU, CHALLENGE])))
     assert (proof.auth.initiator, proof.auth.responder) == ("eap", None)
-    assert proof.unfinished
+    assert proof.undone
 
 
 # ---- what is broken
