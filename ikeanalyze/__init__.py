@@ -1,4 +1,4 @@
-"""Analyze captures of IKEv2 handshakes, in particular post-quantum ones: messages, bytes, round trips.
+"""Analyse captures of IKEv2 handshakes, in particular post-quantum ones: messages, bytes, round trips.
 
 `ikeanalyze.read("capture.pcap")` returns an `Analysis` with `.frames`, `.messages`, `.exchanges` and `.handshakes` as
 polars data frames. Imports are late, so that `import ikeanalyze` loads no other module before it is used.
@@ -67,7 +67,7 @@ def read(
     if vantage not in (None, "initiator", "responder"):
         raise ValueError(f"vantage {vantage!r}: a capture is taken on the side of the initiator or the responder")
     if rtt_ms is not None and not 0 <= rtt_ms < float("inf"):
-        raise ValueError(f"rtt_ms {rtt_ms}: no time in milliseconds")
+        raise ValueError(f"rtt_ms {rtt_ms}: not a time in milliseconds")
     with TemporaryDirectory(prefix="ikeanalyze-") as folder, TemporaryDirectory(prefix="ikeanalyze-") as key_folder:
         files = store_given_files(captures, "a capture", folder)
         key_files = store_given_files(keys, "a file with keys", key_folder)

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ikeanalyze import core
 from tests.tsharks import NAMES, TREES, Tshark, find
 
 # Examples read captures, and the machine may be busy: no test fails because an example was slow.
@@ -54,3 +55,12 @@ def tshark(request: pytest.FixtureRequest) -> Tshark:
             pytest.fail(result)
         pytest.skip(result)
     return result
+
+
+@pytest.fixture
+def compiled_core() -> None:
+    """Skip tests where the compiled core is not in use; with CI set, fail."""
+    if core.compiled is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"the compiled core is {core.problem}")
+        pytest.skip(f"the compiled core is {core.problem}; make core builds it")

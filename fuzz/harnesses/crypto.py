@@ -217,7 +217,7 @@ def _run_esp(suite: int, data: bytes) -> None:
     encryption, size_e, integrity, size_a = _ESP_ALGORITHMS[suite % len(_ESP_ALGORITHMS)]
     decryptor = EspDecryptor(encryption, make_key("ei", size_e), integrity, make_key("ai", size_a))
     for near in (None, 0, 2**32 - 1):
-        assert decryptor.open(data, near) is None, "a forged ESP packet was decrypted"
+        assert decryptor.decrypt(data, near) is None, "a forged ESP packet was decrypted"
 
 
 def _run_phase1(suite: int, data: bytes) -> None:
@@ -226,7 +226,7 @@ def _run_phase1(suite: int, data: bytes) -> None:
     decryptor = Phase1Decryptor(make_key("phase 1", size), encryption, 1 + suite % 2, data[:8], data[8:16])
     while len(data) > 2:
         length = int.from_bytes(data[:2])
-        decrypted = decryptor.open(data[2 : 2 + length])
+        decrypted = decryptor.decrypt(data[2 : 2 + length])
         if decrypted is not None:
             assert not decrypted.verified
             _use(decrypted)

@@ -4,7 +4,7 @@ numpy sorts plain 64-bit numbers ten times as fast as it finds a stable order of
 row are packed into one 64-bit number, the numbers are sorted, and the low bits are the order: stable, since all differ.
 """
 
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,9 @@ from ikeanalyze.capture.decode.ip import get_capture_numbers
 
 _Number = TypeVar("_Number", np.int64, np.uint64, np.uint32)
 
-#: An odd number with well-mixed bits (2**64 divided by the golden ratio): multiplying by it brings
-#: differences into the high bits.
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+#: Multiplier of hashes of 64 bits: an odd number with well-mixed bits (2**64 divided by the golden ratio), so that
+#: differences reach the high bits of a product.
+HASH_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def argsort_stable(key: npt.NDArray[np.integer]) -> Int64Array:
@@ -42,7 +42,7 @@ def group_order(values: UInt64Array) -> Int64Array:
     if count < 2:
         return np.zeros(count, np.int64)
     bits = np.uint64(count.bit_length())
-    packed = values * _MIX
+    packed = values * HASH_MULTIPLIER
     packed >>= bits
     packed <<= bits
     packed |= np.arange(count, dtype=np.uint64)
@@ -97,7 +97,7 @@ def find_equal_rows(values: UInt64Array) -> npt.NDArray[np.int32]:
     """
     count = len(values)
     bits = max(count.bit_length(), 1)
-    place = (values * _MIX >> np.uint64(64 - bits)).view(np.int64)
+    place = (values * HASH_MULTIPLIER >> np.uint64(64 - bits)).view(np.int64)
     row_at = np.empty(1 << bits, np.int32)
     row_at[place] = np.arange(count, dtype=np.int32)
     equal: npt.NDArray[np.int32] = row_at[place]

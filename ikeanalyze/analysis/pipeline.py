@@ -74,9 +74,8 @@ from ikeanalyze.analysis.tables.tables import (
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.buffers import MessageBytes, release_free_memory
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.capture.decode.ip import format_address_code, get_capture_numbers
 from ikeanalyze.capture.formats.records import LATEST_NS
-from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.capture.traffic import CombinedFrames
 from ikeanalyze.io.lab_manifest import LabManifest
 
@@ -386,7 +385,7 @@ def _build_state(run: _PipelineRun, grouped: _CaptureDatagrams) -> AnalysisState
 
 
 def _find_handshakes_of_alone(rows: BoolArray, association: SaAssociation) -> Int64Array:
-    """The handshakes that consist of these datagrams alone."""
+    """The handshakes that consist only of these datagrams."""
     if not rows.any():
         return np.zeros(0, np.int64)
     others = np.bincount(association.handshake[~rows], minlength=association.count)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: Largest capture, in bytes, that is analysed together with others: larger ones gain nothing.
 SMALL_BYTES = 1 << 20
-#: A group is full with so many bytes, or so many captures. More of either gains little.
+#: A group is full with this number of bytes or of captures. More of either gains little.
 _FULL: Final = 16 << 20
 _MOST: Final = 256
 #: A capture with fewer frames rarely needs all modules.

@@ -79,8 +79,8 @@ MESSAGES: Final[Schema] = {
     "digest": pl.UInt64,  # equal digests, SPIs, message ID and direction: the same message
     "decrypted": pl.Boolean,  # null: no keys were given, or it was not encrypted
     "epoch": pl.UInt32,  # of the keys that it was encrypted with; null: not decrypted, or IKEv1
-    "verified": pl.Boolean,  # the ICV fits; false: there was none to check; null: not decrypted
-    "payloads": pl.List(pl.String),  # in a few words each, in order (HIP: parameters); null: not looked into
+    "verified": pl.Boolean,  # the ICV is correct; false: there was none to check; null: not decrypted
+    "payloads": pl.List(pl.String),  # in a few words each, in order (HIP: parameters); null: not decoded
     "same_eap": pl.UInt32,  # id of the RADIUS packet or IKE message that has the same EAP message, byte by byte
     "matched_by": pl.String,  # how a RADIUS packet was given to its exchange: "EAP" (byte by byte) or "time"
 }

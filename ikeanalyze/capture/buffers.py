@@ -20,8 +20,8 @@ from ikeanalyze.capture.decode.classify import HEADER_COLUMNS, find_phase1_fragm
 
 #: Linux's MAP_NORESERVE, which the mmap module has since Python 3.12.
 _NO_RESERVE: Final = 0x4000
-#: A table with a place for every unit is faster than a search if it has at most so many places for each unit that is
-#: stored or looked up.
+#: A table with a place for every unit is faster than a search up to this number of places for each unit that is stored
+#: or looked up.
 _MAX_SPARSITY: Final = 4
 #: What a store without messages has, which is not written to. Each of many small captures has two of them. The heap is
 #: as large as the first one with messages, so that a header can be read at any offset that is in use.
@@ -275,8 +275,8 @@ LAYOUT: Final[dict[str, type[np.generic]]] = {
 _INITIAL_ROWS: Final = 64
 
 
-#: From so many rows on, columns are copied in several threads: the rows of a worker process, when it has ended. Most of
-#: the time is that of new pages of memory.
+#: From this number of rows on, columns are copied in several threads: the rows of a worker process, when it has ended.
+#: Most of the time is that of new pages of memory.
 _MANY_ROWS: Final = 1 << 17
 
 
@@ -349,7 +349,7 @@ class FrameRows:
         return {name: column[: self._count] for name, column in self._columns.items()}
 
     def _grow(self, needed: int, part: Mapping[str, Any]) -> None:
-        """Make room for so many rows, of which `part` are the next."""
+        """Make room for `needed` rows, of which `part` are the next."""
         self._capacity = _choose_capacity(needed, max(self._capacity, _INITIAL_ROWS // 2), self.share)
         for name, dtype in self._layout.items():
             column = self._columns.get(name)

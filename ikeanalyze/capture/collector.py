@@ -33,7 +33,7 @@ from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment
 from ikeanalyze.capture.decode.link import get_link_type_name
 from ikeanalyze.capture.decode.packets import IpPacketFinder
 from ikeanalyze.capture.decode.plain import read_plain_packets
-from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams
+from ikeanalyze.capture.decode.tcp_reassembly import StreamMessage, TcpSegment, TcpStreams, make_segment
 from ikeanalyze.capture.decode.tunnel_book import NO_TUNNEL, TunnelBook
 from ikeanalyze.capture.formats.records import EARLIEST_NS, LATEST_NS, PADDING, CaptureDamage, Interface, RecordBatch
 from ikeanalyze.capture.protocol_numbers import PORT_IKE_NAT, PROTOCOL_TCP
@@ -566,21 +566,7 @@ class FrameCollector:
         for index in np.flatnonzero(selected).tolist():
             row = int(packets.row[index])
             category[row] = PacketCategory.PENDING
-            segment = TcpSegment(
-                number=self._number(row),
-                time_ns=int(batch.time_ns[row]),
-                interface=int(batch.interface[row]),
-                length=int(batch.length[row]),
-                captured=int(batch.captured[row]),
-                ttl=int(packets.ttl[index]),
-                ident=int(packets.ident[index]),
-                source=int(packets.source[index]),
-                source_port=0,
-                destination=int(packets.destination[index]),
-                destination_port=0,
-                wire_size=int(packets.wire_end[index] - packets.at[index]),
-                tunnel=int(packets.tunnel[index]),
-            )
+            segment = make_segment(batch, packets, index, self._number(row))
             error = self._streams.add(segment, bytes(view[int(packets.at[index]) : int(packets.end[index])]))
             if error is not None:
                 self._warn(segment.number, error)

@@ -283,6 +283,3 @@ class _EspCollector:
 def _add_tunnels(codes: UInt64Array, tunnel: UInt32Array) -> UInt64Array:
     """Address codes that differ by tunnel: equal addresses in different tunnels are different hosts."""
     return codes | tunnel.astype(np.uint64) << np.uint64(CAPTURE_BIT)
-
-
-__all__ = ["LAYOUT", "MAX_ESP_SAS", "Block", "EspCapture", "EspPacketFilter", "read_esp"]

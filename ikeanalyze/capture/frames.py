@@ -19,7 +19,6 @@ from ikeanalyze.capture.buffers import (
     tune_malloc,
 )
 from ikeanalyze.capture.collector import FrameCollector
-from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.decode.plain import can_read_file, is_mostly_plain, read_file_parts
 from ikeanalyze.capture.formats.pcap import Pcap
@@ -329,14 +328,3 @@ def _collect(
         collector.add(remaining, consumed / size if size else None)
         if progress is not None:
             progress(consumed + (parallel.consumed if parallel else 0), size)
-
-
-__all__ = [
-    "CaptureFrames",
-    "Columns",
-    "Progress",
-    "Protocol",
-    "format_address_code",
-    "read_frames",
-    "read_joined_frames",
-]

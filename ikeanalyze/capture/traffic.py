@@ -1,6 +1,6 @@
 """Combines the frames of many small captures, so that they are analysed together.
 
-A step of the analysis costs some dozens of calls of numpy and polars for ten frames or ten thousand, so combining small
+A step of the analysis costs dozens of calls of numpy and polars for ten frames or ten thousand, so combining small
 captures is faster. The captures stay distinguishable by their addresses (`ip.CAPTURE_BIT`) and units, which are
 numbered through all captures.
 """

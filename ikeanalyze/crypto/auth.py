@@ -9,13 +9,12 @@ from typing import Final
 from ikeanalyze.crypto.algorithms import PrfAlgorithm
 from ikeanalyze.crypto.macs import prf
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, find_encrypted_payload
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import HEADER, NEXT_PAYLOAD_OFFSET
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
 _KEY_PAD: Final = b"Key Pad for IKEv2"
 _MESSAGE_ID: Final = Struct(">I")
-_NEXT_PAYLOAD_OFFSET: Final = 16  # in the IKE header
 
 
 def get_int_auth_octets(message: bytes, decrypted: DecryptedMessage) -> bytes:
@@ -31,7 +30,7 @@ def get_int_auth_octets(message: bytes, decrypted: DecryptedMessage) -> bytes:
     if payload is None or (payload.fragment is not None and payload.fragment[0] != 1):
         raise ValueError("not a message with an encrypted payload, or not its first fragment")
     data = payload.message
-    type_at, header_at = _NEXT_PAYLOAD_OFFSET, HEADER.size
+    type_at, header_at = NEXT_PAYLOAD_OFFSET, HEADER.size
     payload_body = payload.start if payload.fragment is None else payload.start - 4
     while header_at + PAYLOAD_HEADER.size != payload_body:
         type_at = header_at

@@ -82,7 +82,7 @@ class EspDecryptor:
                 return
             mac = INTEGRITY.get(ESP_INTEGRITY.get(integrity, -1))
             if mac is None:
-                raise EspKeyError(f"{integrity} cannot be checked, so nothing tells if the key is right")
+                raise EspKeyError(f"{integrity} cannot be checked, so a wrong key would not be detected")
             self._icv_bytes = mac.icv
             self._icv = make_icv(mac, integrity_key)
             self._plain = make_cipher(cipher, encryption_key)
@@ -91,7 +91,7 @@ class EspDecryptor:
         except ValueError:
             raise EspKeyError(f"{encryption} does not take a key of {len(encryption_key)} bytes") from None
 
-    def open(self, packet: bytes, near: int | None = None) -> EspPayload | None:
+    def decrypt(self, packet: bytes, near: int | None = None) -> EspPayload | None:
         """Decrypt a packet, from its SPI to its ICV; None if the key is wrong. Never raises.
 
         `near`: `EspPayload.upper` of the last packet of the SA, None for the first.

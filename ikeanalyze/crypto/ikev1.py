@@ -81,7 +81,7 @@ class Phase1Decryptor:
         self._phase1 = [self._iv(public_i + public_r)]
         self._exchanges: OrderedDict[int, list[bytes]] = OrderedDict()
 
-    def open(self, message: bytes) -> DecryptedMessage | None:
+    def decrypt(self, message: bytes) -> DecryptedMessage | None:
         """Decrypt a complete message, reassembled from its fragments; `verified` of the result is always False.
 
         Messages must come in the order of the capture. None if the key is wrong or the message is not encrypted. Never

@@ -6,18 +6,21 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EISDIR
+from errno import EEXIST, EISDIR
 from pathlib import Path
 from typing import BinaryIO, Final
 
 _BUFFER: Final = 1 << 20
+#: Permissions of files with secrets.
+_OWNER_ONLY: Final = 0o600
 
 
 @contextmanager
-def replace_atomically(path: str) -> Iterator[Path]:
+def replace_atomically(path: str, *, owner_only: bool = False) -> Iterator[Path]:
     """A temporary file in the directory of `path`, renamed to `path` at the end or removed on an error.
 
-    Symbolic links are followed, and an existing file keeps its permissions.
+    Symbolic links are followed. An existing file keeps its permissions, except with `owner_only`: then only the owner
+    may read and write the file, whatever the permissions of the existing one and the umask.
 
     Raises:
         OSError: the file cannot be created or renamed.
@@ -28,14 +31,30 @@ def replace_atomically(path: str) -> Iterator[Path]:
     # independent of the name, which may already have the maximum length
     temporary = target.with_name(f".ikeanalyze-{os.urandom(8).hex()}.tmp")
     try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY if owner_only else 0o666))
+        if owner_only:
+            temporary.chmod(_OWNER_ONLY)  # the umask may have cleared more bits
         yield temporary
-        if target.exists():
+        if target.exists() and not owner_only:
             shutil.copymode(target, temporary)
         temporary.replace(target)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def write_private(path: str, content: str) -> None:
+    """Write a text file that only its owner may read and write; an existing file is replaced atomically.
+
+    Symbolic links are followed.
+
+    Raises:
+        OSError: the file cannot be written, or exists and is not a regular file.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FileExistsError(EEXIST, "not a regular file", path)
+    with replace_atomically(path, owner_only=True) as temporary:
+        temporary.write_text(content, encoding="utf-8", newline="\n")
 
 
 def is_device_or_pipe(path: str) -> bool:

@@ -9,14 +9,12 @@ IKE_INTERMEDIATE exchanges.
 
 import json
 import os
-import secrets
-import stat
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from ikeanalyze.crypto.algorithms import get_encryption_name, get_integrity_name
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.keys.json_keys import build_key_document
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
 from ikeanalyze.keys.wireshark import get_wireshark_encryption_name, get_wireshark_integrity_name
@@ -24,8 +22,6 @@ from ikeanalyze.keys.wireshark import get_wireshark_encryption_name, get_wiresha
 IKEV2_TABLE: Final = "ikev2_decryption_table"
 IKEV1_TABLE: Final = "ikev1_decryption_table"
 ESP_TABLE: Final = "esp_sa"
-
-_OWNER_ONLY: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,32 +73,6 @@ def build_wireshark_tables(
 def build_key_json(key_sets: Sequence[KeySet], phase1: Sequence[Phase1Key], esp: Sequence[EspKey]) -> str:
     """Return keys as the JSON text that `json_keys` describes."""
     return json.dumps(build_key_document(key_sets, phase1, esp), indent=1) + "\n"
-
-
-def write_private(path: str, content: str) -> None:
-    """Write a file that only its owner may read and write; an existing file is replaced atomically.
-
-    Symbolic links are followed.
-
-    Raises:
-        OSError: the file cannot be written, or exists and is not a regular file.
-    """
-    target = os.path.realpath(path)
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.stat(target).st_mode):
-            raise FileExistsError(17, "not a regular file", path)
-    # Not derived from the file name, which may already have the maximum length.
-    temporary = os.path.join(os.path.dirname(target), f".ikeanalyze-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-            os.fchmod(stream.fileno(), _OWNER_ONLY)  # the umask may have cleared more bits
-            stream.write(content)
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def write_tables(directory: str, tables: WiresharkTables) -> None:

@@ -1,6 +1,7 @@
 """Key sets of a large table as one array: a `KeySet` object is made when it is asked for.
 
-A table has ten thousands of key sets with the same algorithms, most of which are only passed to the compiled core.
+A table may have tens of thousands of key sets with the same algorithms, most of which are only passed to the compiled
+core.
 """
 
 from binascii import Error, a2b_hex
@@ -13,8 +14,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze.keys.key_set import KeySet, Origin
+from ikeanalyze.wire.header import SPI_BYTES
 
-SPI_BYTES: Final = 8
 #: Bytes at the beginning of the keys that differ in all key sets unless some have the same keys.
 _DISTINCT_BYTES: Final = 8
 

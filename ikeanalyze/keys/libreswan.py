@@ -14,6 +14,7 @@ from typing import Final
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
 from ikeanalyze.keys.collector import KeyCollector, parse_hex
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 LOG: Final = "libreswan log"
@@ -52,7 +53,6 @@ _INTEGRITY: Final = {
     "none": int(Integrity.NONE),
 }
 _MAX_LOGGED_BYTES: Final = 32  # bytes of SK_ai and SK_ar that libreswan logs at most
-_SPI_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class LibreswanReader:
         self._collector.add_format(SECRETS if not line[: match.start(1) - 4].strip(b" |\t") else LOG)
         version, role, *values = (value.decode("ascii", "replace") for value in match.groups())
         spi_i, spi_r = parse_hex(values[0]), parse_hex(values[1])
-        if spi_i is None or spi_r is None or len(spi_i) != _SPI_BYTES or len(spi_r) != _SPI_BYTES:
+        if spi_i is None or spi_r is None or len(spi_i) != SPI_BYTES or len(spi_r) != SPI_BYTES:
             self._refuse(number, "the SPIs are not 8 bytes each in hexadecimal")
         elif version == "1":
             self._ikev1(number, role, spi_i, values[4], values[5])

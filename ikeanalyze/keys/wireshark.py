@@ -24,6 +24,7 @@ from ikeanalyze.crypto import esp
 from ikeanalyze.crypto.algorithms import ENCRYPTION, HMAC_SHA2_256_96, INTEGRITY
 from ikeanalyze.keys.collector import KeyCollector, parse_hex
 from ikeanalyze.keys.key_set import EspKey, KeySet, Origin, Phase1Key
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, Integrity
 
 if TYPE_CHECKING:
@@ -115,10 +116,9 @@ IKEV1: Final = "Wireshark ikev1_decryption_table"
 ESP: Final = "Wireshark esp_sa"
 
 _PROTOCOLS: Final = {"ipv4": "IPv4", "ipv6": "IPv6"}
-_SPI_BYTES: Final = 8
 #: A cell and the character that ends it; names are in quotation marks.
 _CELL: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",#]*))\s*(,|#|$)')
-#: A line with a row of ikev2_decryption_table as Wireshark writes it: files have ten thousands of them.
+#: A line with a row of ikev2_decryption_table as Wireshark writes it: files have tens of thousands of them.
 _HEX_CELL: Final = rb'("?)([0-9A-Fa-f]*)\%d,'
 _PLAIN_ROW: Final = re.compile(
     _HEX_CELL % 1 + _HEX_CELL % 3 + _HEX_CELL % 5 + _HEX_CELL % 7
@@ -235,7 +235,7 @@ def _parse_plain_row(origin: Origin, row: re.Match[bytes]) -> KeySet | None:
         return None
     encryption, integrity = algorithms
     if (
-        not len(spi_i) == len(spi_r) == 2 * _SPI_BYTES
+        not len(spi_i) == len(spi_r) == 2 * SPI_BYTES
         or not len(sk_ei) == len(sk_er) == 2 * encryption.key
         or not len(sk_ai) == len(sk_ar) == 2 * integrity.key
     ):
@@ -277,7 +277,7 @@ def _parse_ikev2(origin: Origin, columns: list[str]) -> KeySet:
     if integrity is None:
         raise _InvalidRowError(f"Wireshark has no integrity algorithm {_shorten(integrity_name)}")
     for name, value in values.items():
-        size, algorithm = _SPI_BYTES, ""
+        size, algorithm = SPI_BYTES, ""
         if name.startswith("SK_e"):
             size, algorithm = encryption.key, f" with {_shorten(encryption_name)}"
         elif name.startswith("SK_a"):
@@ -302,7 +302,7 @@ def _parse_ikev2(origin: Origin, columns: list[str]) -> KeySet:
 
 def _parse_ikev1(origin: Origin, columns: list[str]) -> Phase1Key:
     cookie, key = parse_hex(columns[0]), parse_hex(columns[1])
-    if cookie is None or len(cookie) != _SPI_BYTES:
+    if cookie is None or len(cookie) != SPI_BYTES:
         raise _InvalidRowError("the initiator's cookie is not 8 bytes in hexadecimal")
     if not key:
         raise _InvalidRowError("the encryption key is not whole bytes in hexadecimal")

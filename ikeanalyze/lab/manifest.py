@@ -18,9 +18,10 @@ from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.io.lab_manifest import CAPTURE_SUFFIXES, LAB_SCHEMA
 from ikeanalyze.keys.detect import KeyFileError, read_keys
-from ikeanalyze.keys.export import build_key_json, write_private
+from ikeanalyze.keys.export import build_key_json
 from ikeanalyze.keys.key_set import EspKey, KeySet, Phase1Key
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.registry import get_stack

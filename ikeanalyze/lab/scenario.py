@@ -524,7 +524,7 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
     """Return values that conflict with each other."""
     settings = case.settings
     if settings.link.nat and settings.ip_version == 6:
-        yield "link.nat is for ip_version = 4"
+        yield "link.nat needs ip_version = 4"
     if settings.ip_version == 6 and settings.link.mtu < 1280:
         yield "link.mtu: IPv6 needs 1280 or more"
     for role in ROLES:
@@ -539,9 +539,9 @@ def _conflicts(case: ScenarioCase) -> Iterator[str]:
         yield f"initiator.auth = {AKA} needs initiator.stack = {OWN_STACK}: Debian's strongSwan has no USIM"
     for role in ROLES:
         if case.side(role).certificate != "valid" and case.side(role).auth not in (*CERTIFICATES, "eap-tls"):
-            yield f"{role}.certificate is for certificates, and {case.side(role).auth} has none"
+            yield f"{role}.certificate needs certificates, and {case.side(role).auth} has none"
     if settings.initiator.wrong_secret and auth in (*CERTIFICATES, "eap-tls"):
-        yield f"initiator.wrong_secret is for secrets, and {auth} has none"
+        yield f"initiator.wrong_secret needs a secret, and {auth} has none"
 
 
 def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
@@ -549,9 +549,9 @@ def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
     settings = case.settings
     if settings.keep:
         if settings.then:
-            yield "keep is for scenarios without steps in then, which do not tell IKE SAs apart"
+            yield "keep and then exclude each other: the steps do not choose between IKE SAs"
         if settings.ike.version == 1:
-            yield "keep is for ike.version = 2"
+            yield "keep needs ike.version = 2"
         for role in ROLES:
             if case.stack(role) != STRONGSWAN:
                 yield f"keep needs {role}.stack = strongswan"
@@ -563,13 +563,13 @@ def _load_conflicts(case: ScenarioCase) -> Iterator[str]:
     if settings.initiators == 1:
         return
     if settings.then:
-        yield "initiators is for scenarios without steps in then, which do not tell IKE SAs apart"
+        yield "initiators and then exclude each other: the steps do not choose between IKE SAs"
     if settings.retry != "never":
-        yield "initiators is for retry = never"
+        yield "initiators needs retry = never"
     if settings.initiator.start != "command":
-        yield "initiators is for initiator.start = command"
+        yield "initiators needs initiator.start = command"
     if settings.ike.version == 1:
-        yield "initiators is for ike.version = 2"
+        yield "initiators needs ike.version = 2"
     for role in ROLES:
         if case.stack(role) != STRONGSWAN:
             yield f"initiators needs {role}.stack = strongswan"
@@ -596,7 +596,7 @@ def _ssh_conflicts(case: ScenarioCase) -> Iterator[str]:
     for name in ("link", "aaa_link"):
         for field in msgspec.structs.fields(getattr(settings, name)):
             if getattr(getattr(settings, name), field.name) != getattr(getattr(defaults, name), field.name):
-                yield f"{name}.{field.name} is for emulated links; with initiator.host, the link is a real one"
+                yield f"{name}.{field.name} needs an emulated link; with initiator.host, the link is a real one"
     if case.eap:
         yield f"initiator.auth = {settings.initiator.auth} needs an AAA server, which initiator.host does not have"
     if settings.abandoned:
@@ -613,23 +613,23 @@ def _version_conflicts(case: ScenarioCase) -> Iterator[str]:
     settings, ike = case.settings, case.settings.ike
     if ike.version == 2:
         if ike.mode != IkeSettings().mode:
-            yield "ike.mode is for ike.version = 1"
+            yield "ike.mode needs ike.version = 1"
         if settings.initiator.xauth:
-            yield "initiator.xauth is for ike.version = 1"
+            yield "initiator.xauth needs ike.version = 1"
         return
     auth = settings.initiator.auth
     if auth in EAP:
-        yield f"initiator.auth = {auth} is for ike.version = 2"
+        yield f"initiator.auth = {auth} needs ike.version = 2"
     if auth != settings.responder.auth:
         yield "with ike.version = 1, initiator.auth and responder.auth are the same"
     for key in ("proposals", "responder_proposals", "esp_proposals"):
         if "ke1_" in getattr(ike, key):
-            yield f"ike.{key}: additional key exchanges are for ike.version = 2"
+            yield f"ike.{key}: additional key exchanges need ike.version = 2"
     for key, value in (("abandoned", settings.abandoned), ("ike.cookie_threshold", ike.cookie_threshold)):
         if value:
-            yield f"{key} is for ike.version = 2"
+            yield f"{key} needs ike.version = 2"
     if "rekey-ike" in settings.then:
-        yield "then: rekey-ike is for ike.version = 2; IKEv1 has reauthenticate"
+        yield "then: rekey-ike needs ike.version = 2; IKEv1 has reauthenticate"
 
 
 def _link_conflicts(case: ScenarioCase) -> Iterator[str]:

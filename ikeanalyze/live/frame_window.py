@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ikeanalyze.analysis.grouping import find_group_starts
+from ikeanalyze.analysis.grouping import HASH_MULTIPLIER, find_group_starts
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, Columns, FrameRows, MessageBytes, MessageStore
 from ikeanalyze.capture.collector import FrameCollector, share_digests
@@ -24,6 +24,7 @@ from ikeanalyze.capture.protocol_numbers import PHASE1_EXCHANGES
 from ikeanalyze.capture.traffic import CombinedFrames
 from ikeanalyze.dataset.buckets.frame_buckets import find_redirected_spis
 from ikeanalyze.live.ended_sas import EndedSas
+from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 #: The key of all RADIUS frames.
@@ -33,10 +34,8 @@ _LAST_NUMBER: Final = 1 << 30
 _KEY: Final = "key"
 #: Columns of a message header that tell an IKE_SA_INIT.
 _INIT_COLUMNS: Final = ("protocol", "exchange_type", "spi_i")
-_RESPONSE: Final = 0x20
-_INITIATOR: Final = 0x08  # RFC 7296, 3.1
-_ODD: Final = np.uint64(0xD6E8FEB86659FD93)
-_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+#: Makes the keys of IKE SAs that a REDIRECT connects differ from those of HIP.
+_REDIRECT_SALT: Final = np.uint64(0xD6E8FEB86659FD93)
 
 
 class DrainedRows(FrameRows):
@@ -250,15 +249,15 @@ class FrameWindow:
         ends = rows["source"].astype(np.uint64), rows["destination"].astype(np.uint64)
         key = rows["spi_i"].astype(np.uint64)
         # messages outside of an IKE SA have no SPI; the key of RADIUS is not theirs
-        key[key == RADIUS_KEY] = _MIX
+        key[key == RADIUS_KEY] = HASH_MULTIPLIER
         if self._redirected:
             again = np.isin(key, np.fromiter(self._redirected, np.uint64))
-            initiator = np.where((rows["flags"] & _INITIATOR) != 0, *ends)
-            key[again] = (initiator * _MIX ^ _ODD)[again]
+            initiator = np.where((rows["flags"] & FLAG_INITIATOR) != 0, *ends)
+            key[again] = (initiator * HASH_MULTIPLIER ^ _REDIRECT_SALT)[again]
         hip = protocol == Protocol.HIP
         if hip.any():
             low, high = np.minimum(*ends), np.maximum(*ends)
-            key[hip] = (low * _MIX ^ high)[hip] | np.uint64(1)
+            key[hip] = (low * HASH_MULTIPLIER ^ high)[hip] | np.uint64(1)
         key[protocol == Protocol.RADIUS] = RADIUS_KEY
         return key
 
@@ -341,6 +340,6 @@ def _begin_handshakes(rows: Columns) -> BoolArray:
     init = (rows["protocol"] == Protocol.IKEV2) & np.isin(
         exchange, (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
     )
-    init &= (rows["flags"] & _RESPONSE) == 0
+    init &= (rows["flags"] & FLAG_RESPONSE) == 0
     phase1 = (rows["protocol"] == Protocol.IKEV1) & np.isin(exchange, PHASE1_EXCHANGES)
     return np.asarray((init | phase1) & (rows["spi_r"] == 0))

@@ -8,12 +8,12 @@ from typing import Final
 from ikeanalyze.analysis.decryption.decrypt import CaptureKeys
 from ikeanalyze.capture.arrays import UInt64Array
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
+from ikeanalyze.wire.header import SPI_BYTES
 
 #: Seconds between two looks at the files.
 _PAUSE: Final = 5.0
 #: Reading takes this share of the time at most: large files are looked at more rarely.
 _MAX_SHARE: Final = 0.1
-_SPI_BYTES: Final = 8
 
 
 class GrowingKeys:
@@ -45,7 +45,7 @@ class GrowingKeys:
         If there are none, the first keys of all: without keys, a report does not tell which exchanges were decrypted.
         """
         self._refresh()
-        wanted = {None, *(int(spi).to_bytes(_SPI_BYTES, "big") for spi in spis)}
+        wanted = {None, *(int(spi).to_bytes(SPI_BYTES, "big") for spi in spis)}
         key_sets = [keys for file in self.files for keys in file.key_sets]
         phase1 = [key for file in self.files for key in file.phase1]
         chosen = CaptureKeys(

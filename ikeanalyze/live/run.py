@@ -15,7 +15,7 @@ from ikeanalyze.live.rules import EndingRules
 
 #: Packets whose time is nearer to the present were captured just now; others are of a recording.
 _PRESENT_NS: Final = 60_000_000_000
-#: A packet may arrive so much later than it was captured.
+#: A packet may arrive this much later than it was captured.
 _DELAY_NS: Final = 2_000_000_000
 
 

@@ -16,14 +16,13 @@ from typing import Final
 
 from ikeanalyze.replay.initiator.interface import DriverStep, OutgoingDatagram
 from ikeanalyze.replay.responses import summarise_response
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import HEADER, LENGTH_OFFSET
 from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
 #: Limits for the errors and the bytes of a mutant.
 MAX_ERRORS: Final = 6
 MAX_BYTES: Final = 4096
-_LENGTH_OFFSET: Final = 24
 _HEADER_BYTES: Final = HEADER.size
 _INVALID_LENGTH_PROBABILITY: Final = 0.2
 #: Replacements for payload types.
@@ -51,7 +50,7 @@ def mutate_message(message: bytes, rng: random.Random) -> FuzzedMessage:
                 del data[MAX_BYTES:]
                 errors.append(name)
         if len(data) >= _HEADER_BYTES and rng.random() >= _INVALID_LENGTH_PROBABILITY:
-            struct.pack_into(">I", data, _LENGTH_OFFSET, len(data))
+            struct.pack_into(">I", data, LENGTH_OFFSET, len(data))
         if data and bytes(data) != message:
             return FuzzedMessage(bytes(data), tuple(errors))
 

@@ -21,7 +21,7 @@ from ikeanalyze.analysis.verification.ike_sas import IkeSaRecord, collect_ike_sa
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.replay.initiator.interface import CannotReplayError
-from ikeanalyze.replay.responses import get_notify_name
+from ikeanalyze.replay.responses import format_notify_type
 from ikeanalyze.replay.transport.target import NAT_PORT
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
@@ -296,4 +296,4 @@ def _parse_valid(parse: Callable[[bytes], _Value], bodies: Sequence[bytes]) -> l
 
 
 def _name_notifies(kinds: Iterable[int]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(get_notify_name, kinds)))
+    return tuple(dict.fromkeys(map(format_notify_type, kinds)))

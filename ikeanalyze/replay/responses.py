@@ -10,11 +10,9 @@ from ikeanalyze.wire.ikev2.message import parse_fragment_header, parse_init, par
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import FIRST_STATUS, NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import KeyExchangeMethod
 
-#: Lower types are errors (RFC 7296, section 3.10.1).
-FIRST_STATUS: Final = 16384
 #: Status notifies that ask for another request.
 _REDIRECTING_NOTIFIES: Final = frozenset({NotifyType.COOKIE, NotifyType.REDIRECT})
 
@@ -49,7 +47,7 @@ def summarise_response(data: bytes) -> ResponseSummary | None:
     notifies = [kind for kind, _ in init.notifies]
     refusals = [kind for kind in notifies if kind < FIRST_STATUS or kind in _REDIRECTING_NOTIFIES]
     if refusals:
-        kind = get_notify_name(refusals[0])
+        kind = format_notify_type(refusals[0])
     elif init.chosen is not None:
         kind = ACCEPTED
     else:
@@ -61,15 +59,15 @@ def summarise_response(data: bytes) -> ResponseSummary | None:
         kind=kind,
         proposal=None if init.chosen is None else init.chosen.describe(),
         key_exchange=None if init.ke_method is None else get_name(KeyExchangeMethod, init.ke_method),
-        notifies=tuple(get_notify_name(kind) for kind in notifies),
+        notifies=tuple(format_notify_type(kind) for kind in notifies),
         payloads=tuple(describe_payloads(chain)),
         fragments=None if fragment_header is None else fragment_header[1],
         bytes=header.length,
     )
 
 
-def get_notify_name(kind: int) -> str:
-    """Return the name of a notify, or its class and number: error notify 8888, status notify 40960."""
+def format_notify_type(kind: int) -> str:
+    """Return the name of a notify message type, or its class and number: error notify 8888, status notify 40960."""
     name = get_name(NotifyType, kind)
     if name != str(kind):
         return name

@@ -10,10 +10,10 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.algorithms import IkeSuite, get_suite
 from ikeanalyze.keys.key_set import KeySet, Origin
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.ikev2.proposals import parse_sa
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 
-_SPI: Final = 8
 #: Origin of keys that are written for others, in place of the path of a file.
 ORIGIN: Final = Origin("used keys", None)
 
@@ -33,7 +33,7 @@ class SuiteLookup:
     def find(self, message: DecodedMessage) -> IkeSuite | None:
         """The suite of a message; None: its negotiation is not in the capture."""
         header = message.header
-        spis = int.from_bytes(header[:_SPI], "big"), int.from_bytes(header[_SPI : 2 * _SPI], "big")
+        spis = int.from_bytes(header[:SPI_BYTES], "big"), int.from_bytes(header[SPI_BYTES : 2 * SPI_BYTES], "big")
         return self._rekeyed.get(spis) or self._suites.get(message.handshake)
 
 
@@ -70,8 +70,8 @@ class UsedKeyCollector:
         """Add the keys of one message, if it was decrypted."""
         if not message.encrypted:
             return
-        spis = message.header[: 2 * _SPI]
-        self.spis.add(spis[:_SPI])
+        spis = message.header[: 2 * SPI_BYTES]
+        self.spis.add(spis[:SPI_BYTES])
         keys = message.keys
         if keys is None or (spis, id(keys)) in self._listed:
             return
@@ -81,6 +81,6 @@ class UsedKeyCollector:
         if suite is not None:
             encryption = suite.encryption if encryption is None else encryption
             integrity = suite.integrity if integrity is None else integrity
-        named = replace(keys, origin=ORIGIN, spi_i=spis[:_SPI], spi_r=spis[_SPI:])
+        named = replace(keys, origin=ORIGIN, spi_i=spis[:SPI_BYTES], spi_r=spis[SPI_BYTES:])
         bare = replace(named, sk_d=None, sk_pi=None, sk_pr=None, derivation=None)
         self.key_sets.append(replace(bare, encryption=encryption, integrity=integrity))

@@ -27,11 +27,11 @@ from ikeanalyze.keys.detect import KeyFile
 from ikeanalyze.render.core.columns import cast_text_columns
 from ikeanalyze.render.ladder.text import format_message_label
 from ikeanalyze.render.report.selection import select_handshake
+from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.hip.packet import parse_hip
 
 #: Rekeyed IKE SAs that are followed back to the first one, which negotiated the algorithms.
 _MAX_REKEYS: Final = 1000
-_RESPONSE: Final = 0x20  # RFC 7296, 3.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class _MessageBytesCollector:
         names = ("number", "unit", "message_id", "flags", "fragment")
         columns = (capture.columns[name].tolist() for name in names)
         self.rows = [
-            (number, unit, message_id, bool(flags & _RESPONSE), fragment)
+            (number, unit, message_id, bool(flags & FLAG_RESPONSE), fragment)
             for number, unit, message_id, flags, fragment in zip(*columns, strict=True)
         ]
         for _, unit, *_ in self.rows:
@@ -173,7 +173,7 @@ def _make_messages(
     frames: dict[int, list[tuple[int, int | None, int | None]]] = {}
     columns = ("message", "number", "message_id", "flags", "fragment")
     for message, number, message_id, flags, fragment in analysis.frames.select(columns).iter_rows():
-        unit = units.get((number, message_id or 0, bool((flags or 0) & _RESPONSE), fragment or 0))
+        unit = units.get((number, message_id or 0, bool((flags or 0) & FLAG_RESPONSE), fragment or 0))
         frames.setdefault(message, []).append((number, fragment, unit))
     start = analysis.handshakes["start_ns"][0]
     table = cast_text_columns(analysis.messages).sort("first_ns", "message")

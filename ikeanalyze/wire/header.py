@@ -9,13 +9,21 @@ from ikeanalyze.wire.cursor import Cursor
 
 #: SPIs, next payload, version, exchange type, flags, message ID, length.
 HEADER: Final = Struct(">8s8sBBBBII")
+#: Bytes of an SPI, and of a cookie of IKEv1.
+SPI_BYTES: Final = 8
+#: Offsets of fields in the header.
+NEXT_PAYLOAD_OFFSET: Final = 16
+VERSION_OFFSET: Final = 17
+EXCHANGE_TYPE_OFFSET: Final = 18
+FLAGS_OFFSET: Final = 19
+LENGTH_OFFSET: Final = 24
 
-#: Version field and flags of IKEv2.
+#: Version field and flags of IKEv2 (RFC 7296, section 3.1).
 VERSION_IKEV2: Final = 0x20
 FLAG_INITIATOR, FLAG_RESPONSE = 0x08, 0x20
 _HIGHER_VERSION: Final = 0x10
-#: Flag of IKEv1.
-_ENCRYPTED: Final = 0x01
+#: Flag of IKEv1 (RFC 2408, section 3.1).
+FLAG_ENCRYPTED: Final = 0x01
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -58,7 +66,7 @@ class Header(msgspec.Struct, frozen=True):
     @property
     def encrypted(self) -> bool:
         """IKEv1: the payloads are encrypted."""
-        return bool(self.flags & _ENCRYPTED)
+        return bool(self.flags & FLAG_ENCRYPTED)
 
 
 def parse_header(data: bytes) -> Header:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from ikeanalyze.capture import esp as module
+from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.esp import LAYOUT, read_esp
 from ikeanalyze.capture.formats.records import CaptureError
-from ikeanalyze.capture.frames import format_address_code, read_frames
+from ikeanalyze.capture.frames import read_frames
 from tests.craft import MS, Packet, ip, ip_fragments, ipv4, ipv6, link, pcap, tcp_packet, transport, udp_packet
 from tests.craft.tunnel import macsec, over_udp, vxlan
 from tests.paths import CAPTURES

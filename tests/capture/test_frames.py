@@ -13,7 +13,8 @@ import zstandard
 from msgspec.structs import fields
 
 from ikeanalyze.capture import collector, frames, reader
-from ikeanalyze.capture.frames import CaptureFrames, format_address_code, read_frames
+from ikeanalyze.capture.decode.ip import format_address_code
+from ikeanalyze.capture.frames import CaptureFrames, read_frames
 from tests.capture.laws import counted, mixed, obey, read, read_packets, read_trace, rows, texts
 from tests.craft import MS, SECOND, Handshake, Interface, Trace, link, pcapng, radius, transport, udp_packet
 from tests.paths import CAPTURES

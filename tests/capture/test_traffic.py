@@ -1,8 +1,7 @@
 import numpy as np
 
 from ikeanalyze.capture.buffers import LAYOUT
-from ikeanalyze.capture.decode.ip import get_capture_numbers, strip_capture_numbers
-from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.capture.decode.ip import format_address_code, get_capture_numbers, strip_capture_numbers
 from ikeanalyze.capture.traffic import CombinedFramesBuilder, retained_size, single_capture
 from tests.capture.laws import read, read_trace
 from tests.craft import Handshake, Trace, pcap

@@ -92,7 +92,7 @@ def test_packets_of_scapy_are_decrypted(names, esn):
     _, size, _, mac_size = ALGORITHMS[names]
     opener = EspDecryptor(*keys_for(names[0], size, names[1], mac_size))
     for clear, packet in packets(names, esn):
-        inside = opener.open(packet)
+        inside = opener.decrypt(packet)
         assert (inside.payload, inside.next_header) == (clear, 4)
         assert len(packet) - len(clear) - inside.padding >= 8 + 2 + 12
 
@@ -104,14 +104,14 @@ def test_extended_sequence_numbers_behind_a_whole_cycle(names):
     opener, sealed = sender(names)
     before = None
     for upper in (0, 0, 1, 0, 1, 2, 3):
-        inside = opener.open(sealed(upper), before)
+        inside = opener.decrypt(sealed(upper), before)
         assert (inside.upper, inside.payload) == (upper, CLEAR)
         before = inside.upper
-    assert opener.open(sealed(5), before) is None
-    assert (opener.open(sealed(3)).upper, opener.open(sealed(4))) == (3, None)
+    assert opener.decrypt(sealed(5), before) is None
+    assert (opener.decrypt(sealed(3)).upper, opener.decrypt(sealed(4))) == (3, None)
     last = 2**32 - 1
-    assert opener.open(sealed(last), last).upper == last
-    assert opener.open(sealed(0), last) is None
+    assert opener.decrypt(sealed(last), last).upper == last
+    assert opener.decrypt(sealed(0), last) is None
 
 
 @pytest.mark.parametrize("names", ALGORITHMS, ids=" ".join)
@@ -120,10 +120,10 @@ def test_wrong_keys_and_cut_packets(names):
     opener = EspDecryptor(*keys_for(names[0], size, names[1], mac_size))
     (_, packet), *_ = packets(names)
     for end in range(len(packet)):
-        assert opener.open(packet[:end]) is None
-    assert opener.open(packet[:-1] + bytes([packet[-1] ^ 1])) is None
+        assert opener.decrypt(packet[:end]) is None
+    assert opener.decrypt(packet[:-1] + bytes([packet[-1] ^ 1])) is None
     if size and names[1] == "NULL":
-        assert EspDecryptor(*keys_for(names[0], size, names[1], mac_size, first=2)).open(packet) is None
+        assert EspDecryptor(*keys_for(names[0], size, names[1], mac_size, first=2)).decrypt(packet) is None
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ def test_a_recorded_handshake_is_decrypted():
     opener, blocks, result = recorded_opener(), [], []
     for message in ike_messages("ikev1-xauth"):
         if not message[19] & ikev1.ENCRYPTED:
-            assert opener.open(message) is None
+            assert opener.decrypt(message) is None
             continue
-        opened = opener.open(message)
+        opened = opener.decrypt(message)
         inside = parse_decrypted_payloads(opened.plaintext, opened.first)
         assert (inside.error, opened.verified) == (None, False)
         result.append((message[18], [payload.type for payload in inside.payloads]))
@@ -93,7 +93,7 @@ def test_a_wrong_key_gives_nothing():
     ]
     for number in range(20):
         opener = Phase1Decryptor(Random(number).randbytes(16), Phase1Encryption.AES_CBC, Phase1Hash.SHA2_256, *public)
-        assert not any(opener.open(message) for message in messages)
+        assert not any(opener.decrypt(message) for message in messages)
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ EXPECTED = [
 def test_messages_of_every_algorithm_are_decrypted(encryption, hash_algorithm):
     sender = Sender(encryption, hash_algorithm)
     opener = sender.opener()
-    assert [types_of(opener.open(message)) for message in sender.handshake()] == EXPECTED
+    assert [types_of(opener.decrypt(message)) for message in sender.handshake()] == EXPECTED
 
 
 @pytest.mark.parametrize("counts_itself", [True, False], ids=["counts itself", "counts the bytes before it"])
@@ -168,12 +168,12 @@ def test_random_padding_of_several_blocks(blocks, counts_itself):
     sender = Sender()
     opener = sender.opener()
     for message in sender.handshake()[:2]:
-        opener.open(message)
+        opener.decrypt(message)
     inside = [sender.hash_payload(), (ikev1.NOTIFY, bytes(12))]
     size = -len(chain(inside)[1]) % 16 + 16 * blocks
     padding = Random(blocks).randbytes(size - 1) + bytes([(size - (not counts_itself)) % 256])
     message = sender.send(ikev1.INFORMATIONAL, 4321, inside, padding)
-    assert types_of(opener.open(message)) == [ikev1.HASH, ikev1.NOTIFY]
+    assert types_of(opener.decrypt(message)) == [ikev1.HASH, ikev1.NOTIFY]
 
 
 def test_bytes_after_the_payloads_that_are_not_padding():
@@ -181,14 +181,14 @@ def test_bytes_after_the_payloads_that_are_not_padding():
     opener = sender.opener()
     inside = [sender.hash_payload(), (ikev1.NOTIFY, bytes(12))]
     size = -len(chain(inside)[1]) % 16 + 32
-    assert opener.open(sender.send(ikev1.INFORMATIONAL, 4321, inside, bytes(size))) is None
+    assert opener.decrypt(sender.send(ikev1.INFORMATIONAL, 4321, inside, bytes(size))) is None
 
 
 def test_retransmissions_and_other_orders():
     sender = Sender()
     sent, opener = sender.handshake(), sender.opener()
     order = [0, 0, 1, 0, 1, 2, 5, 2, 3, 1, 3, 4, 2, 4, 5]
-    assert [types_of(opener.open(sent[at])) for at in order] == [EXPECTED[at] for at in order]
+    assert [types_of(opener.decrypt(sent[at])) for at in order] == [EXPECTED[at] for at in order]
 
 
 def test_messages_after_a_lost_one_cannot_be_decrypted_until_the_next_iv():
@@ -196,18 +196,18 @@ def test_messages_after_a_lost_one_cannot_be_decrypted_until_the_next_iv():
     sent = sender.handshake()
     # the IV is the block before: without that message, this one is closed and the next is open
     opener = sender.opener()
-    assert [types_of(opener.open(sent[at])) for at in (1, 2, 4, 5)] == [None, QUICK, None, EXPECTED[5]]
+    assert [types_of(opener.decrypt(sent[at])) for at in (1, 2, 4, 5)] == [None, QUICK, None, EXPECTED[5]]
     opener = sender.opener()
-    assert [types_of(opener.open(sent[at])) for at in (0, 1, 3, 4)] == [*EXPECTED[:2], None, EXPECTED[4]]
+    assert [types_of(opener.decrypt(sent[at])) for at in (0, 1, 3, 4)] == [*EXPECTED[:2], None, EXPECTED[4]]
 
 
 def test_a_new_exchange_while_another_goes_on():
     sender, opener = Sender(), Sender().opener()
-    first = [opener.open(message) for message in sender.handshake()[:3]]
+    first = [opener.decrypt(message) for message in sender.handshake()[:3]]
     assert all(first)
     hashed = [sender.hash_payload(), (ikev1.NOTIFY, bytes(12))]
-    assert types_of(opener.open(sender.send(ikev1.INFORMATIONAL, 4321, hashed))) == [ikev1.HASH, ikev1.NOTIFY]
-    assert types_of(opener.open(sender.send(TRANSACTION, 99, [sender.hash_payload(), (14, bytes(4))]))) == [
+    assert types_of(opener.decrypt(sender.send(ikev1.INFORMATIONAL, 4321, hashed))) == [ikev1.HASH, ikev1.NOTIFY]
+    assert types_of(opener.decrypt(sender.send(TRANSACTION, 99, [sender.hash_payload(), (14, bytes(4))]))) == [
         8,
         14,
     ]
@@ -228,19 +228,19 @@ def test_implausible_plaintext_is_rejected(exchange_type, inside):
     opener = sender.opener()
     sender.send(ikev1.MAIN_MODE, 0, [(ikev1.ID, bytes(8))])
     message_id = 0 if exchange_type == ikev1.MAIN_MODE else 5
-    assert opener.open(sender.send(exchange_type, message_id, inside)) is None
+    assert opener.decrypt(sender.send(exchange_type, message_id, inside)) is None
 
 
 def test_other_and_truncated_messages_are_not_decrypted():
     opener = Sender().opener()
     message = Sender().handshake()[0]
-    assert opener.open(message) is not None
-    assert opener.open(message[:-1]) is None
-    assert opener.open(message[:27]) is None
-    assert opener.open(message[:17] + b"\x20" + message[18:]) is None  # IKEv2
-    assert opener.open(message[:19] + b"\0" + message[20:]) is None  # not encrypted
-    assert opener.open(ikev1.encrypted(COOKIE_I, COOKIE_R, 2, 5, b"")) is None
-    assert opener.open(ikev1.encrypted(COOKIE_I, COOKIE_R, 2, 5, bytes(17))) is None
+    assert opener.decrypt(message) is not None
+    assert opener.decrypt(message[:-1]) is None
+    assert opener.decrypt(message[:27]) is None
+    assert opener.decrypt(message[:17] + b"\x20" + message[18:]) is None  # IKEv2
+    assert opener.decrypt(message[:19] + b"\0" + message[20:]) is None  # not encrypted
+    assert opener.decrypt(ikev1.encrypted(COOKIE_I, COOKIE_R, 2, 5, b"")) is None
+    assert opener.decrypt(ikev1.encrypted(COOKIE_I, COOKIE_R, 2, 5, bytes(17))) is None
 
 
 @pytest.mark.parametrize(
@@ -262,21 +262,21 @@ def test_unusable_keys_raise_without_the_secret(encryption, hash_algorithm, key,
 @given(st.binary(max_size=100), st.sampled_from([2, 4, 5, 6, 32]), st.integers(0, 2))
 def test_random_bytes_raise_nothing(body, exchange_type, message_id):
     opener = Sender().opener()
-    opener.open(body)
-    opener.open(ikev1.encrypted(COOKIE_I, COOKIE_R, exchange_type, 8, body, message_id))
+    opener.decrypt(body)
+    opener.decrypt(ikev1.encrypted(COOKIE_I, COOKIE_R, exchange_type, 8, body, message_id))
 
 
 def test_ivs_of_a_flood_are_bounded():
     sender = Sender()
     sent, opener = sender.handshake(), sender.opener()
-    assert [types_of(opener.open(message)) for message in sent[:2]] == EXPECTED[:2]
+    assert [types_of(opener.decrypt(message)) for message in sent[:2]] == EXPECTED[:2]
     rng = Random(1)
     for number in range(5000):
         noise = rng.randbytes(16)
-        assert opener.open(ikev1.encrypted(COOKIE_I, COOKIE_R, 32, 8, noise, number)) is None
-        assert opener.open(ikev1.encrypted(COOKIE_I, COOKIE_R, 32, 8, noise, 7777)) is None
+        assert opener.decrypt(ikev1.encrypted(COOKIE_I, COOKIE_R, 32, 8, noise, number)) is None
+        assert opener.decrypt(ikev1.encrypted(COOKIE_I, COOKIE_R, 32, 8, noise, 7777)) is None
     assert len(opener._exchanges) <= 1024
-    assert types_of(opener.open(sent[2])) == QUICK
+    assert types_of(opener.decrypt(sent[2])) == QUICK
 
 
 @pytest.mark.tshark
@@ -317,4 +317,4 @@ def test_tshark_decrypts_the_same_messages(tmp_path, encryption):
     assert fifth.split("\t")[0] == "gateway.example"
     assert sixth.split("\t")[0] == "gateway.example"
     opener = sender.opener()
-    assert [types_of(opener.open(message)) for message in sent] == EXPECTED[:2]
+    assert [types_of(opener.decrypt(message)) for message in sent] == EXPECTED[:2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ikeanalyze.io.atomic_write import is_device_or_pipe, open_output, replace_atomically
+from ikeanalyze.io.atomic_write import is_device_or_pipe, open_output, replace_atomically, write_private
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
@@ -137,3 +137,50 @@ def test_devices_and_pipes_are_written_directly(tmp_path):
     assert is_device_or_pipe(str(tmp_path / "pipe"))
     assert not is_device_or_pipe(str(tmp_path))
     assert not is_device_or_pipe(str(tmp_path / "nothing"))
+
+
+def get_mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o277])
+def test_only_its_owner_can_read_a_private_file(tmp_path: Path, umask: int) -> None:
+    old = os.umask(umask)
+    try:
+        write_private(str(tmp_path / "new"), "x")
+    finally:
+        os.umask(old)
+    assert get_mode(tmp_path / "new") == 0o600
+
+
+def test_a_private_file_replaces_one_that_all_could_read(tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    path.write_text("old")
+    path.chmod(0o644)
+    with path.open() as watched:
+        write_private(str(path), "new")
+        assert (path.read_text(), get_mode(path)) == ("new", 0o600)
+        assert watched.read() == "old"  # who had it open does not see the new content
+
+
+def test_a_private_file_with_the_longest_name(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 127)
+    write_private(str(path), "x")
+    assert (path.read_text(), get_mode(path)) == ("x", 0o600)
+
+
+def test_a_private_file_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    write_private(str(tmp_path / "link"), "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new"
+    assert get_mode(tmp_path / "target") == 0o600
+
+
+@pytest.mark.parametrize("name", [".", "no/such", "pipe"])
+def test_a_private_file_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError):  # noqa: PT011 - which one is the system's business
+        write_private(str(tmp_path / name), "x")
+    assert sorted(os.listdir(tmp_path)) == ["pipe"]

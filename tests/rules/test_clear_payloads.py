@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 import ikeanalyze
-from ikeanalyze import core
 from tests.craft import Handshake, Trace
 from tests.dissectors.run_plugin import fields
 
@@ -77,13 +76,9 @@ each_case = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@pytest.mark.usefixtures("implementation")
 @each_case
-def test_reports_have_the_fragments(change, expected, messages, compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(core, "compiled", None)
-    elif core.compiled is None:
-        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+def test_reports_have_the_fragments(change, expected, messages):
     analysis = ikeanalyze.read(make_capture(change))
     assert analysis.frames.select("fragment", "fragments").rows() == expected
     assert len(analysis.messages) == messages

@@ -3,20 +3,15 @@
 import pytest
 
 import ikeanalyze
-from ikeanalyze import core
 from tests.dissectors.run_plugin import fields
 from tests.rules.vectors import make_duplicates_capture, read_duplicates
 
 CASES = read_duplicates()
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@pytest.mark.usefixtures("implementation")
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_reports_have_the_duplicates(case, compiled, tmp_path, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(core, "compiled", None)
-    elif core.compiled is None:
-        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+def test_reports_have_the_duplicates(case, tmp_path):
     frames = ikeanalyze.read(make_duplicates_capture([case], tmp_path / "capture.pcap")).frames
     assert frames["capture_duplicate"].to_list() == [packet.copy for packet in case.packets]
 

@@ -3,7 +3,6 @@
 import pytest
 
 import ikeanalyze
-from ikeanalyze import core
 from tests.craft import MS, SECOND, Handshake, Trace
 from tests.dissectors.run_plugin import fields
 
@@ -37,13 +36,9 @@ CASES = {
 each_case = pytest.mark.parametrize(("times", "lost", "expected"), CASES.values(), ids=CASES)
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@pytest.mark.usefixtures("implementation")
 @each_case
-def test_reports_have_the_outcome(times, lost, expected, compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(core, "compiled", None)
-    elif core.compiled is None:
-        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+def test_reports_have_the_outcome(times, lost, expected):
     assert ikeanalyze.read(make_capture(times, lost)).handshakes["outcome"].to_list() == [expected]
 
 

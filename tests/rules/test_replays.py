@@ -3,7 +3,6 @@
 import pytest
 
 import ikeanalyze
-from ikeanalyze import core
 from tests.craft import SECOND, Handshake, Trace, ike
 from tests.dissectors.run_plugin import fields
 
@@ -73,13 +72,9 @@ CASES = (
 each_case = pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@pytest.mark.usefixtures("implementation")
 @each_case
-def test_reports_have_the_replays(make, compiled, tmp_path, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(core, "compiled", None)
-    elif core.compiled is None:
-        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+def test_reports_have_the_replays(make, tmp_path):
     trace, expected = make()
     analysis = ikeanalyze.read(trace.write(tmp_path / "capture.pcap"))
     assert analysis.frames["handshake"].to_list() == expected

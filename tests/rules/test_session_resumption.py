@@ -3,7 +3,6 @@
 import pytest
 
 import ikeanalyze
-from ikeanalyze import core
 from tests.craft import SECOND, Handshake, Trace, ike
 from tests.dissectors.run_plugin import run_plugin
 
@@ -49,13 +48,9 @@ def make_capture(messages):
     return trace.pcap()
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@pytest.mark.usefixtures("implementation")
 @each_case
-def test_reports_have_the_outcome(messages, expected, compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(core, "compiled", None)
-    elif core.compiled is None:
-        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+def test_reports_have_the_outcome(messages, expected):
     handshakes = ikeanalyze.read(make_capture(messages)).handshakes
     assert handshakes.select("outcome", "reason").rows() == expected
 

@@ -59,9 +59,8 @@ def test_columns_classify_datagrams(case):
 
 
 @each_case
+@pytest.mark.usefixtures("compiled_core")
 def test_the_core_classifies_datagrams(case):
-    if core.compiled is None:
-        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
     for datagrams in case.slots:
         time, fragment, total, digest, arrived = make_columns(datagrams)
         columns = core.compiled.classify_slot(
@@ -70,13 +69,9 @@ def test_the_core_classifies_datagrams(case):
         assert as_list(*columns) == expect(datagrams)
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["Python", "core"])
+@pytest.mark.usefixtures("implementation")
 @each_capture
-def test_reports_have_the_messages_and_exchanges(case, compiled, tmp_path, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(core, "compiled", None)
-    elif core.compiled is None:
-        pytest.skip(f"the compiled core is {core.problem}; make core builds it")
+def test_reports_have_the_messages_and_exchanges(case, tmp_path):
     analysis = ikeanalyze.read(make_capture([case], tmp_path / "capture.pcap"))
     message_of_frame = dict(analysis.frames.select("number", "message").rows())
     messages = {row["message"]: row for row in analysis.messages.iter_rows(named=True)}

@@ -27,7 +27,7 @@ local EXCLUDED = {
 }
 -- Handshakes of a single exchange that are diagnosed, answered and unanswered ones: a flood has many more. Of all of
 -- them, fewer are diagnosed if nothing but their expert info may be needed.
-local MOST_ALIKE, MOST_WITH_EXPERT = 10000, 1000
+local MAX_DIAGNOSED, MOST_WITH_EXPERT = 10000, 1000
 
 -- Whether the messages of a pair, sent several times, leave no doubt: few retransmissions, and a whole response.
 local function is_plain(requests, responses)
@@ -93,7 +93,7 @@ local function is_beyond_limit(sa, known)
     end
     local kind = sa.list[1].response and "answered" or "unanswered"
     known[kind] = known[kind] + 1
-    return known[kind] > MOST_ALIKE
+    return known[kind] > MAX_DIAGNOSED
 end
 
 -- The remedy with the plugin's words for options of the command.

@@ -68,7 +68,7 @@ return {
         end,
         sentence =
             "The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: a "
-                .. "responder that requires one, as ML-KEM, refuses them all.",
+                .. "responder that requires one, such as ML-KEM, refuses them all.",
         remedy =
             "If the responder requires a post-quantum key exchange, add it to the initiator's proposals (strongSwan: "
                 .. "ke1_mlkem768).",

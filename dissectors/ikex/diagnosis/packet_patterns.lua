@@ -1,5 +1,6 @@
 --[[ Rules of the diagnosis: patterns of packets, from the most to the least specific one. See the module `rules`. ]]
--- Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so that paths for smaller ones are no explanation.
+-- Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so a path MTU does not
+-- explain the loss of smaller ones.
 local SMALL_BYTES = 600
 -- Requests with COOKIE in the response: one is normal, and another one after INVALID_KE_PAYLOAD.
 local MANY_ROUND_TRIPS = 3
@@ -7,10 +8,10 @@ local MANY_ROUND_TRIPS = 3
 local NAT_TIMEOUT_S = 20
 local STORM = 10 -- transmissions of one message: common stacks give up after 5 to 8
 local MANY_IGNORED = 3 -- retransmissions of a request after its response
-local NOTIFY_ROOM = 16 -- bytes for payloads and padding of a response that has a notify alone (8 bytes)
--- Those that identity, AUTH with the shortest hash, SA and traffic selectors need at least: 9 + 24 + 36 + 2 * 24.
+local NOTIFY_ROOM = 16 -- bytes for payloads and padding of a response that has only a notify (8 bytes)
+-- Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
 local CHILD_ROOM = 117
--- By so much a request that proposes a CHILD_SA is longer than a response without one, at least.
+-- A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
 local CHILD_BYTES = 60
 local CLEAR_EXCHANGES = 2 -- of IKEv1's main mode, before the encrypted one
 
@@ -115,8 +116,8 @@ return {
             return f.outcome == "unanswered" and f.unprotected
         end,
         sentence =
-            "The responder answered the {last_type} request, which was sent {sent}, without encryption alone. The "
-                .. "initiator must not rely on such a response, because anyone can send it.",
+            "The {last_type} request, which was sent {sent}, got only unencrypted responses. The initiator must not "
+                .. "rely on them, because anyone can send them.",
         remedy =
             "Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it has "
                 .. "restarted, or the request reached another gateway of a cluster.",
@@ -180,7 +181,7 @@ return {
             .. "were: consistent with a path that drops large packets{behind_responder}.",
         remedy =
             "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others, often "
-                .. "without an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: "
+                .. "without an ICMP message. Try a smaller IKE fragment size, such as 576 or 1,000 bytes (strongSwan: "
                 .. "fragment_size), and test the path with ping -M do -s SIZE.",
     },
     {
@@ -195,7 +196,7 @@ return {
             .. "large packets{behind_initiator}.",
         remedy =
             "The path may carry only smaller packets than the hosts believe (path MTU) and drop the others, often "
-                .. "without an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: "
+                .. "without an ICMP message. Try a smaller IKE fragment size, such as 576 or 1,000 bytes (strongSwan: "
                 .. "fragment_size), and test the path with ping -M do -s SIZE.",
     },
     {
@@ -309,7 +310,7 @@ return {
         end,
         sentence =
             "The connection was set up, and later the {later_type} request of the {later_by} was sent {later_sent} and "
-                .. "answered without encryption alone: consistent with a host that has restarted and no longer knows "
+                .. "got only unencrypted responses: consistent with a host that has restarted and no longer knows "
                 .. "the IKE SA.",
         remedy =
             "Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it has "
@@ -327,8 +328,8 @@ return {
                 .. "NAT and had sent nothing for {later_idle_s} s before: consistent with a NAT that forgot the "
                 .. "connection.",
         remedy =
-            "Let the initiator send NAT keepalives more often than the NAT forgets UDP, as every 20 s (strongSwan: "
-                .. "keep_alive), or check for dead peers from the initiator's side (DPD).",
+            "Let the initiator send NAT keepalives more often than the NAT forgets UDP, such as every 20 s "
+                .. "(strongSwan: keep_alive), or check for dead peers from the initiator's side (DPD).",
     },
     {
         code = "peer-lost", effect = "disconnected", confidence = "certain",

@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
-from ikeanalyze.analysis.handshakes.auth_methods import FIRST_STATUS, AuthMethods
+from ikeanalyze.analysis.handshakes.auth_methods import AuthMethods
 from ikeanalyze.analysis.handshakes.outcome import Outcome
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.wire.cursor import Cursor, WireError
@@ -31,7 +31,7 @@ from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.eap import EapCode
 from ikeanalyze.wire.registries.ikev2 import AuthMethod, ExchangeType, PayloadType
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import FIRST_STATUS, NotifyType
 from ikeanalyze.wire.x509.certificates import ParsedCertificate, decode_certificate
 
 #: Error notifies in an IKE_AUTH response that prevent the IKE SA (RFC 7296, section 2.21.2).
@@ -68,7 +68,7 @@ class DecryptedOutcome(Struct, frozen=True):
 
     outcome: Outcome | None  # None: unknown
     reason: str | None  # error notify, or failure of EAP or XAUTH
-    undone: bool  # all IKE_AUTH responses are decrypted, and none ends the handshake
+    undone: bool  # all IKE_AUTH responses are decrypted, and none ends the handshake (rule 3)
     auth: AuthMethods | None
     child_error: str | None  # error notify of the first Child SA, although the IKE SA was established
 

@@ -25,9 +25,10 @@ from ikeanalyze.crypto.algorithms import IkeSuite
 from ikeanalyze.crypto.sk_payload import Decryptor, UnusableKeyError, select_protection
 from ikeanalyze.keys.key_ring import KeyRing
 from ikeanalyze.keys.key_set import KeySet
-from ikeanalyze.keys.key_table import SPI_BYTES, KeySetTable
+from ikeanalyze.keys.key_table import KeySetTable
+from ikeanalyze.wire.header import SPI_BYTES
 
-#: Threads that decrypt at most, and handshakes of each: fewer take less time than to start a thread.
+#: Maximum number of threads, and minimum number of handshakes for each: fewer are decrypted before a thread starts.
 _MAX_THREADS: Final = 4
 _MIN_HANDSHAKES: Final = 256
 

@@ -18,14 +18,11 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, read_uint32_be
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.keys.key_set import KeySet
 from ikeanalyze.wire.cursor import WireError
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import HEADER, LENGTH_OFFSET
 from ikeanalyze.wire.ikev2.message import parse_decrypted_payloads, parse_payloads
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, Payload
 
 T = TypeVar("T")
-
-#: Offset of the length in the IKE header.
-_LENGTH: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,25 +166,25 @@ class DecodedMessageList(Sequence[DecodedMessage]):
 
 def get_message_length(data: bytes) -> int:
     """Bytes of an IKE message as its header gives them; the capture may have fewer."""
-    return int.from_bytes(data[_LENGTH : HEADER.size], "big")
+    return int.from_bytes(data[LENGTH_OFFSET : HEADER.size], "big")
 
 
 def read_message_lengths(
-    units: npt.NDArray[np.integer], stores: Sequence[MessageBytes]
+    datagrams: npt.NDArray[np.integer], stores: Sequence[MessageBytes]
 ) -> tuple[Int64Array, Int64Array]:
-    """Bytes of each message that are stored, and bytes by its header; 0: it is not stored. (units,) each
+    """Bytes of each message that are stored, and bytes by its header; 0: it is not stored. (datagrams,) each
 
     `stores`: where a message may be; the last one that has it counts.
     """
-    stored, length = np.zeros(len(units), np.int64), np.zeros(len(units), np.int64)
+    stored, length = np.zeros(len(datagrams), np.int64), np.zeros(len(datagrams), np.int64)
     for store in stores:
-        begin, size = store.places(units)
+        begin, size = store.places(datagrams)
         stored = np.where(size > 0, size, stored)
         whole = size >= HEADER.size
         if whole.any():
-            length[whole] = read_uint32_be(store.heap, begin[whole] + _LENGTH)
+            length[whole] = read_uint32_be(store.heap, begin[whole] + LENGTH_OFFSET)
         for row in np.flatnonzero((size > 0) & ~whole).tolist():  # truncated in the capture
-            length[row] = get_message_length(store[int(units[row])])
+            length[row] = get_message_length(store[int(datagrams[row])])
     return stored, length
 
 

@@ -37,7 +37,6 @@ from ikeanalyze.analysis.decryption.message_records import (
 )
 from ikeanalyze.analysis.grouping import argsort_stable, find_group_starts
 from ikeanalyze.analysis.handshakes.rekeying import find_rekeyed_sas
-from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, RESPONSE
 from ikeanalyze.analysis.messages.ikev1_fragments import find_ikev1_fragments
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
@@ -49,11 +48,11 @@ from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.keys.key_ring import KeyRing, SaKeyChain
 from ikeanalyze.keys.key_set import KeySet, Phase1Key
 from ikeanalyze.keys.key_table import KeySetTable
+from ikeanalyze.wire.header import FLAG_ENCRYPTED, FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
 
 _CREATE_CHILD_SA = int(ExchangeType.CREATE_CHILD_SA)
-_INIT_EXCHANGES = frozenset({ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME})
 #: Ranges of fragment numbers that a finding names.
 _MAX_RANGES = 5
 
@@ -84,7 +83,7 @@ NO_KEYS = CaptureKeys()
 class _DecryptionTask(Struct):
     """One distinct message to decrypt: a slot and body of `Messages`."""
 
-    unit: int  # row of its first datagram
+    first_row: int  # of its first datagram
     fragments: SkfReassembler | None = None
     parts: dict[int, int] = field(default_factory=dict)  # fragment number to row of the datagram; 0: not fragmented
     position: int = 0  # in the key chain
@@ -127,7 +126,7 @@ def _find_sk_after_clear(state: AnalysisState) -> BoolArray:
     _, size = clear.places(datagrams.datagram)
     result = np.zeros(len(datagrams), np.bool_)
     candidates = (size > 0) & ~datagrams.is_ikev1 & (datagrams.next_payload != 0)
-    for row in np.flatnonzero(candidates & ~np.isin(datagrams.exchange_type, list(_INIT_EXCHANGES))).tolist():
+    for row in np.flatnonzero(candidates & ~np.isin(datagrams.exchange_type, INIT_EXCHANGES)).tolist():
         payload = find_encrypted_payload(clear[int(datagrams.datagram[row])])
         result[row] = payload is not None and payload.fragment is None
     return result
@@ -152,7 +151,7 @@ class _NegotiatedKeysLookup:
         inits, handshake = state.inits, state.association.handshake
         # all messages of a form have a nonce, or none has
         has_nonce = np.array([view.nonce is not None for view in inits.views], np.bool_)[inits.form]
-        is_response = state.datagrams.flags[inits.rows] & RESPONSE != 0
+        is_response = state.datagrams.flags[inits.rows] & FLAG_RESPONSE != 0
         #: The last message with a nonce of each handshake, by whether it is a response: index into `inits`; -1: none.
         self._last: dict[bool, list[int]] = {}
         for response in (False, True):
@@ -262,7 +261,7 @@ class _Decryption:
         self._records: list[MessageRecord] = []  # decrypted one by one
         self._messages: Int64Array = np.zeros(0, np.int64)  # number of encrypted messages of each handshake
         #: Messages that Python could not decrypt, without those that lack fragments: handshake, row of first datagram.
-        self._undone: list[tuple[int, int]] = []
+        self._undecrypted: list[tuple[int, int]] = []
         self._unusable: list[tuple[int, int, str]] = []  # findings about key sets
         messages = state.messages
         #: A number for each message: the same for all its transmissions, which are contiguous.
@@ -303,17 +302,19 @@ class _Decryption:
         index = np.full(len(is_decrypted), -1)
         index[self._identity[records.columns.message]] = np.arange(len(records))
         of_message = index[self._identity]
-        opened = is_decrypted[self._identity]
+        is_decrypted_message = is_decrypted[self._identity]
         is_encrypted = np.where(
             datagrams.is_ikev1,
-            datagrams.flags & IKEV1_ENCRYPTED != 0,
+            datagrams.flags & FLAG_ENCRYPTED != 0,
             np.isin(datagrams.next_payload, (PayloadType.SK, PayloadType.SKF)),
         )
         is_encrypted &= with_keys[state.capture[state.association.handshake]]
-        encrypted = opened.copy()  # clear payloads may precede SK
+        encrypted = is_decrypted_message.copy()  # clear payloads may precede SK
         encrypted[state.message_of_datagram[is_encrypted]] = True
         messages = DecodedMessageList(state, records)
-        return DecodedMessages(of_message, messages, encrypted, opened, findings, records, messages.epochs)
+        return DecodedMessages(
+            of_message, messages, encrypted, is_decrypted_message, findings, records, messages.epochs
+        )
 
     def decrypt_capture(self, keys: CaptureKeys, capture: int, rows: Int64Array) -> list[tuple[int, str]]:
         """Decrypt the messages of one capture; `rows` are its encrypted datagrams, handshake by handshake.
@@ -370,11 +371,11 @@ class _Decryption:
                     records = make_records(self._records[before:])
                 self._negotiated.add_rekeyed_sas(capture, DecodedMessageList(self._state, records))
         self._add_from_bulk(done, known, owners)
-        undone = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
-        undone += self._undone
-        self._undone.clear()
-        if undone:
-            handshakes, first_rows = np.array(undone, np.int64).T
+        undecrypted = [*zip(np.array(owners)[done.undecrypted_number].tolist(), done.undecrypted.tolist(), strict=True)]
+        undecrypted += self._undecrypted
+        self._undecrypted.clear()
+        if undecrypted:
+            handshakes, first_rows = np.array(undecrypted, np.int64).T
             self._report_undecrypted(handshakes, first_rows, _KeyChains(ring, owners, known))
         self.findings += self._unusable
         self._unusable.clear()
@@ -451,22 +452,22 @@ class _Decryption:
             chain = chains.get(spis)
             if chain is None:
                 chain = chains[spis] = ring.get_sa_keys(data[:8], data[8:16], negotiated.suite, negotiated.nonces)
-            decrypted = chain.decrypt(data, columns.from_initiator[place])
-            if decrypted is None:
+            result = chain.decrypt(data, columns.from_initiator[place])
+            if result is None:
                 if task.failed is None and find_encrypted_payload(data) is not None:
                     task.failed = row
                 continue
-            opened, task.position = decrypted
+            decrypted, task.position = result
             if number:
                 task.fragments = task.fragments or SkfReassembler()
                 if total > task.fragments.total:
                     task.parts.clear()  # fragmented again, into smaller fragments
-                if task.fragments.add(number, total, opened.first, opened.plaintext, opened.verified):
+                if task.fragments.add(number, total, decrypted.first, decrypted.plaintext, decrypted.verified):
                     task.parts[number] = row
                 complete = task.fragments.get_message()
                 if complete is None:
                     continue
-                opened = complete
+                decrypted = complete
             task.done = True
             parts = tuple(task.parts[part] for part in sorted(task.parts)) if number else (row,)
             key_set = chain.get_key_set(task.position)
@@ -475,36 +476,36 @@ class _Decryption:
                 row=row,
                 data=self._get_data(parts[0]) if number else data,
                 datagrams=parts,
-                opened=opened,
+                decrypted=decrypted,
                 additional=additional,
                 # without the SPIs of a key set, the number of key sets before it is unknown
                 position=-1 if key_set.spi_i is None else task.position,
                 keys=key_set,
             )
             self._records.append(record)
-        self._report_undone(handshake, list(tasks.values()))
+        self._note_undecrypted(handshake, list(tasks.values()))
         first_frame = int(self._state.datagrams.number[columns.row[places[0]]])
         for chain in chains.values():
             self._unusable.extend((handshake, first_frame, text) for text in chain.unusable)
 
-    def _report_undone(self, handshake: int, tasks: Sequence[_DecryptionTask]) -> None:
+    def _note_undecrypted(self, handshake: int, tasks: Sequence[_DecryptionTask]) -> None:
         """Note the messages of one handshake that Python could not decrypt."""
         self._messages[handshake] = len(tasks)
         for task in tasks:
             if not task.done and task.fragments is not None and task.failed is None:
-                frame = int(self._state.datagrams.number[task.unit])
+                frame = int(self._state.datagrams.number[task.first_row])
                 self.findings.append((handshake, frame, _describe_missing_fragments(task.fragments)))
             elif not task.done:
-                self._undone.append((handshake, task.unit if task.failed is None else task.failed))
+                self._undecrypted.append((handshake, task.first_row if task.failed is None else task.failed))
 
     def _get_data(self, row: int) -> bytes:
         """The bytes of an encrypted message; those that begin with a clear payload are stored with clear messages."""
         begin, size = self._places
         if size[row]:
             return self._encrypted.heap[begin[row] : begin[row] + size[row]].tobytes()
-        unit = int(self._state.datagrams.datagram[row])
-        data = self._encrypted.get(unit)
-        return self._state.clear[unit] if data is None else data
+        datagram = int(self._state.datagrams.datagram[row])
+        data = self._encrypted.get(datagram)
+        return self._state.clear[datagram] if data is None else data
 
     def _read_cleartext_messages(self, handshakes: BoolArray, decrypted: BoolArray) -> list[MessageRecords]:
         """The clear IKE messages of these handshakes. (handshakes,)

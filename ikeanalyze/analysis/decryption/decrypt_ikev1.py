@@ -164,7 +164,7 @@ def _decrypt(
         if reassembled.identity in seen:
             continue
         # messages that another key has decrypted are decrypted too: the IV of the next message depends on them
-        decrypted = decryptor.open(reassembled.data)
+        decrypted = decryptor.decrypt(reassembled.data)
         if decrypted is None:
             continue
         seen.add(reassembled.identity)

@@ -28,7 +28,7 @@ class EapMatch:
     """An EAP packet that is in an IKE message and in a RADIUS packet."""
 
     message: int  # row of Messages, of the first transmission
-    unit: int  # row of the RADIUS datagrams, of the first transmission
+    datagram: int  # row of the RADIUS datagrams, of the first transmission
 
 
 class EapMatcher:

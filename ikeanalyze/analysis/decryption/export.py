@@ -13,18 +13,13 @@ import numpy as np
 import polars as pl
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
-from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED
 from ikeanalyze.capture.arrays import Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.write.frames import CleartextMessage
 from ikeanalyze.capture.write.rewrite import PacketEdit
-from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, Payload
-
-_CRITICAL: Final = 0x80
-#: Offsets in the IKE header (RFC 7296, section 3.1).
-_NEXT_PAYLOAD, _FLAGS, _LENGTH = 16, 19, 24
+from ikeanalyze.wire.header import FLAG_ENCRYPTED, FLAGS_OFFSET, HEADER, LENGTH_OFFSET, NEXT_PAYLOAD_OFFSET
+from ikeanalyze.wire.payload_chain import FLAG_CRITICAL, PAYLOAD_HEADER, Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +56,10 @@ def _build_cleartext_messages(contents: DecodedMessages, chosen: Int64Array) -> 
     store.add(np.arange(len(columns), dtype=np.uint32), contents.records.heap, begin, begin + columns.size)
     heap, end = store.heap, np.cumsum(columns.size)
     begin = end - columns.size
-    heap[begin + _NEXT_PAYLOAD] = columns.first
+    heap[begin + NEXT_PAYLOAD_OFFSET] = columns.first
     is_ikev1 = columns.keys < 0
-    heap[(begin + _FLAGS)[is_ikev1]] &= np.uint8(0xFF & ~IKEV1_ENCRYPTED)
-    heap[(begin + _LENGTH)[:, None] + np.arange(4)] = columns.size.astype(">u4").view(np.uint8).reshape(-1, 4)
+    heap[(begin + FLAGS_OFFSET)[is_ikev1]] &= np.uint8(0xFF & ~FLAG_ENCRYPTED)
+    heap[(begin + LENGTH_OFFSET)[:, None] + np.arange(4)] = columns.size.astype(">u4").view(np.uint8).reshape(-1, 4)
     view = heap.data
     messages = [bytes(view[low:high]) for low, high in zip(begin.tolist(), end.tolist(), strict=True)]
     for index in np.flatnonzero(columns.outer >= 0).tolist():  # clear payloads precede the encrypted one
@@ -79,7 +74,7 @@ def build_cleartext_message(content: DecodedMessage) -> bytes:
     chain = _pack_payloads(before, content.first) + content.plaintext
     first = before[0].type if before else content.first
     if content.protocol == Protocol.IKEV1:
-        flags &= ~IKEV1_ENCRYPTED
+        flags &= ~FLAG_ENCRYPTED
     return HEADER.pack(spi_i, spi_r, first, version, exchange_type, flags, message_id, HEADER.size + len(chain)) + chain
 
 
@@ -87,7 +82,7 @@ def _pack_payloads(payloads: tuple[Payload, ...], next_payload: int) -> bytes:
     """The clear payloads before the encrypted one; `next_payload` is the type of the first decrypted payload."""
     types = [*(payload.type for payload in payloads), next_payload][1:]
     return b"".join(
-        PAYLOAD_HEADER.pack(following, _CRITICAL * payload.critical, PAYLOAD_HEADER.size + len(payload.body))
+        PAYLOAD_HEADER.pack(following, FLAG_CRITICAL * payload.critical, PAYLOAD_HEADER.size + len(payload.body))
         + payload.body
         for payload, following in zip(payloads, types, strict=True)
     )

@@ -16,13 +16,11 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.crypto.sk_payload import DecryptedMessage
 from ikeanalyze.keys.key_set import KeySet
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import HEADER, NEXT_PAYLOAD_OFFSET
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
 
 _IKE_INTERMEDIATE: Final = int(ExchangeType.IKE_INTERMEDIATE)
-#: Offset of the type of the first payload in the IKE header.
-_NEXT_PAYLOAD: Final = 16
 #: Bytes after the messages, which are zero, so that the fields of a header can be read at any offset.
 MARGIN_BYTES: Final = HEADER.size
 
@@ -34,7 +32,7 @@ class MessageRecord(NamedTuple):
     row: int  # of the last datagram that was used
     data: bytes  # as sent; of a fragmented message of IKEv2 the first fragment
     datagrams: tuple[int, ...]  # rows of the datagrams that were used, each fragment once, by fragment number
-    opened: DecryptedMessage | None = None  # None: a clear message
+    decrypted: DecryptedMessage | None = None  # None: a clear message
     additional: int = -1  # as in RecordColumns
     position: int = -1
     keys: KeySet | None = None  # None: clear message or IKEv1
@@ -85,14 +83,14 @@ def make_records(records: Sequence[MessageRecord]) -> MessageRecords:
     outer: list[bytes] = []
     outer_of = np.full(len(records), -1)
     for index, record in enumerate(records):
-        if record.opened is None:
+        if record.decrypted is None:
             texts.append(record.data)
         else:
-            texts.append(record.data[: HEADER.size] + record.opened.plaintext)
-            if record.data[_NEXT_PAYLOAD] not in ENCRYPTED_TYPES:
+            texts.append(record.data[: HEADER.size] + record.decrypted.plaintext)
+            if record.data[NEXT_PAYLOAD_OFFSET] not in ENCRYPTED_TYPES:
                 outer_of[index] = len(outer)
                 outer.append(record.data)
-    opened = [record.opened for record in records]
+    decrypted = [record.decrypted for record in records]
     size = np.array(list(map(len, texts)), np.int64)
     parts = np.array([len(record.datagrams) for record in records], np.int64)
     return MessageRecords(
@@ -103,9 +101,9 @@ def make_records(records: Sequence[MessageRecord]) -> MessageRecords:
             size=size,
             first_part=np.cumsum(parts) - parts,
             parts=parts,
-            encrypted=np.array([item is not None for item in opened], np.bool_),
-            first=np.array([0 if item is None else item.first for item in opened], np.uint8),
-            verified=np.array([item is not None and item.verified for item in opened], np.bool_),
+            encrypted=np.array([item is not None for item in decrypted], np.bool_),
+            first=np.array([0 if item is None else item.first for item in decrypted], np.uint8),
+            verified=np.array([item is not None and item.verified for item in decrypted], np.bool_),
             additional=np.array([record.additional for record in records], np.int64),
             position=np.array([record.position for record in records], np.int64),
             keys=np.array([-1 if record.keys is None else index for index, record in enumerate(records)], np.int64),

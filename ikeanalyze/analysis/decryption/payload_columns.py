@@ -15,16 +15,12 @@ from ikeanalyze.analysis.grouping import argsort_stable
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, read_uint8, read_uint16_be, read_uint32_be
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.header import HEADER
-from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER, Payload
+from ikeanalyze.wire.header import HEADER, LENGTH_OFFSET, NEXT_PAYLOAD_OFFSET
+from ikeanalyze.wire.payload_chain import FLAG_CRITICAL, PAYLOAD_HEADER, Payload
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
-_CRITICAL: Final = 0x80
 #: Messages with more payloads are decoded one by one: each step of the walk costs as much for one message as for many.
 _MAX_PAYLOADS: Final = 64
-#: Offset of the type of the first payload, and of the length, in the IKE header.
-_NEXT_PAYLOAD: Final = 16
-_LENGTH: Final = 24
 
 
 class PayloadColumns(Struct, frozen=True):
@@ -96,10 +92,10 @@ def _parse_messages(records: MessageRecords, is_ikev2: BoolArray) -> PayloadColu
     """Parse the regular ones of these messages."""
     heap, columns = records.heap, records.columns
     begin, size, is_clear = columns.begin, columns.size, ~columns.encrypted
-    next_payload = read_uint8(heap, begin + _NEXT_PAYLOAD)
+    next_payload = read_uint8(heap, begin + NEXT_PAYLOAD_OFFSET)
     regular = is_ikev2 & (size >= HEADER.size) & (is_clear | _is_encrypted(next_payload))
     # bytes after the length in the header do not belong to a clear message
-    length = np.maximum(read_uint32_be(heap, begin + _LENGTH), HEADER.size)
+    length = np.maximum(read_uint32_be(heap, begin + LENGTH_OFFSET), HEADER.size)
     end = begin + np.where(is_clear, np.minimum(size, length), size)
     return _walk_chains(heap, begin + HEADER.size, end, np.where(is_clear, next_payload, columns.first), regular)
 
@@ -152,7 +148,7 @@ def _walk_chains(
         heap=heap,
         message=message[order],
         type=kinds[order],
-        critical=flags[order] & _CRITICAL != 0,
+        critical=flags[order] & FLAG_CRITICAL != 0,
         begin=body[order],
         size=size[order],
         starts=np.concatenate([[0], np.cumsum(counts)]),

@@ -21,14 +21,10 @@ from ikeanalyze.capture.arrays import (
 )
 from ikeanalyze.crypto.sk_payload import DecryptedMessage, Decryptor
 from ikeanalyze.crypto.skf_fragments import SkfReassembler
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import HEADER, LENGTH_OFFSET, NEXT_PAYLOAD_OFFSET, VERSION_OFFSET
 from ikeanalyze.wire.payload_chain import PAYLOAD_HEADER
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
-#: Offsets in the IKE header.
-_NEXT_PAYLOAD: Final = 16
-_VERSION: Final = 17
-_LENGTH: Final = 24
 #: Offset of the IV: the encrypted payload is the first one. SKF begins with two numbers of two bytes.
 _SK_START: Final = HEADER.size + PAYLOAD_HEADER.size
 _SKF_START: Final = _SK_START + 4
@@ -85,11 +81,11 @@ def decrypt_simple_handshakes(
 def _find_simple_messages(heap: UInt8Array, columns: dict[str, npt.NDArray[Any]]) -> BoolArray:
     """Which messages are complete and have only an SK or SKF payload. (datagrams,)"""
     begin, size, number, total = (columns[name] for name in ("begin", "size", "number", "total"))
-    kind, is_fragment = read_uint8(heap, begin + _NEXT_PAYLOAD), number > 0
+    kind, is_fragment = read_uint8(heap, begin + NEXT_PAYLOAD_OFFSET), number > 0
     simple = size > np.where(is_fragment, _SKF_START, _SK_START)
     simple &= kind == np.where(is_fragment, np.uint8(PayloadType.SKF), np.uint8(PayloadType.SK))
-    simple &= read_uint8(heap, begin + _VERSION) >> 4 == 2
-    simple &= read_uint32_be(heap, begin + _LENGTH) == size
+    simple &= read_uint8(heap, begin + VERSION_OFFSET) >> 4 == 2
+    simple &= read_uint32_be(heap, begin + LENGTH_OFFSET) == size
     simple &= read_uint16_be(heap, begin + HEADER.size + 2) == size - HEADER.size
     simple &= ~is_fragment | (number <= total)
     return simple
@@ -125,12 +121,12 @@ class _Datagrams:
         only some fragments could be decrypted.
         """
         messages: list[_SimpleMessage] = []
-        undone: dict[tuple[int, int], int] = {}  # the first datagram of each message; -1: it is decrypted
+        first_datagrams: dict[tuple[int, int], int] = {}  # of each message; -1: it is decrypted
         partial: dict[tuple[int, int], _FragmentedMessage] = {}
         uses_two_keys = decryptor.uses_two_keys
         for place in range(low, high):
             message = self._slot[place], self._body[place]
-            if undone.setdefault(message, place) < 0:
+            if first_datagrams.setdefault(message, place) < 0:
                 continue
             number = self._number[place]
             if number and message in partial and partial[message].has(number, self._total[place]):
@@ -154,10 +150,10 @@ class _Datagrams:
                 parts = fragments.list_parts()
                 header = self._heap[self._begin[parts[0]] : self._begin[parts[0]] + HEADER.size].tobytes()
                 messages.append(_SimpleMessage(place, parts, complete.first, header, complete.plaintext))
-            undone[message] = -1
-        if any(undone[message] >= 0 for message in partial):
+            first_datagrams[message] = -1
+        if any(first_datagrams[message] >= 0 for message in partial):
             return None
-        return messages, [place for place in undone.values() if place >= 0]
+        return messages, [place for place in first_datagrams.values() if place >= 0]
 
 
 class _FragmentedMessage:

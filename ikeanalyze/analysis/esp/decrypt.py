@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_interface
 from typing import Final, Self
 
+from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.esp import MAX_ESP_SAS
-from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.crypto.esp import EspDecryptor, EspPayload
 from ikeanalyze.keys.key_set import EspKey
 
@@ -29,8 +29,8 @@ _MAX_TRIES: Final = 20
 class EspPayloadStats:
     """Totals of the decrypted packets of an SA."""
 
-    opened: int = 0  # packets that were decrypted, with a correct ICV
-    closed: int = 0  # packets that no key decrypts, or that the snapshot length truncates
+    decrypted: int = 0  # packets that were decrypted, with a correct ICV
+    undecrypted: int = 0  # packets that no key decrypts, or that the snapshot length truncates
     payload_bytes: int = 0  # tunnel mode: inner IP packets; transport mode: payload of IP
     padding_bytes: int = 0  # to the block size
     hiding_bytes: int = 0  # after an inner IP packet, to hide its size
@@ -41,7 +41,7 @@ class EspPayloadStats:
     def add(self, decrypted: EspPayload) -> None:
         """Count a packet."""
         size = _get_inner_size(decrypted)
-        self.opened += 1
+        self.decrypted += 1
         self.payload_bytes += size
         self.padding_bytes += decrypted.padding
         self.hiding_bytes += len(decrypted.payload) - size
@@ -127,12 +127,12 @@ class EspPacketDecryptor:
         if packet is not None:
             decryptor = self._fitting.get(sa)
             if decryptor is not None:
-                decrypted = decryptor.open(packet, self._upper.get(sa))
+                decrypted = decryptor.decrypt(packet, self._upper.get(sa))
             elif self._tried[sa] < _MAX_TRIES:
                 self._tried[sa] += 1
                 decrypted = self._try_keys(sa, packet, ipv6)
         if decrypted is None:
-            stats.closed += 1
+            stats.undecrypted += 1
         else:
             stats.add(decrypted)
             if decrypted.upper is not None:
@@ -174,7 +174,7 @@ class EspPacketDecryptor:
         ends = _format_ends(sa, ipv6)
         for usable in self._keys:
             if usable.key.spi in (None, sa[2]) and usable.applies_to(*ends):
-                decrypted = usable.decryptor.open(packet)
+                decrypted = usable.decryptor.decrypt(packet)
                 if decrypted is not None:
                     self._fitting[sa] = usable.decryptor
                     return decrypted

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ikeanalyze.capture.decode.classify import Encapsulation
+from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.capture.esp import MAX_ESP_SAS, Block, EspCapture, EspPacketFilter
 from ikeanalyze.capture.esp import read_esp as read_packets
-from ikeanalyze.capture.frames import format_address_code
 from ikeanalyze.keys.key_set import EspKey
 
 if TYPE_CHECKING:

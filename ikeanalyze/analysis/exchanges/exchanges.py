@@ -122,10 +122,10 @@ def _number_attempts(messages: MessageColumns) -> Int32Array:
     In IKEv1 the n-th message of one side answers the n-th of the other.
     """
     attempt = np.zeros(len(messages), np.int32)
-    old = messages.protocol == Protocol.IKEV1
-    attempt[old] = messages.body[old]
+    is_ikev1 = messages.protocol == Protocol.IKEV1
+    attempt[is_ikev1] = messages.body[is_ikev1]
     pair = messages.slot >> 1
-    several = sort_distinct(pair[(messages.body > 0) & ~old])
+    several = sort_distinct(pair[(messages.body > 0) & ~is_ikev1])
     for low, high in zip(
         np.searchsorted(pair, several).tolist(), np.searchsorted(pair, several, side="right").tolist(), strict=True
     ):

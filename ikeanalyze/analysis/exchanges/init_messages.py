@@ -29,6 +29,7 @@ from ikeanalyze.capture.arrays import (
 from ikeanalyze.capture.buffers import ClearMessages, MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import strip_capture_numbers
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -39,7 +40,6 @@ _Number = TypeVar("_Number", np.int64, np.int8)
 _VARYING_NOTIFIES: Final = frozenset(
     {NotifyType.NAT_DETECTION_SOURCE_IP, NotifyType.NAT_DETECTION_DESTINATION_IP, NotifyType.COOKIE}
 )
-_SPI_BYTES: Final = 16  # of both SPIs, at the beginning of a message
 #: Messages of one length are compared with at most this many forms; those that fit none are parsed one by one.
 _MAX_FORMS: Final = 64
 # plain numbers: numpy compares them faster than members of an enum
@@ -107,7 +107,7 @@ def _parse_rows(rows: Int64Array, datagrams: Datagrams, clear: MessageBytes, ipv
     if core.compiled is not None:
         sender_differs, receiver_differs = reader.compare_hashes(datagrams, rows, ipv6)
         return InitMessages(rows, reader.form, reader.views, sender_differs, receiver_differs)
-    spis = read_struct_array(clear.heap, begin, np.dtype([("spis", "u1", _SPI_BYTES)]))["spis"]
+    spis = read_struct_array(clear.heap, begin, np.dtype([("spis", "u1", 2 * SPI_BYTES)]))["spis"]
     sources = encode_endpoints(datagrams.source[rows], datagrams.source_port[rows], ipv6)
     destinations = encode_endpoints(datagrams.destination[rows], datagrams.destination_port[rows], ipv6)
     sender_differs = reader.source_claims.compare(spis, sources)
@@ -344,7 +344,7 @@ class InitReader:
 def _find_form_bytes(sample: bytes) -> BoolArray:
     """Return which bytes of a message belong to its form. (bytes,)"""
     belongs = np.ones(len(sample), np.bool_)
-    belongs[:_SPI_BYTES] = False
+    belongs[: 2 * SPI_BYTES] = False
     for payload in parse_payloads(sample).payloads:
         begin, end = payload.offset + 4, payload.offset + 4 + len(payload.body)
         if payload.type == PayloadType.NOTIFY:

@@ -2,9 +2,9 @@
 3.2).
 
 Each side sends the SHA-1 of the SPIs with the address and port that it believes to send from and to send to. A hash
-that does not fit what the capture saw tells that an address was changed on the way (or that a side forces UDP
-encapsulation by a false hash, which its peer cannot tell from a NAT either). IKEv1 uses the hash algorithm that the
-responder chose, and puts the hash of the receiver first.
+that differs from that of the captured addresses shows that an address was changed on the way (or that a side forces UDP
+encapsulation by a false hash, which its peer cannot distinguish from a NAT either). IKEv1 uses the hash algorithm that
+the responder chose, and puts the hash of the receiver first.
 """
 
 import hashlib
@@ -16,9 +16,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ikeanalyze.analysis.messages.association import SaAssociation
-from ikeanalyze.analysis.messages.datagrams import IKEV1_ENCRYPTED, Datagrams
+from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import Int64Array, UInt8Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
+from ikeanalyze.wire.header import FLAG_ENCRYPTED
 from ikeanalyze.wire.ikev2.message import InitMessage
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ def encode_endpoints(addresses: UInt64Array, ports: npt.NDArray[np.uint16], ipv6
     data = np.zeros((count, _IPV6_END), np.uint8)
     size = np.where(addresses >= FIRST_IPV6, _IPV6_END, _IPV4_END)
     port = ports.astype(">u2").view(np.uint8).reshape(count, 2)
-    old, new = np.flatnonzero(size == _IPV4_END), np.flatnonzero(size == _IPV6_END)
-    data[old, :4] = addresses[old].astype(">u4").view(np.uint8).reshape(-1, 4)
-    data[old, 4:6] = port[old]
-    if len(new):
+    ipv4_rows, ipv6_rows = np.flatnonzero(size == _IPV4_END), np.flatnonzero(size == _IPV6_END)
+    data[ipv4_rows, :4] = addresses[ipv4_rows].astype(">u4").view(np.uint8).reshape(-1, 4)
+    data[ipv4_rows, 4:6] = port[ipv4_rows]
+    if len(ipv6_rows):
         book = np.frombuffer(b"".join(ipv6), np.uint8).reshape(-1, 16)
-        data[new, :16] = book[addresses[new] - np.uint64(FIRST_IPV6)]
-        data[new, 16:] = port[new]
+        data[ipv6_rows, :16] = book[addresses[ipv6_rows] - np.uint64(FIRST_IPV6)]
+        data[ipv6_rows, 16:] = port[ipv6_rows]
     return EndpointArray(data, size)
 
 
@@ -115,7 +116,7 @@ def read_phase1_nat(
     """
     differs = np.full((2, association.count), -1, np.int8)
     # encrypted messages have no hashes
-    rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & IKEV1_ENCRYPTED == 0))
+    rows = np.flatnonzero(datagrams.is_ikev1 & (datagrams.flags & FLAG_ENCRYPTED == 0))
     if not len(rows):
         return differs[0], differs[1]
     from ikeanalyze.wire.ikev1.message import parse_phase1_message  # here, because few captures have IKEv1

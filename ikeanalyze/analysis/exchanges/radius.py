@@ -32,13 +32,11 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, sort_distinct
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import CAPTURE_BIT
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-from ikeanalyze.wire.registries.radius import RadiusCode
+from ikeanalyze.wire.registries.radius import CLIENT_REQUESTS, RadiusCode
 
 if TYPE_CHECKING:
     from ikeanalyze.wire.radius import RadiusPacket
 
-#: Requests sent by the client.
-_REQUESTS: Final = frozenset({RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER})
 #: Requests sent by the server to the client (RFC 5176).
 _SERVER_REQUESTS: Final = frozenset({RadiusCode.DISCONNECT_REQUEST, RadiusCode.COA_REQUEST})
 #: Requests with the same EAP message that a proxy may be asking for: an identity is the same in all of a user's
@@ -101,8 +99,7 @@ class PeerAddresses(Struct, frozen=True):
 
 
 def compute_aaa_wait(sent_ns: Sequence[int], answers_ns: Sequence[int]) -> tuple[int, int]:
-    """From the transmission of a request that was answered to its response, and from the first transmission to that
-    one.
+    """The time from the answered transmission of a request to its response, and from the first transmission to it.
 
     As with IKE (see `exchanges`), the response that counts is the first one after the last transmission: a client that
     sends again has not got what came before. It answers the latest transmission, unless there are as many responses as
@@ -139,14 +136,14 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
     for row, (*addresses, code, identifier, datagram, scope, time_ns) in enumerate(rows):
         source, source_port, destination, destination_port = addresses
         view = parse_radius(clear.get(datagram, b""))
-        if code in _REQUESTS or code in _SERVER_REQUESTS:
+        if code in CLIENT_REQUESTS or code in _SERVER_REQUESTS:
             key = (source, source_port, destination, destination_port, identifier, scope)
             pair = waiting.get(key)
             if pair is not None and pair.responses:
                 answered_ns = int(datagrams.first_ns[pair.responses[0]])
                 pair = None if time_ns - answered_ns > MAX_LIFETIME_NS else pair
             if pair is None or pair.view.authenticator != view.authenticator or pair.code != code:
-                from_client = code in _REQUESTS
+                from_client = code in CLIENT_REQUESTS
                 client, server = (source, destination) if from_client else (destination, source)
                 pair = RadiusExchange(code, identifier, client, server, from_client, view)
                 pairs.append(pair)
@@ -177,11 +174,10 @@ def pair_radius_messages(datagrams: Datagrams, clear: Mapping[int, bytes]) -> li
 
 
 def find_aaa_timeouts(pairs: Mapping[int, Sequence[RadiusExchange]], exchanges: ExchangeColumns) -> list[int]:
-    """Handshakes whose responder gave the AAA server up: asked again and again it did not answer, and the last response
-    came.
+    """Handshakes that their responder ended because the AAA server answered none of its repeated last requests.
 
-    After successful EAP another IKE_AUTH exchange follows (RFC 7296, section 2.16), so a last response without one
-    refuses. `pairs` are those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by
+    After successful EAP another IKE_AUTH exchange follows (RFC 7296, section 2.16), so a response that none follows is
+    a refusal. `pairs` are those of each handshake, in order of time; `exchanges` those of the whole capture, ordered by
     handshake and time.
     """
     ended = []

@@ -1,4 +1,4 @@
-"""Find the exchanges that were answered without encryption alone.
+"""Find the exchanges that got only unencrypted responses.
 
 After IKE_SA_INIT all messages are encrypted. A host that does not know the IKE SA of a request may respond with
 notifies in the clear (RFC 7296, section 1.5), usually INVALID_IKE_SPI, which may have QCD_TOKEN with it (RFC 6290,

@@ -15,7 +15,7 @@ from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
 from ikeanalyze.wire.registries.hip import HipPacketType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, HashAlgorithm
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import FIRST_STATUS, NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import TransformType
 from ikeanalyze.wire.registries.radius import RadiusCode
 from ikeanalyze.wire.registries.vendor_ids import get_vendor_name
@@ -25,8 +25,6 @@ _WANTS_ANOTHER_REQUEST: Final = (NotifyType.COOKIE, NotifyType.INVALID_KE_PAYLOA
 #: Status notifies with which the responder refuses the first request: it should go to another gateway (RFC 5685), or
 #: its ticket of session resumption is not valid (RFC 5723, section 4.3).
 _REFUSALS: Final = (NotifyType.REDIRECT, NotifyType.TICKET_NACK)
-#: Notify types from here on are status types, not errors (RFC 7296, 3.10.1; RFC 2408, 3.14.1).
-FIRST_STATUS: Final = 16384
 #: Status notifies of IKE_SA_INIT that do not say what a peer supports.
 _NOT_ABILITIES: Final = frozenset(
     {
@@ -194,10 +192,9 @@ def _phase1_auth(method: str | None) -> AuthMethods | None:
     return AuthMethods(word, word, None, guessed=False)
 
 
-#: Bytes per message up to which IKE_AUTH has no room for a certificate: the smallest ECDSA chain of one makes it 650
-#: and more.
+#: Largest IKE_AUTH message, in bytes, without a certificate: with a single small ECDSA certificate it has 650 or more.
 _LARGEST_PSK: Final = 500
-#: Bytes per message below which it has no room for an identity and an AUTH payload: it is a refusal.
+#: Smallest IKE_AUTH message, in bytes, with an identity and an AUTH payload: a smaller one is a refusal.
 _SMALLEST_AUTH: Final = 150
 
 

@@ -26,8 +26,9 @@ from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Float64Array, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.registries import ikev1 as ikev1_registry
-from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 from ikeanalyze.wire.registries.radius import RadiusCode
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ikeanalyze.analysis.handshakes.rekeying import RekeyedSa
 
 
-_INITS: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
 # plain numbers: numpy compares them faster than members of an enum
 _MAIN_MODE: Final = int(ikev1_registry.Ikev1ExchangeType.MAIN_MODE)
 _AGGRESSIVE: Final = int(ikev1_registry.Ikev1ExchangeType.AGGRESSIVE_MODE)
@@ -48,8 +48,6 @@ _IKEV1_INFORMATIONAL: Final = int(ikev1_registry.Ikev1ExchangeType.INFORMATIONAL
 REKEYED: Final = "REKEYED"
 #: Reason of a handshake that the responder ended because the AAA server answered none of its requests.
 AAA_SILENT: Final = "AAA server silent"
-#: Bytes of both cookies at the beginning of an IKEv1 message.
-_COOKIES: Final = 16
 #: Different IKEv1 handshakes whose facts are kept for others.
 _MAX_KNOWN: Final = 1024
 
@@ -299,7 +297,7 @@ def _get_responder_spis(datagrams: Datagrams, association: SaAssociation, count:
 
 
 def _find_one_sided(datagrams: Datagrams, association: SaAssociation, count: int) -> npt.NDArray[np.int8]:
-    """The side whose messages alone are in the capture although the other side sent some too (`one_sided`)."""
+    """The only side whose messages are in the capture, although the other side sent some too (`one_sided`)."""
     initiators = np.bincount(association.handshake[association.from_initiator], minlength=count)
     responders = np.bincount(association.handshake, minlength=count) - initiators
     # the responder's SPI, or a HIP packet after I1, shows that the other side has sent a message
@@ -338,7 +336,7 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
     facts: dict[int, Phase1Facts] = {}
     while messages:
         handshake, sent = messages.popitem()
-        key = tuple((from_initiator, data[_COOKIES:]) for from_initiator, data in sent)
+        key = tuple((from_initiator, data[2 * SPI_BYTES :]) for from_initiator, data in sent)
         if key not in known:
             if len(known) >= _MAX_KNOWN:
                 known.clear()
@@ -350,7 +348,7 @@ def _collect_phase1_facts(state: AnalysisState, protocol: UInt8Array) -> dict[in
 def _find_extra_round_trips(state: AnalysisState) -> tuple[dict[int, str], dict[int, list[str]]]:
     """The notifies with which responders asked for another IKE_SA_INIT request, by exchange and by handshake."""
     exchanges = state.exchanges
-    init = np.flatnonzero(np.isin(exchanges.exchange_type, _INITS))
+    init = np.flatnonzero(np.isin(exchanges.exchange_type, INIT_EXCHANGES))
     init = init[exchanges.protocol[init] == Protocol.IKEV2]
     followed = init[:-1][exchanges.handshake[init[1:]] == exchanges.handshake[init[:-1]]]
     if not len(followed):
@@ -477,7 +475,7 @@ def _collect_evidence(
     # the initiator has yet to send that third message
     pending = of_three & (attempt == 0) & answered & set_up & is_last
 
-    begun = any_of(~ikev1 & np.isin(exchange_type, (*_INITS, I1_R1)) & asked & set_up)
+    begun = any_of(~ikev1 & np.isin(exchange_type, (*INIT_EXCHANGES, I1_R1)) & asked & set_up)
     begun &= ~any_of(_find_first_exchanges(exchanges) & ~asked)
     auth_v2 = ~ikev1 & np.isin(exchange_type, (ExchangeType.IKE_AUTH, ExchangeType.GSA_AUTH, I2_R2)) & answered & set_up
     done_v1 = ikev1 & (
@@ -603,8 +601,8 @@ def _classify_nat(
     initiator = np.maximum(inits.take(sender, request), inits.take(receiver, response))
     initiator = np.maximum(initiator, translated)
     responder = np.maximum(inits.take(receiver, request), inits.take(sender, response))
-    old = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
-    return classify_nat(np.maximum(initiator, old[0]), np.maximum(responder, old[1]))
+    phase1 = read_phase1_nat(state.datagrams, association, state.get_clear_ikev1, state.addresses)
+    return classify_nat(np.maximum(initiator, phase1[0]), np.maximum(responder, phase1[1]))
 
 
 def _find_auth_methods(

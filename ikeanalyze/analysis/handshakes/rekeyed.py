@@ -21,9 +21,8 @@ from ikeanalyze.analysis.exchanges.exchanges import ExchangeColumns
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, SharedFact
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.wire.registries.ikev2 import ExchangeType
+from ikeanalyze.wire.registries.ikev2 import INIT_EXCHANGES, ExchangeType
 
-_INITS: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
 _CREATE_CHILD_SA: Final = int(ExchangeType.CREATE_CHILD_SA)
 
 
@@ -46,7 +45,7 @@ def find_rekeyed_ike_sas(
         facts: the facts of the whole capture.
     """
     first = (exchanges.protocol == Protocol.IKEV2) & (exchanges.message_id == 0)
-    first &= ~np.isin(exchanges.exchange_type, _INITS)
+    first &= ~np.isin(exchanges.exchange_type, INIT_EXCHANGES)
     first[in_clear] = False
     if first.any():
         first &= ~_find_later_requests(exchanges, in_clear)

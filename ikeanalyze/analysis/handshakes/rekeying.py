@@ -1,15 +1,13 @@
 """IKE SAs that replace others, read from the CREATE_CHILD_SA exchanges that rekey them (RFC 7296, section 2.18)."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from msgspec import Struct
 
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.ikev2.proposals import Proposal, parse_sa
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType, ProtocolId
-
-_SPI: Final = 8
 
 
 class RekeyedSa(Struct, frozen=True):
@@ -54,6 +52,6 @@ def _ike_proposals(content: DecodedMessage) -> tuple[Proposal, ...]:
         return tuple(
             proposal
             for proposal in parse_sa(body).proposals
-            if proposal.protocol == ProtocolId.IKE and len(proposal.spi) == _SPI
+            if proposal.protocol == ProtocolId.IKE and len(proposal.spi) == SPI_BYTES
         )
     return ()

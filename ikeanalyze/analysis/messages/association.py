@@ -203,16 +203,16 @@ def _find_ambiguous(datagrams: Datagrams, order: Int64Array, group: npt.NDArray[
 def _find_senders(datagrams: Datagrams, handshake: Int32Array, count: int) -> BoolArray:
     """Whether the initiator sent each datagram: a flag in IKEv2; in IKEv1 the initiator sends the first message."""
     result = datagrams.from_initiator.copy()
-    old = np.flatnonzero(datagrams.is_ikev1)
-    if len(old):
+    ikev1_rows = np.flatnonzero(datagrams.is_ikev1)
+    if len(ikev1_rows):
         first = np.full(count, -1, np.int64)
-        ids = handshake[old]
-        first[ids[::-1]] = old[::-1]
+        ids = handshake[ikev1_rows]
+        first[ids[::-1]] = ikev1_rows[::-1]
         head = first[ids]
-        same_host = datagrams.source[old] == datagrams.source[head]
+        same_host = datagrams.source[ikev1_rows] == datagrams.source[head]
         both_ends_alike = datagrams.source[head] == datagrams.destination[head]
-        same_port = datagrams.source_port[old] == datagrams.source_port[head]
-        result[old] = np.where(both_ends_alike, same_port, same_host)
+        same_port = datagrams.source_port[ikev1_rows] == datagrams.source_port[head]
+        result[ikev1_rows] = np.where(both_ends_alike, same_port, same_host)
     return result
 
 

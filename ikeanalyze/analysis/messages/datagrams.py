@@ -16,10 +16,7 @@ from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32A
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Encapsulation, Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
-
-RESPONSE: Final = 0x20  # RFC 7296, 3.1
-FROM_INITIATOR: Final = 0x08
-IKEV1_ENCRYPTED: Final = 0x01  # RFC 2408, 3.1
+from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE
 
 
 class Datagrams(RowColumns, frozen=True):
@@ -53,12 +50,12 @@ class Datagrams(RowColumns, frozen=True):
     @property
     def is_response(self) -> BoolArray:
         """IKEv2's response flag (RFC 7296, 3.1)."""
-        return (self.flags & RESPONSE).astype(np.bool_)
+        return (self.flags & FLAG_RESPONSE).astype(np.bool_)
 
     @property
     def from_initiator(self) -> BoolArray:
         """IKEv2's flag of the original initiator of the IKE SA (RFC 7296, 3.1)."""
-        return (self.flags & FROM_INITIATOR).astype(np.bool_)
+        return (self.flags & FLAG_INITIATOR).astype(np.bool_)
 
     @property
     def is_ikev1(self) -> BoolArray:

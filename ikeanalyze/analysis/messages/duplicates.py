@@ -30,17 +30,23 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from ikeanalyze import core
-from ikeanalyze.analysis.grouping import find_equal_rows, find_group_starts, group_order, number_within_captures
+from ikeanalyze.analysis.grouping import (
+    HASH_MULTIPLIER,
+    find_equal_rows,
+    find_group_starts,
+    group_order,
+    number_within_captures,
+)
 from ikeanalyze.analysis.messages.capture_facts import WHOLE_CAPTURE, CaptureFacts, Rows, SharedFact
-from ikeanalyze.analysis.messages.datagrams import RESPONSE
 from ikeanalyze.analysis.messages.tunnels import separate_tunnels
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import NO_IDENT, get_capture_numbers
+from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.registries.hip import HipPacketType
 from ikeanalyze.wire.registries.ikev2 import ExchangeType
-from ikeanalyze.wire.registries.radius import RadiusCode
+from ikeanalyze.wire.registries.radius import CLIENT_REQUESTS
 
 #: The longest time in which a packet crosses a machine that does not queue it.
 WITHIN_NS: Final = 1_000_000
@@ -48,16 +54,13 @@ WITHIN_NS: Final = 1_000_000
 TIMER_NS: Final = 500_000_000
 #: The longest time that a router is assumed to queue a packet.
 HELD_NS: Final = 10_000_000_000
-#: Message types of RADIUS and HIP whose sender starts an exchange.
-_RADIUS_REQUESTS: Final = (RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER)
+#: HIP packets whose sender starts an exchange.
 _HIP_REQUESTS: Final = (HipPacketType.I1, HipPacketType.I2)
 #: In place of the number of a tunnel.
 _ANY_TUNNEL: Final = -1
 #: Fewer messages than these may all be there twice because each was retransmitted.
 _MIN_DOUBLED: Final = 4
 
-#: Spreads the numbers of tunnels over 64 bits.
-_ODD: Final = 0x9E3779B97F4A7C15
 
 _Place = tuple[int, ...]
 _CountByHosts = dict[tuple[int, int, int], int]
@@ -134,7 +137,7 @@ def _number_contents(columns: Columns) -> UInt64Array:
     several = sort_distinct(digest[order][1:][is_other])
     rows = inside[np.isin(digest[inside], several)]
     result: UInt64Array = digest.copy()
-    result[rows] ^= scope[rows].astype(np.uint64) * np.uint64(_ODD)
+    result[rows] ^= scope[rows].astype(np.uint64) * HASH_MULTIPLIER
     return result
 
 
@@ -212,10 +215,10 @@ def _find_candidates(columns: Columns, digest: UInt64Array) -> tuple[int, Int64A
 def _find_requests(columns: Columns, rows: Int64Array) -> BoolArray:
     """Which frames are certainly requests. (rows,)"""
     protocol, kind = columns["protocol"][rows], columns["exchange_type"][rows]
-    result: BoolArray = (protocol == Protocol.IKEV2) & ((columns["flags"][rows] & RESPONSE) == 0)
+    result: BoolArray = (protocol == Protocol.IKEV2) & ((columns["flags"][rows] & FLAG_RESPONSE) == 0)
     # IKEv1 has no flag, but only the first message of phase 1 has no SPI of the responder
     result |= (protocol == Protocol.IKEV1) & (columns["spi_r"][rows] == 0)
-    result |= (protocol == Protocol.RADIUS) & np.isin(kind, _RADIUS_REQUESTS)
+    result |= (protocol == Protocol.RADIUS) & np.isin(kind, CLIENT_REQUESTS)
     result |= (protocol == Protocol.HIP) & np.isin(kind, _HIP_REQUESTS)
     return result
 
@@ -401,7 +404,7 @@ def find_translated_endpoints(
             end = same[end]
         return end
 
-    response = (columns["flags"] & RESPONSE) != 0
+    response = (columns["flags"] & FLAG_RESPONSE) != 0
     ends: set[tuple[int, int]] = set()
     for row, first in duplicates.pairs:
         if columns["exchange_type"][row] != ExchangeType.IKE_SA_INIT or columns["protocol"][row] != Protocol.IKEV2:

@@ -14,7 +14,7 @@ request and of its response in order of time:
 
 A transmission had no effect only if an effect would have been captured:
 
-- A capture with the messages of one side alone shows no effects.
+- A capture with the messages of only one side shows no effects.
 - The initiator of an exchange sends its next request when it has the response (RFC 7296, section 2.3; in IKEv1 within a
   phase). So a request without a captured response that a later request follows was answered: the capture has a gap.
 - A responder that sends a request to its AAA server has received the IKE request, and need not answer retransmissions
@@ -53,7 +53,7 @@ def infer_losses(
     Args:
         messages: rows of the messages table with `message`, `exchange`, `protocol`, `message_id`, `sender`, `kind`,
             `first_ns`, `last_ns`. Messages without an exchange are ignored.
-        one_sided: the capture has the messages of one side alone.
+        one_sided: the capture has the messages of only one side.
         until_ns: time of the last packet of the capture; None: unknown.
     """
     if one_sided:

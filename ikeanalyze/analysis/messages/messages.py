@@ -185,12 +185,12 @@ def _find_roles(datagrams: Datagrams, association: SaAssociation) -> tuple[BoolA
     """
     response = datagrams.is_response.copy()
     asked = datagrams.from_initiator ^ response
-    old = np.flatnonzero(datagrams.is_ikev1)
-    if len(old):
-        sender = association.from_initiator[old]
-        asked[old] = sender
-        response[old] = False
-        spoken = old[datagrams.exchange_type[old] != int(Ikev1ExchangeType.INFORMATIONAL)]
+    ikev1_rows = np.flatnonzero(datagrams.is_ikev1)
+    if len(ikev1_rows):
+        sender = association.from_initiator[ikev1_rows]
+        asked[ikev1_rows] = sender
+        response[ikev1_rows] = False
+        spoken = ikev1_rows[datagrams.exchange_type[ikev1_rows] != int(Ikev1ExchangeType.INFORMATIONAL)]
         exchange = (
             association.handshake[spoken].astype(np.int64) << 40
             | datagrams.exchange_type[spoken].astype(np.int64) << 32

@@ -17,7 +17,7 @@ slot are classified in order of time:
    between others. In IKEv1 another total is another body, because a slot has several messages and only some of them
    need fragments.
 4. A datagram that lacks IP fragments was sent, and belongs to its transmission. It did not arrive, because IP delivers
-   whole datagrams alone. So it makes no message complete.
+   only whole datagrams. So it makes no message complete.
 
 One transmission of a message needs either its unfragmented form or all fragments of one total. The receiver discards
 its fragments when one with a larger total arrives, and ignores those with a smaller total (RFC 7383, section 2.6). So

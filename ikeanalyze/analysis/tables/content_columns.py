@@ -45,7 +45,7 @@ def build_message_content_columns(
         payloads = pl.Series(lists, dtype=schema.MESSAGES["payloads"])
     same = np.full(count + extra, -1)
     for pair in capture_contents.same_eap:
-        same[pair.message], same[count + pair.unit] = ids[count + pair.unit], ids[pair.message]
+        same[pair.message], same[count + pair.datagram] = ids[count + pair.datagram], ids[pair.message]
     return {
         "decrypted": (decrypted, np.concatenate([contents.encrypted, not_radius])),
         "epoch": (epochs, epochs >= 0),

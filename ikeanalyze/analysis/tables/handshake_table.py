@@ -35,7 +35,7 @@ from ikeanalyze.analysis.tables.polars_columns import (
 from ikeanalyze.analysis.tables.row_ids import RowIds
 from ikeanalyze.analysis.tables.tables import TableSources
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt32Array, UInt64Array
-from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.wire.text import format_address
 
 #: Parts of the set-up time, and the time itself.

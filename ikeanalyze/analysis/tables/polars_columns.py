@@ -13,8 +13,7 @@ from ikeanalyze.analysis.exchanges.exchanges import UNKNOWN
 from ikeanalyze.analysis.grouping import find_distinct
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, sort_distinct
 from ikeanalyze.capture.buffers import is_repeated, release_free_memory
-from ikeanalyze.capture.decode.ip import FIRST_IPV6, strip_capture_numbers
-from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.capture.decode.ip import FIRST_IPV6, format_address_code, strip_capture_numbers
 
 Array = npt.NDArray[Any]
 

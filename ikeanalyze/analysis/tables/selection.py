@@ -73,7 +73,7 @@ def parse_capture_time(text: str) -> CaptureTime:
 
 
 def select_handshakes(analysis: Analysis, selection: HandshakeSelection) -> Analysis:
-    """Return the analysis with tables of the selected handshakes alone, and with all captures and warnings."""
+    """Return the analysis with tables of only the selected handshakes, and with all captures and warnings."""
     if not selection:
         return analysis
     keys = find_selected(analysis.handshakes, analysis.captures, selection)

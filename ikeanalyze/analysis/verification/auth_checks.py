@@ -141,9 +141,9 @@ class _AuthPayloadChecker:
         if self.side.identity is None:
             raise MissingValueError("the decrypted messages have no ID payload of this side")
         if algorithm is None:
-            raise MissingValueError("the PRF that was negotiated is not known")
+            raise MissingValueError("the negotiated PRF is unknown")
         if self.intermediate.octets is None:
-            raise MissingValueError(self.intermediate.missing or "what IKE_INTERMEDIATE adds is not known")
+            raise MissingValueError(self.intermediate.missing or "the IntAuth of IKE_INTERMEDIATE is unknown")
         sk_p = None if keys is None else keys.sk_pi if initiator else keys.sk_pr
         candidates = [] if keys is None else self.logs.find_sk_p(get_key_values(keys), sk_p, initiator=initiator)
         if not candidates:
@@ -216,7 +216,7 @@ class _AuthPayloadChecker:
         if not certificates:
             return self._make_check("AUTH", "not made", why="the capture has no certificate of this side", found=found)
         name = get_authentication_name(authentication)
-        how = f"{name}, {decode_certificate(certificates[0]).name}, whose chain is not looked at"
+        how = f"{name}, {decode_certificate(certificates[0]).name}, whose chain is not checked"
         try:
             problem = check_signature(authentication, certificates[0], octets.value)
         except UnverifiableSignatureError as error:

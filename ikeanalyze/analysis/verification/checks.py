@@ -16,7 +16,7 @@ from ikeanalyze.wire.registries.ikev2 import ExchangeType
 Outcome = Literal["passed", "failed", "not made"]
 
 #: Why a check that needs the PRF cannot be made.
-UNKNOWN_PRF: Final = "which PRF was negotiated is not known, or the PRF is not"
+UNKNOWN_PRF: Final = "the negotiated PRF is unknown or not supported"
 _DIGEST_LENGTH: Final = 8  # hexadecimal digits
 
 

@@ -51,7 +51,7 @@ def _explain_undecrypted(sa: IkeSaRecord, message: UndecryptedMessage) -> str:
             continue
         if decryptor.has_wrong_encryption_key(message.data, message.from_initiator):
             return f"it fits with SK_a{side}, but SK_e{side} is wrong: it gives no valid padding or payloads"
-    return "it fits with none of the keys of its IKE SA"
+    return "no key of its IKE SA verifies it"
 
 
 def _find_key_problem(sa: IkeSaRecord) -> str | None:

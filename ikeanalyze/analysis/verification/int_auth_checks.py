@@ -64,7 +64,7 @@ def check_int_auth(sa: IkeSaRecord, logs: DaemonLogIndex) -> tuple[list[Verifica
         return checks, IntAuthValues(b"", None)
     first = _find_first_auth(sa)
     if first is None:
-        return checks, IntAuthValues(None, "the capture has no IKE_AUTH request of which the message ID is known")
+        return checks, IntAuthValues(None, "the message ID of the first IKE_AUTH request is unknown")
     return checks, IntAuthValues(combined_int_auth(values[True], values[False], first), None)
 
 

@@ -143,7 +143,7 @@ class _EpochChecker:
         sa = self.sa
         suite = get_suite(sa.chosen) or _get_suite_of_keys(self.keys)
         if suite is None:
-            raise MissingValueError("which algorithms were negotiated is not known")
+            raise MissingValueError("the negotiated algorithms are unknown")
         try:
             return session_keys(self._get_prf(sa), suite, seed, self._get_nonces(), sa.spi_i, sa.spi_r)
         except ValueError as error:
@@ -160,7 +160,7 @@ class _EpochChecker:
     def _check_ppk(self, mixed: PpkKeys) -> Iterator[VerificationCheck]:
         keys = self.keys
         if mixed.ppk is None or None in (getattr(keys, name) for name in _PPK_NAMES):
-            yield self._not_made("SK_* with PPK", "the key file has not all that goes into them")
+            yield self._not_made("SK_* with PPK", "the key file lacks values that they are computed from")
             return
         try:
             prf = self._get_prf(self.sa)

@@ -16,6 +16,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from ikeanalyze.capture.accounting import PacketCategory
+from ikeanalyze.capture.decode.ip import IpPackets
+from ikeanalyze.capture.formats.records import RecordBatch
 from ikeanalyze.capture.protocol_numbers import ESP_HEADER_BYTES, IKE_HEADER_BYTES, NON_ESP_MARKER
 
 PREFIX: Final = b"IKETCP"
@@ -109,6 +111,29 @@ _CATEGORIES: Final = (
     (StreamMessageKind.ESP, PacketCategory.ESP),
     (StreamMessageKind.MALFORMED, PacketCategory.MALFORMED),
 )
+
+
+def make_segment(batch: RecordBatch, packets: IpPackets, index: int, number: int) -> TcpSegment:
+    """The TCP segment in the packet with this index; `TcpStreams.add` sets its ports.
+
+    `number` is that of the packet in its capture.
+    """
+    row = int(packets.row[index])
+    return TcpSegment(
+        number=number,
+        time_ns=int(batch.time_ns[row]),
+        interface=int(batch.interface[row]),
+        length=int(batch.length[row]),
+        captured=int(batch.captured[row]),
+        ttl=int(packets.ttl[index]),
+        ident=int(packets.ident[index]),
+        source=int(packets.source[index]),
+        source_port=0,
+        destination=int(packets.destination[index]),
+        destination_port=0,
+        wire_size=int(packets.wire_end[index] - packets.at[index]),
+        tunnel=int(packets.tunnel[index]),
+    )
 
 
 class _State(Enum):

@@ -292,7 +292,7 @@ class Pcapng:
 
     def _why(self, size: int, captured: int, room: int, interface: int) -> str:
         if interface >= len(self._clock_of):
-            return f"a packet is of interface {interface}, of which the section does not tell"
+            return f"a packet belongs to interface {interface}, which its section does not describe"
         if captured > room:
             return f"a packet block of {size} bytes is said to hold a packet of {captured}"
         return f"a packet block of {size} bytes has another length at its end"

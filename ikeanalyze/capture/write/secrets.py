@@ -4,9 +4,7 @@ Everything else of a pcapng file is copied byte for byte, except for section len
 already has. A pcap file is converted to pcapng.
 """
 
-import os
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 
@@ -17,8 +15,6 @@ from ikeanalyze.capture.frames import Progress, describe_damage
 from ikeanalyze.capture.reader import CaptureReader, FileSegment, open_capture
 from ikeanalyze.capture.write.pcap_as_pcapng import ORDER, encode_file_header, encode_packet_blocks
 from ikeanalyze.io.atomic_write import replace_atomically
-
-_OWNER_ONLY: Final = 0o600
 
 
 def embed_keys(path: str, out: str, keys: bytes, progress: Progress | None = None) -> str | None:
@@ -34,11 +30,9 @@ def embed_keys(path: str, out: str, keys: bytes, progress: Progress | None = Non
         if reader.source.is_file(out):
             raise CaptureError(f"{out}: is the capture itself. Name another file")
         copy = _copy_records if reader.format == "pcap" else _copy_blocks
-        with replace_atomically(out) as temporary:
-            os.chmod(temporary, _OWNER_ONLY)
-            with open(temporary, "wb") as stream:
-                for data in copy(reader, keys, progress):
-                    stream.write(data)
+        with replace_atomically(out, owner_only=True) as temporary, open(temporary, "wb") as stream:
+            for data in copy(reader, keys, progress):
+                stream.write(data)
         return None if reader.damage is None else describe_damage(reader.damage)
 
 

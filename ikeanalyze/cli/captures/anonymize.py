@@ -116,7 +116,8 @@ def _read_keys(
 
 
 def _write_keys(path: str, key_sets: "list[KeySet]") -> None:
-    from ikeanalyze.keys.export import build_key_json, write_private
+    from ikeanalyze.io.atomic_write import write_private
+    from ikeanalyze.keys.export import build_key_json
 
     with convert_output_errors(path):
         write_private(path, build_key_json(key_sets, [], []))

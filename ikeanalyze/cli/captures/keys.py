@@ -20,8 +20,9 @@ from ikeanalyze.cli.exit_status import (
 )
 from ikeanalyze.cli.options import MessageOptions, command, make_app
 from ikeanalyze.cli.output_options import NAMED_FORMAT_OPTION, SCHEMA_OPTION, OutputOptions, check_inputs, choose_format
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.keys.detect import KeyFile, KeyFileError, read_keys
-from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_private, write_tables
+from ikeanalyze.keys.export import build_key_json, build_wireshark_tables, write_tables
 from ikeanalyze.keys.key_set import remove_repeated_key_sets
 from ikeanalyze.render import Format, RenderOptions
 from ikeanalyze.render.core.output import open_output

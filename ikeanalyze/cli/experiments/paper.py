@@ -41,7 +41,7 @@ def run(
     messages: MessageOptions,
     reports: ReportsOption = "reports",
     quick: Annotated[
-        bool, typer.Option("--quick", help=f"Run {_QUICK} handshakes of each case: wide intervals, soon.")
+        bool, typer.Option("--quick", help=f"Run only {_QUICK} handshakes of each case: faster, with wider intervals.")
     ] = False,
     runs: Annotated[
         int | None,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ikeanalyze.analysis.grouping import find_group_starts
+from ikeanalyze.analysis.grouping import HASH_MULTIPLIER, find_group_starts
 from ikeanalyze.capture.arrays import BoolArray, Int64Array, UInt8Array, UInt32Array, UInt64Array
 from ikeanalyze.capture.buffers import LAYOUT, FrameRows, MessageBytes, MessageStore
 from ikeanalyze.capture.collector import share_digests
@@ -41,7 +41,6 @@ _BYTES_AT_ONCE: Final = 16 << 20
 _HEAP_PADDING: Final = 1 << 16
 #: Free disk space that is left to others.
 _RESERVE: Final = 128 << 20
-_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 #: Types of the notifies that connect two IKE SAs (RFC 5685, 3), as they are in a message.
 _REDIRECTS: Final = frozenset({int(NotifyType.REDIRECT), int(NotifyType.REDIRECTED_FROM)})
 _REDIRECT_BYTES: Final = re.compile(b"|".join(re.escape(kind.to_bytes(2, "big")) for kind in sorted(_REDIRECTS)))
@@ -205,7 +204,7 @@ def _is_in_order(rows: npt.NDArray[Any]) -> bool:
 def choose_buckets(header: Mapping[str, npt.NDArray[Any]], count: int) -> Int64Array:
     """The bucket of each message from the columns of its header. (n,)"""
     spi = header["spi_i"].astype(np.uint64, copy=False)
-    bucket = ((spi * _MIX) >> np.uint64(33)) % np.uint64(count) + np.uint64(1)
+    bucket = ((spi * HASH_MULTIPLIER) >> np.uint64(33)) % np.uint64(count) + np.uint64(1)
     is_common = (header["protocol"] > Protocol.IKEV1) | (spi == 0)
     return np.where(is_common, COMMON, bucket.astype(np.int64))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa, start_daemon
 from ikeanalyze.lab.daemons.installation import DaemonStack
@@ -167,9 +167,9 @@ class CommandStack(IkeStack):
         if not words:
             yield f"{role}.stack = command needs {role}.command"
         if case.eap:
-            yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
+            yield f"initiator.auth = {settings.initiator.auth} needs strongSwan on both sides"
         if settings.ike.version == 1:
-            yield f"{role}.stack = command is for ike.version = 2"
+            yield f"{role}.stack = command needs ike.version = 2"
         if role == "responder" and settings.abandoned:
             yield "abandoned needs responder.stack = strongswan"
         yield from list_strongswan_settings(role, case)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.certificates import CertificateChain
 from ikeanalyze.lab.daemons.daemon import Daemon, start_daemon

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons import certificates
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
@@ -136,9 +136,9 @@ class LibreswanStack(IkeStack):
         """Return the settings that the lab does not support with libreswan."""
         settings = case.settings
         if settings.ike.version == 1:
-            yield f"{role}.stack = libreswan is for ike.version = 2 here"
+            yield f"{role}.stack = libreswan needs ike.version = 2 in the lab"
         if case.eap:
-            yield f"initiator.auth = {settings.initiator.auth} is for strongSwan on both sides"
+            yield f"initiator.auth = {settings.initiator.auth} needs strongSwan on both sides"
         for text in (case.proposals(role), case.esp_proposals(role)):
             try:
                 to_libreswan_proposals(text)

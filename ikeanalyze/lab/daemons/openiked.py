@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab import LabError, debian_tree
 from ikeanalyze.lab.daemons.certificates import make_certificate_chain
 from ikeanalyze.lab.daemons.daemon import NAME, CommandResult, Daemon, DaemonIkeSa, start_daemon
@@ -167,7 +167,7 @@ class OpenikedStack(IkeStack):
         """Return the settings that the lab does not support with OpenIKED."""
         settings = case.settings
         if settings.ike.version == 1:
-            yield f"{role}.stack = openiked is for ike.version = 2: it has no IKEv1"
+            yield f"{role}.stack = openiked needs ike.version = 2: it has no IKEv1"
         if settings.initiator.auth != settings.responder.auth:
             yield f"{role}.stack = openiked needs the same initiator.auth and responder.auth"
         if case.side(role).chain > 2:

@@ -78,7 +78,7 @@ def check_stacks(case: ScenarioCase) -> None:
         except LabError as error:
             raise LabError(f"{role}.stack: {error}") from None
         if case.side(role).command and stack.name != CommandStack.name:
-            raise LabError(f"{role}.command is for {role}.stack = {CommandStack.name}")
+            raise LabError(f"{role}.command needs {role}.stack = {CommandStack.name}")
         if case.uses_ssh and not stack.over_ssh:
             able = " or ".join(each.name for each in list_stacks() if each.over_ssh)
             raise LabError(f"{role}.host needs {role}.stack = {able}")

@@ -296,7 +296,7 @@ class StrongswanStack(IkeStack):
         stack = case.side(role).stack
         version = stack.partition("-")[2]
         if case.settings.ike.version == 1 and version and tuple(map(int, version.split("."))) >= IKEV1_UNTIL:
-            yield f"{role}.stack = {stack} is for ike.version = 2: it is built without IKEv1"
+            yield f"{role}.stack = {stack} needs ike.version = 2: it is built without IKEv1"
 
     def supports(self, installed: DaemonStack, role: str, case: ScenarioCase) -> bool:
         """Whether an installation has ML-KEM and IKEv1 as far as the case needs them."""

@@ -65,7 +65,7 @@ def make_pareto_sizes(shape: float = PAPER_SHAPE, least: float = PAPER_LEAST, mo
 
 
 def compute_service_time(seconds: Float64Array, sizes: PacketSizes) -> ServiceTime:
-    """Return the service time of packets that take so many seconds each, one value for each of `sizes`."""
+    """Return the service time of packets of these sizes; `seconds`: service time of a packet of each size. (sizes,)"""
     return ServiceTime(float(seconds @ sizes.share), float(seconds**2 @ sizes.share))
 
 

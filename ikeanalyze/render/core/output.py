@@ -68,7 +68,7 @@ def open_output(path: str) -> Iterator[TextIO]:
     else:
         check_output(path)
         with (
-            replace_atomically(path) as temporary,
+            replace_output(path) as temporary,
             open(temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream,
         ):
             yield stream
@@ -86,10 +86,10 @@ def _convert_errors(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def replace_atomically(path: str) -> Iterator[Path]:
-    """Yield a temporary path in the same directory that is renamed to `path` at the end, or removed on an error.
+def replace_output(path: str) -> Iterator[Path]:
+    """Yield a temporary path that replaces `path` at the end: see `io.atomic_write.replace_atomically`.
 
-    Follows symbolic links and keeps the permissions of an existing file. Raises `OutputError` for an `OSError`.
+    Raises `OutputError` for an `OSError`.
     """
     try:
         with atomic_write.replace_atomically(path) as temporary:

@@ -76,11 +76,11 @@ def name_sas(traffic: EspTraffic) -> list[str]:
 
 
 def _insides(named: Sequence[tuple[str, EspSa]], *, every: bool) -> TableSection:
-    opened = [(name, sa.payload_stats) for name, sa in named if sa.payload_stats is not None]
+    measured = [(name, sa.payload_stats) for name, sa in named if sa.payload_stats is not None]
     columns: Columns[tuple[str, EspPayloadStats]] = [
         (TableColumn("SPI"), lambda row: row[0]),
-        (TableColumn("opened", right=True), lambda row: row[1].opened),
-        (TableColumn("closed", right=True), lambda row: row[1].closed),
+        (TableColumn("decrypted", right=True), lambda row: row[1].decrypted),
+        (TableColumn("undecrypted", right=True), lambda row: row[1].undecrypted),
         (TableColumn("payload", right=True), lambda row: row[1].payload_bytes),
         (TableColumn("mean", right=True), lambda row: _format_mean_payload(row[1])),
         (TableColumn("padding", right=True), lambda row: row[1].padding_bytes),
@@ -91,11 +91,11 @@ def _insides(named: Sequence[tuple[str, EspSa]], *, every: bool) -> TableSection
         "packets that could be decrypted, and those that could not; bytes of payload (in tunnel mode inner IP packets), of "
         "padding to whole blocks and of padding that hides sizes; packets without content"
     ]
-    return tabulate("Inside", opened, columns, every=every, notes=notes)
+    return tabulate("Inside", measured, columns, every=every, notes=notes)
 
 
 def _format_mean_payload(stats: "EspPayloadStats") -> str:
-    return format_decimal(stats.payload_bytes / stats.opened if stats.opened else None, 1)
+    return format_decimal(stats.payload_bytes / stats.decrypted if stats.decrypted else None, 1)
 
 
 def _facts(traffic: EspTraffic, suite: EspCipherSuite | None) -> list[tuple[str, str]]:
@@ -182,8 +182,8 @@ def _document(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
 
 def _inside(inside: "EspPayloadStats") -> dict[str, Any]:
     return {
-        "opened_packets": inside.opened,
-        "closed_packets": inside.closed,
+        "opened_packets": inside.decrypted,
+        "closed_packets": inside.undecrypted,
         **select_attributes(inside, "payload_bytes", "padding_bytes", "hiding_bytes"),
         "dummy_packets": inside.dummies,
         "sizes": [{"bytes": size, "packets": inside.sizes[size]} for size in sorted(inside.sizes)],
@@ -208,7 +208,7 @@ def _values(sa: EspSa, suite: EspCipherSuite | None) -> dict[str, Any]:
         "first_time": format_iso_time(sa.first_ns),
         "last_time": format_iso_time(sa.last_ns),
         **select_attributes(sa, "mean_bps", *_SEQUENCE_COUNTS),
-        "opened_packets": None if sa.payload_stats is None else sa.payload_stats.opened,
+        "opened_packets": None if sa.payload_stats is None else sa.payload_stats.decrypted,
         "opened_payload_bytes": None if sa.payload_stats is None else sa.payload_stats.payload_bytes,
         "payload_least_bytes": minimum,
         "payload_most_bytes": maximum,

@@ -71,7 +71,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         """Start to write a table, if it is wanted. Can be called from any thread."""
         if name not in self._tables:
             return
-        path = self._files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
+        path = self._files.enter_context(output.replace_output(str(self._directory / f"{name}.parquet")))
         self._written[name] = self._pool.submit(_write, name, table, path)
 
     def add_columns(self, name: str, columns: "TableColumns") -> bool:
@@ -92,7 +92,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
             self.add(name, replace(columns, columns=dict(columns.columns)).make_table())
             return True
         with ExitStack() as files:
-            path = files.enter_context(output.replace_atomically(str(self._directory / f"{name}.parquet")))
+            path = files.enter_context(output.replace_output(str(self._directory / f"{name}.parquet")))
             write(path, _ROW_GROUP // (_HANDSHAKES_SHARE if name == "handshakes" else 1))
             self._files.push(files.pop_all())
         self._written[name] = Future()

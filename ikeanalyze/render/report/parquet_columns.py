@@ -49,7 +49,7 @@ _NO_VALUE: Final[_CoreColumn] = (None, None, None, None)
 
 
 def make_column_writer(name: str, columns: TableColumns) -> Callable[[Path, int], None] | None:
-    """A function that writes a table to a path in groups of so many rows; None: the core does not write it.
+    """A function that writes a table to a path in groups of a given number of rows; None: the core does not write it.
 
     The function raises OSError if the file cannot be written.
     """

@@ -24,7 +24,7 @@ from ikeanalyze.replay.initiator.negotiation import InitAcceptance, get_first_er
 from ikeanalyze.replay.initiator.request_payloads import build_auth_payloads
 from ikeanalyze.replay.initiator.sa_keys import IkeSaKeys
 from ikeanalyze.replay.initiator.states import InitiatorEvent
-from ikeanalyze.replay.responses import get_notify_name
+from ikeanalyze.replay.responses import format_notify_type
 from ikeanalyze.wire.identification import format_identity
 from ikeanalyze.wire.ikev2.auth_methods import get_authentication_name
 from ikeanalyze.wire.ikev2.encode import Payload as Body
@@ -398,7 +398,7 @@ class _AuthResponse:
         self.notifies = [notify.type for notify in self.all(PayloadType.NOTIFY, parse_notify)]
         self.error = get_first_error(payloads)
         fatal_errors = [kind for kind in list_error_notifies(payloads) if kind in _NO_IKE_SA]
-        self.fatal_error = get_notify_name(fatal_errors[0]) if fatal_errors else None
+        self.fatal_error = format_notify_type(fatal_errors[0]) if fatal_errors else None
         self.child = self._get_body(PayloadType.SA) is not None
 
     def all(self, kind: PayloadType, parse: Callable[[bytes], _Value]) -> list[_Value]:

@@ -10,7 +10,7 @@ from ikeanalyze.crypto.skf_fragments import SkfReassembler
 from ikeanalyze.replay.initiator.interface import IgnoredDatagrams
 from ikeanalyze.replay.initiator.pending_request import PendingRequest
 from ikeanalyze.replay.initiator.sa_keys import IkeSaKeys
-from ikeanalyze.replay.responses import get_notify_name
+from ikeanalyze.replay.responses import format_notify_type
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.header import Header, parse_header
 from ikeanalyze.wire.ikev2.message import parse_payloads
@@ -160,7 +160,7 @@ def _get_first_notify_name(message: bytes) -> str | None:
     for payload in parse_payloads(message).payloads:
         if payload.type == PayloadType.NOTIFY:
             try:
-                return get_notify_name(parse_notify(payload.body).type)
+                return format_notify_type(parse_notify(payload.body).type)
             except WireError:
                 continue
     return None

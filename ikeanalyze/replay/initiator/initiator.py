@@ -29,6 +29,7 @@ from ikeanalyze.replay.initiator.sa_keys import IkeSaKeys
 from ikeanalyze.replay.initiator.states import InitiatorEvent, InitiatorState, awaits_response, next_state
 from ikeanalyze.replay.transport.target import IKE_PORT, NAT_PORT
 from ikeanalyze.wire.cursor import WireError
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.ikev2.encode import Payload as Body
 from ikeanalyze.wire.ikev2.encode import encode_delete, encode_key_exchange, encode_message, encode_notify
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
@@ -45,7 +46,6 @@ MAX_EXCHANGES: Final = 60
 MAX_FRAGMENTS: Final = 256
 _COOKIE: Final = range(1, 65)  # bytes (RFC 7296, section 2.6)
 _NO_SPI: Final = bytes(8)
-_SPI: Final = 8
 #: States in which the responder has, or may have, an IKE SA.
 _DELETE_ON_CLOSE: Final = (
     InitiatorState.ESTABLISHED,
@@ -93,7 +93,7 @@ class Initiator:
         self._randomness = randomness
         self._auth = IkeAuthExchange(shape, credentials, self._local[0], randomness, time)
         self._state = InitiatorState.IDLE
-        self._spi_i, self._spi_r = randomness(_SPI), _NO_SPI
+        self._spi_i, self._spi_r = randomness(SPI_BYTES), _NO_SPI
         self._nonce = randomness(shape.nonce_bytes)
         self._exchanges: list[PendingRequest] = []
         self._inbox = Inbox(self._spi_i, self._exchanges)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ikeanalyze.crypto.algorithms import ENCRYPTION, INTEGRITY, PRF, IkeSuite, PrfAlgorithm, get_prf, get_suite
 from ikeanalyze.replay.initiator.interface import CannotReplayError
 from ikeanalyze.replay.initiator.key_exchange import explain_unsupported
-from ikeanalyze.replay.responses import FIRST_STATUS, get_notify_name
+from ikeanalyze.replay.responses import format_notify_type
 from ikeanalyze.wire.cursor import WireError
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.ikev2.message import InitMessage, parse_init, parse_payloads
@@ -24,7 +24,7 @@ from ikeanalyze.wire.ikev2.proposals import Proposal, Transform
 from ikeanalyze.wire.payload_chain import Payload
 from ikeanalyze.wire.registries import get_name
 from ikeanalyze.wire.registries.ikev2 import PayloadType
-from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
+from ikeanalyze.wire.registries.ikev2_notifies import FIRST_STATUS, NotifyType
 from ikeanalyze.wire.registries.ikev2_transforms import Encryption, TransformType
 
 _NONE: Final = 0  # transform ID NONE
@@ -186,7 +186,7 @@ def parse_init_response(
     if error is None and NotifyType.REDIRECT in notifies:
         error = NotifyType.REDIRECT
     if error is not None:
-        return InitRefusal(get_notify_name(error))
+        return InitRefusal(format_notify_type(error))
     if view.error is not None:
         return InitRefusal(f"invalid response to IKE_SA_INIT: {view.error}")
     return _check_acceptance(data, view, notifies, offered, method, local, remote)
@@ -250,7 +250,7 @@ def list_error_notifies(chain: Iterable[Payload]) -> list[int]:
 
 def get_first_error(chain: Iterable[Payload]) -> str | None:
     """Return the name of the first error notify among payloads; None: no error."""
-    return next(map(get_notify_name, list_error_notifies(chain)), None)
+    return next(map(format_notify_type, list_error_notifies(chain)), None)
 
 
 def compute_nat_hashes(spi_i: bytes, spi_r: bytes, source: Endpoint, destination: Endpoint) -> tuple[bytes, bytes]:

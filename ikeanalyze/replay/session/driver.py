@@ -13,6 +13,7 @@ from ikeanalyze.replay.responses import parse_ikev2_header
 from ikeanalyze.replay.session.faults import DatagramInfo, FaultInjector
 from ikeanalyze.replay.transport.interface import PacketTransport, PreparedDatagram, ReceivedDatagram, TransportCounts
 from ikeanalyze.replay.transport.target import NAT_PORT, Role
+from ikeanalyze.wire.header import EXCHANGE_TYPE_OFFSET
 from ikeanalyze.wire.ikev2.message import parse_fragment_header
 from ikeanalyze.wire.registries.ikev2 import SET_UP_EXCHANGES
 
@@ -22,7 +23,6 @@ _Result = TypeVar("_Result")
 MAX_DATAGRAMS: Final = 2_000
 #: Reason of a session that the user interrupted.
 INTERRUPTED: Final = "interrupted"
-_EXCHANGE_TYPE_OFFSET: Final = 18  # offset in the IKE header
 
 
 class DrivenSession(Protocol[Result]):
@@ -116,7 +116,7 @@ class Driver:
         seconds: float,
         sent: Callable[[OutgoingDatagram, int], None] = lambda *_: None,
     ) -> DriveResult[_Result]:
-        """Drive a session from the step that `begin` returns to its end, for at most so many seconds.
+        """Drive a session from the step that `begin` returns to its end, for at most `seconds`.
 
         `sent` is called with each datagram and the time at which it was sent, which is later than the time in the step.
         """
@@ -205,7 +205,7 @@ class Driver:
         if ours:
             self._counters[data[:8]] = self.counter
         counter = self._counters.get(data[:8])
-        exchange_type = data[_EXCHANGE_TYPE_OFFSET] if len(data) > _EXCHANGE_TYPE_OFFSET else None
+        exchange_type = data[EXCHANGE_TYPE_OFFSET] if len(data) > EXCHANGE_TYPE_OFFSET else None
         # a responder may start other exchanges meanwhile
         if counter is not None and exchange_type in SET_UP_EXCHANGES:
             counter.count(data, size, ours=ours)

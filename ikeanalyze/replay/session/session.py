@@ -15,8 +15,8 @@ import numpy as np
 from ikeanalyze.analysis.options import ReadOptions
 from ikeanalyze.analysis.read import read_captures
 from ikeanalyze.analysis.result import Analysis
-from ikeanalyze.io.atomic_write import open_output
-from ikeanalyze.keys.export import build_key_json, write_private
+from ikeanalyze.io.atomic_write import open_output, write_private
+from ikeanalyze.keys.export import build_key_json
 from ikeanalyze.model.retransmission_policy import RetransmissionPolicy
 from ikeanalyze.replay.credentials import load_credentials
 from ikeanalyze.replay.handshake_shape import FIELD_NAMES, read_shape

@@ -20,6 +20,7 @@ from ikeanalyze.replay.initiator.interface import DriverStep, OutgoingDatagram
 from ikeanalyze.replay.responses import ResponseSummary, compare_responses, parse_ikev2_header, summarise_response
 from ikeanalyze.replay.session.recorded_messages import RecordedHandshake, RecordedMessage
 from ikeanalyze.wire.cursor import WireError
+from ikeanalyze.wire.header import SPI_BYTES
 from ikeanalyze.wire.ikev2.message import parse_payloads
 from ikeanalyze.wire.ikev2.payloads import compute_nat_detection_hash, parse_notify
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
@@ -27,7 +28,6 @@ from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
 
 Randomness = Callable[[int], bytes]
 _PAYLOAD_HEADER: Final = 4
-_SPI: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ def renew_message(
     message: RecordedMessage, source: UdpEndpoint, destination: UdpEndpoint, randomness: Randomness
 ) -> RenewedMessage:
     """Return the message with new SPI, nonce and NAT detection hashes if it is an IKE_SA_INIT request."""
-    if message.exchange_type != ExchangeType.IKE_SA_INIT or message.response or len(message.data) < 2 * _SPI:
+    if message.exchange_type != ExchangeType.IKE_SA_INIT or message.response or len(message.data) < 2 * SPI_BYTES:
         return RenewedMessage(message.data, ())
-    old_i, old_r = message.data[:_SPI], message.data[_SPI : 2 * _SPI]
-    new_i = randomness(_SPI)
+    old_i, old_r = message.data[:SPI_BYTES], message.data[SPI_BYTES : 2 * SPI_BYTES]
+    new_i = randomness(SPI_BYTES)
     data = bytearray(message.data)
-    data[:_SPI] = new_i
+    data[:SPI_BYTES] = new_i
     changed = ["SPIi"]
     endpoints = {
         NotifyType.NAT_DETECTION_SOURCE_IP: (message.source, source),

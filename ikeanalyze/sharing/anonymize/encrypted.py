@@ -9,8 +9,6 @@ the original do not fit the new messages. Keys still decrypt, because key deriva
 exchange values, which stay.
 """
 
-from typing import Final
-
 from ikeanalyze.analysis.decryption.decoded_messages import DecodedMessage, DecodedMessages
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.buffers import MessageBytes
@@ -29,10 +27,7 @@ from ikeanalyze.sharing.anonymize.messages import find_encrypted
 from ikeanalyze.sharing.anonymize.payloads import MessageContext, SeenEndpoint, rewrite_chain, rewrite_payload
 from ikeanalyze.sharing.anonymize.pseudonyms import Pseudonyms
 from ikeanalyze.sharing.used_keys import SuiteLookup, UsedKeyCollector
-from ikeanalyze.wire.header import HEADER
-
-_SPI: Final = 8
-_NEXT_PAYLOAD_AT: Final = 16
+from ikeanalyze.wire.header import HEADER, NEXT_PAYLOAD_OFFSET, SPI_BYTES
 
 
 class EncryptedMessageRewriter:
@@ -104,7 +99,7 @@ class EncryptedMessageRewriter:
                 (datagrams.destination, datagrams.destination_port),
             )
         )
-        return MessageContext(header[: 2 * _SPI], source, destination, self._pseudonyms)
+        return MessageContext(header[: 2 * SPI_BYTES], source, destination, self._pseudonyms)
 
 
 def _decode_address(code: int, state: AnalysisState) -> bytes:
@@ -114,7 +109,7 @@ def _decode_address(code: int, state: AnalysisState) -> bytes:
 
 def _rewrite_clear_part(before: bytes, context: MessageContext) -> bytes:
     """What is before the IV: header, clear payloads, and the header of the encrypted payload."""
-    first = before[_NEXT_PAYLOAD_AT]
+    first = before[NEXT_PAYLOAD_OFFSET]
     chain = before[HEADER.size :]
     start = find_encrypted(chain, first)
     if not start:

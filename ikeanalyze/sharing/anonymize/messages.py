@@ -17,13 +17,11 @@ from ikeanalyze.sharing.anonymize.payloads import (
 )
 from ikeanalyze.sharing.anonymize.phase1_payloads import rewrite_phase1_payload
 from ikeanalyze.sharing.anonymize.pseudonyms import Pseudonyms
-from ikeanalyze.wire.header import HEADER
+from ikeanalyze.wire.header import FLAG_ENCRYPTED, HEADER, SPI_BYTES
 from ikeanalyze.wire.payload_chain import ENCRYPTED_TYPES, PAYLOAD_HEADER
 from ikeanalyze.wire.registries.ikev1 import Ikev1PayloadType
 from ikeanalyze.wire.registries.ikev2 import PayloadType
 
-_SPIS: Final = 16
-_IKEV1_ENCRYPTED: Final = 0x01
 #: Fragment identifier, number and flags before the part of the message.
 _IKEV1_FRAGMENT_HEADER: Final = 4
 _SKF_NUMBERS: Final = 4
@@ -51,15 +49,15 @@ class MessageAnonymizer:
     def rewrite(self, data: bytes, source: SeenEndpoint, destination: SeenEndpoint) -> bytes:
         """An IKE message, complete or truncated, and what follows it in its datagram."""
         if len(data) < HEADER.size:
-            return data[:_SPIS] + self._pseudonyms.map_bytes(data[_SPIS:])
+            return data[: 2 * SPI_BYTES] + self._pseudonyms.map_bytes(data[2 * SPI_BYTES :])
         _, _, first, version, _, flags, _, length = HEADER.unpack_from(data)
         end = min(max(length, HEADER.size), len(data))
         message, rest = data[:end], self._pseudonyms.map_bytes(data[end:])
-        others = self._collect_endpoints(data[: _SPIS // 2], source, destination)
-        context = MessageContext(data[:_SPIS], source, destination, self._pseudonyms, others)
+        others = self._collect_endpoints(data[:SPI_BYTES], source, destination)
+        context = MessageContext(data[: 2 * SPI_BYTES], source, destination, self._pseudonyms, others)
         if version >> 4 == 2:
             return self._rewrite_ikev2(message, first, context) + rest
-        if flags & _IKEV1_ENCRYPTED:
+        if flags & FLAG_ENCRYPTED:
             return self._rewrite_encrypted(message, HEADER.size) + rest
         if first == Ikev1PayloadType.FRAGMENT:
             return self._rewrite_ikev1_fragment(message) + rest
@@ -93,7 +91,7 @@ class MessageAnonymizer:
 
     def _rewrite_encrypted(self, message: bytes, start: int) -> bytes:
         """A message whose bytes from `start` on are encrypted, and are not replaced."""
-        if message[: _SPIS // 2] not in self._opened:
+        if message[:SPI_BYTES] not in self._opened:
             self.counts["kept"] += 1
             return message
         self.counts["overwritten"] += 1
@@ -103,7 +101,7 @@ class MessageAnonymizer:
         """A fragment of an IKEv1 message. Only the first fragment shows whether the message is encrypted."""
         start = HEADER.size + PAYLOAD_HEADER.size + _IKEV1_FRAGMENT_HEADER
         inner = message[start : start + HEADER.size]
-        if inner[: _SPIS // 2] == message[: _SPIS // 2] and len(inner) == HEADER.size:
+        if inner[:SPI_BYTES] == message[:SPI_BYTES] and len(inner) == HEADER.size:
             start += HEADER.size  # the header of the whole message
         self.counts["overwritten"] += 1
         return message[:start] + self._pseudonyms.map_bytes(message[start:])

@@ -16,7 +16,7 @@ from ikeanalyze.capture.decode.classify import classify_packets
 from ikeanalyze.capture.decode.ip import FIRST_IPV6, AddressBook, IpPackets, extract_fragments
 from ikeanalyze.capture.decode.ip_reassembly import FragmentedPacket, IpFragment, IpReassembler
 from ikeanalyze.capture.decode.packets import IpPacketFinder
-from ikeanalyze.capture.decode.tcp_reassembly import PREFIX, StreamMessageKind, TcpSegment, TcpStreams
+from ikeanalyze.capture.decode.tcp_reassembly import PREFIX, StreamMessageKind, TcpSegment, TcpStreams, make_segment
 from ikeanalyze.capture.decode.tunnel_book import TunnelBook
 from ikeanalyze.capture.formats.records import RecordBatch
 from ikeanalyze.capture.frames import Progress
@@ -167,21 +167,7 @@ class _SplitCollector:
         for index in np.flatnonzero(selected).tolist():
             row, at = int(packets.row[index]), int(packets.at[index])
             packet = bytes(view[at : int(packets.end[index])])
-            segment = TcpSegment(
-                number=self._count + 1 + row,
-                time_ns=int(batch.time_ns[row]),
-                interface=int(batch.interface[row]),
-                length=int(batch.length[row]),
-                captured=int(batch.captured[row]),
-                ttl=int(packets.ttl[index]),
-                ident=int(packets.ident[index]),
-                source=int(packets.source[index]),
-                source_port=0,
-                destination=int(packets.destination[index]),
-                destination_port=0,
-                wire_size=int(packets.wire_end[index]) - at,
-                tunnel=int(packets.tunnel[index]),
-            )
+            segment = make_segment(batch, packets, index, self._count + 1 + row)
             if self._streams.add(segment, packet) is not None:
                 continue
             data = packet[(packet[12] >> 4) * 4 :]

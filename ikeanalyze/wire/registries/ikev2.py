@@ -21,6 +21,8 @@ class ExchangeType(Registry):
     IKE_FOLLOWUP_KE = 44  # RFC 9370
 
 
+#: Exchanges whose messages are not encrypted, the first of an IKE SA.
+INIT_EXCHANGES: Final = (ExchangeType.IKE_SA_INIT, ExchangeType.IKE_SESSION_RESUME)
 #: Exchanges of the initiator that set up an IKE SA.
 SET_UP_EXCHANGES: Final = (
     ExchangeType.IKE_SA_INIT,

@@ -1,10 +1,15 @@
 """IKEv2 notify message types with IANA's names, and the registries of the numbers in their data."""
 
+from typing import Final
+
 from ikeanalyze.wire.registries import Registry
+
+#: Lower notify message types are errors, the others status types (RFC 7296, section 3.10.1; RFC 2408, section 3.14.1).
+FIRST_STATUS: Final = 16384
 
 
 class NotifyType(Registry):
-    """Notify message types: errors below 16384, status types from there on (RFC 7296, section 3.10.1)."""
+    """Notify message types (RFC 7296, section 3.10.1)."""
 
     UNSUPPORTED_CRITICAL_PAYLOAD = 1
     INVALID_IKE_SPI = 4

@@ -1,5 +1,7 @@
 """RADIUS registries: packet codes, and the attribute types that the analysis uses."""
 
+from typing import Final
+
 from ikeanalyze.wire.registries import Registry
 
 
@@ -41,6 +43,10 @@ class RadiusCode(Registry):
     IP_ADDRESS_ALLOCATE = 50, "IP-Address-Allocate"
     IP_ADDRESS_RELEASE = 51, "IP-Address-Release"
     PROTOCOL_ERROR = 52, "Protocol-Error"
+
+
+#: Requests that a client sends to its server.
+CLIENT_REQUESTS: Final = (RadiusCode.ACCESS_REQUEST, RadiusCode.ACCOUNTING_REQUEST, RadiusCode.STATUS_SERVER)
 
 
 class RadiusAttribute(Registry):

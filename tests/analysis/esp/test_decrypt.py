@@ -48,7 +48,7 @@ def test_recorded_pings_are_decrypted_to_their_size(name):
     traffic = read_esp_traffic(str(LAB / f"{name}.pcapng"), keys=keys)
     assert len(traffic.sas) == 2
     for sa in traffic.sas:
-        assert (sa.payload_stats.opened, sa.payload_stats.closed) == (1, 0)
+        assert (sa.payload_stats.decrypted, sa.payload_stats.undecrypted) == (1, 0)
         assert (sa.payload_stats.payload_bytes, sa.payload_stats.padding_bytes, sa.payload_stats.hiding_bytes) == (
             44,
             2,
@@ -108,7 +108,7 @@ def test_padding_that_hides_sizes(tmp_path):
 )
 def test_keys_match_by_addresses_and_spi(tmp_path, more):
     (sa,) = read(tmp_path, protected([60]), [key(GCM, bytes(20), **more)]).sas
-    assert sa.payload_stats.opened == 1
+    assert sa.payload_stats.decrypted == 1
 
 
 @pytest.mark.parametrize(
@@ -123,16 +123,16 @@ def test_keys_match_by_addresses_and_spi(tmp_path, more):
 )
 def test_other_keys_do_not_match(tmp_path, more):
     (sa,) = read(tmp_path, protected([60]), [key(GCM, bytes(20), **more)]).sas
-    assert sa.payload_stats is None or (sa.payload_stats.opened, sa.payload_stats.closed) == (0, 1)
+    assert sa.payload_stats is None or (sa.payload_stats.decrypted, sa.payload_stats.undecrypted) == (0, 1)
 
 
 def test_wrong_and_several_keys(tmp_path):
     keys = [key(GCM, bytes([1] * 20)), key(GCM, bytes(20)), key("NULL", b"")]
     traffic = read(tmp_path, protected([60, 70]), keys)
-    assert traffic.sas[0].payload_stats.opened == 2
-    assert traffic.unusable_keys == ["x, line 1: NULL cannot be checked, so nothing tells if the key is right"]
+    assert traffic.sas[0].payload_stats.decrypted == 2
+    assert traffic.unusable_keys == ["x, line 1: NULL cannot be checked, so a wrong key would not be detected"]
     (sa,) = read(tmp_path, protected([60] * 30), keys[:1]).sas
-    assert (sa.payload_stats.opened, sa.payload_stats.closed) == (0, 30)
+    assert (sa.payload_stats.decrypted, sa.payload_stats.undecrypted) == (0, 30)
 
 
 def test_extended_sequence_numbers_behind_2_to_the_32(tmp_path):
@@ -164,23 +164,23 @@ def test_extended_sequence_numbers_behind_2_to_the_32(tmp_path):
     frames = [frame(7, item) for item in first] + [frame(8, item) for item in second]
     for order in (frames, [item for both in zip(frames[:7], frames[7:], strict=True) for item in both]):
         traffic = read(tmp_path, order, [key(GCM, bytes(20))])
-        assert [(sa.spi, sa.payload_stats.opened, sa.payload_stats.closed) for sa in traffic.sas] == [
+        assert [(sa.spi, sa.payload_stats.decrypted, sa.payload_stats.undecrypted) for sa in traffic.sas] == [
             (7, 7, 0),
             (8, 7, 0),
         ]
     (sa,) = read(tmp_path, [frame(7, 4 * end + 5)], [key(GCM, bytes(20))]).sas
-    assert sa.payload_stats.closed == 1
+    assert sa.payload_stats.undecrypted == 1
 
 
 def test_truncated_packets_are_not_decrypted(tmp_path):
     (sa,) = read(tmp_path, protected([60, 1000]), [key(GCM, bytes(20))], snaplen=300).sas
-    assert (sa.payload_stats.opened, sa.payload_stats.closed) == (1, 1)
+    assert (sa.payload_stats.decrypted, sa.payload_stats.undecrypted) == (1, 1)
 
 
 def test_cut_packets_do_not_wear_patience_out(tmp_path):
     """No key was tried with them."""
     (sa,) = read(tmp_path, protected([1000] * 30 + [60]), [key(GCM, bytes(20))], snaplen=300).sas
-    assert (sa.payload_stats.opened, sa.payload_stats.closed) == (1, 30)
+    assert (sa.payload_stats.decrypted, sa.payload_stats.undecrypted) == (1, 30)
 
 
 def in_ipv4(source, destination, spi):
@@ -202,7 +202,7 @@ def in_ipv4(source, destination, spi):
 def test_addresses_of_keys_may_have_wildcards(tmp_path, source, opened):
     traffic = read(tmp_path, [in_ipv4("10.0.0.1", "10.0.0.2", 7)], [key(GCM, bytes(20), source=source)])
     (sa,) = traffic.sas
-    assert sa.payload_stats.opened == (opened or 0)
+    assert sa.payload_stats.decrypted == (opened or 0)
     assert len(traffic.unusable_keys) == (opened is None)
 
 

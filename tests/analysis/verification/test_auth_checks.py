@@ -83,7 +83,7 @@ def test_auth_by_ecdsa_certificates_verifies():
     checks = auths(recorded("loss20-classic"))
     assert [check.outcome for check in checks] == ["passed"] * 50
     assert {check.how.split(",")[0] for check in checks} == {"ECDSA with SHA2-384"}  # the log: ECDSA-384
-    assert all(check.how.endswith("whose chain is not looked at") for check in checks)
+    assert all(check.how.endswith("whose chain is not checked") for check in checks)
 
 
 def test_rsa_certificates_in_fragments():

@@ -47,7 +47,7 @@ def test_one_bit_of_a_message_changed(tmp_path):
     good, bad = icvs(verify_capture(path, log_of("psk-classic")))
     assert (good.outcome, good.frame) == ("passed", 3)
     assert (bad.outcome, bad.frame, bad.exchange) == ("failed", 4, "IKE_AUTH 1 response")
-    assert bad.why == "it fits with none of the keys of its IKE SA"
+    assert bad.why == "no key of its IKE SA verifies it"
 
 
 def test_a_missing_fragment_leaves_the_icv_unchecked(tmp_path):

@@ -59,6 +59,16 @@ def test_a_pcap_file_becomes_pcapng(tmp_path, tshark):
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
+def test_a_file_that_all_could_read_becomes_its_owners_alone(tmp_path):
+    path, out = tmp_path / "a.pcapng", tmp_path / "b.pcapng"
+    path.write_bytes(trace().pcapng())
+    out.write_bytes(b"old")
+    out.chmod(0o644)
+    embed_keys(str(path), str(out), KEYS)
+    assert secrets("<") in out.read_bytes()
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
 def test_the_capture_itself_is_not_overwritten_and_damage_is_reported(tmp_path):
     path = tmp_path / "a.pcap"
     path.write_bytes(trace().pcap()[:-5])

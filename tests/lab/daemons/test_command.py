@@ -25,7 +25,7 @@ def case_of(**data):
     [
         ({"stack": "command"}, "initiator.stack = command needs initiator.command"),
         ({"stack": "command", "command": "a 'b"}, "initiator.command: No closing quotation"),
-        ({"command": "a"}, "initiator.command is for initiator.stack = command"),
+        ({"command": "a"}, "initiator.command needs initiator.stack = command"),
         ({"stack": "command", "command": "a", "auth": "eap-md5"}, "eap-md5"),
     ],
 )

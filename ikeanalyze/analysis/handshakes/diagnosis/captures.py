@@ -8,7 +8,7 @@ import polars as pl
 if TYPE_CHECKING:
     from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence
 
-#: Half-open IKE SAs of one responder within `FLOOD_NS` that are a flood.
+#: Half-open IKE SAs of one responder within `_FLOOD_NS` that are a flood.
 _FLOOD: Final = 20
 _FLOOD_NS: Final = 60_000_000_000
 
@@ -59,7 +59,7 @@ def diagnose_captures(handshakes: pl.DataFrame) -> list[CaptureDiagnosis]:
         )
         .filter(~pl.col("rekeyed"))
     )
-    # of one that began, the time until the one that many later began
+    # from the start of a handshake to the start of the last one of a flood that would begin with it
     chosen = pl.col("stopped")
     starts = pl.col("start_ns").filter(chosen).sort()
     floods = (

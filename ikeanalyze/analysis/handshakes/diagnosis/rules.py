@@ -14,7 +14,7 @@ from ikeanalyze.analysis.handshakes.diagnosis.rule import Confidence, Effect, Ru
 from ikeanalyze.analysis.handshakes.diagnosis.suspects import LONGEST_RTT_NS, MANY_IGNORED, STEP_BACK_NS
 
 _col = pl.col
-#: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2), so that paths for smaller ones are no explanation.
+#: Every host accepts IP packets of 576 bytes (RFC 1122, 3.3.2): a path MTU does not explain the loss of smaller ones.
 _SMALL_BYTES: Final = 600
 #: Requests with INVALID_KE_PAYLOAD or COOKIE in the response: one is normal, and another one after both.
 _MANY_ROUND_TRIPS: Final = 3
@@ -40,11 +40,11 @@ def _is_large(kind: str) -> pl.Expr:
 _NAT_TIMEOUT_NS: Final = 20_000_000_000
 #: Transmissions of one message: common stacks give up after 5 to 8.
 _STORM: Final = 10
-#: Bytes for payloads and padding of a response that has a notify alone (8 bytes).
+#: Bytes for payloads and padding of a response that has only a notify (8 bytes).
 _NOTIFY_ROOM: Final = 16
-#: Those that identity, AUTH with the shortest hash, SA and traffic selectors need at least: 9 + 24 + 36 + 2 * 24.
+#: Least bytes of an identity, AUTH with the shortest hash, SA and traffic selectors: 9 + 24 + 36 + 2 * 24.
 _CHILD_ROOM: Final = 117
-#: By so much a request that proposes a CHILD_SA is longer than a response without one, at least.
+#: A request that proposes a CHILD_SA is longer than a response without one by at least this number of bytes.
 _CHILD_BYTES: Final = 60
 #: Exchanges of IKEv1's main mode before the encrypted one.
 _CLEAR_EXCHANGES: Final = 2
@@ -124,7 +124,7 @@ RULES: Final = (
         & _col("initiator_supports").list.contains("INTERMEDIATE_EXCHANGE_SUPPORTED")
         & ~_OFFERED_ADDKE,
         sentence="The initiator announces IKE_INTERMEDIATE, but none of its proposals has an additional key exchange: "
-        "a responder that requires one, as ML-KEM, refuses them all.",
+        "a responder that requires one, such as ML-KEM, refuses them all.",
         remedy="If the responder requires a post-quantum key exchange, add it to the initiator's proposals "
         "(strongSwan: ke1_mlkem768).",
         also=True,
@@ -332,8 +332,8 @@ RULES: Final = (
         rfc="RFC 7296, 1.5 and 2.4",
         subject=Subject.RESPONSE,
         when=_UNANSWERED & _col("unprotected"),
-        sentence="The responder answered the {last_type} request, which was sent {sent}, without encryption alone. The "
-        "initiator must not rely on such a response, because anyone can send it.",
+        sentence="The {last_type} request, which was sent {sent}, got only unencrypted responses. The initiator must not "
+        "rely on them, because anyone can send them.",
         remedy="Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it "
         "has restarted, or the request reached another gateway of a cluster.",
     ),
@@ -398,8 +398,8 @@ RULES: Final = (
         "bytes) was sent {sent} and never answered, while requests of up to {request_passed_bytes:,} bytes were: "
         "consistent with a path that drops large packets{behind_responder}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others, often "
-        "without an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
-        "and test the path with ping -M do -s SIZE.",
+        "without an ICMP message. Try a smaller IKE fragment size, such as 576 or 1,000 bytes (strongSwan: "
+        "fragment_size), and test the path with ping -M do -s SIZE.",
     ),
     Rule(
         code="large-packets-lost",
@@ -413,8 +413,8 @@ RULES: Final = (
         "up to {response_passed_bytes:,} bytes did arrive: consistent with a path that drops large "
         "packets{behind_initiator}.",
         remedy="The path may carry only smaller packets than the hosts believe (path MTU) and drop the others, often "
-        "without an ICMP message. Try a smaller IKE fragment size, as 576 or 1,000 bytes (strongSwan: fragment_size), "
-        "and test the path with ping -M do -s SIZE.",
+        "without an ICMP message. Try a smaller IKE fragment size, such as 576 or 1,000 bytes (strongSwan: "
+        "fragment_size), and test the path with ping -M do -s SIZE.",
     ),
     Rule(
         code="udp-4500-blocked",
@@ -526,7 +526,7 @@ RULES: Final = (
         subject=Subject.LATER_REQUEST,
         when=_SET_UP & _col("later_unprotected"),
         sentence="The connection was set up, and later the {later_type} request of the {later_by} was sent {later_sent} "
-        "and answered without encryption alone: consistent with a host that has restarted and no longer knows the IKE "
+        "and got only unencrypted responses: consistent with a host that has restarted and no longer knows the IKE "
         "SA.",
         remedy="Look at the notify in this packet. INVALID_IKE_SPI means that its sender does not know the IKE SA: it "
         "has restarted, or the request reached another gateway of a cluster.",
@@ -543,8 +543,8 @@ RULES: Final = (
         & (_col("later_idle_ns") >= _NAT_TIMEOUT_NS),
         sentence="The responder's {later_type} request was sent {later_sent} and never answered. The initiator is behind "
         "a NAT and had sent nothing for {later_idle_s} s before: consistent with a NAT that forgot the connection.",
-        remedy="Let the initiator send NAT keepalives more often than the NAT forgets UDP, as every 20 s (strongSwan: "
-        "keep_alive), or check for dead peers from the initiator's side (DPD).",
+        remedy="Let the initiator send NAT keepalives more often than the NAT forgets UDP, such as every 20 s "
+        "(strongSwan: keep_alive), or check for dead peers from the initiator's side (DPD).",
     ),
     Rule(
         code="peer-lost",

@@ -26,6 +26,7 @@ from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.arrays import BoolArray, Int32Array, Int64Array, UInt32Array
 from ikeanalyze.capture.buffers import Columns
 from ikeanalyze.capture.decode.classify import Protocol
+from ikeanalyze.wire.header import FLAG_RESPONSE
 from ikeanalyze.wire.ikev2.key_exchange import get_key_exchange_name
 from ikeanalyze.wire.registries.ikev2 import ExchangeType, PayloadType
 from ikeanalyze.wire.registries.ikev2_notifies import NotifyType
@@ -37,14 +38,13 @@ LONGEST_RTT_NS: Final = 60_000_000_000
 STEP_BACK_NS: Final = 1_000_000_000
 #: Fewer transmissions of a message are normal, except where the round-trip time of the path is known.
 _MANY_TRANSMISSIONS: Final = 4
-#: Transmissions of a request after its response that are not normal.
+#: From this number on, transmissions of a request after its response are not normal.
 MANY_IGNORED: Final = 3
 #: Packet numbers that are kept as evidence of one message.
 _MAX_FRAMES: Final = 12
-#: A longer encrypted IKE_AUTH response is none that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
-#: payload and notify, padding and ICV have no more.
+#: Largest encrypted IKE_AUTH response, in bytes, that refuses the IKE SA or its CHILD_SA: headers, IV, identity, AUTH
+#: payload, notify, padding and ICV.
 _SHORT_BYTES: Final = 176
-_RESPONSE: Final = 0x20  # flag (RFC 7296, 3.1)
 
 #: Facts about the request and the response of the last exchange of the set-up.
 _OF_MESSAGE: Final[schema.Schema] = {
@@ -112,19 +112,19 @@ class ShortResponses(Struct, frozen=True):
 
 
 def find_short_responses(columns: Columns) -> ShortResponses:
-    """Find them among the frames."""
+    """Find short encrypted IKE_AUTH responses among the frames."""
     rows = np.flatnonzero(
         (columns["exchange_type"] == int(ExchangeType.IKE_AUTH))
         & (columns["next_payload"] == int(PayloadType.SK))
         & (columns["ike_bytes"] <= _SHORT_BYTES)
     )
-    rows = rows[columns["flags"][rows] & _RESPONSE > 0]
+    rows = rows[columns["flags"][rows] & FLAG_RESPONSE > 0]
     return ShortResponses(columns["unit"][rows], columns["ike_bytes"][rows].astype(np.int64))
 
 
-#: Handshakes with the outcome half-open, and with the outcome unanswered, that are diagnosed: a flood has millions, and
-#: the sentences of each would take more memory than all else.
-MOST_ALIKE: Final = 10_000
+#: Number of half-open handshakes, and of unanswered ones, that are diagnosed: a flood has millions, whose sentences
+#: would take more memory than all else.
+MAX_DIAGNOSED: Final = 10_000
 
 
 def find_suspects(
@@ -155,7 +155,7 @@ def find_suspects(
     # the rules are about IKE
     suspects &= ~handshakes.rekeyed & (handshakes.protocol <= int(Protocol.IKEV1))
     for outcome in (Outcome.HALF_OPEN, Outcome.UNANSWERED):
-        suspects[np.flatnonzero(suspects & (handshakes.outcome == int(outcome)))[MOST_ALIKE:]] = False
+        suspects[np.flatnonzero(suspects & (handshakes.outcome == int(outcome)))[MAX_DIAGNOSED:]] = False
     return suspects
 
 

@@ -31,12 +31,13 @@ from msgspec import structs
 
 from ikeanalyze.analysis.grouping import number_by_first_row
 from ikeanalyze.analysis.handshakes.hip.exchange_types import EXCHANGE
-from ikeanalyze.analysis.messages.association import SaAssociation
-from ikeanalyze.analysis.messages.datagrams import FROM_INITIATOR, RESPONSE, Datagrams
+from ikeanalyze.analysis.messages.association import MAX_LIFETIME_NS, SaAssociation
+from ikeanalyze.analysis.messages.datagrams import Datagrams
 from ikeanalyze.capture.arrays import read_struct_array
 from ikeanalyze.capture.buffers import MessageBytes
 from ikeanalyze.capture.decode.classify import Protocol
 from ikeanalyze.capture.decode.ip import get_capture_numbers
+from ikeanalyze.wire.header import FLAG_INITIATOR, FLAG_RESPONSE
 from ikeanalyze.wire.hip.packet import parse_hip
 from ikeanalyze.wire.hip.parameters import HipAlgorithmList, HipNumber
 from ikeanalyze.wire.registries.hip import HipPacketType
@@ -54,7 +55,6 @@ _BASE: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.I2, 
 _FROM_RESPONDER: Final = frozenset({HipPacketType.R1, HipPacketType.R2})
 #: What may be all that there is of an attempt.
 _OPENING: Final = frozenset({HipPacketType.I1, HipPacketType.R1, HipPacketType.NOTIFY})
-_SILENCE_NS: Final = 120_000_000_000
 _HIT: Final = 16
 #: Of the header (RFC 7401, section 5.1): what stands before the HITs, and these; a zero HIT is an empty string.
 _HEADER: Final = np.dtype([("before", "S8"), ("sender", f"S{_HIT}"), ("receiver", f"S{_HIT}")])
@@ -117,7 +117,7 @@ def associate_hip(datagrams: Datagrams, clear: MessageBytes) -> tuple[Datagrams,
         own = _sent_by_initiator(packet, candidate)
         exchange_type[row], asks, message_id[row] = _role(packet, candidate, own, clear, int(datagrams.datagram[row]))
         handshake[row], from_initiator[row] = candidate.index, own
-        flags[row] = FROM_INITIATOR * own | RESPONSE * (not asks)
+        flags[row] = FLAG_INITIATOR * own | FLAG_RESPONSE * (not asks)
     # numpy removes zeros at the end of a text
     hits = {host.index: (host.initiator.ljust(_HIT, b"\0"), host.responder.ljust(_HIT, b"\0")) for host in hosts.all}
     datagrams = structs.replace(datagrams, exchange_type=exchange_type, flags=flags, message_id=message_id)
@@ -180,7 +180,7 @@ class _HostAssociator:
             case HipPacketType.I1:
                 if not packet.receiver:
                     forth = self._opportunistic.get((packet.capture, packet.sender, packet.destination))
-                late = forth is not None and packet.time_ns - forth.last_ns > _SILENCE_NS
+                late = forth is not None and packet.time_ns - forth.last_ns > MAX_LIFETIME_NS
                 return None if late or (forth is not None and forth.beyond) else forth
             case HipPacketType.I2:
                 return None if _over(forth, packet.digest) else forth

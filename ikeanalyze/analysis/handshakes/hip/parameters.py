@@ -6,7 +6,7 @@ import numpy as np
 
 from ikeanalyze.analysis.state import AnalysisState
 from ikeanalyze.capture.decode.classify import Protocol
-from ikeanalyze.capture.frames import format_address_code
+from ikeanalyze.capture.decode.ip import format_address_code
 from ikeanalyze.wire.hip.packet import HipPacket, check_hip_packet, is_checksum_valid, parse_hip
 
 

@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab import LabError
 from ikeanalyze.lab.daemons.aka import auc
 from ikeanalyze.lab.daemons.aka.subscriber import AkaSubscriber

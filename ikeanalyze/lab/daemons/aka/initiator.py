@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from ikeanalyze.keys.export import write_private
+from ikeanalyze.io.atomic_write import write_private
 from ikeanalyze.lab.daemons.daemon import CommandResult, Daemon, DaemonIkeSa
 from ikeanalyze.lab.daemons.installation import DaemonStack
 from ikeanalyze.lab.daemons.peer_config import CaseCredentials, get_identity, get_psk
@@ -127,7 +127,7 @@ class OwnStack(IkeStack):
         """Return the settings that are not supported."""
         settings = case.settings
         if role == "responder":
-            yield f"responder.stack = {self.name} is for the initiator"
+            yield f"responder.stack = {self.name} is not possible: it is an initiator only"
         if settings.initiator.auth not in _AUTHS:
             yield f"initiator.stack = {self.name} needs initiator.auth = {' or '.join(_AUTHS)}"
         for name, unsupported in (

@@ -9,7 +9,7 @@ from typing import Final
 
 from ikeanalyze.render.core.figures.style import COLOURS, MM_PER_POINT, SINGLE, Style
 from ikeanalyze.render.core.figures.text_widths import add_text_lengths
-from ikeanalyze.render.core.output import make_output_error, replace_atomically
+from ikeanalyze.render.core.output import make_output_error, replace_output
 from ikeanalyze.render.core.section import TableSection
 
 #: Resolution of PNG files: what journals require for line drawings (charts) and for text.
@@ -98,7 +98,7 @@ def _write_drawing(directory: Path, drawing: Drawing) -> list[Path]:
     written = []
     for ending, content in files.items():
         path = directory / f"{drawing.name}{ending}"
-        with replace_atomically(str(path)) as temporary:
+        with replace_output(str(path)) as temporary:
             temporary.write_bytes(content)
         written.append(path)
     return written

@@ -18,12 +18,12 @@ def test_eap_aka_is_supported():
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ({"responder": {"stack": "ikeanalyze"}}, "responder.stack = ikeanalyze is for the initiator"),
+        ({"responder": {"stack": "ikeanalyze"}}, "responder.stack = ikeanalyze is not possible"),
         ({"initiator": {"stack": "ikeanalyze", "auth": "rsa"}}, "initiator.auth = psk or eap-aka"),
         (AKA | {"then": ["ping"]}, "does not support then"),
         (AKA | {"abandoned": 1}, "does not support abandoned"),
         ({"initiator": AKA["initiator"] | {"start": "trap"}}, "does not support initiator.start = trap"),
-        (AKA | {"responder": {"stack": "libreswan"}}, "initiator.auth = eap-aka is for strongSwan"),
+        (AKA | {"responder": {"stack": "libreswan"}}, "initiator.auth = eap-aka needs strongSwan"),
     ],
 )
 def test_other_settings_are_refused(data, problem):
