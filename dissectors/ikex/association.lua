@@ -174,9 +174,9 @@ local function find_latest_replay(candidate)
 end
 
 -- Whether the initiator sent its first request after IKE_SA_INIT so long ago that it cannot have repeated IKE_SA_INIT.
--- A redirected one sent it to another gateway.
+-- If a REDIRECT gave it another SPI, it sent none with this one.
 local function has_moved_on(candidate, time)
-    local sa = candidate.protocol == 2 and not candidate.redirected and candidate.sa
+    local sa = candidate.protocol == 2 and not candidate.continued_by_other and candidate.sa
     for _, pair in ipairs(sa and sa.requests_initiator or {}) do
         if not INITS[pair.exchange] then
             return time - pair.request[1].time > MAX_LIFETIME
@@ -212,7 +212,7 @@ local function associate_request(self, group, parsed, endpoint, address)
         local redirected = self.redirects[parsed.source]
         local recent = redirected and parsed.time - redirected.time <= REDIRECT_WITHIN
         if recent and read_notifies(parsed.data)[REDIRECTED_FROM] then
-            candidate.sa = redirected.sa
+            candidate.sa, redirected.candidate.continued_by_other = redirected.sa, true
         end
     end
     if not known then
@@ -332,7 +332,7 @@ function Association:associate(parsed)
         add_key(self, candidate, parsed)
     end
     if candidate.redirected == parsed.time and not is_request then
-        self.redirects[parsed.destination] = { sa = candidate.sa, time = parsed.time }
+        self.redirects[parsed.destination] = { candidate = candidate, sa = candidate.sa, time = parsed.time }
     end
     return candidate.sa
 end
