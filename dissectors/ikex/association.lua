@@ -174,9 +174,9 @@ local function find_latest_replay(candidate)
 end
 
 -- Whether the initiator sent its first request after IKE_SA_INIT so long ago that it cannot have repeated IKE_SA_INIT.
--- A redirected one sent it to another gateway.
+-- If a REDIRECT gave it another SPI, it sent none with this one.
 local function has_moved_on(candidate, time)
-    local sa = candidate.protocol == 2 and not candidate.redirected and candidate.sa
+    local sa = candidate.protocol == 2 and not candidate.continued_by_other and candidate.sa
     for _, pair in ipairs(sa and sa.requests_initiator or {}) do
         if not INITS[pair.exchange] then
             return time - pair.request[1].time > MAX_LIFETIME
@@ -206,7 +206,7 @@ local function add_redirected(self, candidate, parsed)
     local waiting = self.redirects[parsed.destination] or {}
     self.redirects[parsed.destination] = waiting
     if not candidate.redirection then
-        candidate.redirection = { sa = candidate.sa, port = parsed.destination_port }
+        candidate.redirection = { candidate = candidate, sa = candidate.sa, port = parsed.destination_port }
         waiting[#waiting + 1] = candidate.redirection
     end
     candidate.redirection.time = parsed.time
@@ -249,7 +249,7 @@ local function associate_request(self, group, parsed, endpoint, address)
         local waits = self.redirects[parsed.source] and #self.redirects[parsed.source] > 0
         local redirected = waits and read_notifies(parsed.data)[REDIRECTED_FROM] and take_redirected(self, parsed)
         if redirected then
-            candidate.sa = redirected.sa
+            candidate.sa, redirected.candidate.continued_by_other = redirected.sa, true
         end
     elseif not known then
         remove_redirected(self, candidate, parsed)

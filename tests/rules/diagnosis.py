@@ -80,7 +80,8 @@ def make_diagnosis_trace(case: DiagnosisCase) -> Trace:
         if words == ["end"]:
             trace.ip(at, udp_packet(b"something else", 53, 53))
             continue
-        sender, exchange, message_id, kind, fragment, port, *content = words
+        lost = words[-1] == "lost"
+        sender, exchange, message_id, kind, fragment, port, *content = words[:-1] if lost else words
         from_initiator, answers = sender == "initiator", kind == "response"
         flags = ike.INITIATOR * from_initiator | ike.RESPONSE * answers
         if content[0] in inits:
@@ -96,7 +97,9 @@ def make_diagnosis_trace(case: DiagnosisCase) -> Trace:
         else:
             data = seal(sa, EXCHANGE_TYPES[exchange], flags, int(message_id), fragment, int(content[0]), line)
         marker = NON_ESP_MARKER if port == "4500" else b""
-        trace.send(at, marker + data, sport=int(port), dport=int(port), from_initiator=from_initiator)
+        packets = trace.send(at, marker + data, sport=int(port), dport=int(port), from_initiator=from_initiator)
+        if lost:
+            trace.drop(packets[1:])
     return trace
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 import ikeanalyze
+from tests.analysis.messages.test_association_redirects import redirected
 from tests.craft import SECOND, Handshake, Trace, ike
 from tests.dissectors.run_plugin import fields
 
@@ -61,9 +62,31 @@ def begin_within_an_ike_sa():
     return trace, [1, 1, 1, 1, 1]
 
 
+def replay_after_a_redirect():
+    """The initiator keeps its SPI at the other gateway, so that it has sent its next request with the same SPI."""
+    trace = Trace()
+    _, _, messages = redirected(same_spi=True)
+    trace.play(messages)
+    trace.repeat(trace.packets, HOUR)
+    return trace, [1] * 6 + [2] * 6
+
+
+def replay_what_a_redirect_ended():
+    """The initiator goes on with another SPI. The first one has IKE_SA_INIT alone, which cannot be told from a
+    retransmission.
+    """
+    trace = Trace()
+    _, _, messages = redirected(same_spi=False)
+    trace.play(messages)
+    trace.repeat(trace.packets[:2], HOUR)
+    return trace, [1] * 8
+
+
 CASES = (
     replay_all,
     replay_with_three_requests,
+    replay_after_a_redirect,
+    replay_what_a_redirect_ended,
     replay_the_first_request,
     delay_the_first_request,
     repeat_a_request_without_response,
