@@ -10,6 +10,7 @@ local statistics = {}
 
 local SEPARATOR = "  "
 local UNCERTAIN_MARK = "~"
+local NO_HANDSHAKE = "no handshake found; if IKE uses another UDP port, name it in the preference ikex.ports\n"
 local UNCERTAIN = UNCERTAIN_MARK
     .. " uncertain: requests were repeated and the repeats answered: the round trip may exceed the retransmission timer"
 
@@ -70,7 +71,6 @@ end
 
 --- One line per handshake.
 function statistics.handshakes(capture)
-    capture:finish()
     local rows = {
         left_aligned = { [2] = true, [3] = true, [4] = true, [5] = true, [14] = true, [15] = true, [16] = true },
         {
@@ -105,7 +105,6 @@ end
 --- One short line per handshake, at most 70 characters, which fit into a window as it opens. `selected`: number of the
 -- handshake that is marked, or nil.
 function statistics.list(capture, selected)
-    capture:finish()
     local rows = {
         left_aligned = { [2] = true, [5] = true, [6] = true },
         { "no.", "SPIi", "retx", "set-up ms", "outcome", "remark" },
@@ -135,7 +134,6 @@ statistics.diagnosis = describe.all
 
 --- The messages of each handshake.
 function statistics.ladders(capture)
-    capture:finish()
     local texts = {}
     for _, sa in ipairs(capture.conversation.sas) do
         texts[#texts + 1] = ladder.describe(capture, sa)
@@ -145,7 +143,6 @@ end
 
 --- Round trips by exchange type.
 function statistics.exchanges(capture)
-    capture:finish()
     local order, by_name = {}, {}
     for _, sa in ipairs(capture.conversation.sas) do
         for _, exchange in ipairs(capture:summary(sa).exchanges) do
@@ -182,6 +179,14 @@ function statistics.exchanges(capture)
     local lines = format_rows(rows, SEPARATOR)
     table.insert(lines, 1, "IKE exchanges: round trips by type")
     return table.concat(lines, "\n") .. "\n"
+end
+
+-- Every statistic needs the whole capture, and a handshake.
+for name, make_text in pairs(statistics) do
+    statistics[name] = function(capture, ...)
+        capture:finish()
+        return #capture.conversation.sas > 0 and make_text(capture, ...) or NO_HANDSHAKE
+    end
 end
 
 return statistics

@@ -126,6 +126,20 @@ def test_other_traffic_has_no_fields_of_the_plugin(tshark):
     assert fields(tshark, CAPTURES / "eap-md5-radius.pcapng", "frame.number", only="ikex && !isakmp") == []
 
 
+@pytest.mark.parametrize("statistic", ["handshakes", "list", "exchanges", "ladders", "diagnosis"])
+def test_statistics_without_a_handshake_name_the_ports(tshark, statistic):
+    """IKE may use a port that the plugin does not read."""
+    [request, *_] = Handshake(Random(14)).setup()
+    trace = Trace()
+    trace.send(0, request.datagrams[0], dport=5000, sport=5000)
+    command = ("-q", "-z", f"ikex,{statistic}")
+    for capture in (Trace().pcap(), trace.pcap()):
+        lines = [line for line in run_plugin(tshark, capture, *command).lines if line]
+        assert lines == ["no handshake found; if IKE uses another UDP port, name it in the preference ikex.ports"]
+    lines = run_plugin(tshark, trace.pcap(), *command, options=["ikex.ports:5000"]).lines
+    assert not any("no handshake" in line for line in lines)
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_scripts_use_what_all_versions_have(path):
     text = path.read_text()
