@@ -69,6 +69,15 @@ local function append_notes(lines, capture)
     end
 end
 
+-- The notify that ended a handshake, and those that cost a round trip.
+local function format_remarks(summary)
+    local remarks = { summary.reason }
+    for _, reason in ipairs(summary.extra) do
+        remarks[#remarks + 1] = "+" .. reason
+    end
+    return table.concat(remarks, ", ")
+end
+
 --- One line per handshake.
 function statistics.handshakes(capture)
     local rows = {
@@ -80,20 +89,13 @@ function statistics.handshakes(capture)
     }
     for _, sa in ipairs(capture.conversation.sas) do
         local summary = capture:summary(sa)
-        local remarks = {}
-        if summary.reason then
-            remarks[1] = summary.reason
-        end
-        for _, reason in ipairs(summary.extra) do
-            remarks[#remarks + 1] = "+" .. reason
-        end
         rows[#rows + 1] = {
             compat.format_integer(sa.number), compat.hex(sa.spi_i), compat.hex(sa.spi_r), sa.initiator, sa.responder,
             compat.format_integer(summary.initiator.messages), compat.format_integer(summary.initiator.frames),
             compat.format_integer(summary.initiator.bytes), compat.format_integer(summary.responder.messages),
             compat.format_integer(summary.responder.frames), compat.format_integer(summary.responder.bytes),
             compat.format_integer(summary.retransmitted.messages), format_setup(summary, "%.3f"),
-            format_outcome(capture, sa), diagnose.list_codes(capture, sa) or "-", table.concat(remarks, ", "),
+            format_outcome(capture, sa), diagnose.list_codes(capture, sa) or "-", format_remarks(summary),
         }
     end
     local lines = format_rows(rows, SEPARATOR)
@@ -126,6 +128,39 @@ function statistics.list(capture, selected)
     end
     append_notes(lines, capture)
     table.insert(lines, 1, "IKE handshakes; the filter ikex.handshake == 1 shows the first one")
+    return table.concat(lines, "\n") .. "\n"
+end
+
+local function format_sent(sums)
+    return string.format("%.0f messages, %.0f frames, %.0f bytes", sums.messages, sums.frames, sums.bytes)
+end
+
+--- The same as `handshakes`, in lines that fit into a window as it opens.
+function statistics.details(capture)
+    local lines = {}
+    for _, sa in ipairs(capture.conversation.sas) do
+        local summary = capture:summary(sa)
+        local rows = {
+            left_aligned = { true, true },
+            { "  initiator", sa.initiator },
+            { "  responder", sa.responder },
+            { "  SPIi, SPIr", compat.hex(sa.spi_i) .. ", " .. compat.hex(sa.spi_r) },
+            { "  from initiator", format_sent(summary.initiator) },
+            { "  from responder", format_sent(summary.responder) },
+            { "  retransmitted", string.format("%.0f messages", summary.retransmitted.messages) },
+            { "  set-up", summary.setup and format_setup(summary, "%.3f") .. " ms" or "-" },
+            { "  diagnosis", diagnose.list_codes(capture, sa) or "-" },
+        }
+        local remarks = format_remarks(summary)
+        if remarks ~= "" then
+            rows[#rows + 1] = { "  remark", remarks }
+        end
+        lines[#lines + 1] = string.format("Handshake %.0f: %s", sa.number, format_outcome(capture, sa))
+        for _, line in ipairs(format_rows(rows, SEPARATOR)) do
+            lines[#lines + 1] = line
+        end
+    end
+    append_notes(lines, capture)
     return table.concat(lines, "\n") .. "\n"
 end
 
