@@ -361,6 +361,7 @@ local function register_statistics(name)
 end
 register_statistics("handshakes")
 register_statistics("list")
+register_statistics("details")
 register_statistics("exchanges")
 register_statistics("ladders")
 register_statistics("diagnosis")

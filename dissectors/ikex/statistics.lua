@@ -10,6 +10,7 @@ local statistics = {}
 
 local SEPARATOR = "  "
 local UNCERTAIN_MARK = "~"
+local NO_HANDSHAKE = "no handshake found; if IKE uses another UDP port, name it in the preference ikex.ports\n"
 local UNCERTAIN = UNCERTAIN_MARK
     .. " uncertain: requests were repeated and the repeats answered: the round trip may exceed the retransmission timer"
 
@@ -68,9 +69,17 @@ local function append_notes(lines, capture)
     end
 end
 
+-- The notify that ended a handshake, and those that cost a round trip.
+local function format_remarks(summary)
+    local remarks = { summary.reason }
+    for _, reason in ipairs(summary.extra) do
+        remarks[#remarks + 1] = "+" .. reason
+    end
+    return table.concat(remarks, ", ")
+end
+
 --- One line per handshake.
 function statistics.handshakes(capture)
-    capture:finish()
     local rows = {
         left_aligned = { [2] = true, [3] = true, [4] = true, [5] = true, [14] = true, [15] = true, [16] = true },
         {
@@ -80,20 +89,13 @@ function statistics.handshakes(capture)
     }
     for _, sa in ipairs(capture.conversation.sas) do
         local summary = capture:summary(sa)
-        local remarks = {}
-        if summary.reason then
-            remarks[1] = summary.reason
-        end
-        for _, reason in ipairs(summary.extra) do
-            remarks[#remarks + 1] = "+" .. reason
-        end
         rows[#rows + 1] = {
             compat.format_integer(sa.number), compat.hex(sa.spi_i), compat.hex(sa.spi_r), sa.initiator, sa.responder,
             compat.format_integer(summary.initiator.messages), compat.format_integer(summary.initiator.frames),
             compat.format_integer(summary.initiator.bytes), compat.format_integer(summary.responder.messages),
             compat.format_integer(summary.responder.frames), compat.format_integer(summary.responder.bytes),
             compat.format_integer(summary.retransmitted.messages), format_setup(summary, "%.3f"),
-            format_outcome(capture, sa), diagnose.list_codes(capture, sa) or "-", table.concat(remarks, ", "),
+            format_outcome(capture, sa), diagnose.list_codes(capture, sa) or "-", format_remarks(summary),
         }
     end
     local lines = format_rows(rows, SEPARATOR)
@@ -105,7 +107,6 @@ end
 --- One short line per handshake, at most 70 characters, which fit into a window as it opens. `selected`: number of the
 -- handshake that is marked, or nil.
 function statistics.list(capture, selected)
-    capture:finish()
     local rows = {
         left_aligned = { [2] = true, [5] = true, [6] = true },
         { "no.", "SPIi", "retx", "set-up ms", "outcome", "remark" },
@@ -130,12 +131,44 @@ function statistics.list(capture, selected)
     return table.concat(lines, "\n") .. "\n"
 end
 
+local function format_sent(sums)
+    return string.format("%.0f messages, %.0f frames, %.0f bytes", sums.messages, sums.frames, sums.bytes)
+end
+
+--- The same as `handshakes`, in lines that fit into a window as it opens.
+function statistics.details(capture)
+    local lines = {}
+    for _, sa in ipairs(capture.conversation.sas) do
+        local summary = capture:summary(sa)
+        local rows = {
+            left_aligned = { true, true },
+            { "  initiator", sa.initiator },
+            { "  responder", sa.responder },
+            { "  SPIi, SPIr", compat.hex(sa.spi_i) .. ", " .. compat.hex(sa.spi_r) },
+            { "  from initiator", format_sent(summary.initiator) },
+            { "  from responder", format_sent(summary.responder) },
+            { "  retransmitted", string.format("%.0f messages", summary.retransmitted.messages) },
+            { "  set-up", summary.setup and format_setup(summary, "%.3f") .. " ms" or "-" },
+            { "  diagnosis", diagnose.list_codes(capture, sa) or "-" },
+        }
+        local remarks = format_remarks(summary)
+        if remarks ~= "" then
+            rows[#rows + 1] = { "  remark", remarks }
+        end
+        lines[#lines + 1] = string.format("Handshake %.0f: %s", sa.number, format_outcome(capture, sa))
+        for _, line in ipairs(format_rows(rows, SEPARATOR)) do
+            lines[#lines + 1] = line
+        end
+    end
+    append_notes(lines, capture)
+    return table.concat(lines, "\n") .. "\n"
+end
+
 --- The diagnosis of each handshake that has one.
 statistics.diagnosis = describe.all
 
 --- The messages of each handshake.
 function statistics.ladders(capture)
-    capture:finish()
     local texts = {}
     for _, sa in ipairs(capture.conversation.sas) do
         texts[#texts + 1] = ladder.describe(capture, sa)
@@ -145,7 +178,6 @@ end
 
 --- Round trips by exchange type.
 function statistics.exchanges(capture)
-    capture:finish()
     local order, by_name = {}, {}
     for _, sa in ipairs(capture.conversation.sas) do
         for _, exchange in ipairs(capture:summary(sa).exchanges) do
@@ -182,6 +214,14 @@ function statistics.exchanges(capture)
     local lines = format_rows(rows, SEPARATOR)
     table.insert(lines, 1, "IKE exchanges: round trips by type")
     return table.concat(lines, "\n") .. "\n"
+end
+
+-- Every statistic needs the whole capture, and a handshake.
+for name, make_text in pairs(statistics) do
+    statistics[name] = function(capture, ...)
+        capture:finish()
+        return #capture.conversation.sas > 0 and make_text(capture, ...) or NO_HANDSHAKE
+    end
 end
 
 return statistics

@@ -126,6 +126,20 @@ def test_other_traffic_has_no_fields_of_the_plugin(tshark):
     assert fields(tshark, CAPTURES / "eap-md5-radius.pcapng", "frame.number", only="ikex && !isakmp") == []
 
 
+@pytest.mark.parametrize("statistic", ["handshakes", "list", "details", "exchanges", "ladders", "diagnosis"])
+def test_statistics_without_a_handshake_name_the_ports(tshark, statistic):
+    """IKE may use a port that the plugin does not read."""
+    [request, *_] = Handshake(Random(14)).setup()
+    trace = Trace()
+    trace.send(0, request.datagrams[0], dport=5000, sport=5000)
+    command = ("-q", "-z", f"ikex,{statistic}")
+    for capture in (Trace().pcap(), trace.pcap()):
+        lines = [line for line in run_plugin(tshark, capture, *command).lines if line]
+        assert lines == ["no handshake found; if IKE uses another UDP port, name it in the preference ikex.ports"]
+    lines = run_plugin(tshark, trace.pcap(), *command, options=["ikex.ports:5000"]).lines
+    assert not any("no handshake" in line for line in lines)
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_scripts_use_what_all_versions_have(path):
     text = path.read_text()
@@ -197,3 +211,19 @@ def test_the_list_of_handshakes_is_as_narrow_as_a_window(tshark):
     assert lines[1].split() == ["no.", "SPIi", "retx", "set-up", "ms", "outcome", "remark"]
     assert [lines[2].split()[0], *lines[2].split()[4:]] == ["1", "completed", "+INVALID_KE_PAYLOAD"]
     assert max(map(len, lines)) <= 70
+
+
+def test_the_details_of_handshakes_are_as_narrow_as_a_window(tshark):
+    """The SPIs, hosts and sums of the table, and its remark."""
+    done = run_plugin(tshark, CAPTURES / "invalid-ke.pcap", "-q", "-z", "ikex,details", "-z", "ikex,handshakes")
+    lines = [line for line in done.lines if line]
+    start = lines.index("Handshake 1: completed")  # tshark prints the last statistics first
+    values = dict(re.split(r" {2,}", line.strip()) for line in lines[start + 1 :])
+    [row] = [line.split() for line in lines[:start] if line.split()[0] == "1"]
+    assert values["SPIi, SPIr"] == ", ".join(row[1:3])
+    assert [values["initiator"], values["responder"]] == row[3:5]
+    sent = [re.findall(r"\d+", values[f"from {side}"]) for side in ("initiator", "responder")]
+    assert sent == [row[5:8], row[8:11]]
+    assert [values["retransmitted"], values["set-up"]] == [f"{row[11]} messages", f"{row[12]} ms"]
+    assert values["remark"] == "+INVALID_KE_PAYLOAD"
+    assert max(map(len, lines[start:])) <= 70

@@ -38,7 +38,8 @@ local function format_evidence(diagnosis)
     end
     local word = #numbers == 1 and "packet" or "packets"
     local packets = #numbers > 0 and string.format(", %s %s", word, table.concat(numbers, ", ")) or ""
-    return string.format("%s%s: %s", diagnosis.concerns, packets, diagnosis.confidence)
+    local confidence = diagnosis.confidence == "certain" and "certain" or "consistent with this, not proved"
+    return string.format("%s%s: %s", diagnosis.concerns, packets, confidence)
 end
 
 --- The diagnoses of a handshake as lines; none without a problem.
