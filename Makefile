@@ -155,16 +155,17 @@ trees: $(VENV)/.system-installed
 
 # What the lab needs besides its Debian trees with the daemons, which `lab prepare` makes.
 $(VENV)/.lab-installed: | $(VENV)/bin/python
-	@for path in /usr/sbin/nft /usr/sbin/sshd /usr/bin/ssh /usr/sbin/debootstrap /usr/bin/dumpcap; do \
-	    [ -x $$path ] || missing=1; \
-	done; command -v ip >/dev/null || missing=1; [ -z "$$missing" ] || \
-	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables iproute2 openssh-client openssh-server \
-	        debootstrap wireshark-common procps; }
+	@for path in /usr/sbin/nft /usr/sbin/debootstrap /usr/bin/dumpcap; do [ -x $$path ] || missing=1; done; \
+	for name in ip sysctl; do command -v $$name >/dev/null || missing=1; done; [ -z "$$missing" ] || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends nftables debootstrap wireshark-common iproute2 \
+	        procps; }
 	@touch $@
 
 # Needs root. Tests mostly wait, so more run at once than processors; those over SSH run in one process, and first,
 # because they take longest.
 lab: $(VENV)/.test-installed $(VENV)/.system-installed $(VENV)/.lab-installed
+	@command -v ssh >/dev/null && [ -x /usr/sbin/sshd ] || \
+	    { $(APT) update -qq && $(APT) install -y -qq --no-install-recommends openssh-client openssh-server; }
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" $(BIN)/ikeanalyze lab prepare
 	$(SUDO) env IKEANALYZE_TREES="$(TREES)" LAB_REQUIRED="$(LAB_REQUIRED)" $(BIN)/python -m pytest -n 4 --dist loadgroup -m lab \
 	    tests/lab/test_ssh.py tests/lab tests/replay

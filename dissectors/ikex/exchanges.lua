@@ -227,18 +227,9 @@ local function lacks_encryption(transmission)
     return datagram.lacks_encryption
 end
 
---- Whether a transmission belongs to no IKE SA, because it lacks the encryption that the type of its exchange requires:
--- a response to an encrypted request, or a notify. If the request is in the clear as well, somebody has decrypted both
--- before they were written into the capture.
-function exchanges.is_in_clear(transmission)
-    if not lacks_encryption(transmission) then
-        return false
-    end
-    local is_notify, requests = transmission.datagrams[1].next == message.NOTIFY, transmission.exchange.requests
-    if not transmission.slot.response or #requests == 0 then
-        return is_notify
-    end
-    for _, request in ipairs(requests) do
+-- Whether a request of an exchange has the encryption that its type requires.
+local function has_encrypted_request(exchange)
+    for _, request in ipairs(exchange.requests) do
         if not lacks_encryption(request) then
             return true
         end
@@ -246,11 +237,27 @@ function exchanges.is_in_clear(transmission)
     return false
 end
 
+--- Whether a transmission belongs to no IKE SA, because it lacks the encryption that the type of its exchange requires:
+-- a response to an encrypted request, or a notify. If the request is in the clear as well, somebody has decrypted both
+-- before they were written into the capture. `has_encrypted`: whether the exchange has an encrypted request; nil: look.
+function exchanges.is_in_clear(transmission, has_encrypted)
+    if not lacks_encryption(transmission) then
+        return false
+    end
+    local exchange = transmission.exchange
+    if not transmission.slot.response or #exchange.requests == 0 then
+        return transmission.datagrams[1].next == message.NOTIFY
+    elseif has_encrypted == nil then
+        return has_encrypted_request(exchange)
+    end
+    return has_encrypted
+end
+
 --- The responses of an exchange that have the encryption that its type requires.
 function exchanges.encrypted_responses(exchange)
-    local encrypted = {}
+    local encrypted, has_encrypted = {}, has_encrypted_request(exchange)
     for _, transmission in ipairs(exchange.responses) do
-        if not exchanges.is_in_clear(transmission) then
+        if not exchanges.is_in_clear(transmission, has_encrypted) then
             encrypted[#encrypted + 1] = transmission
         end
     end

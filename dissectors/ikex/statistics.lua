@@ -131,8 +131,15 @@ function statistics.list(capture, selected)
     return table.concat(lines, "\n") .. "\n"
 end
 
+local function format_count(number, word)
+    return string.format("%.0f %s%s", number, word, number == 1 and "" or "s")
+end
+
 local function format_sent(sums)
-    return string.format("%.0f messages, %.0f frames, %.0f bytes", sums.messages, sums.frames, sums.bytes)
+    return string.format(
+        "%s, %s, %s",
+        format_count(sums.messages, "message"), format_count(sums.frames, "frame"), format_count(sums.bytes, "byte")
+    )
 end
 
 --- The same as `handshakes`, in lines that fit into a window as it opens.
@@ -147,13 +154,16 @@ function statistics.details(capture)
             { "  SPIi, SPIr", compat.hex(sa.spi_i) .. ", " .. compat.hex(sa.spi_r) },
             { "  from initiator", format_sent(summary.initiator) },
             { "  from responder", format_sent(summary.responder) },
-            { "  retransmitted", string.format("%.0f messages", summary.retransmitted.messages) },
+            { "  retransmitted", format_count(summary.retransmitted.messages, "message") },
             { "  set-up", summary.setup and format_setup(summary, "%.3f") .. " ms" or "-" },
             { "  diagnosis", diagnose.list_codes(capture, sa) or "-" },
         }
         local remarks = format_remarks(summary)
         if remarks ~= "" then
             rows[#rows + 1] = { "  remark", remarks }
+        end
+        if #lines > 0 then
+            lines[#lines + 1] = ""
         end
         lines[#lines + 1] = string.format("Handshake %.0f: %s", sa.number, format_outcome(capture, sa))
         for _, line in ipairs(format_rows(rows, SEPARATOR)) do

@@ -142,7 +142,8 @@ def select_handshake(analysis: "Analysis", number: int) -> "Analysis":
 def describe_missing_handshakes(result: "Analysis") -> str:
     """The message for captures without handshakes, with possible causes."""
     if not any(capture.packets for capture in result.captures):
-        return "no handshake found: there are no packets"
+        damaged = any(capture.damaged for capture in result.captures)
+        return f"no handshake found: {'no packet can be read, see the warnings' if damaged else 'there are no packets'}"
     texts = [warning.message for warning in result.warnings]
     causes = ""
     if any("cannot be read" in text or "is not decoded" in text for text in texts):

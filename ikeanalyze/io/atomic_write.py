@@ -51,8 +51,9 @@ def write_private(path: str, content: str) -> None:
     Raises:
         OSError: the file cannot be written, or exists and is not a regular file.
     """
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise FileExistsError(EEXIST, "not a regular file", path)
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise FileExistsError(EEXIST, "not a regular file", path)
     with replace_atomically(path, owner_only=True) as temporary:
         temporary.write_text(content, encoding="utf-8", newline="\n")
 

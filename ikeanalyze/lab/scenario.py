@@ -549,7 +549,7 @@ def _keep_conflicts(case: ScenarioCase) -> Iterator[str]:
     settings = case.settings
     if settings.keep:
         if settings.then:
-            yield "keep and then exclude each other: the steps do not choose between IKE SAs"
+            yield "keep is not possible with steps in then, which do not choose between IKE SAs"
         if settings.ike.version == 1:
             yield "keep needs ike.version = 2"
         for role in ROLES:
@@ -563,7 +563,7 @@ def _load_conflicts(case: ScenarioCase) -> Iterator[str]:
     if settings.initiators == 1:
         return
     if settings.then:
-        yield "initiators and then exclude each other: the steps do not choose between IKE SAs"
+        yield "initiators is not possible with steps in then, which do not choose between IKE SAs"
     if settings.retry != "never":
         yield "initiators needs retry = never"
     if settings.initiator.start != "command":

@@ -40,6 +40,8 @@ def can_differ_by_chance(claim: Claim, first: Verdict, second: Verdict) -> bool:
     A quantity with a spread that is within the tolerance is `reproduced` if the interval is wide enough.
     """
     verdicts = {first, second}
+    if Verdict.NOT_MEASURABLE in verdicts:
+        return first is second
     close = claim.kind == "ratio" and verdicts == {Verdict.REPRODUCED, Verdict.WITHIN}
     return first is second or Verdict.UNDECIDED in verdicts or close
 

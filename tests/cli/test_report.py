@@ -221,6 +221,14 @@ def test_a_capture_without_packets_needs_no_other_port(run, tmp_path):
     assert (done.exit_code, done.stderr) == (0, "ikeanalyze: no handshake found: there are no packets\n")
 
 
+def test_a_damaged_first_packet_is_not_a_capture_without_packets(run, tmp_path):
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes((CAPTURES / "psk-classic.pcap").read_bytes()[:24] + b"\xff" * 100)
+    done = run("report", str(path))
+    assert done.stderr.endswith("ikeanalyze: no handshake found: no packet can be read, see the warnings\n")
+    assert "damaged at byte 24" in done.stderr
+
+
 def test_no_handshake_because_packets_are_truncated(run, tmp_path):
     whole = (CAPTURES / "psk-classic.pcap").read_bytes()
     cut, at = bytearray(whole[:24]), 24

@@ -140,7 +140,7 @@ def test_a_flood_is_described_as_in_the_report(tshark):
     for statistic in ("list", "handshakes", "diagnosis"):
         text = " ".join(" ".join(run_plugin(tshark, path, "-q", "-z", f"ikex,{statistic}").lines).split())
         assert f"capture {flood.message} ({flood.code}) try {flood.remedy}" in text
-    assert text.count("diagnosis The initiator stopped") == 20
+    assert text.count("diagnosis The initiator did not continue the set-up") == 20
     assert "34 initiator-silent" in text
 
 

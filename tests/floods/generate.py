@@ -6,6 +6,7 @@ The names say what an attacker, a broken implementation or a damaged file repeat
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 from tests.craft import hip, ikev1, pcapng_file, radius, transport
@@ -34,12 +35,13 @@ from tests.floods.packets import (
     request,
     response,
     sealed,
+    spaced,
     tcp,
     udp,
 )
 
 Generate = Callable[[int], bytes]
-NOTIFY, COOKIE, INVALID_KE_PAYLOAD = 41, 16390, 17
+NOTIFY, DELETE, COOKIE, INVALID_KE_PAYLOAD = 41, 42, 16390, 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,19 @@ def rekeyed_ike_sas(n: int) -> bytes:
 @flood(15_000)
 def bodies_of_one_encrypted_request(n: int) -> bytes:
     return capture(request(sealed(place.to_bytes(64))) for place in range(n))
+
+
+@flood(15_000)
+def deletes_in_the_clear(n: int) -> bytes:
+    """Requests to delete the IKE SA and their responses, as in a decrypted capture, all with one message ID."""
+    delete = struct.pack(">BBHBBH", 0, 0, 8, 1, 0, 0)
+
+    def make(flags: int) -> bytes:
+        return message(spi_r=SPI_R, exchange=INFORMATIONAL, message_id=2, flags=flags, body=delete, first=DELETE)
+
+    requests = (request(make(FROM_INITIATOR)) for _ in range(n // 2))
+    responses = (response(make(RESPONSE)) for _ in range(n // 2))
+    return pcap(spaced(chain(requests, responses), 3 * MILLISECOND))  # nearer ones would be capture duplicates
 
 
 @flood(15_000)

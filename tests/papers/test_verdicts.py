@@ -81,6 +81,7 @@ def test_within_the_tolerance_of_a_limit_the_machine_decides(kind, tolerance, ou
         ("ratio", Verdict.WITHIN, Verdict.CONTRADICTED, False),
         ("ratio", Verdict.REPRODUCED, Verdict.CONTRADICTED, False),
         ("exact", Verdict.REPRODUCED, Verdict.WITHIN, False),  # has no interval
+        ("ratio", Verdict.UNDECIDED, Verdict.NOT_MEASURABLE, False),  # data are missing
     ],
 )
 def test_the_width_of_an_interval_is_chance(kind, first, second, by_chance):

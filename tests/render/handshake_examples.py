@@ -74,7 +74,7 @@ _UNANSWERED = {
 }
 SILENT_RESPONDER = _UNANSWERED | {
     "code": "responder-silent",
-    "message": "192.0.2.2 answered nothing: the IKE_SA_INIT request was sent 2 times in 0.4 s.",
+    "message": "No IKE response of 192.0.2.2 is in the capture: the IKE_SA_INIT request was sent 2 times in 0.4 s.",
     "remedy": "Check the address, and that firewalls pass UDP port 500 in both directions.",
     "rfc": "RFC 7296, 2.1",
 }

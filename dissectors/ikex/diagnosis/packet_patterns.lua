@@ -295,12 +295,12 @@ return {
             return f.outcome == "half-open"
         end,
         sentence =
-            "The initiator stopped: it did not continue after the response to {last_type} {last_message_id}, "
+            "The initiator did not continue the set-up after the response to {last_type} {last_message_id}, "
                 .. "although the capture goes on.",
         remedy =
-            "Look for this time in the initiator's log: it may have refused the response, given up, or not received "
-                .. "it. If the capture was taken at the responder, its next request may also have been lost on the "
-                .. "way, as large packets are on a path that drops them.",
+            "Look for this time in the initiator's log: it may have refused the response (and then deleted the IKE "
+                .. "SA), given up, or not received it. If the capture was taken at the responder, its next request "
+                .. "may also have been lost on the way, as large packets are on a path that drops them.",
     },
     {
         code = "unprotected-response", effect = "disconnected", confidence = "consistent with",

@@ -135,8 +135,8 @@ def compare(
     Prints, for each report, how many values are equal, consistent (the 95 % interval of the difference contains 0) and
     different, and a line for each different or missing value. Without ID, all reports.
 
-    Exit status: 0 each claim has the same verdict in both runs, or differs by chance (from or to undecided, or whether
-    the interval is wide enough to be reproduced and not only within the tolerance), otherwise 1.
+    Exit status: 0 each claim has the same verdict in both runs, or two that chance explains: `undecided` and another
+    one, or, for a ratio, `reproduced` and `reproduced within`; otherwise 1.
     """
     from ikeanalyze.papers.runs import compare_runs
     from ikeanalyze.render.papers.runs import format_compared_runs

@@ -30,13 +30,13 @@ def test_csv_has_the_codes_and_columns_for_the_rest(rendered):
     assert silent["diagnosis_confidence"] == "consistent with; consistent with"
     assert silent["diagnosis_frames"] == "1 2; 1 2"
     assert silent["diagnosis_rfc"] == "RFC 7296, 2.1; RFC 7296, 2.23"
-    assert silent["diagnosis_message"].startswith("192.0.2.2 answered nothing: ")
+    assert silent["diagnosis_message"].startswith("No IKE response of 192.0.2.2 is in the capture: ")
 
 
 def test_a_report_of_one_handshake_begins_with_the_diagnosis(rendered):
     lines = rendered(analysis([4]), Format.TERMINAL).splitlines()
     title = lines.index("Handshake 1: unanswered")
-    assert lines[title + 1].split()[:3] == ["diagnosis", "192.0.2.2", "answered"]
+    assert lines[title + 1].split()[:3] == ["diagnosis", "No", "IKE"]
     assert [line.split()[0] for line in lines if line.startswith("  or  ")] == ["or"]
 
 
