@@ -194,6 +194,8 @@ def list_shown(tshark: Tshark, path: Path) -> tuple[list[Row], dict[str, Row]]:
     lines = [
         line for line in run_plugin(tshark, path, "-q", "-z", "ikex,handshakes", "-z", "ikex,exchanges").lines if line
     ]
+    if lines and all(line.startswith("no handshake found") for line in lines):
+        return [], {}
     border = next(index for index, line in enumerate(lines) if line.startswith(TITLE))
     handshakes = [tuple([*line.split(None, 15), ""][:16]) for line in lines[border + 2 :] if line.split()[0].isdigit()]
     exchanges = {
