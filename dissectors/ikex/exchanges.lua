@@ -239,7 +239,7 @@ end
 
 --- Whether a transmission belongs to no IKE SA, because it lacks the encryption that the type of its exchange requires:
 -- a response to an encrypted request, or a notify. If the request is in the clear as well, somebody has decrypted both
--- before they were written into the capture. `has_encrypted`: whether the exchange has an encrypted request; nil: look.
+-- before they were written into the capture. `has_encrypted`: whether the exchange has an encrypted request, if known.
 function exchanges.is_in_clear(transmission, has_encrypted)
     if not lacks_encryption(transmission) then
         return false
