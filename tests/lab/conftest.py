@@ -1,6 +1,7 @@
 """Requirements of the daemons: skip with a reason if one is missing, or fail if LAB_REQUIRED is set (`.ci/run`)."""
 
 import os
+import signal
 import tempfile
 
 import pytest
@@ -19,8 +20,11 @@ def lab(tmp_path, monkeypatch):
         if os.environ.get("LAB_REQUIRED"):
             pytest.fail(why)
         pytest.skip(why)
+    # runs that the tests start inherit what nohup ignores, and a closed terminal must end them
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # short, because of the sockets in it
     with tempfile.TemporaryDirectory(prefix="lab") as folder:
         monkeypatch.setenv("TMPDIR", folder)
         monkeypatch.setattr(tempfile, "tempdir", None)
         yield
+    signal.signal(signal.SIGHUP, hang_up)
